@@ -8,7 +8,7 @@ CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 PROOF_MINUTES ?= 240
 
-.PHONY: help run build test times check bench bench-shares bench-online bench-signer bench-peers bench-chain bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test proof mutants clean
+.PHONY: help run build test times check bench bench-shares bench-online bench-peers bench-chain bench-fleet bench-large run-fleet screenshots soak alerts race vuln cross clients languages package install-test proof mutants clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,9 +75,6 @@ bench-shares: ## of the budgets, those of one till that takes all it can beside 
 bench-online: ## what a sale costs while MH answers, beside the same sale while MH is away
 	@go test -timeout 30m -count=1 -run '^TestOnline$$' -v ./cmd/dted -args -budgets
 
-bench-signer: ## an experiment: the appliance beside itself with a signer process of its own, and what a sale meets when that is gone (needs libcrypto 3, fetches a library; says so and skips without)
-	@go test -timeout 30m -count=1 -run '^TestSigner$$' -v ./cmd/dted -args -signer
-
 bench-peers: ## a sale of ten lines by the appliance and by two plain services on PostgreSQL, in Go and in Node, side by side (needs PostgreSQL and Node, fetches libraries; says so and skips without)
 	@go test -timeout 30m -count=1 -run '^TestPeers$$' -v ./cmd/dted -args -peers
 
@@ -87,10 +84,14 @@ bench-chain: ## what a chain costs a sale: the agent, a silent store, shipping b
 bench-fleet: ## a chain of 5,000 branches on a real object store, two hours in some minutes: time to all, requests, what harms, what is stolen (DTE_FLEET_N=5000, DTE_FLEET_STORE=gofakes3 or versitygw)
 	@go test -timeout 60m -count=1 -run '^TestChain$$' -v ./cmd/dtectl/fleet -args -fleet
 
-bench-large: ## a branch with years of documents: start, memory, fsck, backup, export (DTE_LARGE_N=1000000, DTE_LARGE_DIR)
+bench-large: ## a branch with years of documents: start, memory, fsck, backup (DTE_LARGE_N=1000000, DTE_LARGE_DIR)
 	@DTE_LARGE=1 go test -timeout 4h -run '^TestLarge$$' -v ./cmd/dtectl
 
-soak: ## the long versions of the property, oracle and crash tests, every mutant of testdata/mutants, and every benchmark once
+screenshots: ## the pictures of deploy/pictures, made anew: pages and a ticket of the demonstrations (needs Chromium and pdftoppm)
+	@DTE_SCREENSHOTS=$(CURDIR)/deploy/pictures go test -count=1 -timeout 20m -run '^TestREADME' ./cmd/dtectl
+	@cd deploy/pictures && mv status-1000.png status.png && mv chain-1000.png chain.png
+
+soak: ## the long versions of the property, oracle and crash tests, every seeded bug of cmd/cmdtest/mutant, and every benchmark once
 	@DTE_SOAK=1 go test -bench . -benchtime 1x -timeout 90m ./...
 
 proof: ## power cuts of running appliances and branch-months, as many as fit into PROOF_MINUTES (240), with what was checked (SEED=1)

@@ -28,6 +28,7 @@ require (
 	golang.org/x/sync v0.24.0
 	maragu.dev/gomponents v1.2.0
 	pgregory.net/rapid v1.3.0
+	rsc.io/qr v0.2.0
 )
 
 require (

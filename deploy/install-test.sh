@@ -239,7 +239,7 @@ for f in dted dtectl; do
 	size=$(stat -c %s var/dist/$arch/$f)
 	echo "$f $((size / 1048576)) MiB"
 done
-[ "$(stat -c %s var/dist/$arch/dted)" -le $((25 * 1048576)) ] || fail "dted is above 25 MiB"
+[ "$(stat -c %s var/dist/$arch/dted)" -le $((40 * 1048576)) ] || fail "dted is above 40 MiB"
 step end
 printf "seconds  step\n%s" "$table"
 echo "1 passed, 0 failed"

@@ -45,7 +45,7 @@ for ARCH in ${ARCHS:-amd64 arm64}; do
 	BIN=var/dist/$ARCH
 	export ARCH BIN
 	mkdir -p "$BIN"
-	GOOS=linux GOARCH=$ARCH go build $(cat deploy/release.flags) -ldflags="-s -X dtegate/cmd/version.packaged=$VERSION" -o "$BIN/" ./cmd/dted ./cmd/dtectl
+	GOOS=linux GOARCH=$ARCH go build -trimpath -ldflags="-s -w -X dtegate/cmd/version.packaged=$VERSION" -o "$BIN/" ./cmd/dted ./cmd/dtectl
 	chmod 755 "$BIN" "$BIN/dted" "$BIN/dtectl"
 	go run "$nfpm" package --config deploy/nfpm.yaml --packager deb --target "var/dist/dted_${VERSION}_$ARCH.deb"
 done

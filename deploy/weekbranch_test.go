@@ -104,6 +104,7 @@ func (b *simulated) sample(w *week, t time.Time) {
 	put("dte_chain_survey_timestamp_seconds", "", unix(t.Add(-time.Duration(max(0, t.Minute()-30))*time.Minute)))
 	if !b.seen.IsZero() {
 		put("dte_chain_branch_seen_timestamp_seconds", "", unix(b.seen))
+		put("dte_chain_branch_refused_ratio", "", 0.05)
 	}
 	if !on || !wan && !b.apart || update.holds(t) {
 		put("up", "", 0)

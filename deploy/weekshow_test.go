@@ -69,9 +69,11 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 	gauge("dte_refused_documents_deadline_timestamp_seconds", 0)
 	put("dte_late_rejections_total", `, document="01"`, 0)
 	gauge("dte_queue_oldest_timestamp_seconds", unix(b.oldest))
-	gauge("dte_queue_unreadable_records", 0)
+	gauge("dte_lost_records", 0)
 
 	put("dte_rule_failures_total", `, reason="trap"`, 0)
+	put("dte_rule_outcomes", `, kind="document", document="03", version="3.0.0", schema="4", outcome="accepted"`, 95)
+	put("dte_rule_outcomes", `, kind="document", document="03", version="3.0.0", schema="4", outcome="other"`, 5)
 	put("dte_rules_refused", `, reason="unvouched"`, 0)
 	gauge("dte_rule_return_timestamp_seconds", 0)
 	put("dte_rule_expiry_timestamp_seconds", `, kind="document", document="03"`, float64(90*86400))
@@ -126,6 +128,7 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 	gauge("dte_chain_branch_deadline_timestamp_seconds", event)
 	put("dte_chain_branch_certificate_end_timestamp_seconds", `, certificate="signing"`, float64(180*86400))
 	gauge("dte_chain_desired_expires_timestamp_seconds", unix(t.AddDate(0, 2, 0)))
+	put("dte_chain_lost", "", 0)
 	put("dte_chain_rollout_branches", `, stage="failed"`, 0)
 	flag("dte_fleet_trouble", !b.night && up <= 5*time.Minute)
 	gauge("dte_fleet_desired_expiry_timestamp_seconds", 60*86400)
@@ -136,7 +139,7 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 			behind = 40
 		}
 		gauge("dte_fleet_ship_behind_changes", behind)
-		flag("dte_fleet_ship_base_failed", false)
+		flag("dte_fleet_ship_incomplete", false)
 	}
 	put("dte_http_refused_total", `, listener="api", reason="token"`, n["token"])
 }

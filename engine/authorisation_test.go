@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authorisation"
-	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/seller"
 )
@@ -16,10 +16,10 @@ import (
 func TestAuthorisation(t *testing.T) { inBubble(t, authorise) }
 
 func authorise(b *box) {
-	old := authorisation.NewTally(b.engine, b.store, 1, b.now)
+	old := authorisation.NewTally(b.engine.documents, b.store, 1, b.now)
 	look := func(want map[string]authorisation.Sealed) {
 		b.t.Helper()
-		for _, tally := range []*authorisation.Tally{old, authorisation.NewTally(b.engine, b.store, 1, b.now)} {
+		for _, tally := range []*authorisation.Tally{old, authorisation.NewTally(b.engine.documents, b.store, 1, b.now)} {
 			got, err := tally.Count(context.Background())
 			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-authorisation.Days)) || len(got.Kinds) != len(authorisation.Requirements) {
 				b.t.Fatalf("%+v %v", got, err)

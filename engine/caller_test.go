@@ -89,7 +89,7 @@ func TestCaller_OwnTypes(t *testing.T) {
 	} {
 		for document, r := range issued {
 			may := slices.Contains(c.reads, document)
-			_, err := w.engine.Document(t.Context(), codeOf(r), c.caller)
+			_, err := w.engine.documents.Document(t.Context(), codeOf(r), c.caller)
 			if (err == nil) != may {
 				t.Errorf("%v reads %s: %v", c.caller.Permissions, document, err)
 			}
@@ -99,7 +99,7 @@ func TestCaller_OwnTypes(t *testing.T) {
 			if _, err := w.engine.outbox.Archivo(t.Context(), codeOf(r), c.caller); (err == nil) != may {
 				t.Errorf("%v reads the file of %s: %v", c.caller.Permissions, document, err)
 			}
-			infos, err := w.engine.Infos(t.Context(), []dte.Code{codeOf(r)}, c.caller)
+			infos, err := w.engine.documents.Infos(t.Context(), []dte.Code{codeOf(r)}, c.caller)
 			if err != nil || infos[0].Found != may {
 				t.Errorf("%v looks %s up: %+v %v", c.caller.Permissions, document, infos, err)
 			}

@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/shelf"
-	"dtegate/engine/shelf/guard"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
 )
 
@@ -30,7 +29,7 @@ func TestShelf_Cancel(t *testing.T) {
 	}
 	expect := func(when, live, next string) {
 		t.Helper()
-		if got := states(live); got != shelf.Live {
+		if got := states(live); got != rulestore.Live {
 			t.Errorf("%s: %s is %s", when, live, got)
 		}
 		if got := states("8.0.0"); got != next {
@@ -38,39 +37,41 @@ func TestShelf_Cancel(t *testing.T) {
 		}
 	}
 	push(t, s, coming)
-	expect("pushed", "2.1.7", shelf.Coming)
-	target := func(version string) shelf.Target { return shelf.Target{Name: "dte01", Schema: 2, Version: version} }
-	why := shelf.Order{Who: "ana", Reason: "the law was put off"}
-	if _, err := s.Rollback(t.Context(), target("2.1.0"), shelf.Order{Who: "ana"}); !errors.Is(err, shelf.ErrReason) {
+	expect("pushed", "2.1.7", rulestore.Coming)
+	target := func(version string) rulestore.Target {
+		return rulestore.Target{Name: "dte01", Schema: 2, Version: version}
+	}
+	why := rulestore.Order{Who: "ana", Reason: "the law was put off"}
+	if _, err := s.Rollback(t.Context(), target("2.1.0"), rulestore.Order{Who: "ana"}); !errors.Is(err, rulestore.ErrReason) {
 		t.Errorf("without a reason: %v", err)
 	}
 	if _, err := s.Rollback(t.Context(), target("2.1.0"), why); err != nil {
 		t.Fatal(err)
 	}
-	expect("rolled back", "2.1.0", shelf.Coming)
+	expect("rolled back", "2.1.0", rulestore.Coming)
 	for version, want := range map[string]string{"2.1.0": "has begun", "7.0.0": "never here"} {
-		if _, err := s.Cancel(t.Context(), target(version), why); !errors.Is(err, shelf.ErrNoSuchRule) || !strings.Contains(err.Error(), want) {
+		if _, err := s.Cancel(t.Context(), target(version), why); !errors.Is(err, rulestore.ErrNoSuchRule) || !strings.Contains(err.Error(), want) {
 			t.Errorf("cancelling %s: %v", version, err)
 		}
 	}
-	if _, err := s.Cancel(t.Context(), target("8.0.0"), shelf.Order{}); !errors.Is(err, shelf.ErrReason) {
+	if _, err := s.Cancel(t.Context(), target("8.0.0"), rulestore.Order{}); !errors.Is(err, rulestore.ErrReason) {
 		t.Errorf("without a reason: %v", err)
 	}
 	if _, err := s.Cancel(t.Context(), target("8.0.0"), why); err != nil {
 		t.Fatal(err)
 	}
-	expect("cancelled", "2.1.0", shelf.Retired)
+	expect("cancelled", "2.1.0", rulestore.Retired)
 	s = w.shelf(shipped(t)) // as after a restart
-	expect("started again", "2.1.0", shelf.Retired)
-	if _, err := s.Cancel(t.Context(), target("8.0.0"), why); !errors.Is(err, shelf.ErrNoSuchRule) {
+	expect("started again", "2.1.0", rulestore.Retired)
+	if _, err := s.Cancel(t.Context(), target("8.0.0"), why); !errors.Is(err, rulestore.ErrNoSuchRule) {
 		t.Errorf("cancelled twice: %v", err)
 	}
-	if a := push(t, s, coming); a.State != shelf.Coming {
+	if a := push(t, s, coming); a.State != rulestore.Coming {
 		t.Fatalf("pushed again: %+v", a)
 	}
-	expect("pushed again", "2.1.0", shelf.Coming)
+	expect("pushed again", "2.1.0", rulestore.Coming)
 	s = w.shelf(shipped(t))
-	expect("started once more", "2.1.0", shelf.Coming)
+	expect("started once more", "2.1.0", rulestore.Coming)
 	if r := w.at(1, 1130, 1, dte.Null()); r.Rule.Version != "2.1.0" {
 		t.Errorf("a sale by %s", r.Rule.Version)
 	}
@@ -81,16 +82,16 @@ func TestShelf_Acknowledge(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	s := w.shelf(shipped(t))
-	why := shelf.Order{Who: "ana", Reason: "mended in 2.1.8"}
-	if _, err := s.Acknowledge(t.Context(), why); !errors.Is(err, shelf.ErrNothingToAcknowledge) {
+	why := rulestore.Order{Who: "ana", Reason: "mended in 2.1.8"}
+	if _, err := s.Acknowledge(t.Context(), why); !errors.Is(err, rulestore.ErrNothingToAcknowledge) {
 		t.Errorf("nothing has happened: %v", err)
 	}
 	bad := push(t, s, edition(t, "2.1.7"))
-	s.Return(t.Context(), guard.Return{Digest: bad.Rule.Digest, Reason: "it does harm"})
+	s.Return(t.Context(), rulestore.Return{Digest: bad.Rule.Digest, Reason: "it does harm"})
 	if r := s.List().Return; r == nil || r.Acknowledged != nil || r.To.Version != "2.1.0" {
 		t.Fatalf("%+v", r)
 	}
-	if _, err := s.Acknowledge(t.Context(), shelf.Order{Who: "ana"}); !errors.Is(err, shelf.ErrReason) {
+	if _, err := s.Acknowledge(t.Context(), rulestore.Order{Who: "ana"}); !errors.Is(err, rulestore.ErrReason) {
 		t.Errorf("without a reason: %v", err)
 	}
 	if _, err := s.Acknowledge(t.Context(), why); err != nil {
@@ -115,13 +116,13 @@ func TestShelf_CancelGeneration(t *testing.T) {
 	all["dte01/v1"] = bundletest.Edition(t, "dte01/v1", "1.5.0", bundletest.In("2026-11-01", ""))
 	s := w.shelf(all)
 	next := edition(t, "2.4.0", bundletest.In("2026-12-01", ""))
-	if a := push(t, s, next); a.State != shelf.Coming {
+	if a := push(t, s, next); a.State != rulestore.Coming {
 		t.Fatalf("%+v", a)
 	}
-	why := shelf.Order{Who: "ana", Reason: "MH put the generation off"}
-	coming := shelf.Target{Name: "dte01", Schema: 2, Version: "2.4.0"}
-	for name, to := range map[string]shelf.Target{"what is in force": {Name: "dte01", Schema: 1, Version: "1.5.0"}, "itself": coming} {
-		if _, err := s.Rollback(t.Context(), to, why); !errors.Is(err, shelf.ErrNoSuchRule) || !strings.Contains(err.Error(), "2.4.0") ||
+	why := rulestore.Order{Who: "ana", Reason: "MH put the generation off"}
+	coming := rulestore.Target{Name: "dte01", Schema: 2, Version: "2.4.0"}
+	for name, to := range map[string]rulestore.Target{"what is in force": {Name: "dte01", Schema: 1, Version: "1.5.0"}, "itself": coming} {
+		if _, err := s.Rollback(t.Context(), to, why); !errors.Is(err, rulestore.ErrNoSuchRule) || !strings.Contains(err.Error(), "2.4.0") ||
 			!strings.Contains(err.Error(), "begins on 2026-12-01 only: dtectl rules cancel takes it off") {
 			t.Errorf("back to %s: %v", name, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 )

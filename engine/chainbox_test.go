@@ -18,9 +18,9 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
+	fleetwire "dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
-	fleetwire "dtegate/engine/fleet/wire"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
 	"dtegate/storage"
@@ -56,17 +56,22 @@ type chainBox struct {
 	through  time.Time // what was acknowledged until then is in the chain's store
 }
 
+// numbered is the box's point of sale.
+func (m *chainBox) numbered() fleetwire.Point {
+	return fleetwire.Point{Establishment: m.site.establishment(), Point: fmt.Sprintf("P%03d", m.point)}
+}
+
 // turnOn starts the box, as its start does.
 func (m *chainBox) turnOn() {
 	m.box.start()
 	var err error
-	m.agent, err = fleet.New(fleet.Options{Store: m.line, Branch: m.site.name, Group: chainGroup, Director: []fleetwire.Key{fleetwire.Public(chainDirector)}, Box: m.key,
-		Points: []fleetwire.Point{{Establishment: m.site.establishment(), Point: fmt.Sprintf("P%03d", m.point)}}, Rules: m.gate, State: m.disk, Logger: quiet, Now: m.now,
-		Rand: fork(m.rand), Poll: 30 * time.Minute, Report: time.Hour, Describe: func(s *fleetwire.Status) { s.Ready = true }})
+	m.agent, err = fleet.New(fleet.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Group: chainGroup, Director: []fleetwire.Key{fleetwire.Public(chainDirector)}, Box: m.key,
+		Points: []fleetwire.Point{m.numbered()}, Rules: m.gate, State: m.disk, Logger: quiet, Now: m.now,
+		Rand: fork(m.rand), Poll: 30 * time.Minute, Look: 5 * time.Minute, Report: time.Hour, Describe: func(s *fleetwire.Status) { s.Ready = true }})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.ship, err = ship.New(ship.Options{Store: m.line, Branch: m.site.name, Box: m.key, Folder: m.dir, Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
+	m.ship, err = ship.New(ship.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Box: m.key, Folder: m.dir, Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
 		Live:   func() bool { return m.live },
 		Cloned: func() { m.t.Errorf("%s: the box takes itself for a copy", m.site.name); m.agent.Fence().Close() }, State: m.shipping, Logger: quiet, Now: m.now})
 	if err != nil {
@@ -257,7 +262,7 @@ var (
 // issue is a sale behind the gate of the appliance.
 func (m *chainBox) issue(req Request) (*record.View, error) {
 	m.agent.Fence().Await(m.now())
-	if m.agent.Fence().Standing().Replaced {
+	if !m.agent.Fence().Standing().Numbers(m.numbered()) {
 		return nil, errReplaced
 	}
 	if m.store.Behind() != nil {

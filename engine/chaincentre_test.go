@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	fleetwire "dtegate/engine/fleet/wire"
+	fleetwire "dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/bundle"
 )
 
@@ -59,7 +59,7 @@ func (c *chain) order(alter func(*fleetwire.Desired)) {
 	}
 	d.Issued, d.Expires = time.Now().UTC(), time.Now().UTC().Add(90*24*time.Hour)
 	alter(&d)
-	data, err := fleetwire.SealDesired(d, chainDirector)
+	data, err := chainName.SealDesired(d, chainDirector)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -71,8 +71,9 @@ func (c *chain) order(alter func(*fleetwire.Desired)) {
 // enrol gives the branch to a box.
 func (s *site) enrol(m *chainBox) {
 	s.epoch++
-	e := fleetwire.Enrolment{Branch: s.name, Epoch: s.epoch, Key: fleetwire.EncodeKey(fleetwire.Public(m.key).Public), At: time.Now().UTC(), By: "ana"}
-	data, err := fleetwire.SealEnrolment(e, chainDirector)
+	e := fleetwire.Enrolment{Branch: s.name, Epoch: s.epoch, Key: fleetwire.EncodeKey(fleetwire.Public(m.key).Public), At: time.Now().UTC(), By: "ana",
+		Points: []fleetwire.Point{m.numbered()}}
+	data, err := chainName.SealEnrolment(e, chainDirector)
 	if err != nil {
 		s.chain.t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 )
 
 // drill is a chain without chance: nothing fails by itself.

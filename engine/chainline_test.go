@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	fleetwire "dtegate/engine/fleet/wire"
+	fleetwire "dtegate/engine/fleet/fleetproto"
 )
 
 // storeLine is a box's way to the chain's store. It can be away, and one request in fifty fails, or is carried out without an answer.
 type storeLine struct {
-	under  fleetwire.Store
+	under  fleetwire.Lister
 	mu     sync.Mutex
 	rand   *rand.Rand
 	state  cableState
@@ -86,4 +87,16 @@ func (l *storeLine) Get(ctx context.Context, key string, limit int64) (fleetwire
 		return fleetwire.Object{}, err
 	}
 	return l.under.Get(ctx, key, limit)
+}
+
+func (l *storeLine) List(ctx context.Context, prefix string) iter.Seq2[fleetwire.Entry, error] {
+	return l.ListAfter(ctx, prefix, "")
+}
+
+func (l *storeLine) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[fleetwire.Entry, error] {
+	before, behind := l.pass(ctx)
+	if err := cmp.Or(before, behind); err != nil {
+		return func(yield func(fleetwire.Entry, error) bool) { yield(fleetwire.Entry{}, err) }
+	}
+	return l.under.ListAfter(ctx, prefix, after)
 }

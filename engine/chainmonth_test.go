@@ -18,10 +18,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/fleet"
+	fleetwire "dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	fleetwire "dtegate/engine/fleet/wire"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/rules/bundle"
@@ -38,6 +38,8 @@ func signer32(words ...any) fleetwire.Signer {
 	seed := sha256.Sum256([]byte(fmt.Sprint(words...)))
 	return fleetwire.Signer{ID: fmt.Sprint(words[0]), Private: ed25519.NewKeyFromSeed(seed[:])}
 }
+
+var chainName = fleetwire.Chain{Name: "super", Ambiente: "00"}
 
 var chainDirector, chainAuthor = signer32("director"), signer32("autor")
 
@@ -360,7 +362,7 @@ func (s *site) check(numbers map[string]string) {
 		if x.lost {
 			continue
 		}
-		r, err := x.by.engine.Document(context.Background(), codeOf(x.view), x.by.caller())
+		r, err := x.by.engine.documents.Document(context.Background(), codeOf(x.view), x.by.caller())
 		if err != nil {
 			t.Errorf("P2: %s: %v", key, err)
 			continue

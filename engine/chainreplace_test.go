@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	fleetwire "dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/ship"
-	fleetwire "dtegate/engine/fleet/wire"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
 )
@@ -79,7 +79,7 @@ func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.T
 func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox {
 	c := s.chain
 	folder, dir := "/fetched", c.t.TempDir()
-	_, err := ship.Fetch(context.Background(), c.store, []fleetwire.Key{fleetwire.Public(chainDirector)}, s.name, 0, dir)
+	_, err := ship.Fetch(context.Background(), c.store, chainName, []fleetwire.Key{fleetwire.Public(chainDirector)}, s.name, 0, dir, nil)
 	if errors.Is(err, ship.ErrNothing) {
 		if folder = ""; kind == markLives {
 			kind = nothing // there is no store that the mark belongs to
@@ -148,7 +148,7 @@ func (s *site) reckon(old, now *chainBox, alive bool, limit time.Time) {
 		if x.lost || x.by != old && slices.Contains(s.old, x.by) {
 			continue
 		}
-		r, err := now.engine.Document(context.Background(), codeOf(x.view), now.caller())
+		r, err := now.engine.documents.Document(context.Background(), codeOf(x.view), now.caller())
 		switch {
 		case err == nil && r.ControlNumber == x.view.ControlNumber:
 			if !alive || x.by != old {

@@ -6,20 +6,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/documents"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/register"
 )
 
 // changes reads the late results behind a cursor to their end, as a till does that does not wait.
-func (b *box) changes(after uint64) []register.Late {
+func (b *box) changes(after uint64) []documents.Late {
 	b.t.Helper()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	var all []register.Late
+	var all []documents.Late
 	for {
-		list, next, err := b.engine.Changes(now, after, testCaller(1))
+		list, next, err := b.engine.documents.Changes(now, after, testCaller(1))
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestChanges_Wait(t *testing.T) {
 			go func() {
 				c := testCaller(1)
 				c.Point.BranchID += int64(branch)
-				list, _, err := b.engine.Changes(ctx, 0, c)
+				list, _, err := b.engine.documents.Changes(ctx, 0, c)
 				if err != nil {
 					b.t.Error(err)
 				}

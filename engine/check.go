@@ -5,10 +5,9 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 )
 
 // This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
@@ -16,13 +15,13 @@ import (
 
 // Check returns what is wrong with the facts of a request: what the schema refuses, what the origin forbids, and, if every
 // amount that the rule reads is known, what the rule refuses. It takes no number and stores nothing.
-func (s *sales) Check(ctx context.Context, req Request) []dte.Fault {
-	now := s.now()
-	rule, err := s.rules().Pick(req.Document, s.issuer.Ambiente, dte.Date(now))
+func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
+	now := e.now()
+	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return nil
 	}
-	d, err := s.newDraft(req, now)
+	d, err := e.newDraft(req, now)
 	if err != nil {
 		return refusal.Faults(err)
 	}
@@ -32,23 +31,23 @@ func (s *sales) Check(ctx context.Context, req Request) []dte.Fault {
 		if req.Origin == nil || req.Origin.Code == (dte.Code{}) {
 			return nil // not known: nothing to compare with
 		}
-		if o, err = s.findOrigin(ctx, d); err != nil {
+		if o, err = e.findOrigin(ctx, d); err != nil {
 			return refusal.Faults(err)
 		}
-		rule, d.ruleDay = s.rules().Original(rule, s.issuer.Ambiente, o.head.Date), o.head.Date
-		if err := s.completeDraft(d, o); err != nil {
+		rule, d.ruleDay = e.rules().Original(rule, e.issuer.Ambiente, o.head.Date), o.head.Date
+		if err := e.completeDraft(d, o); err != nil {
 			if faults = refusal.Faults(err); record.Types[req.Document].Against == record.TakesBack {
-				return append(faults, s.besideLines(rule, d, o)...)
+				return append(faults, e.besideLines(rule, d, o)...)
 			}
 		}
 	}
 	if !rule.CanAddUp(req.Unread) {
 		late := laterThanIssue(d)
-		return append(append(faults, late...), s.breaches(rule, d, late)...)
+		return append(append(faults, late...), e.breaches(rule, d, late)...)
 	}
-	computed, err := s.amounts(ctx, rule, d, o, faults)
+	computed, err := e.amounts(ctx, rule, d, o, faults)
 	if err == nil {
-		_, err = s.fill(d, computed)
+		_, err = e.fill(d, computed)
 		computed.Free()
 	}
 	return refusal.Faults(err)
@@ -56,8 +55,8 @@ func (s *sales) Check(ctx context.Context, req Request) []dte.Fault {
 
 // amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all of it:
 // the faults known so far, the rule's, the origin's and the layout's.
-func (s *sales) amounts(ctx context.Context, r *rulebook.Rule, d *draft, o *origin, faults []dte.Fault) (*rulebook.Evaluation, error) {
-	computed, err := s.compute(ctx, r, d)
+func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin, faults []dte.Fault) (*rulestore.Evaluation, error) {
+	computed, err := e.compute(ctx, r, d)
 	if err != nil {
 		if found := refusal.Faults(err); len(found) > 0 {
 			return nil, refusal.Of(append(faults, found...))
@@ -65,7 +64,7 @@ func (s *sales) amounts(ctx context.Context, r *rulebook.Rule, d *draft, o *orig
 		return nil, err
 	}
 	if o != nil {
-		if err := s.drawn(d, o, computed.Rule, computed); err != nil {
+		if err := e.drawn(d, o, computed.Rule, computed); err != nil {
 			found := refusal.Faults(err)
 			if len(found) == 0 {
 				computed.Free()
@@ -77,17 +76,17 @@ func (s *sales) amounts(ctx context.Context, r *rulebook.Rule, d *draft, o *orig
 	if len(faults) == 0 {
 		return computed, nil
 	}
-	_, err = s.fill(d, computed)
+	_, err = e.fill(d, computed)
 	computed.Free()
 	return nil, refusal.Of(append(faults, refusal.Faults(err)...))
 }
 
 // besideLines is what the layout refuses of a return beside its lines, of which some do not exist.
-func (s *sales) besideLines(r *rulebook.Rule, d *draft, o *origin) (faults []dte.Fault) {
-	if s.completeReturn(d, o, nil) != nil {
+func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []dte.Fault) {
+	if e.completeReturn(d, o, nil) != nil {
 		return nil
 	}
-	for _, f := range s.breaches(r, d, nil) {
+	for _, f := range e.breaches(r, d, nil) {
 		if strings.HasPrefix(f.Path, "apendice") {
 			faults = append(faults, f)
 		}
@@ -96,8 +95,8 @@ func (s *sales) besideLines(r *rulebook.Rule, d *draft, o *origin) (faults []dte
 }
 
 // breaches is what the layout refuses of a draft, less the paths that known faults name already.
-func (s *sales) breaches(r *rulebook.Rule, d *draft, known []dte.Fault) []dte.Fault {
-	_, found := r.Filler.Fill(nil, d.facts, nil, schema.FillOptions{Catalogues: d.form != record.FormNormal})
+func (e *Engine) breaches(r *rulestore.Rule, d *draft, known []dte.Fault) []dte.Fault {
+	_, found, _ := r.Fill(nil, d.facts, nil, d.filling())
 	named := make(map[string]bool, len(known))
 	for _, f := range known {
 		named[f.Path] = true

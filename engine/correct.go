@@ -10,7 +10,6 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/schema"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -18,27 +17,20 @@ import (
 	"dtegate/storage"
 )
 
-// corrections put right what MH refused after the fact.
-type corrections struct {
-	*core
-	*sales
-	*settlement
-}
-
 // Correct makes a document again from a corrected sale, if the document was issued in contingency and MH refused it afterwards.
 // Code, number, date and marks of contingency stay; it is signed again and queued to be forwarded. If the request is repeated,
 // Correct returns the document as it stands now. A *refusal.Error of CodeNotCorrectable means that the sale must be issued as a
 // new document.
-func (c *corrections) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
-	if _, err := c.Document(ctx, code, req.Caller); err != nil {
+func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
+	if _, err := e.documents.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
 	}
-	release, err := c.Hold(ctx, code)
+	release, err := e.documents.Hold(ctx, code)
 	if err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
-	entry, err := c.store.Get(storage.Code(code))
+	entry, err := e.store.Get(storage.Code(code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -48,25 +40,25 @@ func (c *corrections) Correct(ctx context.Context, code dte.Code, req Request) (
 	}
 	digest := hex.EncodeToString(req.Digest[:])
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
-		return c.public(entry)
+		return e.public(entry)
 	}
-	until := h.CorrectableUntil(c.contingency.CorrectWithin())
+	until := h.CorrectableUntil(e.contingency.CorrectWithin())
 	switch {
 	case entry.State != record.Rejected:
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
 	case until.IsZero():
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
-	case !c.now().Before(until):
+	case !e.now().Before(until):
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
 	}
-	entry, stored, err := c.correct(ctx, entry, h, req, digest)
+	entry, stored, err := e.correct(ctx, entry, h, req, digest)
 	if err != nil {
 		return nil, err
 	}
-	c.metrics.corrections.WithLabelValues(h.Document).Inc()
-	c.recordAct(req.Caller, ActCorrect, code, "")
-	c.contingency.Wake()
-	r, err := c.public(entry)
+	e.metrics.corrections.WithLabelValues(h.Document).Inc()
+	e.recordAct(req.Caller, ActCorrect, code, "")
+	e.contingency.Wake()
+	r, err := e.public(entry)
 	if err == nil {
 		r.Stored = stored
 	}
@@ -74,8 +66,8 @@ func (c *corrections) Correct(ctx context.Context, code dte.Code, req Request) (
 }
 
 // correct computes, signs and stores the corrected form in one batch, and returns how many bytes that took. The caller holds the document's lock.
-func (c *corrections) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
-	part, err := c.store.Part(entry.Code, h.FactsPart())
+func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
+	part, err := e.store.Part(entry.Code, h.FactsPart())
 	if err != nil {
 		return entry, 0, refusal.Internal(err)
 	}
@@ -86,29 +78,28 @@ func (c *corrections) correct(ctx context.Context, entry storage.Entry, h *recor
 	next := *h
 	n := strconv.Itoa(len(h.Corrections) + 1)
 	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
-		record.Correction{At: c.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: record.RefusalText(h.Response)})
+		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: record.RefusalText(h.Response)})
 	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false, time.Time{}
 
 	p := seller.Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
-	d := &draft{request: req, now: c.now(), code: dte.Code(entry.Code), form: next.Form,
-		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(c.issuer, p)},
+	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
+		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)},
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause, h.Motive)...)})}
 	d.request.Document = h.Document
-	r, err := c.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
+	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}
-	ev, err := c.compute(ctx, r, d)
+	ev, err := e.compute(ctx, r, d)
 	if err != nil {
 		return entry, 0, err
 	}
 	defer ev.Free()
 	r = ev.Rule
-	document, faults := r.Filler.Fill(nil, d.facts, &ev.Computed, schema.FillOptions{Catalogues: true})
-	if len(faults) > 0 {
-		return entry, 0, refusal.Of(faults)
+	if len(ev.Refused) > 0 {
+		return entry, 0, refusal.Of(ev.Refused)
 	}
-	jws, err := c.signer.Right(d.code, next.Form).Sign(ctx, document)
+	jws, err := e.signer.Right(d.code, next.Form).Sign(ctx, ev.Document)
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "El documento no pudo firmarse")
 	}
@@ -116,7 +107,7 @@ func (c *corrections) correct(ctx context.Context, entry storage.Entry, h *recor
 	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))
 	next.Version, next.Rule, next.Warnings, next.Mail = r.Filler.Version(), r.Ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), outbox.Recipient(d.facts)
 	next.Total = dte.Amount(ev.Computed.Summary[r.Total]).Fixed2()
-	entry, err = c.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.now()},
+	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()},
 		Parts: []storage.Part{{Name: next.FactsPart(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
@@ -124,26 +115,28 @@ func (c *corrections) correct(ctx context.Context, entry storage.Entry, h *recor
 // expireCorrections takes the documents out of their queue that can no longer be corrected. MH is asked for each a last
 // time: a sending that it swallowed may have been accepted since. In a branch that was restored from a backup it is asked at
 // once: the document may have been corrected after the backup.
-func (c *corrections) expireCorrections(ctx context.Context) (progress bool, err error) {
-	until := c.now()
-	if len(c.sender.Lost) > 0 {
+func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
+	until := e.now()
+	if len(e.sender.Lost) > 0 {
 		until = record.Whenever
 	}
-	refused, err := c.store.Due(record.QueueCorrect, until, 1000)
+	refused, err := e.store.Due(record.QueueCorrect, until, 1000)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueCorrect, err)
 	}
 	for _, entry := range refused {
 		h, err := record.DecodeHead(entry)
 		if err != nil {
-			c.unread.Note(record.QueueCorrect, err)
+			if err := e.lost.SetAside(ctx, entry, err); err != nil {
+				return progress, err
+			}
 			continue
 		}
-		late := !entry.Due.At.After(c.now())
-		if !late && !c.sender.MayBeFurther(dte.Code(entry.Code).String(), h.CreatedAt) {
+		late := !entry.Due.At.After(e.now())
+		if !late && !e.sender.MayBeFurther(dte.Code(entry.Code).String(), h.CreatedAt) {
 			continue
 		}
-		done, err := c.reconsider(ctx, entry.Code, late)
+		done, err := e.reconsider(ctx, entry.Code, late)
 		if err != nil {
 			return progress, err
 		}
@@ -153,8 +146,8 @@ func (c *corrections) expireCorrections(ctx context.Context) (progress bool, err
 }
 
 // reconsider asks MH for a document that it refused. last: it can no longer be corrected.
-func (c *corrections) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
-	entry, h, release, err := c.Lock(ctx, code)
+func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
+	entry, h, release, err := e.documents.Lock(ctx, code)
 	if err != nil {
 		return false, err
 	}
@@ -162,19 +155,19 @@ func (c *corrections) reconsider(ctx context.Context, code storage.Code, last bo
 	if entry.State != record.Rejected {
 		return false, nil // corrected meanwhile
 	}
-	if !last && !c.sender.RestoredUntil(h.CreatedAt).IsZero() {
+	if !last && !e.sender.RestoredUntil(h.CreatedAt).IsZero() {
 		return false, nil
 	}
-	switch q := c.sender.Query(ctx, dte.Code(code).String(), h.Document); {
+	switch q := e.sender.Query(ctx, dte.Code(code).String(), h.Document); {
 	case q.Kind == authority.Accepted:
-		c.log.Warn("MH accepted a document that it had refused", "code", dte.Code(code).String())
-		_, err := c.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
+		e.log.Warn("MH accepted a document that it had refused", "code", dte.Code(code).String())
+		_, err := e.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
 		return true, err
 	case q.Kind != authority.NotFound:
 		return false, contingency.ErrAway
 	case !last:
 		return false, nil
 	}
-	_, err = c.move(ctx, entry, storage.Change{To: record.Rejected}, h)
+	_, err = e.move(ctx, entry, storage.Change{To: record.Rejected}, h)
 	return true, err
 }

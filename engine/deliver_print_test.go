@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/fair"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
@@ -37,7 +37,7 @@ func TestPrinted_Shares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, who := range []int64{78, outbox.LinkHolders, fair.House} {
+	for _, who := range []int64{78, outbox.LinkHolders, fairqueue.House} {
 		if _, err := w.engine.outbox.Print(ctx, who, outbox.Printable(r), pdf.Letter, false); err != nil {
 			t.Errorf("%d beside it: %v", who, err)
 		}
@@ -45,18 +45,18 @@ func TestPrinted_Shares(t *testing.T) {
 	w.clock.set(w.now().Add(time.Minute)) // which took a minute
 	leave()
 	var refused *refusal.Error
-	if _, err := w.engine.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
+	if _, err := w.engine.outbox.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
 		t.Errorf("beyond its allowance: %v", err)
 	}
 	// It is told before its document is read.
-	if _, err := w.engine.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy {
+	if _, err := w.engine.outbox.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy {
 		t.Errorf("beyond its allowance, of a document that there is not: %v", err)
 	}
-	if _, err := w.engine.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {
+	if _, err := w.engine.outbox.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {
 		t.Errorf("another till: %v", err)
 	}
 	w.clock.set(w.now().Add(refused.RetryAfter))
-	if _, err := w.engine.Printed(ctx, code, hog, "ticket80", false); err != nil {
+	if _, err := w.engine.outbox.Printed(ctx, code, hog, "ticket80", false); err != nil {
 		t.Errorf("after its wait: %v", err)
 	}
 }

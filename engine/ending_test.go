@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
 )
 
@@ -130,17 +130,17 @@ func TestShelf_EndsAnywhere(t *testing.T) {
 		}
 	}
 	other := edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
-	month := shelf.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"}
+	month := rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"}
 	for name, work := range map[string]func(context.Context) error{
 		"backtest": func(ctx context.Context) error {
-			_, a, err := s.Backtest(ctx, other, month, shelf.BacktestReport{Differs: func(*shelf.Comparison) error { return nil }, Progress: func(int, string) error { return nil }})
+			_, a, err := s.Backtest(ctx, other, month, rulestore.BacktestReport{Differs: func(*rulestore.Comparison) error { return nil }, Progress: func(int, string) error { return nil }})
 			if a != nil && strings.Contains(a.Error, context.Canceled.Error()) {
 				return context.Canceled // a step of the admission was not finished
 			}
 			return err
 		},
 		"replay": func(ctx context.Context) error {
-			return s.ReplayPeriod(ctx, month, func(*shelf.Comparison) error { return nil })
+			return s.ReplayPeriod(ctx, month, func(*rulestore.Comparison) error { return nil })
 		},
 	} {
 		const many = 1 << 30

@@ -5,18 +5,25 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
+	"dtegate/engine/documents"
+	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/outbox"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
-	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/engine/witness"
 	"dtegate/storage"
@@ -28,8 +35,8 @@ type Options struct {
 	Signer    *sign.Signer
 	Authority *authority.Client
 	// Rules is what a Shelf holds, or a book that never changes.
-	Shelf  *shelf.Shelf
-	Rules  *rulebook.Book
+	Shelf  *rulestore.Store
+	Rules  *rulestore.Book
 	Issuer seller.Issuer
 	Policy authority.Policy
 	// Contingency is how the branch lives without MH.
@@ -49,20 +56,35 @@ type Options struct {
 	Acted func(Act)
 }
 
-// Engine issues documents. Make one with New; it is safe for concurrent use. The parts of the engine that do more than issue
-// are in files of their own; a part uses only the parts that are listed above it.
+// Engine issues documents. Make one with New; it is safe for concurrent use. Its chapters are the files of this package; what it
+// shares with other packages has a named field: what was issued (documents), what receivers and the archive are owed (outbox),
+// the branch without MH (contingency), the numbers that the store lacks (witness).
 type Engine struct {
-	*core
-	*origins
-	*sales
-	*settlement
-	*invalidations
-	*corrections
+	documents   *documents.Register // and the lock of each document
+	outbox      *outbox.Outbox
+	contingency *contingency.Contingency
+	witness     *witness.Guard
 
-	witness *witness.Guard
-	keys    storage.Locks // idempotency keys at work
+	store   *storage.Store
+	lost    *record.LostRecords
+	signer  *sign.Signer
+	client  *authority.Client
+	sender  *authority.Sender
+	traffic traffic                // documents on their way to MH
+	shelf   *rulestore.Store       // may be nil
+	rules   func() *rulestore.Book // in force
+	issuer  seller.Issuer
+	keys    storage.Locks    // idempotency keys at work
+	large   *fairqueue.Queue // sales of many lines, by token
 	gate    func(seller.Point) error
+	onAct   func(Act)
 	owed    backlogCache
+
+	log     *slog.Logger
+	now     func() time.Time
+	rand    io.Reader
+	sends   atomic.Int64 // the last idEnvio
+	metrics *metrics
 }
 
 // New returns an engine. It starts nothing: see Run.
@@ -82,38 +104,61 @@ func New(o Options) (e *Engine, err error) {
 	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
 	}
-	c := newCore(o)
-	e = &Engine{core: c, gate: o.Gate}
-	c.outbox = outbox.New(outbox.Options{Delivery: o.Delivery, Documents: keeper{e}, Store: c.store, Issuer: c.issuer, Logger: c.log, Now: c.now, Rand: c.rand,
-		GiveWay: func() func() {
-			if c.shelf == nil {
-				return nil
-			}
-			return c.shelf.GiveWay(2)
-		}})
-	e.origins = &origins{c}
-	e.sales = &sales{core: c, origins: e.origins, large: newLarge(c.now)}
-	e.invalidations = &invalidations{c, e.origins}
-	e.witness = witness.New(c.store, c.issuer, c.outbox.Archive(), c.log)
-	if e.settlement, err = newSettlement(c, o); err != nil {
+	gaps, err := o.Store.Gaps()
+	if err != nil {
 		return nil, err
 	}
-	e.corrections = &corrections{c, e.sales, e.settlement}
+	lost := make([]authority.Span, len(gaps))
+	for i, g := range gaps {
+		lost[i] = authority.Span(g)
+	}
+	e = &Engine{
+		documents: documents.New(o.Store, o.Shelf, o.Issuer), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
+		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer,
+		large: newLarge(o.Now), gate: o.Gate, onAct: o.Acted, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
+	}
+	giveWay := func() func() { return nil }
+	if e.shelf != nil {
+		e.rules, giveWay = e.shelf.Book, func() func() { return e.shelf.GiveWay(2) }
+	}
+	e.sends.Store(o.Now().UnixMilli())
+	e.outbox = outbox.New(outbox.Options{
+		Delivery: o.Delivery, Documents: keeper{e}, Store: e.store, Lost: e.lost, Issuer: e.issuer,
+		Logger: e.log, Now: e.now, Rand: e.rand, GiveWay: giveWay,
+	})
+	e.witness = witness.New(e.store, e.issuer, e.outbox.Archive(), e.log)
+	e.sender = authority.NewSender(authority.SenderOptions{
+		Client: e.client, Policy: o.Policy, Lost: lost, Now: e.now,
+		Away:    func() bool { return e.contingency.Current() != nil },
+		Suspect: func() { e.contingency.Suspect() },
+	})
 	e.sender.Taken = e.witness.NumberTaken
-	e.contingency, err = contingency.New(contingency.Branch{Documents: deferred{e}, Store: c.store, Signer: c.signer, Sender: e.sender, Rules: c.rules, Issuer: c.issuer,
-		Logger: c.log, Now: c.now, Rand: c.rand, SendID: c.sendID, Reachable: o.Reachable, Every: o.RecoverEvery, SettleAfter: settleAfter}, o.Contingency)
+	e.contingency, err = contingency.New(contingency.Branch{
+		Documents: deferred{e}, Store: e.store, Lost: e.lost, Signer: e.signer, Sender: e.sender, Rules: e.rules, Issuer: e.issuer,
+		Logger: e.log, Now: e.now, Rand: e.rand, SendID: e.sendID, Reachable: o.Reachable,
+		Every: o.RecoverEvery, SettleAfter: settleAfter,
+	}, o.Contingency)
 	return e, err
 }
 
 // Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, it settles documents that
 // were signed and that no request settles any more. It watches MH, and sends what is owed.
 func (e *Engine) Run(ctx context.Context) error {
+	if err := e.lost.Retry(ctx); err != nil && ctx.Err() == nil {
+		e.log.Error("trying lost records again", "error", err)
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() { e.outbox.Run(ctx) })
 	e.contingency.Run(ctx)
 	wg.Wait()
 	return nil
 }
+
+// Documents returns what was issued.
+func (e *Engine) Documents() *documents.Register { return e.documents }
+
+// Outbox returns what the receivers and the archive are owed.
+func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 
 // Contingency returns the contingency of the branch.
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
@@ -129,4 +174,294 @@ func (e *Engine) sweep(ctx context.Context, before time.Time) {
 	if err := e.resumeInvalidations(ctx, before); err != nil && ctx.Err() == nil {
 		e.log.Error("resuming invalidations", "error", err)
 	}
+}
+
+// Request is a sale from which a document is made.
+type Request struct {
+	// Document is the type of CAT-002.
+	Document string
+	// Facts are what the till said, under the names of the document: receptor, cuerpoDocumento, resumen and the
+	// rule's own inputs (isRetenIva, descuentoGlobal). identificacion and emisor are the engine's to add.
+	Facts dte.Value
+	// Origin, of notes and returns, is the document that they are issued against. A return's cuerpoDocumento then
+	// holds numItem, a line of the origin, and cantidad, what comes back of it.
+	Origin *Origin
+	// IdempotencyKey, if not empty, makes the request repeatable: the same key from the same point of sale
+	// returns the document that the first request made.
+	IdempotencyKey string
+	// Digest is that of the request's body as a JSON value (dte.Value.Digest); the same key with another digest is refused.
+	Digest [32]byte
+	// BytesDigest, if not nil, is the SHA-256 of the body's bytes, which older stores keep for a key instead. It is asked for
+	// only when the digests differ, and only while the request lasts.
+	BytesDigest func() [32]byte
+	Caller      seller.Caller
+	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became of
+	// its normal form is found out later.
+	Wait time.Duration
+	// Warnings are for analisisHacienda.observaciones: what whoever read the request would have the till know.
+	Warnings []string
+	// Unread are the facts, by path, that faults of the request left out. Check adds nothing up that depends on one.
+	Unread []string
+	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
+	TestContingency bool
+}
+
+// Acts at a till, as Options.Acted is told of them. A sale is none: its record names the token itself.
+const (
+	ActInvalidate = "document.invalidate"
+	ActCorrect    = "document.correct"
+	ActMail       = "document.mail" // to an address that the document does not bear
+)
+
+// Act is something that a token changed or sent, except a sale. It is passed on when it is in the store.
+type Act struct {
+	TokenID int64
+	From    string // address
+	What    string
+	Code    dte.Code // of the document
+	Detail  string
+}
+
+// Backlog is what the branch owes, and by when.
+type Backlog struct {
+	contingency.Backlog
+	// Delivery is what the receivers and the archive are owed.
+	Delivery outbox.Undelivered `json:"delivery"`
+}
+
+// backlogCache keeps what was counted a moment ago.
+type backlogCache struct {
+	mu   sync.Mutex
+	last *Backlog
+}
+
+// CountBacklog counts what is owed. A count that is at most two seconds old is returned again.
+func (e *Engine) CountBacklog() *Backlog {
+	e.owed.mu.Lock()
+	defer e.owed.mu.Unlock()
+	if e.owed.last == nil || e.now().Before(e.owed.last.At) || e.now().Sub(e.owed.last.At) > 2*time.Second {
+		o, err := e.countOwed()
+		if err != nil {
+			e.log.Error("counting what is owed", "error", err)
+			o = e.owed.uncounted(e.now())
+		}
+		e.owed.last = o
+	}
+	now := *e.owed.last
+	now.Contingency = e.contingency.Current()
+	return &now
+}
+
+// uncounted is the last count, which says that it is not one of now: what is owed must never look as if there were nothing.
+func (c *backlogCache) uncounted(now time.Time) *Backlog {
+	o := &Backlog{Backlog: contingency.Backlog{Waiting: map[string]int{}}}
+	if c.last != nil {
+		*o = *c.last
+	}
+	o.At, o.Lost = now.UTC(), max(1, o.Lost)
+	return o
+}
+
+func (e *Engine) countOwed() (*Backlog, error) {
+	toMH, err := e.contingency.CountBacklog()
+	if err != nil {
+		return nil, err
+	}
+	o := &Backlog{Backlog: *toMH}
+	return o, e.outbox.CountUndelivered(&o.Delivery)
+}
+
+// sendID is idEnvio, a free correlative of the envelope (MT1 §4.2).
+func (e *Engine) sendID() int64 { return e.sends.Add(1) }
+
+// move takes a document from one state to another, with what follows from the step: its place in a queue, and the counters of
+// its origin, in the same batch.
+func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
+	if change.Due == nil {
+		change.Due = h.OweDelivery(entry.State, change.To, e.outbox.Mails(), e.outbox.Archive() != nil, e.now())
+	}
+	var err error
+	if change.Head, err = h.Encode(); err != nil {
+		return entry, refusal.Internal(err)
+	}
+	change.Days = h.Days()
+	if change.Counters, err = e.counterChanges(entry, h, change.To); err != nil {
+		return entry, refusal.Internal(err)
+	}
+	// What MH has answered is written down, though the time of who asked is over.
+	next, err := record.Move(context.WithoutCancel(ctx), e.store, entry.Code, entry.State, change)
+	if err != nil {
+		return entry, refusal.Internal(fmt.Errorf("recording the outcome: %w", err))
+	}
+	e.afterMove(entry, next, h)
+	return next, nil
+}
+
+// moved tells who follows the documents that one has changed.
+func (e *Engine) afterMove(before, now storage.Entry, h *record.Head) {
+	e.documents.Touch(now.ID)
+	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
+		e.outbox.Ring()
+	}
+	if before.State != now.State {
+		e.shelf.Judge(before, h, now.State)
+	}
+}
+
+// effect returns what moving a stored document does to its origin's counters.
+func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.State) ([]storage.Counter, error) {
+	if h.Origin == "" {
+		return nil, nil
+	}
+	code, err := dte.ParseCode(h.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("reading origin: %w", err)
+	}
+	how := record.Types[h.Document].Against
+	if len(record.Effect(how, entry.State, to, []record.Draw{{}}, storage.Code(code))) == 0 {
+		return nil, nil
+	}
+	var draws []record.Draw
+	part, err := record.Part(e.store, entry.Code, record.PartDraws)
+	switch {
+	case errors.Is(err, record.ErrLost): // what it took of its origin stays taken: nothing is credited or returned twice
+		e.log.Error("the store lost what a document took of its origin", "code", dte.Code(entry.Code).String(), "origin", h.Origin)
+	case err != nil:
+		return nil, err
+	default:
+		if err := json.Unmarshal(part, &draws); err != nil {
+			return nil, fmt.Errorf("decoding draws: %w", err)
+		}
+	}
+	return record.Effect(how, entry.State, to, draws, storage.Code(code)), nil
+}
+
+// changeDelivery changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
+func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
+	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
+	entry, h, release, err := e.documents.Lock(ctx, code)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if entry.State != record.Accepted && entry.State != record.Invalidated {
+		return nil
+	}
+	var d record.Delivery
+	if h.Delivery != nil {
+		d = *h.Delivery
+	}
+	before := d
+	change(&d)
+	if d == before {
+		return nil
+	}
+	h.Delivery = &d
+	to := storage.Change{To: entry.State}
+	if h.Invalidation.Pending() {
+		to.Due = entry.Due
+	}
+	_, err = e.move(ctx, entry, to, h)
+	return err
+}
+
+// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), from the rules in force; false if there
+// is no such code.
+func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
+	return e.rules().Catalogue(catalogue, code)
+}
+
+// recordAct tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
+func (e *Engine) recordAct(by seller.Caller, what string, code dte.Code, detail string) {
+	if e.onAct != nil && !by.Operator {
+		e.onAct(Act{TokenID: by.TokenID, From: by.From, What: what, Code: code, Detail: detail})
+	}
+}
+
+// standing is a stored document as this process holds it: nothing of it needs to be read again.
+type standing struct {
+	entry storage.Entry
+	head  *record.Head
+	jws   []byte // in the form of head; nil: the store has it
+	// document is what jws signs; nil: jws has it.
+	document []byte
+}
+
+// show makes the public record of a document that has left Signed.
+func (e *Engine) show(now standing) (*record.View, error) {
+	if now.jws == nil {
+		return e.public(now.entry)
+	}
+	document := now.document
+	if document == nil {
+		var err error
+		if document, err = record.Payload(now.jws); err != nil {
+			return nil, refusal.Internal(err)
+		}
+	}
+	r, err := e.documents.ViewOf(now.entry, now.head, document, now.jws)
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	return r, nil
+}
+
+func (e *Engine) public(entry storage.Entry) (*record.View, error) {
+	r, err := e.documents.View(entry)
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	return r, nil
+}
+
+// keeper is the engine as those see it who send what it keeps.
+type keeper struct{ e *Engine }
+
+// Document returns a document that the caller may read.
+func (k keeper) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+	return k.e.documents.Document(ctx, code, c)
+}
+
+// View makes the public record of a document that has left Signed.
+func (k keeper) View(entry storage.Entry) (*record.View, error) { return k.e.documents.View(entry) }
+
+// ChangeDelivery changes what a document's record knows of its delivery.
+func (k keeper) ChangeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
+	return k.e.changeDelivery(ctx, code, change)
+}
+
+// Catalogue is the text of a code of MH's catalogues.
+func (k keeper) Catalogue(catalogue, code string) (string, bool) {
+	return k.e.Catalogue(catalogue, code)
+}
+
+// Mailed records the act that a document is mailed to an address that is not in the document.
+func (k keeper) Mailed(c seller.Caller, code dte.Code, to string) {
+	k.e.recordAct(c, ActMail, code, to)
+}
+
+// deferred is the engine as the contingency sees it.
+type deferred struct{ e *Engine }
+
+// Settle settles documents that nobody settles any more, and sends pending invalidations.
+func (d deferred) Settle(ctx context.Context, before time.Time) { d.e.sweep(ctx, before) }
+
+// Move takes a document to another state, with what follows from the step.
+func (d deferred) Move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
+	return d.e.move(ctx, entry, change, h)
+}
+
+// AdoptHeld makes the form that MH holds the record of a document.
+func (d deferred) AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+	return d.e.adoptHeld(ctx, entry, h, held, doubt)
+}
+
+// JudgeEvent counts MH's decision about an event that a rule made.
+func (d deferred) JudgeEvent(rule record.RuleRef, accepted bool) {
+	d.e.shelf.JudgeEvent(rule, accepted)
+}
+
+// ExpireCorrections takes the documents out of their queue that can no longer be corrected.
+func (d deferred) ExpireCorrections(ctx context.Context) (bool, error) {
+	return d.e.expireCorrections(ctx)
 }

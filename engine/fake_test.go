@@ -17,14 +17,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authority"
-	"dtegate/engine/authority/link"
-	"dtegate/engine/authority/link/linktest"
-	"dtegate/engine/authority/simulator"
+	"dtegate/engine/authority/connpool"
+	"dtegate/engine/authority/connpool/linktest"
 	"dtegate/engine/contingency"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/storage"
@@ -145,12 +145,12 @@ type box struct {
 	// every is how often the branch looks for what is owed when nothing rings, default a minute.
 	every    time.Duration
 	delivery outbox.Delivery
-	book     *rulebook.Book // instead of the one that all have in common
-	second   string         // the folder of the second copy; empty: none
+	book     *rulestore.Book // instead of the one that all have in common
+	second   string          // the folder of the second copy; empty: none
 
 	store  *storage.Store
 	engine *Engine
-	link   *link.Link
+	link   *connpool.Link
 	wire   *wire
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -199,11 +199,11 @@ func (b *box) start() {
 	if b.store, err = storage.Open(b.storage()); err != nil {
 		b.t.Fatal(err)
 	}
-	options := link.Options{URL: "http://mh", Dial: b.cable.DialContext, Lookup: b.cable.Lookup}
+	options := connpool.Options{URL: "http://mh", Dial: b.cable.DialContext, Lookup: b.cable.Lookup}
 	if b.path != nil {
 		options.Dial, options.Lookup = b.path.Dial, b.path.Lookup
 	}
-	b.link = link.New(options)
+	b.link = connpool.New(options)
 	b.wire = &wire{under: b.link}
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.wire})
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: cmp.Or(b.book, common(b.t).book),
@@ -288,7 +288,7 @@ func (b *box) issue(req Request) *record.View {
 
 func (b *box) document(code string) *record.View {
 	b.t.Helper()
-	r, err := b.engine.Document(context.Background(), codeOf(&record.View{Code: code}), testCaller(1))
+	r, err := b.engine.documents.Document(context.Background(), codeOf(&record.View{Code: code}), testCaller(1))
 	if err != nil {
 		b.t.Fatalf("%s: %v", code, err)
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authority"
-	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
 )

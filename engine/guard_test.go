@@ -8,9 +8,8 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/shelf"
-	"dtegate/engine/shelf/guard"
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
 )
 
@@ -53,31 +52,38 @@ func TestGuard_OneTill(t *testing.T) {
 		"[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR", "Firma no válida", "[documento] NO EXISTE UN REGISTRO CON ESTE DATO",
 		"[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE", "el cliente [resumen.totalIva] CALCULO INCORRECTO", "[x.y] [resumen.totalIva]"} {
 		r := &authority.Response{DescripcionMsg: text}
-		if cause := guard.CauseOf(r, filler, sale("", 1).Facts); cause == guard.CauseRule {
+		if cause := rulestore.CauseOf(r, filler, sale("", 1).Facts); cause == rulestore.CauseRule {
 			t.Errorf("%s is laid on the rule", text)
 		}
 	}
 	if n := len(s.Guard().Wanted()); n != 0 {
 		t.Errorf("%d returns were asked for", n)
 	}
-	if got := metrictest.Values(t, s)["dte_rule_refusals_total/request"]; got != 50 {
-		t.Errorf("%v refusals of a request are counted", got)
+	// One till is enough for the alarm, and a restart does not end it.
+	for range 2 {
+		if got := metrictest.Values(t, s)["dte_rule_outcomes/01/document/other/2/2.1.1"]; got != 50 {
+			t.Errorf("%v refusals of a request are counted", got)
+		}
+		if o := s.Guard().Outcomes(a.Rule.Digest, w.now()); !o.Grave() || o != (dte.Outcomes{Decided: 50, Refused: 50}) {
+			t.Errorf("the alarm counts %+v", o)
+		}
+		s = w.shelf(nil)
 	}
 }
 
 // A rule that computes a wrong tax is left within few refusals; an operator may put it back, and then it stays.
 func TestGuard_WrongRule(t *testing.T) {
 	w := newWorld(t)
-	w.box = vouch.New()
+	w.box = recordmac.New()
 	defer w.close()
-	var told []shelf.StepBack
-	w.points, w.returned = 2, func(b shelf.StepBack) { told = append(told, b) }
+	var told []rulestore.StepBack
+	w.points, w.returned = 2, func(b rulestore.StepBack) { told = append(told, b) }
 	s := w.shelf(shipped(t))
-	for i := range 2 * guard.EnoughBefore {
+	for i := range 2 * rulestore.EnoughBefore {
 		w.at(1+i%2, 1130, 1, dte.Null())
 	}
 	bad := push(t, s, edition(t, "2.1.1", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
-	for i := range guard.MostRefused {
+	for i := range rulestore.MostRefused {
 		if len(s.Guard().Wanted()) != 0 {
 			t.Fatalf("a return after %d refusals", i)
 		}
@@ -89,7 +95,7 @@ func TestGuard_WrongRule(t *testing.T) {
 		t.Fatal("no return was asked for")
 	}
 	s.Return(t.Context(), <-s.Guard().Wanted())
-	want := "MH refused 5 of its first 5 documents for what the rule made, at 2 points of sale; before it, 0 of 40"
+	want := "MH refused 5 of its last 5 documents for what the rule made, at 2 points of sale; before it, 0 of 40"
 	if got := s.List().Return; got == nil || got.To.Version != "2.1.0" || !strings.Contains(got.Reason, want) {
 		t.Errorf("%+v", got)
 	}
@@ -100,28 +106,28 @@ func TestGuard_WrongRule(t *testing.T) {
 		t.Errorf("%s %+v", r.Estado, r.Rule)
 	}
 
-	target := shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
+	target := rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
 	for _, c := range []struct {
-		t    shelf.Target
-		o    shelf.Order
+		t    rulestore.Target
+		o    rulestore.Order
 		says string
 	}{
-		{target, shelf.Order{Who: "eva"}, "a reason is needed"},
-		{shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.9"}, shelf.Order{Who: "eva", Reason: "x"}, "was never here"},
-		{shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "eva", Reason: "x"}, "was not taken off"},
+		{target, rulestore.Order{Who: "eva"}, "a reason is needed"},
+		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.9"}, rulestore.Order{Who: "eva", Reason: "x"}, "was never here"},
+		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "eva", Reason: "x"}, "was not taken off"},
 	} {
 		if _, err := s.Reinstate(t.Context(), c.t, c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c.t, err)
 		}
 	}
-	if back, err := s.Reinstate(t.Context(), target, shelf.Order{Who: "eva", Reason: "MH's catalogue was wrong"}); err != nil || back.To != bad.Rule {
+	if back, err := s.Reinstate(t.Context(), target, rulestore.Order{Who: "eva", Reason: "MH's catalogue was wrong"}); err != nil || back.To != bad.Rule {
 		t.Fatalf("%+v, %v", back, err)
 	}
 	for range 2 { // now, and after a restart
 		if l := s.List(); l.Return != nil || s.Book().Active("00", "2026-11-21")["01"] != bad.Rule {
 			t.Errorf("after it was reinstated: %+v", l.Return)
 		}
-		for i := range 3 * guard.AloneHarms {
+		for i := range 3 * rulestore.AloneHarms {
 			w.at(1+i%2, 1130, 1+i%3, dte.Null())
 		}
 		if len(s.Guard().Wanted()) != 0 {
@@ -129,7 +135,7 @@ func TestGuard_WrongRule(t *testing.T) {
 		}
 		s = w.shelf(nil)
 	}
-	if _, err := s.Reinstate(t.Context(), target, shelf.Order{Who: "eva", Reason: "again"}); err == nil {
+	if _, err := s.Reinstate(t.Context(), target, rulestore.Order{Who: "eva", Reason: "again"}); err == nil {
 		t.Error("a live bundle was reinstated")
 	}
 }
@@ -143,24 +149,24 @@ func TestCauseOf(t *testing.T) {
 		notes          []string
 		want           string
 	}{
-		{"01", "2026-12-02", "[resumen.totalIva] CALCULO INCORRECTO", nil, guard.CauseRule},
-		{"01", "2026-12-02", "[resumen.tributos.codigo.D1] CALCULO INCORRECTO", nil, guard.CauseRule},
-		{"01", "2026-12-02", "[resumen.totalLetras] FORMATO NO VÁLIDO", nil, guard.CauseRule},
-		{"01", "2026-12-02", "[identificacion.version] VALOR NO ES PERMITIDO", nil, guard.CauseRule},
-		{"01", "2026-12-02", "[cuerpoDocumento.2.ivaItem] CALCULO INCORRECTO", nil, guard.CauseRule},
-		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/receptor/nrc no cumple el formato requerido", "Campo #/cuerpoDocumento/0/ventaGravada contiene un valor inválido"}, guard.CauseRule},
-		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/resumen/ivaPerci9 es requerido"}, guard.CauseRule},
-		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/receptor/nrc no cumple el formato requerido"}, guard.CauseRequest},
-		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", nil, guard.CauseUnclear},
-		{"01", "2026-12-02", "[cuerpoDocumento.descripcion] VALOR NO ES PERMITIDO", nil, guard.CauseRequest},
-		{"01", "2026-12-02", "[resumen.pagos.codigo] VALOR NO ES PERMITIDO", nil, guard.CauseRequest},
-		{"01", "2026-12-02", "[resumen.pagos.montoPago] CALCULO INCORRECTO", nil, guard.CauseRule}, // of a sale that names none
-		{"01", "2026-12-02", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE", nil, guard.CauseRequest},
-		{"01", "2026-12-02", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR", nil, guard.CauseRequest},
-		{"01", "2026-12-02", "[] X", nil, guard.CauseUnclear},
-		{"01", "2026-12-02", "", []string{""}, guard.CauseUnclear},
-		{"14", "2026-11-02", "[sujetoExcluido.numDocumento] FORMATO NO VÁLIDO", nil, guard.CauseRequest},
-		{"14", "2026-11-02", "[resumen.reteRenta] CALCULO INCORRECTO", nil, guard.CauseRule},
+		{"01", "2026-12-02", "[resumen.totalIva] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[resumen.tributos.codigo.D1] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[resumen.totalLetras] FORMATO NO VÁLIDO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[identificacion.version] VALOR NO ES PERMITIDO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[cuerpoDocumento.2.ivaItem] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/receptor/nrc no cumple el formato requerido", "Campo #/cuerpoDocumento/0/ventaGravada contiene un valor inválido"}, rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/resumen/ivaPerci9 es requerido"}, rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/receptor/nrc no cumple el formato requerido"}, rulestore.CauseRequest},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", nil, rulestore.CauseUnclear},
+		{"01", "2026-12-02", "[cuerpoDocumento.descripcion] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
+		{"01", "2026-12-02", "[resumen.pagos.codigo] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
+		{"01", "2026-12-02", "[resumen.pagos.montoPago] CALCULO INCORRECTO", nil, rulestore.CauseRule}, // of a sale that names none
+		{"01", "2026-12-02", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE", nil, rulestore.CauseRequest},
+		{"01", "2026-12-02", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR", nil, rulestore.CauseRequest},
+		{"01", "2026-12-02", "[] X", nil, rulestore.CauseUnclear},
+		{"01", "2026-12-02", "", []string{""}, rulestore.CauseUnclear},
+		{"14", "2026-11-02", "[sujetoExcluido.numDocumento] FORMATO NO VÁLIDO", nil, rulestore.CauseRequest},
+		{"14", "2026-11-02", "[resumen.reteRenta] CALCULO INCORRECTO", nil, rulestore.CauseRule},
 	} {
 		r, err := book.Pick(c.document, "01", c.date)
 		if err != nil {
@@ -168,13 +174,13 @@ func TestCauseOf(t *testing.T) {
 		}
 		facts := dte.Obj(member("receptor", dte.Obj(member("tipoDocumento", dte.Str("13")), member("numDocumento", dte.Str("012345678")))),
 			member("cuerpoDocumento", sale("", 1).Facts.Get("cuerpoDocumento")), member("resumen", sale("", 1).Facts.Get("resumen")))
-		if got := guard.CauseOf(&authority.Response{DescripcionMsg: c.text, Observaciones: c.notes}, r.Filler, facts); got != c.want {
+		if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: c.text, Observaciones: c.notes}, r.Filler, facts); got != c.want {
 			t.Errorf("%s %v of %s %s: %s, want %s", c.text, c.notes, c.document, r.Ref.Version, got, c.want)
 		}
 	}
 	facts := dte.Obj(member("resumen", dte.Obj(member("pagos", dte.Arr(dte.Obj(member("montoPago", dte.Int(3))))))))
 	r, _ := book.Pick("01", "01", "2026-12-02")
-	if got := guard.CauseOf(&authority.Response{DescripcionMsg: "[resumen.pagos.montoPago] CALCULO INCORRECTO"}, r.Filler, facts); got != guard.CauseRequest {
+	if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: "[resumen.pagos.montoPago] CALCULO INCORRECTO"}, r.Filler, facts); got != rulestore.CauseRequest {
 		t.Errorf("a payment that the till named: %s", got)
 	}
 }

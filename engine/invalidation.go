@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/storage"
 )
@@ -28,12 +29,6 @@ type InvalidationRequest struct {
 	Caller      seller.Caller
 }
 
-// invalidations take documents back.
-type invalidations struct {
-	*core
-	*origins
-}
-
 // invalidateAfter is how often an invalidation without an answer is sent again.
 const invalidateAfter = time.Minute
 
@@ -43,24 +38,24 @@ const PermissionInvalidate = "ANULACION"
 // Invalidate invalidates an accepted document. The event is signed and stored before it is sent. Without an answer it stays
 // pending, and the same bytes are sent again until MH decides. If the request is repeated, Invalidate returns the document as
 // it stands now. Errors are *refusal.Error.
-func (inv *invalidations) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
-	shown, err := inv.invalidate(ctx, req)
-	inv.metrics.invalidated(shown, err)
+func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
+	shown, err := e.invalidate(ctx, req)
+	e.metrics.invalidated(shown, err)
 	return shown, err
 }
 
-func (inv *invalidations) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
+func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	reader := req.Caller
-	reader.OwnTypes = false                                        // the permission to invalidate is one to read what is invalidated
-	if _, err := inv.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
+	reader.OwnTypes = false                                                // the permission to invalidate is one to read what is invalidated
+	if _, err := e.documents.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
 		return nil, err
 	}
-	release, err := inv.Hold(ctx, req.Code)
+	release, err := e.documents.Hold(ctx, req.Code)
 	if err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
-	entry, err := inv.store.Get(storage.Code(req.Code))
+	entry, err := e.store.Get(storage.Code(req.Code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -70,68 +65,77 @@ func (inv *invalidations) invalidate(ctx context.Context, req InvalidationReques
 	}
 	switch {
 	case entry.State == record.Invalidated:
-		return inv.public(entry)
+		return e.public(entry)
 	case entry.State != record.Accepted:
 		return nil, &refusal.Error{Code: refusal.CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
-	case h.Invalidation.Pending():
+	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
-	default:
-		if entry, h, err = inv.begin(ctx, req, entry, h); err != nil {
+	default: // if a pending event is lost, another takes its place: MH knows whether the document was taken back
+		if entry, h, err = e.beginInvalidation(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
 	}
-	entry, err = inv.sendInvalidation(ctx, entry, h, false)
+	entry, err = e.sendInvalidation(ctx, entry, h, false)
 	if !errors.Is(err, errNothingSent) {
-		inv.recordAct(req.Caller, ActInvalidate, req.Code, "")
+		e.recordAct(req.Caller, ActInvalidate, req.Code, "")
 	}
 	if err != nil {
 		return nil, err
 	}
-	return inv.public(entry)
+	return e.public(entry)
+}
+
+// lostEvent reports whether the store has lost a document's pending event.
+func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
+	_, err := record.Part(e.store, entry.Code, record.PartInvalidation(h.Invalidation.Code))
+	return errors.Is(err, record.ErrLost)
 }
 
 // errNothingSent: MH did not receive the event, which is forgotten.
 var errNothingSent = errors.New("nothing was sent")
 
 // begin checks, signs and stores the event. After it a crash is safe: the event is due and is sent.
-func (inv *invalidations) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
-	now := inv.now()
+func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
+	now := e.now()
 	day := dte.Date(now)
-	rule, err := inv.rules().PickEvent("invalidacion", inv.issuer.Ambiente, day)
+	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
 	if err != nil {
 		return entry, nil, refusal.Unavailable(err, "No hay reglas vigentes para la invalidación")
 	}
 	o := &origin{entry: entry, head: h}
-	if err := inv.readOrigin(o); err != nil {
+	if err := e.readOrigin(o); err != nil {
 		return entry, nil, err
 	}
-	if err := inv.invalidable(rule, o, now); err != nil {
+	if err := e.invalidable(rule, o, now); err != nil {
 		return entry, nil, err
 	}
-	code, err := dte.NewCode(inv.rand)
+	code, err := dte.NewCode(e.rand)
 	if err != nil {
 		return entry, nil, refusal.Internal(err)
 	}
-	document, faults := inv.fillInvalidation(req, rule, o, code, now)
+	document, faults, err := e.fillInvalidation(req, rule, o, code, now)
+	if err != nil {
+		return entry, nil, err
+	}
 	if len(faults) > 0 {
 		return entry, nil, refusal.Of(faults)
 	}
-	jws, err := inv.signer.Right(code, record.FormNormal).Sign(ctx, document)
+	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return entry, nil, refusal.Unavailable(err, "La invalidación no pudo firmarse")
 	}
 	next := *h
 	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
 		At: now.UTC().Truncate(time.Millisecond), Version: rule.Filler.Version(), Rule: rule.Ref, TokenID: req.Caller.TokenID}
-	entry, err = inv.move(ctx, entry, storage.Change{To: record.Accepted, Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
+	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted, Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
 		Due: &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
 		return entry, nil, err
 	}
 	// A note that was being issued against the document came before the line above, and is counted here, or sees that
 	// its original is being taken back.
-	if err := inv.unburdened(entry); err != nil {
-		_, undo := inv.abandon(ctx, entry, &next)
+	if err := e.unburdened(entry); err != nil {
+		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		if undo != nil {
 			return entry, nil, undo
 		}
@@ -141,20 +145,20 @@ func (inv *invalidations) begin(ctx context.Context, req InvalidationRequest, en
 }
 
 // abandon forgets an event that MH has not received.
-func (inv *invalidations) abandon(ctx context.Context, entry storage.Entry, h *record.Head) (storage.Entry, error) {
+func (e *Engine) abandonInvalidation(ctx context.Context, entry storage.Entry, h *record.Head) (storage.Entry, error) {
 	next := *h
 	next.Invalidation = nil
-	return inv.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
+	return e.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
 }
 
 // sendInvalidation sends a pending event and records what MH says; late: nobody waits for it, it is announced. The caller
 // holds the document's lock.
-func (inv *invalidations) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry, error) {
-	jws, err := inv.store.Part(entry.Code, record.PartInvalidation(h.Invalidation.Code))
+func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry, error) {
+	jws, err := record.Part(e.store, entry.Code, record.PartInvalidation(h.Invalidation.Code))
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	o := inv.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code, JWS: string(jws), SendID: inv.sendID()})
+	o := e.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code, JWS: string(jws), SendID: e.sendID()})
 	next, event := *h, *h.Invalidation
 	next.Invalidation = &event
 	event.Response = o.Response
@@ -163,39 +167,45 @@ func (inv *invalidations) sendInvalidation(ctx context.Context, entry storage.En
 		// Already registered: MH holds the very event that it was sent before, without telling, or one that took the document
 		// back in a time that this store has lost.
 		event.Estado, event.Doubtful = record.EstadoProcessed, false
-		return inv.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
+		e.shelf.JudgeEvent(event.Rule, true)
+		return e.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
 	case o.Kind == authority.Rejected:
 		event.Estado, event.Doubtful = record.EstadoRejected, false
-		return inv.move(ctx, entry, storage.Change{To: record.Accepted, Announce: late}, &next)
+		e.shelf.JudgeEvent(event.Rule, false)
+		return e.move(ctx, entry, storage.Change{To: record.Accepted, Announce: late}, &next)
 	case !o.Sent && !h.Invalidation.Doubtful:
-		if _, err := inv.abandon(ctx, entry, h); err != nil {
+		if _, err := e.abandonInvalidation(ctx, entry, h); err != nil {
 			return entry, err
 		}
 		return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
 	}
 	event.Doubtful = true
-	if _, err := inv.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate, At: inv.now().Add(invalidateAfter)}}, &next); err != nil {
+	if _, err := e.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {
 		return entry, err
 	}
 	return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter, Err: o.Err}
 }
 
 // resumeInvalidations sends the events that are due before a time.
-func (inv *invalidations) resumeInvalidations(ctx context.Context, before time.Time) error {
-	open, err := inv.store.Due(record.QueueInvalidate, before, 100)
+func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) error {
+	open, err := e.store.Due(record.QueueInvalidate, before, 100)
 	if err != nil {
 		return fmt.Errorf("listing pending invalidations: %w", err)
 	}
 	for _, due := range open {
-		if err := inv.resumeInvalidation(ctx, due.Code); err != nil {
-			inv.log.Warn("sending an invalidation", "code", dte.Code(due.Code).String(), "error", err)
+		err := e.resumeInvalidation(ctx, due.Code)
+		if errors.Is(err, record.ErrLost) {
+			err = e.lost.SetAside(ctx, due, err)
+		}
+		if err != nil {
+			e.log.Warn("sending an invalidation", "code", dte.Code(due.Code).String(), "error", err)
 		}
 	}
 	return nil
 }
 
-func (inv *invalidations) resumeInvalidation(ctx context.Context, code storage.Code) error {
-	entry, h, release, err := inv.Lock(ctx, code)
+func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) error {
+	entry, h, release, err := e.documents.Lock(ctx, code)
 	if err != nil {
 		return err
 	}
@@ -204,23 +214,23 @@ func (inv *invalidations) resumeInvalidation(ctx context.Context, code storage.C
 		return nil
 	}
 	h.Invalidation = h.Invalidation.Doubted()
-	_, err = inv.sendInvalidation(ctx, entry, h, true)
+	_, err = e.sendInvalidation(ctx, entry, h, true)
 	return err
 }
 
 // invalidable returns what forbids an invalidation (MF2 pp.9-17): its time is over, or something stands against the document.
-func (inv *invalidations) invalidable(rule *rulebook.Event, o *origin, now time.Time) error {
+func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) error {
 	forbidden := func(format string, args ...any) error {
 		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 	}
 	if end := window(rule, o.head); !end.IsZero() && !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
 	}
-	if err := inv.unburdened(o.entry); err != nil {
+	if err := e.unburdened(o.entry); err != nil {
 		return err
 	}
 	if record.Types[o.head.Document].Against == record.Debits {
-		if err := inv.roomWithout(o); err != nil {
+		if err := e.roomWithout(o); err != nil {
 			return err
 		}
 	}
@@ -228,8 +238,8 @@ func (inv *invalidations) invalidable(rule *rulebook.Event, o *origin, now time.
 }
 
 // unburdened refuses while a note or a return stands against a document.
-func (inv *invalidations) unburdened(entry storage.Entry) error {
-	n, err := inv.store.Counter(entry.Code, record.LineActive)
+func (e *Engine) unburdened(entry storage.Entry) error {
+	n, err := e.store.Counter(entry.Code, record.LineActive)
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -240,12 +250,12 @@ func (inv *invalidations) unburdened(entry storage.Entry) error {
 }
 
 // roomWithout refuses to take back a debit note whose amount has been credited since.
-func (inv *invalidations) roomWithout(o *origin) error {
+func (e *Engine) roomWithout(o *origin) error {
 	code, err := dte.ParseCode(o.head.Origin)
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	original, err := inv.store.Get(storage.Code(code))
+	original, err := e.store.Get(storage.Code(code))
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -253,10 +263,10 @@ func (inv *invalidations) roomWithout(o *origin) error {
 	if base.head, err = record.DecodeHead(original); err != nil {
 		return refusal.Internal(err)
 	}
-	if err := inv.readOrigin(base); err != nil {
+	if err := e.readOrigin(base); err != nil {
 		return err
 	}
-	changes, err := inv.effect(o.entry, o.head, record.Invalidated)
+	changes, err := e.counterChanges(o.entry, o.head, record.Invalidated)
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -265,7 +275,7 @@ func (inv *invalidations) roomWithout(o *origin) error {
 		if c.Line == record.LineActive {
 			continue
 		}
-		n, err := inv.store.Counter(c.Origin, c.Line)
+		n, err := e.store.Counter(c.Origin, c.Line)
 		if err != nil {
 			return refusal.Internal(err)
 		}
@@ -278,7 +288,7 @@ func (inv *invalidations) roomWithout(o *origin) error {
 
 // window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
 // day of the month after. The parameters are the bundle's, by document type; zero time when it sets neither.
-func window(rule *rulebook.Event, h *record.Head) time.Time {
+func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt
 	if h.Response != nil {
 		if at, err := time.ParseInLocation("02/01/2006 15:04:05", h.Response.FhProcesamiento, dte.Zone); err == nil {
@@ -298,7 +308,7 @@ func window(rule *rulebook.Event, h *record.Head) time.Time {
 }
 
 // invalidationFacts are the event's facts. The receptor is the document's own, null where that is null (MF2 p.12).
-func (inv *invalidations) invalidationFacts(req InvalidationRequest, rule *rulebook.Event, o *origin, code dte.Code, now time.Time) dte.Value {
+func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code, now time.Time) dte.Value {
 	h := o.head
 	text := func(s string) dte.Value {
 		if s == "" {
@@ -336,9 +346,9 @@ func (inv *invalidations) invalidationFacts(req InvalidationRequest, rule *ruleb
 	}
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			dte.Member{Name: "ambiente", Value: dte.Str(inv.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
+			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
 			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(inv.issuer, seller.Point{Establishment: establishment, PointOfSale: point}))},
+		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(e.issuer, seller.Point{Establishment: establishment, PointOfSale: point}))},
 		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
 			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
 			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},
@@ -346,4 +356,241 @@ func (inv *invalidations) invalidationFacts(req InvalidationRequest, rule *ruleb
 		dte.Member{Name: "motivo", Value: dte.Obj(slices.Concat(
 			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion", Value: text(req.Reason)}},
 			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
+}
+
+// CheckInvalidation returns what is wrong with a request that the gateway could not read completely, besides the faults that
+// the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
+func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
+	reader := req.Caller
+	reader.OwnTypes = false
+	if _, err := e.documents.Document(ctx, req.Code, reader); err != nil {
+		return nil
+	}
+	now := e.now()
+	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
+	if err != nil {
+		return nil
+	}
+	o := &origin{}
+	if o.entry, err = e.store.Get(storage.Code(req.Code)); err != nil {
+		return nil
+	}
+	if o.head, err = record.DecodeHead(o.entry); err != nil || o.entry.State != record.Accepted || e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
+		return nil
+	}
+	_, faults, _ := e.fillInvalidation(req, rule, o, req.Code, now) // any code serves
+	return faults
+}
+
+// fillInvalidation makes the event, or returns everything that is wrong with what was asked for. An error is the bundle's.
+func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code, now time.Time) ([]byte, []dte.Fault, error) {
+	var faults []dte.Fault
+	if f := e.replacementFault(req, rule, o); f != nil {
+		faults = append(faults, *f)
+	}
+	document, found, err := rule.Fill(e.invalidationFacts(req, rule, o, code, now))
+	if err != nil {
+		return nil, nil, e.shelf.EventFailed(rule, err)
+	}
+	for _, f := range found {
+		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // said in words of the request
+			faults = append(faults, f)
+		}
+	}
+	return document, slices.Clip(faults), nil
+}
+
+// replacementFault is what is wrong with the document that replaces the invalidated one, nil for nothing (MF2 pp.9-17).
+func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event, o *origin) *dte.Fault {
+	fault := func(code, message string) *dte.Fault {
+		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
+	}
+	never := rule.Whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
+	switch {
+	case req.Kind < 1 || req.Kind > 3: // not known whether it bears one
+		return nil
+	case never && req.Replacement != "":
+		return fault(dte.FaultCondition, "Esta invalidación no lleva documento de reemplazo")
+	case never:
+		return nil
+	case req.Replacement == "":
+		return fault(dte.FaultRequired, "Falta el documento que lo reemplaza: es obligatorio por error en los datos (1) y por otro motivo (3)")
+	}
+	code, err := dte.ParseCode(req.Replacement)
+	if err != nil {
+		return fault(dte.FaultPattern, "No es un código de generación: son 36 caracteres en cinco grupos, con guiones")
+	}
+	other, err := e.store.Get(storage.Code(code))
+	var h *record.Head
+	if err == nil {
+		h, err = record.DecodeHead(other)
+	}
+	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
+		return fault(dte.FaultCondition, "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda")
+	}
+	return nil
+}
+
+// Verdicts on a document of a list that is to be invalidated.
+const (
+	RecallPossible    = "POSSIBLE"
+	RecallInvalidated = "INVALIDATED"       // MH has taken it back
+	RecallPending     = "PENDING"           // its event waits for MH's answer
+	RecallRefused     = "REFUSED"           // MH refused its event
+	RecallLate        = "TOO_LATE"          // the time to invalidate it is over
+	RecallHeld        = "HELD"              // a note or a return stands against it
+	RecallReplacement = "NEEDS_REPLACEMENT" // the document that takes its place is not named
+	RecallNotValid    = "NOT_VALID"         // the request is not: see Faults
+	RecallNotAccepted = "NOT_ACCEPTED"      // MH has not accepted it
+	RecallUnknown     = "NOT_FOUND"
+)
+
+// Appraisal is the result that an invalidation of a document would have.
+type Appraisal struct {
+	Code, Document, Control, Date, Total string // of the document, "" when there is none
+	Estado                               string
+	Verdict                              string
+	// Until is the last day on which it may be invalidated (yyyy-mm-dd), "" when nothing ends it.
+	Until string
+	// Held is how many notes and returns stand against it.
+	Held         int64
+	Faults       []dte.Fault
+	Invalidation *record.Invalidation // the one that was asked for last, nil for none
+}
+
+// Recall invalidates documents for an operator, one at a time. It waits while sales are being sent to MH.
+type Recall struct {
+	e    *Engine
+	turn chan struct{}
+}
+
+// NewRecall returns a Recall for the documents of an engine.
+func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
+
+// giveWayFor is how long one invalidation waits at most for the sales that are being sent: a branch that sells without a pause must
+// get through its list, too.
+const giveWayFor = 2 * time.Second
+
+// Appraise returns the result that an invalidation would have. It changes nothing and sends nothing to MH.
+func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Appraisal, error) {
+	a := &Appraisal{Code: req.Code.String(), Verdict: RecallUnknown}
+	entry, err := r.e.documents.Settled(ctx, req.Code)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && record.Estado(entry.State) == "" {
+		return a, nil
+	}
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	h, err := record.DecodeHead(entry)
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	a.Document, a.Control, a.Date, a.Total, a.Estado, a.Invalidation = h.Document, h.ControlNumber, h.Date, h.Total, record.Estado(entry.State), h.Invalidation
+	switch {
+	case entry.State == record.Invalidated:
+		a.Verdict = RecallInvalidated
+	case entry.State != record.Accepted:
+		a.Verdict = RecallNotAccepted
+	case h.Invalidation.Pending():
+		a.Verdict = RecallPending
+	default:
+		err = r.judge(a, req, &origin{entry: entry, head: h})
+	}
+	return a, err
+}
+
+// judge looks at what the law and the layout want (MF2 pp.9-17).
+func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
+	e, now := r.e, r.e.now()
+	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
+	if err != nil {
+		return &refusal.Error{Code: refusal.CodeUnavailable, Message: "No rule for invalidations is in force", Operator: true, Err: err}
+	}
+	if err := e.readOrigin(o); err != nil {
+		return err
+	}
+	if a.Held, err = e.store.Counter(o.entry.Code, record.LineActive); err != nil {
+		return refusal.Internal(err)
+	}
+	end := window(rule, o.head)
+	if !end.IsZero() {
+		a.Until = dte.Date(end.Add(-time.Second))
+	}
+	if !end.IsZero() && !now.Before(end) {
+		a.Verdict = RecallLate
+		return nil
+	}
+	if err := e.invalidable(rule, o, now); err != nil {
+		var refused *refusal.Error
+		if !errors.As(err, &refused) || refused.Code != refusal.CodeNotInvalidable {
+			return err
+		}
+		a.Verdict = RecallHeld
+		return nil
+	}
+	missing := e.replacementFault(req, rule, o)
+	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // any code serves
+		return err
+	}
+	switch {
+	case missing != nil && req.Replacement == "" && len(a.Faults) == 1:
+		a.Verdict = RecallReplacement
+	case len(a.Faults) > 0:
+		a.Verdict = RecallNotValid
+	case a.Invalidation != nil && a.Invalidation.Estado == record.EstadoRejected:
+		a.Verdict = RecallRefused
+	default:
+		a.Verdict = RecallPossible
+	}
+	return nil
+}
+
+// Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for a document
+// that is invalidated already, and the same event if one waits for MH's answer. If MH has refused an event, another is sent
+// only with again. Without MH it is refused at once with CodeUnavailable.
+func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Another invalidation of a list is under way", Operator: true, RetryAfter: time.Second, Err: ctx.Err()}
+	}
+	a, err := r.Appraise(ctx, req)
+	if err != nil || a.Verdict != RecallPossible && a.Verdict != RecallPending && !(again && a.Verdict == RecallRefused) {
+		return a, err
+	}
+	if r.e.contingency.Current() != nil {
+		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "The branch is in contingency, and MH takes no invalidations then", Operator: true, RetryAfter: invalidateAfter}
+	}
+	if err := r.e.traffic.rest(ctx, giveWayFor); err != nil {
+		return nil, refusal.Unavailable(err, "El documento aún se está transmitiendo")
+	}
+	_, err = r.e.Invalidate(ctx, req)
+	var refused *refusal.Error
+	if err != nil && !(errors.As(err, &refused) && (refused.Code == refusal.CodeNotInvalidable || refused.Code == refusal.CodeValidation)) {
+		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
+	}
+	return r.Appraise(ctx, req) // refused: a note came between
+}
+
+// traffic counts the documents that are on their way to MH.
+type traffic struct{ n atomic.Int64 }
+
+// begin counts one; the caller ends with end.
+func (s *traffic) begin() (end func()) {
+	s.n.Add(1)
+	return func() { s.n.Add(-1) }
+}
+
+// rest waits until nothing is being sent, at most so long.
+func (s *traffic) rest(ctx context.Context, most time.Duration) error {
+	const look = 10 * time.Millisecond
+	for waited := time.Duration(0); s.n.Load() > 0 && waited < most; waited += look {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look):
+		}
+	}
+	return nil
 }

@@ -1,14 +1,27 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
 
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
+	"dtegate/engine/fairqueue"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
+	"dtegate/engine/seller"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -115,7 +128,7 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its lock is taken
 	// before anybody can find it, so that nobody else settles it.
 	ctx = context.WithoutCancel(ctx)
-	unlock, err := e.Hold(ctx, d.code)
+	unlock, err := e.documents.Hold(ctx, d.code)
 	if err != nil {
 		return now, nil, nil, err
 	}
@@ -192,4 +205,294 @@ func bodyDigest(document string, body [32]byte) (digest [32]byte) {
 	d.Write(body[:])
 	d.Sum(digest[:0])
 	return digest
+}
+
+// draft is a sale before it has a number.
+type draft struct {
+	request Request
+	now     time.Time
+	code    dte.Code
+	series  string
+	none    string    // the control number that stands for the one to come
+	facts   dte.Value // with none
+	form    string
+	period  *contingency.Period // the contingency that it is issued in
+	cause   int64               // CAT-005
+	motive  string              // of cause 5
+	reason  string              // why it is in contingency form, for people
+	draws   []record.Draw       // what it takes of its origin
+
+	ruleDay  string                // of the original, "" for its own: the day whose rule computes it
+	rule     *rulestore.Rule       // valid on its day; computed.rule has computed it
+	computed *rulestore.Evaluation // nil until step 3 or 4
+	from     *origin               // nil, or the document that it is issued against
+}
+
+// keys are what the draft locks while it is stored.
+func (d *draft) keys(key *storage.Idempotency) storage.Keys {
+	k := storage.Keys{Series: d.series, Idempotency: key}
+	if o := d.request.Origin; o != nil {
+		k.Origins = []storage.Code{storage.Code(o.Code)}
+	}
+	return k
+}
+
+// filling is how the draft is filled. The catalogues of contingency are the box's: MH answers nothing then.
+func (d *draft) filling() schema.FillOptions {
+	return schema.FillOptions{Catalogues: d.form != record.FormNormal}
+}
+
+// free gives the memory of the computation back.
+func (d *draft) free() {
+	if d.computed != nil {
+		d.computed.Free()
+	}
+}
+
+func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
+	if _, known := record.Types[req.Document]; !known {
+		return nil, refusal.Internal(fmt.Errorf("document type %q is not issued here", req.Document))
+	}
+	if req.TestContingency && e.issuer.Ambiente == "01" {
+		return nil, refusal.Of([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition, Message: "Solo se admite en el ambiente de pruebas"}})
+	}
+	code, err := dte.NewCode(e.rand)
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	p := req.Caller.Point
+	d := &draft{request: req, now: now, code: code, form: record.FormNormal,
+		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" + strconv.Itoa(dte.Year(now))}
+	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	identification := append([]dte.Member{
+		{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)},
+		{Name: "codigoGeneracion", Value: dte.Str(code.String())},
+		{Name: "fecEmi", Value: dte.Str(dte.Date(now))},
+		{Name: "horEmi", Value: dte.Str(dte.Hour(now))},
+		{Name: "tipoMoneda", Value: dte.Str("USD")},
+	}, record.NormalMarks...)
+	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.none)})
+	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
+	if req.TestContingency {
+		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
+		d.reason = "testContingencia"
+	}
+	return d, nil
+}
+
+// mark makes the draft one of the contingency form.
+func (d *draft) mark(cause int64, motive string) {
+	d.cause, d.motive = cause, motive
+	id := d.facts.Get("identificacion").Set(record.ContingencyMarks(cause, motive)...)
+	d.facts, d.form = d.facts.With("identificacion", id), record.FormContingency
+}
+
+// putInPeriod issues the draft in a contingency of the branch.
+func (d *draft) putInPeriod(p *contingency.Period) {
+	d.mark(p.Cause, p.MotiveOnDocument())
+	d.period, d.reason = p, p.Motive
+}
+
+// compute evaluates a draft; faults are a *refusal.Error that names everything that is wrong with it.
+func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rulestore.Evaluation, error) {
+	computed, faults, err := r.Make(ctx, d.facts, d.filling())
+	switch {
+	case err == nil:
+		e.shelf.Answered(r, d.request.Caller.Point.ID)
+	case e.shelf != nil && ctx.Err() == nil:
+		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay, dte.Date(d.now)), d.facts, d.filling(), err)
+	}
+	var refused *refusal.Error
+	if errors.As(err, &refused) {
+		return nil, refused
+	}
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	if late := laterThanIssue(d); len(faults)+len(late) > 0 {
+		if computed != nil {
+			computed.Free()
+		}
+		return nil, refusal.Of(append(append(faults, late...), e.breaches(r, d, append(faults, late...))...))
+	}
+	if computed.Computed.Summary[computed.Rule.Total] == 0 {
+		computed.Warnings = append(computed.Warnings, nothingToPay)
+	}
+	if dte.Amount(computed.Computed.Summary[computed.Rule.Total]) >= annexLimit {
+		computed.Warnings = append(computed.Warnings, beyondAnnex)
+	}
+	return computed, nil
+}
+
+// computeAgainst completes and computes a draft against its origin, which is locked.
+func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft) (*origin, *rulestore.Evaluation, error) {
+	o, err := e.findOrigin(ctx, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, d.ruleDay = e.rules().Original(r, e.issuer.Ambiente, o.head.Date), o.head.Date
+	err = e.completeDraft(d, o)
+	faults := refusal.Faults(err)
+	switch {
+	case err != nil && len(faults) == 0:
+		return nil, nil, err
+	case err != nil && record.Types[d.request.Document].Against == record.TakesBack:
+		refused := *err.(*refusal.Error)
+		refused.Faults = append(faults, e.besideLines(r, d, o)...)
+		return nil, nil, &refused
+	}
+	computed, err := e.amounts(ctx, r, d, o, faults)
+	return o, computed, err
+}
+
+// unnumbered stands for the number that a document will have. All are of one length.
+const unnumbered = 1
+
+// fill takes the document of a draft from its evaluation. A breach of the schema is a *refusal.Error.
+func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
+	if len(ev.Refused) > 0 {
+		return nil, refusal.Of(ev.Refused)
+	}
+	p := &prepared{document: ev.Document, facts: d.facts.Append(make([]byte, 0, len(ev.Document)))}
+	none := rulestore.NumberPlace(d.none)
+	for _, text := range [...][]byte{p.facts, p.document} {
+		if at := bytes.Index(text, none); at >= 0 {
+			p.numbers = append(p.numbers, text[at:][:len(none)])
+		}
+	}
+	return p, nil
+}
+
+// stamp puts the control number n in its place, in the facts and in the document, unless that shows none (18), and returns it.
+// Rule.Make has seen that there is no other place.
+func (p *prepared) stamp(d *draft, n uint64) (string, error) {
+	at := d.request.Caller.Point
+	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)
+	if err != nil {
+		return "", err
+	}
+	place := rulestore.NumberPlace(control)
+	for _, text := range p.numbers {
+		copy(text, place) // numbers have one length
+	}
+	return control, nil
+}
+
+// prepared is a document that is not stored yet: first complete but for its number, then signed.
+type prepared struct {
+	document []byte   // which jws signs
+	facts    []byte   // that it was made of
+	numbers  [][]byte // the places of the control number in both
+	head     *record.Head
+	jws      []byte
+}
+
+// noteBytes notes on the record of a new document, nil for none, what it took.
+func (p *prepared) noteBytes(r *record.View) *record.View {
+	if r != nil {
+		r.Stored = p.head.Bytes
+	}
+	return r
+}
+
+// sign stamps the number on what fill made, signs it, and returns it as it is to be stored.
+func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.Slot) (to storage.Draft, err error) {
+	ev := d.computed
+	control, err := p.stamp(d, slot.Number)
+	if err != nil {
+		return to, refusal.Internal(err)
+	}
+	if p.jws, err = e.signer.Right(d.code, d.form).Sign(ctx, p.document); err != nil {
+		return to, refusal.Unavailable(err, "El documento no pudo firmarse")
+	}
+	req, r := d.request, ev.Rule
+	h := &record.Head{
+		Document: req.Document, Version: r.Filler.Version(), ControlNumber: control,
+		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
+		Form: d.form, Serie: req.Caller.Point.PointOfSale,
+		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), Mail: outbox.Recipient(d.facts),
+	}
+	p.head = h
+	to = storage.Draft{
+		Code:  storage.Code(d.code),
+		State: record.Signed,
+		Days:  h.Days(),
+		Parts: []storage.Part{{Name: record.PartFacts, Data: p.facts}, {Name: d.form, Data: p.jws}},
+		Due:   &storage.Due{Queue: record.QueueSettle, At: d.now.Add(settleAfter)},
+	}
+	if d.form == record.FormContingency {
+		h.Why = d.reason
+		h.Until, h.Cause, h.Motive = h.CreatedAt, d.cause, d.motive
+		if d.period != nil {
+			h.Period = d.period.Code()
+		}
+		to.State, to.Due = record.Deferred, &storage.Due{Queue: record.QueueReport, At: d.now}
+	}
+	if d.from != nil {
+		h.Origin = req.Origin.Code.String()
+		draws, err := json.Marshal(d.draws)
+		if err != nil {
+			return to, refusal.Internal(err)
+		}
+		to.Parts = append(to.Parts, storage.Part{Name: record.PartDraws, Data: draws})
+		if to.Counters, err = e.counters(d, d.from); err != nil {
+			return to, err
+		}
+	}
+	to.Head, err = h.Encode()
+	return to, err
+}
+
+// replay returns the document that a key made, nil if it has made none.
+func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Request) (*record.View, error) {
+	code, first, err := e.store.Lookup(key.Key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	if first != key.Digest && (req.BytesDigest == nil || first != bodyDigest(req.Document, req.BytesDigest())) {
+		return nil, &refusal.Error{Code: refusal.CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
+	}
+	entry, err := e.settleDocument(ctx, code, false)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := e.documents.View(entry)
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	return shown, nil
+}
+
+// manyLines is from how many lines a sale waits for a turn: 2,000 lines take some 60 ms of the processor, 500 a quarter.
+const manyLines = 500
+
+// newLarge shares the processor among sales of many lines: half of the cores' number are computed and signed at once, so that
+// a till with a few lines finds a core beside them. Tokens take turns.
+func newLarge(now func() time.Time) *fairqueue.Queue {
+	slots := max(1, runtime.GOMAXPROCS(0)/2)
+	return fairqueue.New(fairqueue.Options{Slots: slots, Each: slots, Waiting: 16, Now: now})
+}
+
+// turn waits for the turn of a sale of many lines and returns the function that ends it; a sale of few needs none. It is asked
+// before any lock but the idempotency key's, and ended before MH is waited for.
+func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) {
+	if req.Facts.Get(rulestore.LinesName).Len() < manyLines {
+		return func() {}, nil
+	}
+	end, err = e.large.Enter(ctx, req.Caller.TokenID)
+	var busy *fairqueue.Busy
+	if errors.As(err, &busy) {
+		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token tiene demasiadas ventas grandes en espera"}
+	}
+	if err != nil {
+		return nil, refusal.Unavailable(err, "Hay demasiadas ventas grandes a la vez")
+	}
+	return end, nil
 }

@@ -12,19 +12,19 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 )
 
 // manyLined is a sale of so many lines.
 func manyLined(key string, lines int) Request {
 	req := sale(key, 100)
-	line := req.Facts.Get(rulebook.LinesName).Index(0)
+	line := req.Facts.Get(rulestore.LinesName).Index(0)
 	items := make([]dte.Value, lines)
 	for i := range items {
 		items[i] = line.With("numItem", dte.Int(int64(i+1)))
 	}
-	req.Facts = req.Facts.With(rulebook.LinesName, dte.Arr(items...))
+	req.Facts = req.Facts.With(rulestore.LinesName, dte.Arr(items...))
 	return req
 }
 

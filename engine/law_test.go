@@ -7,7 +7,7 @@ import (
 
 	"dtegate/engine/contingency"
 	"dtegate/engine/record"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -29,7 +29,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, err := rulebook.New(g, nil, was.Catalogues(), nil, was)
+	book, err := rulestore.NewBook(g, nil, was.Catalogues(), nil, was)
 	if err != nil {
 		t.Fatal(err)
 	}

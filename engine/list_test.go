@@ -10,17 +10,18 @@ import (
 	"testing"
 
 	"dtegate/cmd/cmdtest/metrictest"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	accounts "dtegate/engine/month"
 	"dtegate/engine/record"
-	"dtegate/engine/register"
 )
 
 // books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar from
 // one to the next. One was refused, one waits, the first was invalidated.
-func books(t *testing.T) (*world, []register.Line) {
+func books(t *testing.T) (*world, []documents.Line) {
 	w := newWorld(t)
-	var all []register.Line
+	var all []documents.Line
 	for day := range 3 {
 		w.clock.set(start.AddDate(0, 0, day))
 		for i := range 4 {
@@ -42,7 +43,7 @@ func books(t *testing.T) (*world, []register.Line) {
 				w.wire.sever()
 			}
 			r := w.issued(req, estado)
-			all = append(all, register.Line{ID: r.ID, Tipo: r.Tipo, Document: req.Document, Code: r.Code, ControlNumber: r.ControlNumber, Estado: estado,
+			all = append(all, documents.Line{ID: r.ID, Tipo: r.Tipo, Document: req.Document, Code: r.Code, ControlNumber: r.ControlNumber, Estado: estado,
 				Total: r.Total, Date: fmt.Sprint("2026-11-", 21+day), Sello: r.Sello, PointID: int64(1 + i%2), CreatedAt: r.CreatedAt})
 		}
 	}
@@ -56,13 +57,13 @@ func books(t *testing.T) (*world, []register.Line) {
 }
 
 // wholly chooses everything of books.
-func wholly() register.Filter {
-	return register.Filter{From: "2026-11-21", To: "2026-11-23", Limit: 500}
+func wholly() documents.Filter {
+	return documents.Filter{From: "2026-11-21", To: "2026-11-23", Limit: 500}
 }
 
-func (w *world) list(f register.Filter) *register.Listing {
+func (w *world) list(f documents.Filter) *documents.Listing {
 	w.t.Helper()
-	l, err := w.engine.List(context.Background(), f, testCaller(1))
+	l, err := w.engine.documents.List(context.Background(), f, testCaller(1))
 	if err != nil {
 		w.t.Fatalf("%+v: %v", f, err)
 	}
@@ -73,7 +74,7 @@ func (w *world) list(f register.Filter) *register.Listing {
 func TestList_Pages(t *testing.T) {
 	w, all := books(t)
 	defer w.close()
-	totals := []register.Total{
+	totals := []documents.Total{
 		{Tipo: "CREDITO_FISCAL", Estado: record.EstadoContingency, Count: 1, Amount: "13.56"}, // 12 and 13 %
 		{Tipo: "CREDITO_FISCAL", Estado: record.EstadoProcessed, Count: 5, Amount: "37.29"},   // 3+4+7+8+11 = 33, and 13 %
 		{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoInvalidated, Count: 1, Amount: "1.00"},
@@ -84,7 +85,7 @@ func TestList_Pages(t *testing.T) {
 	for _, limit := range []int{2, 5, 12, 500} {
 		f := wholly()
 		f.Limit = limit
-		var got []register.Line
+		var got []documents.Line
 		for pages := 0; ; pages++ {
 			l := w.list(f)
 			if got = append(got, l.Lines...); !reflect.DeepEqual(l.Totals, totals) {
@@ -110,30 +111,30 @@ func TestList_Filters(t *testing.T) {
 	w, all := books(t)
 	defer w.close()
 	for name, c := range map[string]struct {
-		set  func(*register.Filter)
+		set  func(*documents.Filter)
 		want []int // of books
 	}{
-		"from":        {func(f *register.Filter) { f.From = "2026-11-23" }, []int{8, 9, 10, 11}},
-		"to":          {func(f *register.Filter) { f.To = "2026-11-21" }, []int{0, 1, 2, 3}},
-		"one day":     {func(f *register.Filter) { f.From, f.To = "2026-11-22", "2026-11-22" }, []int{4, 5, 6, 7}},
-		"days before": {func(f *register.Filter) { f.From, f.To = "2026-11-01", "2026-11-20" }, nil},
-		"days after":  {func(f *register.Filter) { f.From, f.To = "2026-11-24", "2026-12-24" }, nil},
-		"point":       {func(f *register.Filter) { f.PointID = 2 }, []int{1, 3, 5, 7, 9, 11}},
-		"another":     {func(f *register.Filter) { f.PointID = 3 }, nil},
-		"type":        {func(f *register.Filter) { f.Documents = []string{"03"} }, []int{2, 3, 6, 7, 10, 11}},
-		"types":       {func(f *register.Filter) { f.Documents = []string{"14", "01"} }, []int{0, 1, 4, 5, 8, 9}},
-		"processed":   {func(f *register.Filter) { f.Estado = record.EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
-		"rejected":    {func(f *register.Filter) { f.Estado = record.EstadoRejected }, []int{5}},
-		"contingency": {func(f *register.Filter) { f.Estado = record.EstadoContingency }, []int{11}},
-		"invalidated": {func(f *register.Filter) { f.Estado = record.EstadoInvalidated }, []int{0}},
-		"all together": {func(f *register.Filter) {
+		"from":        {func(f *documents.Filter) { f.From = "2026-11-23" }, []int{8, 9, 10, 11}},
+		"to":          {func(f *documents.Filter) { f.To = "2026-11-21" }, []int{0, 1, 2, 3}},
+		"one day":     {func(f *documents.Filter) { f.From, f.To = "2026-11-22", "2026-11-22" }, []int{4, 5, 6, 7}},
+		"days before": {func(f *documents.Filter) { f.From, f.To = "2026-11-01", "2026-11-20" }, nil},
+		"days after":  {func(f *documents.Filter) { f.From, f.To = "2026-11-24", "2026-12-24" }, nil},
+		"point":       {func(f *documents.Filter) { f.PointID = 2 }, []int{1, 3, 5, 7, 9, 11}},
+		"another":     {func(f *documents.Filter) { f.PointID = 3 }, nil},
+		"type":        {func(f *documents.Filter) { f.Documents = []string{"03"} }, []int{2, 3, 6, 7, 10, 11}},
+		"types":       {func(f *documents.Filter) { f.Documents = []string{"14", "01"} }, []int{0, 1, 4, 5, 8, 9}},
+		"processed":   {func(f *documents.Filter) { f.Estado = record.EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
+		"rejected":    {func(f *documents.Filter) { f.Estado = record.EstadoRejected }, []int{5}},
+		"contingency": {func(f *documents.Filter) { f.Estado = record.EstadoContingency }, []int{11}},
+		"invalidated": {func(f *documents.Filter) { f.Estado = record.EstadoInvalidated }, []int{0}},
+		"all together": {func(f *documents.Filter) {
 			f.From, f.PointID, f.Documents, f.Estado = "2026-11-22", 1, []string{"01"}, record.EstadoProcessed
 		}, []int{4, 8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := wholly()
 			c.set(&f)
-			var want []register.Line
+			var want []documents.Line
 			count, sum := 0, dte.Amount(0)
 			for _, i := range c.want {
 				want = append(want, all[i])
@@ -179,7 +180,7 @@ func TestList_Work(t *testing.T) {
 	for range n {
 		w.issued(voucher("", item(1, "1", "81415929200")), record.EstadoContingency) // and VAT of 13 %
 	}
-	read := func(f register.Filter) (*register.Listing, float64) {
+	read := func(f documents.Filter) (*documents.Listing, float64) {
 		before := metrictest.Value(t, w.engine, "dte_list_records_read_total")
 		l := w.list(f)
 		return l, metrictest.Value(t, w.engine, "dte_list_records_read_total") - before
@@ -198,7 +199,7 @@ func TestList_Work(t *testing.T) {
 	if got := first.Totals[0]; got.Count != n || got.Amount != sum.Fixed2() || strings.HasPrefix(got.Amount, "-") {
 		t.Errorf("%d sales of %s add up to %s, want %s", n, one.Fixed2(), got.Amount, sum.Fixed2())
 	}
-	for _, set := range []func(*register.Filter){func(*register.Filter) {}, func(f *register.Filter) { f.After = first.Next }, func(f *register.Filter) { f.Estado = record.EstadoRejected }, func(f *register.Filter) { f.Documents = []string{"14"} }, func(f *register.Filter) { f.Limit = 10 }} {
+	for _, set := range []func(*documents.Filter){func(*documents.Filter) {}, func(f *documents.Filter) { f.After = first.Next }, func(f *documents.Filter) { f.Estado = record.EstadoRejected }, func(f *documents.Filter) { f.Documents = []string{"14"} }, func(f *documents.Filter) { f.Limit = 10 }} {
 		f := f
 		set(&f)
 		if l, records := read(f); records != float64(len(l.Lines)) {
@@ -212,15 +213,15 @@ func TestList_Stranger(t *testing.T) {
 	defer w.close()
 	stranger := testCaller(1)
 	stranger.Point.BranchID++
-	l, err := w.engine.List(context.Background(), wholly(), stranger)
+	l, err := w.engine.documents.List(context.Background(), wholly(), stranger)
 	if err != nil || len(l.Lines) != 0 || l.Next != 0 || len(l.Totals) != 0 {
 		t.Fatalf("another branch sees %+v %v", l, err)
 	}
 }
 
-// A day's first document is looked for, not counted to: of days that are longer than idWindow none is missing and none of
-// another day is there, though two that were issued about midnight got their ids the other way round.
-func TestList_LongDays(t *testing.T) {
+// The clock is a day ahead for a while, longer than any window of ids, and is then corrected: the list of each day has all of its
+// documents and no other, and so have the month's books and the day's counts.
+func TestList_ClockAhead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the full suite has the days")
 	}
@@ -236,27 +237,40 @@ func TestList_LongDays(t *testing.T) {
 			}
 		}
 	}
-	const sales = record.DateWindow + 64
-	long := func() {
+	const sales = 320 // of each day, in two runs
+	run := func(day int) {
+		w.clock.set(start.AddDate(0, 0, day))
 		var wg sync.WaitGroup
 		for till := range 16 {
 			wg.Go(func() { sell(1+till, sales/16) })
 		}
 		wg.Wait()
 	}
-	long()
-	w.clock.set(start.AddDate(0, 0, 1))
-	sell(1, 1)
-	w.clock.set(start)
-	sell(1, 1)
-	w.clock.set(start.AddDate(0, 0, 1))
-	long()
+	for _, day := range []int{0, 1, 0, 1} {
+		run(day)
+	}
+	tally := documents.NewTally(w.store, w.now)
 	for day := range 2 {
 		at := dte.Date(start.AddDate(0, 0, day))
-		l := w.list(register.Filter{From: at, To: at, Limit: 1})
-		want := []register.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoContingency, Count: sales + 1, Amount: fmt.Sprint(sales+1, ".00")}}
+		w.clock.set(start.AddDate(0, 0, day))
+		l := w.list(documents.Filter{From: at, To: at, Limit: 1})
+		want := []documents.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoContingency, Count: 2 * sales, Amount: fmt.Sprint(2*sales, ".00")}}
 		if !reflect.DeepEqual(l.Totals, want) || len(l.Lines) != 1 || l.Lines[0].Date != at {
 			t.Errorf("%s: %+v, want %v", at, l, want)
+		}
+		if today, err := tally.Today(); err != nil || today.Documents["01"] != 2*sales {
+			t.Errorf("%s: %d documents are counted, want %d: %v", at, today.Documents["01"], 2*sales, err)
+		}
+		n, reader := 0, accounts.New(w.store)
+		for after, more := uint64(0), true; more; {
+			p, err := reader.Page(at[:7], after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, after, more = n+len(p.Documents), p.Next, p.Next > 0
+		}
+		if n != 4*sales {
+			t.Errorf("the month's books have %d documents, want %d", n, 4*sales)
 		}
 	}
 }

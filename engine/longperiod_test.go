@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/contingency"
 	"dtegate/engine/record"
 )

@@ -13,7 +13,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/record"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/storage"
 )
 
@@ -46,7 +46,7 @@ func TestShelf_Documents(t *testing.T) {
 	sell(4)
 	w.clock.set(start.Add(24 * time.Hour))
 	sell(3)
-	if _, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Reason: "test"}); err != nil {
+	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	sell(2)
@@ -54,21 +54,21 @@ func TestShelf_Documents(t *testing.T) {
 		t.Fatalf("the test sold %v", wants)
 	}
 	for _, c := range []struct {
-		made shelf.Made
+		made rulestore.Made
 		want []string
 	}{
-		{shelf.Made{Rule: "2.1.0"}, wants["2.1.0"]},
-		{shelf.Made{Rule: "2.1.7"}, wants["2.1.7"]},
-		{shelf.Made{Rule: a.Rule.Digest}, wants["2.1.7"]},
-		{shelf.Made{Rule: a.Rule.Digest[:8]}, wants["2.1.7"]},
-		{shelf.Made{Rule: "2.1.7", Name: "dte01"}, wants["2.1.7"]},
-		{shelf.Made{Rule: "2.1.7", Name: "dte03"}, nil},
-		{shelf.Made{Rule: "2.1"}, nil},
-		{shelf.Made{Rule: "2.1.7", To: "2026-11-21"}, wants["2.1.7 2026-11-21"]},
-		{shelf.Made{Rule: "2.1.7", From: "2026-11-22"}, wants["2.1.7 2026-11-22"]},
-		{shelf.Made{Rule: "2.1.0", From: "2026-11-22", To: "2026-11-22"}, wants["2.1.0 2026-11-22"]},
-		{shelf.Made{Rule: "2.1.0", From: "2026-11-23"}, nil},
-		{shelf.Made{Rule: "2.1.0", To: "2026-11-20"}, nil},
+		{rulestore.Made{Rule: "2.1.0"}, wants["2.1.0"]},
+		{rulestore.Made{Rule: "2.1.7"}, wants["2.1.7"]},
+		{rulestore.Made{Rule: a.Rule.Digest}, wants["2.1.7"]},
+		{rulestore.Made{Rule: a.Rule.Digest[:8]}, wants["2.1.7"]},
+		{rulestore.Made{Rule: "2.1.7", Name: "dte01"}, wants["2.1.7"]},
+		{rulestore.Made{Rule: "2.1.7", Name: "dte03"}, nil},
+		{rulestore.Made{Rule: "2.1"}, nil},
+		{rulestore.Made{Rule: "2.1.7", To: "2026-11-21"}, wants["2.1.7 2026-11-21"]},
+		{rulestore.Made{Rule: "2.1.7", From: "2026-11-22"}, wants["2.1.7 2026-11-22"]},
+		{rulestore.Made{Rule: "2.1.0", From: "2026-11-22", To: "2026-11-22"}, wants["2.1.0 2026-11-22"]},
+		{rulestore.Made{Rule: "2.1.0", From: "2026-11-23"}, nil},
+		{rulestore.Made{Rule: "2.1.0", To: "2026-11-20"}, nil},
 	} {
 		for _, limit := range []int{1, 2, 500} {
 			var got []string
@@ -96,7 +96,7 @@ func TestShelf_Documents(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range []shelf.Made{{Rule: "x", Limit: 1}, {Rule: "abcdef1", Limit: 1}, {Rule: strings.Repeat("g", 8), Limit: 1}, {Rule: "1.0.0"}, {Rule: "1.0.0", Limit: 5001},
+	for _, m := range []rulestore.Made{{Rule: "x", Limit: 1}, {Rule: "abcdef1", Limit: 1}, {Rule: strings.Repeat("g", 8), Limit: 1}, {Rule: "1.0.0"}, {Rule: "1.0.0", Limit: 5001},
 		{Rule: "1.0.0", From: "x", Limit: 1}, {Rule: "1.0.0", From: "2026-11-22", To: "2026-11-21", Limit: 1}} {
 		if _, err := s.Documents(t.Context(), m); err == nil {
 			t.Errorf("%+v is taken", m)
@@ -129,7 +129,7 @@ func TestShelf_DocumentsMany(t *testing.T) {
 				return err
 			}
 			_, err = w.store.Append(t.Context(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)},
-				storage.Draft{Code: storage.Code{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i), 6: 0x40, 8: 0x80}, State: record.Accepted, Head: head})
+				storage.Draft{Code: storage.Code{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i), 6: 0x40, 8: 0x80}, State: record.Accepted, Head: head, Days: h.Days()})
 			return err
 		})
 	}
@@ -138,7 +138,7 @@ func TestShelf_DocumentsMany(t *testing.T) {
 	}
 	before, most, pages, found := int64(heap()), int64(0), 0, 0
 	began, used := time.Now(), processor(t)
-	for m := (shelf.Made{Rule: "9.9.9", Limit: 500}); ; {
+	for m := (rulestore.Made{Rule: "9.9.9", Limit: 500}); ; {
 		page, err := s.Documents(t.Context(), m)
 		if err != nil {
 			t.Fatal(err)

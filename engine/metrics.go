@@ -98,7 +98,7 @@ func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range e.collectors() {
 		c.Describe(ch)
 	}
-	e.Register.Describe(ch)
+	e.documents.Describe(ch)
 	contingency.Describe(ch)
 	outbox.Describe(ch)
 }
@@ -108,7 +108,7 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range e.collectors() {
 		c.Collect(ch)
 	}
-	e.Register.Collect(ch)
+	e.documents.Collect(ch)
 	o := e.CountBacklog()
 	o.Collect(ch)
 	o.Delivery.Collect(ch)

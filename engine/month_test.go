@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/documents"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/register"
 	"dtegate/storage/disktest"
 )
 
@@ -30,7 +30,7 @@ type month struct {
 	rand  *rand.Rand
 	mu    sync.Mutex
 	sales map[string]*record.View // what was answered last, by key
-	late  []register.Late         // what a till that follows the changes has read
+	late  []documents.Late        // what a till that follows the changes has read
 	wg    sync.WaitGroup
 	n     int // sales so far
 	cuts  int // of the power

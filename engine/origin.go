@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
+	"dtegate/rules/abi"
 	"dtegate/storage"
 )
 
@@ -29,9 +32,6 @@ type origin struct {
 	document dte.Value // what was signed
 }
 
-// origins finds what documents are issued against, and keeps account of what is left of it.
-type origins struct{ *core }
-
 // amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one by one
 // ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
 var creditable = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
@@ -41,10 +41,10 @@ var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota
 
 // findOrigin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
 // answer stand.
-func (from *origins) findOrigin(ctx context.Context, d *draft) (*origin, error) {
+func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	o := &origin{}
 	var err error
-	o.entry, err = from.Settled(ctx, d.request.Origin.Code)
+	o.entry, err = e.documents.Settled(ctx, d.request.Origin.Code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(o.entry.State) {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
@@ -58,14 +58,14 @@ func (from *origins) findOrigin(ctx context.Context, d *draft) (*origin, error) 
 	if o.head.BranchID != caller.Point.BranchID {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
-	if err := from.eligible(d, o); err != nil {
+	if err := e.eligible(d, o); err != nil {
 		return nil, err
 	}
-	return o, from.readOrigin(o)
+	return o, e.readOrigin(o)
 }
 
 // eligible tells whether the type and the state of an origin allow what the request wants of it (SPEC section 3).
-func (from *origins) eligible(d *draft, o *origin) error {
+func (e *Engine) eligible(d *draft, o *origin) error {
 	isReturn := record.Types[d.request.Document].Against == record.TakesBack
 	wrong := func(code, message string) error {
 		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
@@ -105,10 +105,10 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 }
 
 // readOrigin reads what an origin was made of.
-func (from *origins) readOrigin(o *origin) error {
-	jws, err := from.Signed(o.entry, o.head)
+func (e *Engine) readOrigin(o *origin) error {
+	jws, err := record.SignedForm(e.store, o.entry.Code, o.head)
 	if err != nil {
-		return refusal.Internal(err)
+		return lostOrigin(o.head, err)
 	}
 	signed, err := record.Payload(jws)
 	if err != nil {
@@ -117,14 +117,23 @@ func (from *origins) readOrigin(o *origin) error {
 	if o.document, err = dte.Parse(signed); err != nil {
 		return refusal.Internal(fmt.Errorf("reading origin: %w", err))
 	}
-	facts, err := from.store.Part(o.entry.Code, o.head.FactsPart())
+	facts, err := record.Part(e.store, o.entry.Code, o.head.FactsPart())
 	if err != nil {
-		return refusal.Internal(err)
+		return lostOrigin(o.head, err)
 	}
 	if o.facts, err = dte.Parse(facts); err != nil {
 		return refusal.Internal(fmt.Errorf("reading origin's facts: %w", err))
 	}
 	return nil
+}
+
+// lostOrigin is the error for a document that cannot be read: it names what the store has lost.
+func lostOrigin(h *record.Head, err error) error {
+	e := refusal.Internal(err)
+	if errors.Is(err, record.ErrLost) {
+		e.Message = "El equipo perdió los datos de " + h.ControlNumber + ": no admite notas, devoluciones ni invalidación en esta caja"
+	}
+	return e
 }
 
 // amount is a number of a document, 0 when it is not there.
@@ -135,9 +144,9 @@ func amount(v dte.Value, name string) dte.Amount {
 
 // completeDraft completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
 // draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
-func (from *origins) completeDraft(d *draft, o *origin) error {
+func (e *Engine) completeDraft(d *draft, o *origin) error {
 	if record.Types[d.request.Document].Against == record.TakesBack {
-		return from.takeBack(d, o)
+		return e.takeBack(d, o)
 	}
 	faults := o.misnamed(d.request.Origin)
 	d.facts, faults = noteFacts(d.facts, o, faults)
@@ -148,7 +157,7 @@ func (from *origins) completeDraft(d *draft, o *origin) error {
 }
 
 // drawn returns what a computed document takes from its origin. It refuses the document if that is more than is left.
-func (from *origins) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.Evaluation) error {
+func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Evaluation) error {
 	how := record.Types[d.request.Document].Against
 	if how == record.TakesBack {
 		d.givenBack(r, ev)
@@ -167,7 +176,7 @@ func (from *origins) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.E
 		if how == record.Debits {
 			continue
 		}
-		credited, err := from.store.Counter(o.entry.Code, line)
+		credited, err := e.store.Counter(o.entry.Code, line)
 		if err != nil {
 			return refusal.Internal(err)
 		}
@@ -183,14 +192,352 @@ func (from *origins) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.E
 }
 
 // counters are what appending a document adds to its origin's counters, as absolute values. The origin is locked.
-func (from *origins) counters(d *draft, o *origin) ([]storage.Counter, error) {
+func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	changes := record.Effect(record.Types[d.request.Document].Against, 0, record.Signed, d.draws, o.entry.Code)
 	for i, c := range changes {
-		n, err := from.store.Counter(c.Origin, c.Line)
+		n, err := e.store.Counter(c.Origin, c.Line)
 		if err != nil {
 			return nil, refusal.Internal(err)
 		}
 		changes[i].Value += n
 	}
 	return changes, nil
+}
+
+// noteFacts completes a note with what its original says: the reference, what the till leaves out of the receptor, and the
+// flags, which must be the original's (SPEC 4.4). It adds to the faults what the note says otherwise.
+func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fault) {
+	for _, flag := range [...]string{"isRetenIva", "isPerciIva"} {
+		was := o.facts.Get(flag).Bool()
+		if said := f.Get(flag); said.Exists() && said.Bool() != was {
+			faults = append(faults, dte.Fault{Path: flag, Code: dte.FaultCondition, Message: "Debe ser " + strconv.FormatBool(was) + ", como en el documento original"})
+		}
+		f = f.With(flag, dte.Bool(was))
+	}
+	receptor := f.Get("receptor")
+	if present(receptor) {
+		faults = append(faults, sameTaxpayer(receptor, o)...)
+		receptor = completeReceptor(receptor, o.facts.Get("receptor"))
+	} else {
+		receptor = o.facts.Get("receptor")
+	}
+	code := dte.Str(dte.Code(o.entry.Code).String())
+	lines := f.Get("cuerpoDocumento")
+	items := make([]dte.Value, lines.Len())
+	for i := range items {
+		items[i] = lines.Index(i).With("numeroDocumento", code)
+	}
+	related := dte.Obj(
+		dte.Member{Name: "tipoDocumento", Value: dte.Str(o.head.Document)},
+		dte.Member{Name: "tipoGeneracion", Value: dte.Int(2)}, // CAT-007: electronic
+		dte.Member{Name: "numeroDocumento", Value: code},
+		dte.Member{Name: "fechaEmision", Value: dte.Str(o.head.Date)})
+	if receptor.Exists() {
+		f = f.With("receptor", identified(receptor))
+	}
+	return f.With("cuerpoDocumento", dte.Arr(items...)).
+		With("documentoRelacionado", dte.Arr(related)).
+		With("origen", dte.Obj(dte.Member{Name: "tipoDte", Value: dte.Str(o.head.Document)})), faults
+}
+
+// receptorPairs are the members of a receptor that mean something together only: an activity's code and its words.
+var receptorPairs = [...][2]string{{"codActividad", "descActividad"}, {"tipoDocumento", "numDocumento"}}
+
+// completeReceptor gives a receptor of a note what it leaves out, from the original's. An address is one thing, and so is a
+// pair: of these nothing is mixed.
+func completeReceptor(said, was dte.Value) dte.Value {
+	said = identified(said)
+	complete := said
+	for _, m := range was.Members() {
+		if present(said.Get(m.Name)) || !present(m.Value) {
+			continue
+		}
+		half := false
+		for _, p := range receptorPairs {
+			half = half || m.Name == p[0] && present(said.Get(p[1])) || m.Name == p[1] && present(said.Get(p[0]))
+		}
+		if !half {
+			complete = complete.With(m.Name, m.Value)
+		}
+	}
+	return complete
+}
+
+// present reports whether a fact is there and not null.
+func present(v dte.Value) bool { return v.Exists() && !v.IsNull() }
+
+// identified gives a receptor both of its names: a NIT is a document of type 36 (CAT-022), and one generation of a
+// schema asks for the one, another for the other.
+func identified(r dte.Value) dte.Value {
+	given := func(name string) bool { v := r.Get(name); return v.Exists() && !v.IsNull() }
+	switch {
+	case r.Kind() != dte.KindObject:
+	case !given("nit") && r.Get("tipoDocumento").Text() == "36" && given("numDocumento"):
+		return r.With("nit", r.Get("numDocumento"))
+	case given("nit") && !given("numDocumento") && !given("tipoDocumento"):
+		return r.With("tipoDocumento", dte.Str("36")).With("numDocumento", r.Get("nit"))
+	}
+	return r
+}
+
+// creditable is what notes may take of an original, by the names of creditable: its totals less its global discounts,
+// and of a consumer invoice, whose prices include VAT, less the VAT. Notes are written without it.
+func (o *origin) creditable() [len(creditable)]dte.Amount {
+	s := o.document.Get("resumen")
+	gravada := amount(s, "totalGravada") - amount(s, "descuGravada")
+	switch o.head.Document {
+	case "01":
+		gravada -= amount(s, "totalIva")
+	case "07":
+		gravada = amount(s, "totalSujetoRetencion")
+	}
+	return [...]dte.Amount{gravada, amount(s, "totalExenta") - amount(s, "descuExenta"), amount(s, "totalNoSuj") - amount(s, "descuNoSuj")}
+}
+
+// takeBack makes the facts of a return event: the lines of the origin that it names, each with what its rule needs to
+// give back exactly what was taken (FACTS §9; SPEC 4.6). Quantities are checked here, where the counters stand still.
+func (e *Engine) takeBack(d *draft, o *origin) error {
+	asked := d.facts.Get("cuerpoDocumento")
+	sold := o.document.Get("cuerpoDocumento")
+	code := dte.Str(dte.Code(o.entry.Code).String())
+	var faults []dte.Fault
+	reason := "" // the code of the first fault names the answer, where SPEC names it so
+	fault := func(kind, path, message string) {
+		switch {
+		case reason != "":
+		case kind == dte.FaultDuplicate:
+			reason = refusal.CodeValidation
+		default:
+			reason = kind
+		}
+		faults = append(faults, dte.Fault{Path: path, Code: kind, Message: message})
+	}
+	lines := make([]dte.Value, 0, asked.Len())
+	before := sumsAbove(sold)
+	seen := make(map[int64]bool)
+	for i := range asked.Len() {
+		at := fmt.Sprintf("cuerpoDocumento[%d].", i)
+		number, _ := asked.Index(i).Get("numItem").Int()
+		line := lineNumbered(sold, number)
+		switch {
+		case !line.Exists():
+			fault(refusal.CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d", number))
+			continue
+		case seen[number]:
+			fault(dte.FaultDuplicate, at+"numItem", fmt.Sprintf("El ítem %d está dos veces", number))
+			continue
+		}
+		seen[number] = true
+		back, err := e.store.Counter(o.entry.Code, uint32(number))
+		if err != nil {
+			return refusal.Internal(err)
+		}
+		quantity, had := amount(asked.Index(i), "cantidad"), amount(line, "cantidad")
+		if rest := had - dte.Amount(back); quantity > rest {
+			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
+			continue
+		}
+		d.draws = append(d.draws, record.Draw{Line: uint32(number), Amount: int64(quantity)})
+		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)).With("acumuladoOrigen", dte.Num(before[number-1])))
+	}
+	if len(faults) > 0 {
+		return &refusal.Error{Code: reason, Message: faults[0].Message, Faults: faults}
+	}
+	return e.completeReturn(d, o, lines)
+}
+
+// completeReturn makes the facts of a return with its lines.
+func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
+	code := dte.Str(dte.Code(o.entry.Code).String())
+	if receptor := o.facts.Get("receptor"); receptor.Exists() {
+		d.facts = d.facts.With("receptor", receptor)
+	}
+	given, err := e.returnedBefore(o)
+	if err != nil {
+		return err
+	}
+	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).With("devuelto", given).With("emisor", o.emisorOf(d.facts.Get("emisor"))).
+		With("isRetenIva", dte.Bool(o.facts.Get("isRetenIva").Bool())).
+		With("applyrent", dte.Bool(o.facts.Get("applyrent").Bool())).
+		With("origen", o.totals()).
+		With("documentoRelacionado", dte.Arr(dte.Obj(
+			dte.Member{Name: "tipoDocumento", Value: dte.Str(o.head.Document)},
+			dte.Member{Name: "codigoGeneracion", Value: code},
+			dte.Member{Name: "fechaEmision", Value: dte.Str(o.head.Date)})))
+	return nil
+}
+
+// amountsOfLine are the members of a line that hold its amount: one of them is not 0. Their order is that of the counters
+// of what was returned.
+var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
+
+// returnedBefore is what earlier returns gave back of an origin, by kind of amount.
+func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
+	members := make([]dte.Member, len(amountsOfLine))
+	for k, name := range amountsOfLine {
+		n, err := e.store.Counter(o.entry.Code, uint32(record.LineReturned+k))
+		if err != nil {
+			return dte.Value{}, refusal.Internal(err)
+		}
+		members[k] = dte.Member{Name: name, Value: dte.Num(dte.Amount(n))}
+	}
+	return dte.Obj(members...), nil
+}
+
+// givenBack adds to what a return draws the amounts of its lines, by kind.
+func (d *draft) givenBack(r *rulestore.Rule, ev *rulestore.Evaluation) {
+	outputs := r.Description().LineOutputs
+	for k, name := range amountsOfLine {
+		column := slices.IndexFunc(outputs, func(f abi.Field) bool { return f.Name == name })
+		if column < 0 {
+			continue
+		}
+		sum := int64(0)
+		for i := range ev.Computed.N {
+			sum += ev.Computed.Lines[i*len(outputs)+column]
+		}
+		if sum != 0 {
+			d.draws = append(d.draws, record.Draw{Line: uint32(record.LineReturned + k), Amount: sum})
+		}
+	}
+}
+
+// sumsAbove are, line by line, what the lines before it add up to, of the same kind of amount.
+func sumsAbove(lines dte.Value) []dte.Amount {
+	list := make([]dte.Amount, lines.Len())
+	var sums [len(amountsOfLine)]dte.Amount
+	for i := range list {
+		for k, name := range amountsOfLine {
+			if a := amount(lines.Index(i), name); a != 0 {
+				list[i] = sums[k]
+				sums[k] += a
+			}
+		}
+	}
+	return list
+}
+
+// lineNumbered is the line with a numItem: lines are numbered from 1, in order.
+func lineNumbered(lines dte.Value, number int64) dte.Value {
+	if number < 1 || number > int64(lines.Len()) {
+		return dte.Value{}
+	}
+	return lines.Index(int(number - 1))
+}
+
+// returned is a line of the event: the origin's line with the quantity that comes back, and beside it what the rule
+// prorates.
+func returned(line dte.Value, number int64, origin dte.Value, quantity, before dte.Amount) dte.Value {
+	members := []dte.Member{
+		{Name: "numItem", Value: dte.Int(number)}, {Name: "codigoGeneracion", Value: origin},
+		{Name: "cantidad", Value: dte.Num(quantity)}, {Name: "cantidadDevuelta", Value: dte.Num(before)},
+		{Name: "cantidadOrigen", Value: line.Get("cantidad")},
+	}
+	for _, name := range [...]string{"tipoItem", "descripcion", "codigo", "uniMedida", "codTributo", "tributos", "precioUni"} {
+		if v := line.Get(name); v.Exists() && !v.IsNull() {
+			members = append(members, dte.Member{Name: name, Value: v})
+		}
+	}
+	for _, name := range [...]string{"montoDescu", "ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "noGravado"} {
+		members = append(members, dte.Member{Name: name + "Origen", Value: dte.Num(amount(line, name))})
+	}
+	return dte.Obj(members...)
+}
+
+// totals are the amounts of an origin that its lines share.
+func (o *origin) totals() dte.Value {
+	members := []dte.Member{{Name: "tipoDte", Value: dte.Str(o.head.Document)}}
+	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj", "descuExenta", "descuGravada", "descu", "totalIva"} {
+		members = append(members, dte.Member{Name: name, Value: dte.Num(amount(o.document.Get("resumen"), name))})
+	}
+	return dte.Obj(members...)
+}
+
+// This file holds what the layouts and the rules cannot know of a sale: dates against the day of issue, and people against
+// those of another document.
+
+// laterThanIssue refuses related documents that are dated after the day of issue: nothing can be withheld of what was not
+// issued yet.
+func laterThanIssue(d *draft) (faults []dte.Fault) {
+	if d.request.Document != "07" {
+		return nil
+	}
+	today := d.facts.Get("identificacion").Get("fecEmi").Text()
+	lines := d.facts.Get("cuerpoDocumento")
+	for i := range lines.Len() {
+		if said := lines.Index(i).Get("fechaEmision").Text(); len(said) == len(today) && said > today {
+			faults = append(faults, dte.Fault{Path: "cuerpoDocumento[" + strconv.Itoa(i) + "].fechaEmision", Code: dte.FaultRange,
+				Message: "El documento no puede tener fecha posterior a la de hoy"})
+		}
+	}
+	return faults
+}
+
+// sameTaxpayer refuses a note to another taxpayer than its original's (MF2 p.31: adjusting a document keeps its "NIT
+// (Receptor)"). An invoice may have named nobody.
+func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
+	was := o.facts.Get("receptor")
+	known := ""
+	for _, before := range [...]string{was.Get("nit").Text(), was.Get("numDocumento").Text()} {
+		for _, after := range [...]string{receptor.Get("nit").Text(), receptor.Get("numDocumento").Text()} {
+			if before != "" && unspaced(before) == unspaced(after) {
+				return nil
+			}
+		}
+		if known == "" {
+			known = before
+		}
+	}
+	if known == "" || receptor.Get("nit").Text() == "" && receptor.Get("numDocumento").Text() == "" {
+		return nil // the numbers that the note leaves out are the original's
+	}
+	var faults []dte.Fault
+	for _, name := range [...]string{"nit", "numDocumento"} {
+		if receptor.Get(name).Text() != "" {
+			faults = append(faults, dte.Fault{Path: "receptor." + name, Code: dte.FaultCondition, Message: "El documento original es de " + known + ": la nota va al mismo contribuyente"})
+		}
+	}
+	return faults
+}
+
+// unspaced is a number of a person without the hyphens and spaces that documents of earlier days may hold.
+func unspaced(number string) string { return strings.NewReplacer("-", "", " ", "").Replace(number) }
+
+// emisorOf is the issuer as the event shows it that is issued against a document: as that document does (MF2 p.8).
+func (o *origin) emisorOf(now dte.Value) dte.Value {
+	for _, name := range [...]string{"nombre", "codEstable", "codPuntoVenta"} {
+		if was := o.facts.Get("emisor").Get(name); was.Exists() {
+			now = now.With(name, was)
+		}
+	}
+	return now
+}
+
+// nothingToPay is the warning on a document of 0.00, which MH takes where its layout lets it.
+const nothingToPay = "El total del documento es 0.00"
+
+// beyondAnnex is the warning on a document whose amount fits no column of the annexes of F-07: the books name it and leave it out.
+const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador lo declara a mano"
+
+// annexLimit is the least amount that fits no column of an annex.
+const annexLimit = 10_000_000_000 * dte.Scale
+
+// notYet refuses a document type whose rules begin on a later day: repeating the request before is of no use.
+func (e *Engine) notYet(document string) *refusal.Error {
+	from := e.rules().Begins(document, e.issuer.Ambiente)
+	if from == "" {
+		return nil
+	}
+	return &refusal.Error{Code: refusal.CodeNotYet, Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
+		document, record.Types[document].Tipo, spanishDate(from))}
+}
+
+// spanishDate is a date as people say it: "1 de diciembre de 2026".
+func spanishDate(date string) string {
+	var year, month, day int
+	if n, err := fmt.Sscanf(date, "%d-%d-%d", &year, &month, &day); n != 3 || err != nil || month < 1 || month > 12 {
+		return date
+	}
+	months := [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"}
+	return fmt.Sprintf("%d de %s de %d", day, months[month-1], year)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 )

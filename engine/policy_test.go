@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 )
 

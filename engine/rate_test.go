@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -31,7 +31,7 @@ func changing(t *testing.T) *world {
 	s := w.shelf(all)
 	for name, document := range map[string]string{"dte01/v2": "01", "dte03/v4": "03", "dte05/v4": "05", "dte06/v4": "06", "retorno/v1": "18"} {
 		data := bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay, ""), bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
-		if a := push(t, s, data); a.State != shelf.Coming {
+		if a := push(t, s, data); a.State != rulestore.Coming {
 			t.Fatalf("%s: %+v", name, a)
 		}
 		if err := w.sim.Enact(simulator.Law{Document: document, From: changeDay, VAT: big.NewRat(15, 100)}); err != nil {
@@ -41,7 +41,7 @@ func changing(t *testing.T) *world {
 	names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
 		parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], []byte("Impuesto al Valor Agregado 13%"), []byte("Impuesto al Valor Agregado 15%"), 1)
 	})
-	if a := push(t, s, names); a.State != shelf.Coming {
+	if a := push(t, s, names); a.State != rulestore.Coming {
 		t.Fatalf("catalogues: %+v", a)
 	}
 	return w
@@ -97,7 +97,7 @@ func TestRate_GivenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := w.engine.shelf.Replay(t.Context(), code); err != nil || c.Result != shelf.MadeSame {
+		if c, err := w.engine.shelf.Replay(t.Context(), code); err != nil || c.Result != rulestore.MadeSame {
 			t.Errorf("replayed: %+v, %v", c, err)
 		}
 	}

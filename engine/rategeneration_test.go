@@ -6,10 +6,10 @@ import (
 	"math/big"
 	"testing"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 )
@@ -42,7 +42,7 @@ func TestRate_NewGeneration(t *testing.T) {
 				}
 			}
 			for _, data := range files {
-				if a := push(t, s, data); a.State != shelf.Coming && !(carried && a.State == shelf.Spare) {
+				if a := push(t, s, data); a.State != rulestore.Coming && !(carried && a.State == rulestore.Spare) {
 					t.Fatalf("%+v", a)
 				}
 			}
@@ -69,7 +69,7 @@ func TestRate_NewGeneration(t *testing.T) {
 			}
 			s = w.shelf(all) // as after a restart
 			n = w.issued(noteOn("05", "n3", charged, item(1, "1", "25")), record.EstadoProcessed)
-			if c, err := s.Replay(t.Context(), codeOf(n)); err != nil || c.Result != shelf.MadeSame || n.Rule.Version != "8.0.0" {
+			if c, err := s.Replay(t.Context(), codeOf(n)); err != nil || c.Result != rulestore.MadeSame || n.Rule.Version != "8.0.0" {
 				t.Errorf("by %s, replayed: %+v, %v", n.Rule.Version, c, err)
 			}
 			if breaches := w.sim.Audit(); len(breaches) > 0 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
@@ -166,7 +166,7 @@ func (w *walk) play(name string) {
 	w.chaos(simulator.Chaos{})
 	for i, r := range list {
 		code := codeOf(r)
-		if now, err := engine.Document(context.Background(), code, testCaller(1)); c.correct && err == nil && now.Estado == record.EstadoRejected {
+		if now, err := engine.documents.Document(context.Background(), code, testCaller(1)); c.correct && err == nil && now.Estado == record.EstadoRejected {
 			fixed := saleTo("", fmt.Sprintf("customer%d@example.com", i))
 			fixed.Facts = fixed.Facts.With("cuerpoDocumento", dte.Arr(item(1, "2", "7")))
 			_, _ = engine.Correct(context.Background(), code, fixed)
@@ -237,7 +237,7 @@ func (w *walk) settled() {
 			return nil
 		}
 		code := dte.Code(entry.Code)
-		r, err := w.engine.Document(context.Background(), code, testCaller(1))
+		r, err := w.engine.documents.Document(context.Background(), code, testCaller(1))
 		if err != nil {
 			w.t.Errorf("reading %s: %v", code, err)
 			return nil

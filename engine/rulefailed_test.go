@@ -10,7 +10,7 @@ import (
 
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
 )
 
@@ -25,8 +25,8 @@ func TestRuleFailed(t *testing.T) {
 		{"the rule before holds", "", "", 't', true},
 		{"its dates are over", "2026-11-24", "", 't', false},
 		{"its dates are over, out of fuel", "2026-11-24", "", 'f', false},
-		{"any was wanted", "2026-11-24", shelf.Any, 't', true},
-		{"none was wanted", "", shelf.Refuse, 't', false},
+		{"any was wanted", "2026-11-24", rulestore.Any, 't', true},
+		{"none was wanted", "", rulestore.Refuse, 't', false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -36,8 +36,8 @@ func TestRuleFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.OnFailure = map[string]string{shelf.FailureTrap: c.policy}
-			s := shelf.New(o)
+			o.OnFailure = map[string]string{rulestore.FailureTrap: c.policy}
+			s := rulestore.New(o)
 			all := shipped(t)
 			all["dte01/v2"] = bundletest.Edition(t, "dte01/v2", "2.1.0", bundletest.In("2026-01-01", c.until))
 			if err := s.Load(t.Context(), all); err != nil {
@@ -48,7 +48,7 @@ func TestRuleFailed(t *testing.T) {
 			if c.code == 'f' {
 				code = bundletest.Loop
 			}
-			if a := push(t, s, edition(t, "8.0.0", bundletest.Small(t, "dte01/v2", code), bundletest.In("2026-11-25", ""))); a.State != shelf.Coming {
+			if a := push(t, s, edition(t, "8.0.0", bundletest.Small(t, "dte01/v2", code), bundletest.In("2026-11-25", ""))); a.State != rulestore.Coming {
 				t.Fatalf("%+v", a)
 			}
 			w.clock.set(time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC))

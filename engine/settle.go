@@ -2,41 +2,20 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/authority"
-	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
-
-// settlement finds out what became of signed documents, and records it.
-type settlement struct {
-	*core
-	sender      *authority.Sender
-	contingency *contingency.Contingency
-	traffic     traffic // documents on their way to MH
-}
-
-// newSettlement returns the settlement of a branch; its contingency is still to be set.
-func newSettlement(c *core, o Options) (*settlement, error) {
-	gaps, err := o.Store.Gaps()
-	if err != nil {
-		return nil, err
-	}
-	lost := make([]authority.Span, len(gaps))
-	for i, g := range gaps {
-		lost[i] = authority.Span(g)
-	}
-	s := &settlement{core: c}
-	s.sender = authority.NewSender(authority.SenderOptions{Client: c.client, Policy: o.Policy, Lost: lost, Now: c.now,
-		Away: func() bool { return s.contingency.Current() != nil }, Suspect: func() { s.contingency.Suspect() }})
-	return s, nil
-}
 
 // sending is how a signed document is concluded.
 type sending struct {
@@ -50,13 +29,13 @@ const pending = "El documento está firmado y guardado; su transmisión no ha co
 
 // settleDocument brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
-func (s *settlement) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
-	release, err := s.Hold(ctx, dte.Code(code))
+func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
+	release, err := e.documents.Hold(ctx, dte.Code(code))
 	if err != nil {
 		return storage.Entry{}, refusal.Unavailable(err, pending)
 	}
 	defer release()
-	entry, err := s.store.Get(code)
+	entry, err := e.store.Get(code)
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
@@ -67,26 +46,53 @@ func (s *settlement) settleDocument(ctx context.Context, code storage.Code, late
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	if until := s.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
-		return s.putOff(ctx, entry, h, until)
+	if until := e.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
+		return e.putOff(ctx, entry, h, until)
 	}
-	jws, err := s.store.Part(code, record.FormNormal)
+	jws, err := record.Part(e.store, code, record.FormNormal)
+	if errors.Is(err, record.ErrLost) {
+		return e.settleLost(ctx, entry, h, err)
+	}
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	s.metrics.recovered.Inc()
-	now, err := s.conclude(ctx, standing{entry: entry, head: h, jws: jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
+	e.metrics.recovered.Inc()
+	now, err := e.conclude(ctx, standing{entry: entry, head: h, jws: jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
 	return now.entry, err
 }
 
-// errPutOff means that a document is not settled before MH can have decided on what it was sent before a restoration.
-var errPutOff = errors.New("the branch was restored a moment ago")
+// settleLost settles a signed document whose bytes are lost. If MH holds the document, it is accepted; if not, it is set aside. The
+// caller holds the document's lock.
+func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.Head, why error) (storage.Entry, error) {
+	if e.contingency.Current() != nil {
+		return entry, refusal.Unavailable(errPutOff, pending)
+	}
+	q := e.sender.Query(ctx, dte.Code(entry.Code).String(), h.Document)
+	switch q.Kind {
+	case authority.Accepted:
+		entry, err := e.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
+		if err != nil {
+			err = refusal.Internal(err)
+		}
+		return entry, err
+	case authority.NotFound:
+		if err := e.lost.SetAside(ctx, entry, why); err != nil {
+			return entry, refusal.Internal(err)
+		}
+		return entry, &refusal.Error{Code: refusal.CodeInternal, Err: why,
+			Message: "El equipo perdió los datos de " + h.ControlNumber + " y Hacienda no lo tiene: emita la venta otra vez, con otra Idempotency-Key"}
+	}
+	return entry, refusal.Unavailable(errPutOff, pending)
+}
+
+// errPutOff means that a document is settled later: MH does not answer, or may still decide on what it was sent before a restoration.
+var errPutOff = errors.New("MH cannot be asked about the document yet")
 
 // putOff has the recovery settle a signed document later.
-func (s *settlement) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry, error) {
+func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry, error) {
 	if entry.Due == nil || entry.Due.At.Before(until) {
 		var err error
-		if entry, err = s.move(ctx, entry, storage.Change{To: record.Signed, Due: &storage.Due{Queue: record.QueueSettle, At: until}}, h); err != nil {
+		if entry, err = e.move(ctx, entry, storage.Change{To: record.Signed, Due: &storage.Due{Queue: record.QueueSettle, At: until}}, h); err != nil {
 			return entry, err
 		}
 	}
@@ -94,14 +100,14 @@ func (s *settlement) putOff(ctx context.Context, entry storage.Entry, h *record.
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
-func (s *settlement) conclude(ctx context.Context, d standing, how sending) (standing, error) {
+func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standing, error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if how.wait > 0 {
 		within, cancel = context.WithTimeout(ctx, how.wait)
 	}
-	end := s.traffic.begin()
-	o := s.sender.Transmit(within, authority.Submission{
-		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws), SendID: s.sendID(),
+	end := e.traffic.begin()
+	o := e.sender.Transmit(within, authority.Submission{
+		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws), SendID: e.sendID(),
 	}, how.doubtful, how.sent)
 	end()
 	impatient := within.Err() != nil && ctx.Err() == nil
@@ -116,8 +122,8 @@ func (s *settlement) conclude(ctx context.Context, d standing, how sending) (sta
 	case authority.Rejected:
 		to = record.Rejected
 	case authority.Accepted:
-		if s.sender.InLostTime(authority.ParseTime(o.Response.FhProcesamiento)) {
-			entry, err := s.adoptHeld(ctx, d.entry, d.head, o.Response, record.QueryDoubt)
+		if e.sender.InLostTime(authority.ParseTime(o.Response.FhProcesamiento)) {
+			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, record.QueryDoubt)
 			if err != nil {
 				err = refusal.Internal(err)
 			}
@@ -125,59 +131,65 @@ func (s *settlement) conclude(ctx context.Context, d standing, how sending) (sta
 		}
 		to = record.Accepted
 	default:
-		return s.postpone(ctx, d, o, impatient)
+		return e.postpone(ctx, d, o, impatient)
 	}
 	next.Response = o.Response
-	entry, err := s.move(ctx, d.entry, storage.Change{To: to, Announce: how.late}, &next)
+	entry, err := e.move(ctx, d.entry, storage.Change{To: to, Announce: how.late}, &next)
 	return standing{entry, &next, d.jws, d.document}, err
 }
 
 // postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does not
 // answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
 // does not wait for the probe.
-func (s *settlement) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
+func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
 	changed := *d.head
 	h := &changed
 	if impatient {
-		s.contingency.Suspect()
-	} else if err := s.contingency.Check(ctx, h.CreatedAt); err != nil {
+		e.contingency.Suspect()
+	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
 		return d, refusal.Internal(err)
 	}
-	period, release := s.contingency.Hold()
+	period, release := e.contingency.Hold()
 	defer release()
 	h.Cause = 1
 	if period != nil {
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
-	form, err := s.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause, h.Motive))
+	var made []storage.Part
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // of a change that the store has lost
+	if errors.Is(err, record.ErrLost) {
+		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause, h.Motive)); err == nil {
+			made = []storage.Part{{Name: record.FormContingency, Data: form}}
+		}
+	}
 	if err != nil {
 		return d, refusal.Internal(err)
 	}
 	h.Form, h.Doubtful, h.Why = record.FormContingency, o.Sent, o.Reason()
-	h.Until = s.now().UTC()
+	h.Until = e.now().UTC()
 	if o.Sent {
 		h.Sent = h.Until
 	}
-	defer s.contingency.Wake()
-	entry, err := s.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: s.now()}}, h)
-	return standing{entry: entry, head: h, jws: form.Data}, err
+	defer e.contingency.Wake()
+	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: made, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
+	return standing{entry: entry, head: h, jws: form}, err
 }
 
 // contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
-func (s *settlement) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) (storage.Part, error) {
+func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) ([]byte, error) {
 	normal, err := record.Payload(jws)
 	if err != nil {
-		return storage.Part{}, err
+		return nil, err
 	}
 	document, err := record.ReplaceMarks(normal, marks)
 	if err != nil {
-		return storage.Part{}, err
+		return nil, err
 	}
-	signed, err := s.signer.Right(code, record.FormContingency).Sign(ctx, document)
+	signed, err := e.signer.Right(code, record.FormContingency).Sign(ctx, document)
 	if err != nil {
-		return storage.Part{}, fmt.Errorf("signing the contingency form: %w", err)
+		return nil, fmt.Errorf("signing the contingency form: %w", err)
 	}
-	return storage.Part{Name: record.FormContingency, Data: signed}, nil
+	return signed, nil
 }
 
 // settleAfter is how long a request may hold a document before the recovery takes over: longer than the policy's
@@ -186,22 +198,22 @@ const settleAfter = 2 * time.Minute
 
 // Recover settles, once, every signed document that was due before the given time. It ends at the first error: the store's, or
 // of a document that cannot be settled.
-func (s *settlement) Recover(ctx context.Context, before time.Time) error {
+func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	for {
-		open, err := s.store.Due(record.QueueSettle, before, 100)
+		open, err := e.store.Due(record.QueueSettle, before, 100)
 		if err != nil {
 			return fmt.Errorf("listing unsettled documents: %w", err)
 		}
 		settled := 0
 		for _, entry := range open {
-			if _, err := record.DecodeHead(entry); err != nil {
-				s.unread.Note(record.QueueSettle, err)
-				continue
-			}
-			_, err := s.settleDocument(ctx, entry.Code, true)
+			_, err := e.settleDocument(ctx, entry.Code, true)
 			switch {
 			case errors.Is(err, errPutOff):
 				continue
+			case errors.Is(err, record.ErrLost):
+				if err := e.lost.SetAside(ctx, entry, err); err != nil {
+					return err
+				}
 			case err != nil:
 				return fmt.Errorf("settling document %s: %w", dte.Code(entry.Code), err)
 			}
@@ -211,4 +223,166 @@ func (s *settlement) Recover(ctx context.Context, before time.Time) error {
 			return nil
 		}
 	}
+}
+
+// A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. Its query
+// returns the seal and the time of the seal, and not the form (MT1 §4.3). This file finds the form.
+
+// adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer to a
+// query, or to a lot.
+func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+	parts, err := e.store.Parts(entry.Code)
+	if err != nil {
+		return entry, err
+	}
+	forms, names := record.FormsOf(parts), h.Forms(parts)
+	next := *h
+	next.Response, next.Doubtful, next.Refused = held, false, time.Time{}
+	change := storage.Change{To: record.Accepted, Announce: true}
+	sealed := authority.ParseTime(held.FhProcesamiento)
+	proof := "times"
+	if next.Form = h.FormSealed(names, sealed, doubt); e.sender.InLostTime(sealed) {
+		if proof, err = e.formOfLostTime(ctx, entry, &next, forms, names, sealed, &change); err != nil {
+			return entry, err
+		}
+	}
+	e.metrics.adopted.WithLabelValues(proof).Inc()
+	e.contingency.Settled(entry.Code)
+	return e.move(ctx, entry, change, &next)
+}
+
+// formOfLostTime finds the form of a document that was sealed in a time that this store has lost (see storage.Gap): what was
+// sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the likeliest, and the
+// record says so.
+func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part, names []string,
+	sealed time.Time, change *storage.Change) (proof string, err error) {
+	code := dte.Code(entry.Code).String()
+	jws, err := e.archivedForm(ctx, next, code)
+	if err == nil {
+		for _, f := range forms {
+			if string(f.Data) == string(jws) {
+				next.Form = f.Name
+				return "archive", nil
+			}
+		}
+		document, err := record.Payload(jws)
+		if err != nil {
+			return "", err
+		}
+		v, err := dte.Parse(document)
+		if err != nil {
+			return "", fmt.Errorf("reading what the archive holds of %s: %w", code, err)
+		}
+		next.Form = record.FormArchived
+		next.Total = totalOf(v, next.Total)
+		change.Parts = []storage.Part{{Name: record.FormArchived, Data: jws}}
+		e.log.Warn("the archive holds a form that this store lacks: it is the record now", "code", code)
+		return "archive", nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if !e.correctForm(next, names, sealed) {
+		next.Warnings = append(slices.Clone(next.Warnings), "Hacienda selló este documento después del respaldo que se restauró; compárelo con la consulta pública de Hacienda")
+		e.log.Warn("MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page",
+			"code", code, "form", next.Form, "archive", err)
+	}
+	return "likeliest", nil
+}
+
+// correctForm corrects the form that the times of the sendings tell where they do not cover what was sent in the lost time. It
+// returns false when another form is possible.
+func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
+	first, last := forms[0], forms[len(forms)-1]
+	switch {
+	case next.Form != first:
+		return true // this store sent that form, and the seal came after
+	case first != record.FormNormal:
+		return true
+	case len(forms) == 1:
+		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
+	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.Policy.DoubtFor)):
+		return true // before the other form was sent, or may have been
+	}
+	next.Form = last
+	return false
+}
+
+// archivedForm returns the JWS of a document as the archive holds it, if MH's seal is on it.
+func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
+	if e.outbox.Archive() == nil {
+		return nil, errors.New("no archive is configured")
+	}
+	data, err := e.outbox.Archive().Get(ctx, outbox.ArchivePath(e.issuer.Slug, h, "json", code))
+	if err != nil {
+		return nil, err
+	}
+	v, err := dte.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
+	}
+	jws := []byte(v.Get("firmaElectronica").Text())
+	if err := e.signer.Verify(jws); err != nil {
+		return nil, fmt.Errorf("the archive's %s: %w", code, err)
+	}
+	document, err := record.Payload(jws)
+	if err != nil {
+		return nil, err
+	}
+	inside, err := dte.Parse(document)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
+	}
+	if v.Get("selloRecibido").Text() != h.Response.SelloRecibido || inside.Get("identificacion").Get("codigoGeneracion").Text() != code {
+		return nil, fmt.Errorf("what the archive holds of %s is not what MH sealed", code)
+	}
+	return jws, nil
+}
+
+// totalOf is the total of a document by itself (SPEC: totalPagar; of 07 totalIvaRetenido), otherwise as given.
+func totalOf(document dte.Value, otherwise string) string {
+	for _, name := range []string{"totalPagar", "totalIvaRetenido"} {
+		if v := document.Get("resumen").Get(name); v.Exists() && !v.IsNull() {
+			if a, err := v.Amount(); err == nil {
+				return a.Fixed2()
+			}
+		}
+	}
+	return otherwise
+}
+
+// SeriesOf returns the series of a stored document, read from the document's own record; "" if the record is no document. It is
+// for a store in which the name of the series cannot be read.
+func SeriesOf(e storage.Entry) string {
+	h := new(record.Head)
+	if json.Unmarshal(e.Head, h) != nil {
+		return ""
+	}
+	var point string
+	var number uint64
+	if n, err := fmt.Sscanf(h.ControlNumber, "DTE-"+h.Document+"-%8s-%d", &point, &number); n != 2 || err != nil || len(point) != 8 || len(h.Date) < 4 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%s/%s/%s", h.Ambiente, h.Document, point[:4], point[4:], h.Date[:4])
+}
+
+// ArchivedPart returns the signed form of a document that the archive holds, nil if it holds none. It does not know which of
+// the document's forms that is; the store's journal has the digest of each form. Errors: the archive's.
+func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
+	h := new(record.Head)
+	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {
+		return nil, nil
+	}
+	data, err := a.Get(ctx, outbox.ArchivePath(slug, h, "json", dte.Code(e.Code).String()))
+	if errors.Is(err, archive.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := dte.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", dte.Code(e.Code), err)
+	}
+	return []byte(v.Get("firmaElectronica").Text()), nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundletest"
 	"dtegate/storage/disktest"
@@ -53,7 +53,7 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 			func() error { return nil },
 			func() error { return activated(s, second) },
 			func() error {
-				_, err := s.Rollback(context.Background(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "test", Reason: "test"})
+				_, err := s.Rollback(context.Background(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "test", Reason: "test"})
 				return err
 			},
 			func() error { return activated(s, third) },
@@ -117,8 +117,8 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 	t.Logf("%d writes, each crashed at three times", points)
 }
 
-func activated(s *shelf.Shelf, data []byte) error {
-	a, err := s.Activate(context.Background(), data, shelf.Order{Who: "test"})
+func activated(s *rulestore.Store, data []byte) error {
+	a, err := s.Activate(context.Background(), data, rulestore.Order{Who: "test", FewerCases: true})
 	if err == nil && a.Refused != "" {
 		err = fmt.Errorf("%s: %s", a.Refused, a.Error)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
 )
 
@@ -28,7 +28,7 @@ func TestShelf_ManySwaps(t *testing.T) {
 	small := bundletest.Small(t, "dte01/v2", bundletest.Trap)
 	swap := func(i int) {
 		a := push(t, s, edition(t, fmt.Sprintf("2.2.%d", i), small, bundletest.Recompiled(fmt.Sprint(i))))
-		if a.State != shelf.Live {
+		if a.State != rulestore.Live {
 			t.Fatalf("%+v", a)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/shelf"
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -24,9 +24,9 @@ import (
 // a power cut and a restart with the same digest, and makes the same document.
 type mutants struct {
 	base   *disktest.Disk // a branch that has shipped rules
-	box    *vouch.Key
+	box    *recordmac.Key
 	dry    *world // one to which they are only tried
-	shelf  *shelf.Shelf
+	shelf  *rulestore.Store
 	good   []byte
 	digest string
 	made   string // the document
@@ -46,7 +46,7 @@ func newMutants(t testing.TB) *mutants {
 		return m
 	}
 	constant := constantRule(t)
-	m.box = vouch.New()
+	m.box = recordmac.New()
 	w := newWorld(t)
 	w.box = m.box
 	w.wire.sever()
@@ -96,7 +96,7 @@ func (m *mutants) live(t testing.TB, data []byte) string {
 	w.open(fs, fs)
 	w.shelf(nil)
 	defer func() { w.close() }()
-	if a := push(t, w.engine.shelf, data); a.State != shelf.Live || a.Rule.Digest != m.digest {
+	if a := push(t, w.engine.shelf, data); a.State != rulestore.Live || a.Rule.Digest != m.digest {
 		t.Errorf("%+v", a)
 		return ""
 	}
@@ -118,7 +118,7 @@ func (m *mutants) try(t testing.TB, data []byte) bool {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a, err := m.shelf.Activate(context.Background(), data, shelf.Order{Who: "test", Dry: true})
+	a, err := m.shelf.Activate(context.Background(), data, rulestore.Order{Who: "test", Dry: true, FewerCases: true})
 	if err != nil {
 		t.Fatal(err)
 	}

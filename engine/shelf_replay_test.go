@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine/rulebook"
-	"dtegate/engine/shelf"
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -31,25 +30,25 @@ func TestShelf_ReplayUnvouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	day := shelf.DocumentPeriod{From: "2026-11-21", To: "2026-11-21"}
+	day := rulestore.DocumentPeriod{From: "2026-11-21", To: "2026-11-21"}
 	for _, c := range []struct {
 		name            string
 		pinned          []bundle.Key
 		doubtful, other string // results
 		why             string
 	}{
-		{"both keys", x.pinned, shelf.MadeSame, shelf.MadeSame, ""},
-		{"one key", x.pinned[:1], shelf.MadeNothing, shelf.MadeSame, "nobody vouches for it"},
-		{"no key", []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}, shelf.MadeNothing, shelf.MadeNothing, rulebook.ErrNoCatalogue.Error()},
+		{"both keys", x.pinned, rulestore.MadeSame, rulestore.MadeSame, ""},
+		{"one key", x.pinned[:1], rulestore.MadeNothing, rulestore.MadeSame, "nobody vouches for it"},
+		{"no key", []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}, rulestore.MadeNothing, rulestore.MadeNothing, rulestore.ErrNoCatalogue.Error()},
 	} {
-		x.box, x.pinned = vouch.New(), c.pinned
+		x.box, x.pinned = recordmac.New(), c.pinned
 		s, _ = x.restart()
-		got := make(map[string]*shelf.Comparison)
-		if err := s.ReplayPeriod(t.Context(), day, func(c *shelf.Comparison) error { got[c.Code] = c; return nil }); err != nil {
+		got := make(map[string]*rulestore.Comparison)
+		if err := s.ReplayPeriod(t.Context(), day, func(c *rulestore.Comparison) error { got[c.Code] = c; return nil }); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		for code, want := range map[string]string{doubtful.Code: c.doubtful, good.Code: c.other} {
-			if m := got[code]; m == nil || m.Result != want || want == shelf.MadeNothing && !strings.Contains(m.Error, c.why) {
+			if m := got[code]; m == nil || m.Result != want || want == rulestore.MadeNothing && !strings.Contains(m.Error, c.why) {
 				t.Errorf("%s: %+v, want %s", c.name, m, want)
 			}
 		}

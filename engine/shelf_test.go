@@ -12,7 +12,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/dte"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -46,17 +46,17 @@ func TestShelf_Activate(t *testing.T) {
 			t.Errorf("%s: refused at %q: %s", c.name, a.Refused, a.Error)
 		}
 	}
-	if again := push(t, s, edition(t, "2.1.5")); !again.Already || again.State != shelf.Live {
+	if again := push(t, s, edition(t, "2.1.5")); !again.Already || again.State != rulestore.Live {
 		t.Errorf("pushed again: %+v", again)
 	}
 	r, err := x.engine.Issue(t.Context(), sale("b", 1130))
 	if err != nil || r.Rule.Version != "2.1.5" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if back, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
+	if back, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
 		t.Fatalf("%+v, %v", back, err)
 	}
-	if _, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, shelf.Order{Reason: "test"}); !errors.Is(err, shelf.ErrNoSuchRule) {
+	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, rulestore.Order{Reason: "test"}); !errors.Is(err, rulestore.ErrNoSuchRule) {
 		t.Errorf("a version that was never here: %v", err)
 	}
 	if a := push(t, s, edition(t, "2.1.3")); a.Refused != "version" {
@@ -72,7 +72,7 @@ func TestShelf_Activate(t *testing.T) {
 	}
 	for _, key := range []string{"a", "b", "c"} {
 		r, _ := x.engine.Issue(t.Context(), sale(key, 1130))
-		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != shelf.MadeSame || c.Rule != r.Rule {
+		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != rulestore.MadeSame || c.Rule != r.Rule {
 			t.Errorf("replaying %s: %+v, %v", key, c, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestShelf_ReturnsFromTraps(t *testing.T) {
 			defer x.close()
 			s := x.shelf(shipped(t))
 			// Its golden case knows nothing of a sale of one line.
-			if a := push(t, s, edition(t, "2.1.7", bundletest.Small(t, "dte01/v2", code))); a.State != shelf.Live {
+			if a := push(t, s, edition(t, "2.1.7", bundletest.Small(t, "dte01/v2", code))); a.State != rulestore.Live {
 				t.Fatalf("%+v", a)
 			}
 			ctx, stop := context.WithCancel(t.Context())
@@ -118,7 +118,7 @@ func TestShelf_Dates(t *testing.T) {
 	x := newWorld(t)
 	defer x.close()
 	s := x.shelf(shipped(t))
-	if a := push(t, s, edition(t, "2.2.0", bundletest.In("2026-12-01", "2026-12-31"))); a.State != shelf.Coming || a.From != "2026-12-01" {
+	if a := push(t, s, edition(t, "2.2.0", bundletest.In("2026-12-01", "2026-12-31"))); a.State != rulestore.Coming || a.From != "2026-12-01" {
 		t.Fatalf("%+v", a)
 	}
 	for _, c := range []struct {
@@ -141,7 +141,7 @@ func TestShelf_Dates(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, b := range s.List().Rules {
-			if b.Document == "01" && b.State == shelf.Live && b.Expired != c.expired {
+			if b.Document == "01" && b.State == rulestore.Live && b.Expired != c.expired {
 				t.Errorf("%v: %s %s expired: %v", c.at, b.Name, b.Version, b.Expired)
 			}
 		}
@@ -166,7 +166,7 @@ func TestShelf_MidnightUnderLoad(t *testing.T) {
 	first["dte03/v3"] = plugintest.Bundle(t, "dte03/v3")
 	s := w.shelf(first)
 	for _, data := range next {
-		if a := push(t, s, data); a.State != shelf.Coming || a.From != "2026-12-01" {
+		if a := push(t, s, data); a.State != rulestore.Coming || a.From != "2026-12-01" {
 			t.Fatalf("%+v", a)
 		}
 	}

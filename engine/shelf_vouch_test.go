@@ -12,9 +12,9 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
 	"dtegate/engine/refusal"
-	"dtegate/engine/shelf"
-	"dtegate/engine/vouch"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -22,7 +22,7 @@ import (
 )
 
 // restart is a power cut and a start, with the shelf that the store has; what the start logs is returned.
-func (w *world) restart() (*shelf.Shelf, string) {
+func (w *world) restart() (*rulestore.Store, string) {
 	w.t.Helper()
 	left := w.fs.Crash(0, nil)
 	if err := w.store.Close(); err != nil {
@@ -40,7 +40,7 @@ func (w *world) restart() (*shelf.Shelf, string) {
 // record appends a record of a rule as whoever writes to a backup can: with the storage package, and no key.
 func (w *world) record(digest string, head any, parts ...storage.Part) {
 	w.t.Helper()
-	code, err := shelf.CodeOf(digest)
+	code, err := rulestore.CodeOf(digest)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -56,14 +56,14 @@ func (w *world) record(digest string, head any, parts ...storage.Part) {
 	}
 }
 
-func opened(t testing.TB, data []byte) (*bundle.Bundle, shelf.Admitted) {
+func opened(t testing.TB, data []byte) (*bundle.Bundle, rulestore.Admitted) {
 	t.Helper()
 	b, err := bundle.Inspect(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := b.Manifest
-	return b, shelf.Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+	return b, rulestore.Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
 		From: m.Validity["00"].From, Until: m.Validity["00"].Until, Signers: []string{"test"}, Way: "pushed", Who: "somebody"}
 }
 
@@ -75,7 +75,7 @@ func (w *world) sells(version string) {
 	}
 }
 
-func onList(s *shelf.Shelf, version string) *shelf.ShownBundle {
+func onList(s *rulestore.Store, version string) *rulestore.ShownBundle {
 	for _, b := range s.List().Rules {
 		if b.Version == version {
 			return &b
@@ -89,21 +89,21 @@ func onList(s *shelf.Shelf, version string) *shelf.ShownBundle {
 func TestShelf_Tampered(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
-	x.box = vouch.New()
+	x.box = recordmac.New()
 	s := x.shelf(shipped(t))
 	next := edition(t, "2.1.1")
 	if a := push(t, s, bundletest.Tampered(t, next, bundletest.Payload)); a.Refused != "signature" || !strings.Contains(a.Error, "Payload: there is no such field") {
 		t.Errorf("%+v", a)
 	}
 	spaced := bundletest.Tampered(t, next, func(s string) string { return strings.ReplaceAll(s, ",", " ,\n\t") })
-	if a := push(t, s, spaced); a.State != shelf.Live {
+	if a := push(t, s, spaced); a.State != rulestore.Live {
 		t.Fatalf("%+v", a)
 	}
-	code, err := shelf.CodeOf(onList(s, "2.1.1").Digest)
+	code, err := rulestore.CodeOf(onList(s, "2.1.1").Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := x.store.Part(code, shelf.PartBundle)
+	stored, err := x.store.Part(code, rulestore.PartBundle)
 	if err != nil || !bytes.Equal(bundletest.Entries(t, stored)[0].Content, bundletest.Entries(t, next)[0].Content) {
 		t.Errorf("the store does not hold the canonical form: %v", err)
 	}
@@ -122,8 +122,8 @@ func TestShelf_OldRecords(t *testing.T) {
 	x.shelf(shipped(t)) // without a key of the box: no marks
 	next := edition(t, "2.1.1")
 	b, a := opened(t, next)
-	x.record(b.Digest, a, storage.Part{Name: shelf.PartBundle, Data: bundletest.Tampered(t, next, bundletest.Payload)})
-	x.box = vouch.New()
+	x.record(b.Digest, a, storage.Part{Name: rulestore.PartBundle, Data: bundletest.Tampered(t, next, bundletest.Payload)})
+	x.box = recordmac.New()
 	_, log := x.restart()
 	x.sells("2.1.1")
 	if strings.Contains(log, "level=ERROR") {
@@ -134,7 +134,7 @@ func TestShelf_OldRecords(t *testing.T) {
 		t.Fatalf("%d records of rules: %v", len(entries), err)
 	}
 	for _, e := range entries {
-		if x.box.Check(e.Head, vouch.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}) != vouch.Own {
+		if x.box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}) != recordmac.Own {
 			t.Errorf("record %d is not marked", e.Number)
 		}
 	}
@@ -142,7 +142,7 @@ func TestShelf_OldRecords(t *testing.T) {
 	x.pinned = []bundle.Key{{ID: "next", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
 	s, log := x.restart()
 	x.sells("2.1.1")
-	if got := onList(s, "2.1.1"); got.Vouched != shelf.VouchedByBox || !strings.Contains(got.Sentence(), "vouched for by this box, which admitted it signed by test") {
+	if got := onList(s, "2.1.1"); got.Vouched != rulestore.VouchedByBox || !strings.Contains(got.Sentence(), "vouched for by this box, which admitted it signed by test") {
 		t.Errorf("%+v", got)
 	}
 	if strings.Contains(log, "level=ERROR") {
@@ -155,18 +155,18 @@ func TestShelf_OldRecords(t *testing.T) {
 func TestShelf_RestoredElsewhere(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
-	x.box = vouch.New()
+	x.box = recordmac.New()
 	s := x.shelf(shipped(t))
 	next := edition(t, "2.1.1")
 	push(t, s, next)
 	newKey := bundle.Signer{ID: "next", Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))}
 	pinned := []bundle.Key{{ID: "next", Public: newKey.Private.Public().(ed25519.PublicKey)}}
-	x.box, x.pinned = vouch.New(), pinned
+	x.box, x.pinned = recordmac.New(), pinned
 	s, log := x.restart()
 	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable {
 		t.Errorf("a sale without any rule: %v", err)
 	}
-	if got := onList(s, "2.1.1"); got.State != shelf.TroubleUnvouched || !strings.Contains(got.Sentence(), "nobody's signature") {
+	if got := onList(s, "2.1.1"); got.State != rulestore.TroubleUnvouched || !strings.Contains(got.Sentence(), "nobody's signature") {
 		t.Errorf("%+v", got)
 	}
 	if metrictest.Values(t, s)["dte_rules_refused/unvouched"] != 4 || !strings.Contains(log, "a stored rule may not compute: push it again") {
@@ -183,14 +183,14 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 		if a := push(t, s, data); a.Refused != "signature" {
 			t.Errorf("%+v", a)
 		}
-		if a := push(t, s, cosign(data)); a.State != shelf.Live {
+		if a := push(t, s, cosign(data)); a.State != rulestore.Live {
 			t.Errorf("%+v", a)
 		}
 	}
 	x.sells("2.1.1")
 	s, _ = x.restart()
 	x.sells("2.1.1")
-	if got := onList(s, "2.1.1"); got.Vouched != shelf.VouchedByKeys || got.Part == "" {
+	if got := onList(s, "2.1.1"); got.Vouched != rulestore.VouchedByKeys || got.Part == "" {
 		t.Errorf("%+v", got)
 	}
 	// A store that nobody runs shows the same; it has no engine.
@@ -199,7 +199,7 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Host, o.Interpreter = nil, nil
-	still, err := shelf.Inspect(o)
+	still, err := rulestore.Inspect(o)
 	running := s.List()
 	if err != nil || still.Engine != "" || running.Engine != "compiler" || len(still.Rules) != len(running.Rules) {
 		t.Fatalf("%+v, running %+v, %v", still, running, err)
@@ -235,8 +235,8 @@ func TestShelf_BadRecords(t *testing.T) {
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, 32))
 	forged := bundletest.EditionSigned(t, "dte01/v2", "2.1.1", stranger, bundletest.Param("ivaRate", "0.01"))
 	fb, fa := opened(t, forged)
-	bytesOf := func(data []byte) storage.Part { return storage.Part{Name: shelf.PartBundle, Data: data} }
-	with := func(change func(*shelf.Admitted)) shelf.Admitted { a := good; change(&a); return a }
+	bytesOf := func(data []byte) storage.Part { return storage.Part{Name: rulestore.PartBundle, Data: data} }
+	with := func(change func(*rulestore.Admitted)) rulestore.Admitted { a := good; change(&a); return a }
 	brokenSchema := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["schema.json"] = []byte("{") })
 	sb, sa := opened(t, brokenSchema)
 	noModule := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["module.wasm"] = []byte("no module") })
@@ -249,44 +249,44 @@ func TestShelf_BadRecords(t *testing.T) {
 		says   string
 		again  []byte // is pushed then
 	}{
-		"a head that is no JSON":         {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)}, shelf.TroubleDamaged, "decoding the record", next},
-		"a head without a digest":        {b.Digest, with(func(a *shelf.Admitted) { a.Digest = "" }), []storage.Part{bytesOf(next)}, shelf.TroubleDamaged, "not where its digest", nil},
-		"no bytes":                       {b.Digest, good, nil, shelf.TroubleDamaged, "not found", nil},
-		"half the bytes":                 {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])}, shelf.TroubleDamaged, "not a rule bundle", next},
-		"another bundle's bytes":         {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))}, shelf.TroubleDamaged, "the record says", nil},
-		"a forged bundle":                {fb.Digest, fa, []storage.Part{bytesOf(forged)}, shelf.TroubleUnvouched, "0 of the 1 pinned keys have signed", next},
-		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged, bundletest.Payload))}, shelf.TroubleUnvouched, "0 of the 1 pinned keys", nil},
-		"a forged bundle with a mark":    {fb.Digest, vouch.New().Mark(must(json.Marshal(fa)), vouch.Place{}), []storage.Part{bytesOf(forged)}, shelf.TroubleUnvouched, "this box's mark", nil},
-		"a signed bundle from another day": {b.Digest, with(func(a *shelf.Admitted) { a.From = "2026-03-01" }), []storage.Part{bytesOf(next)}, shelf.TroubleUnvouched,
+		"a head that is no JSON":         {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)}, rulestore.TroubleDamaged, "decoding the record", next},
+		"a head without a digest":        {b.Digest, with(func(a *rulestore.Admitted) { a.Digest = "" }), []storage.Part{bytesOf(next)}, rulestore.TroubleDamaged, "not where its digest", nil},
+		"no bytes":                       {b.Digest, good, nil, rulestore.TroubleDamaged, "not found", nil},
+		"half the bytes":                 {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])}, rulestore.TroubleDamaged, "not a rule bundle", next},
+		"another bundle's bytes":         {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))}, rulestore.TroubleDamaged, "the record says", nil},
+		"a forged bundle":                {fb.Digest, fa, []storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched, "0 of the 1 pinned keys have signed", next},
+		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged, bundletest.Payload))}, rulestore.TroubleUnvouched, "0 of the 1 pinned keys", nil},
+		"a forged bundle with a mark":    {fb.Digest, recordmac.New().Mark(must(json.Marshal(fa)), recordmac.Place{}), []storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched, "this box's mark", nil},
+		"a signed bundle from another day": {b.Digest, with(func(a *rulestore.Admitted) { a.From = "2026-03-01" }), []storage.Part{bytesOf(next)}, rulestore.TroubleUnvouched,
 			`its record says from "2026-03-01"`, next},
-		"a signed bundle of another version": {b.Digest, with(func(a *shelf.Admitted) { a.Version = "9.0.0" }), []storage.Part{bytesOf(next)}, shelf.TroubleUnvouched, "its record says version", nil},
-		"a signed bundle that compiles not":  {sb.Digest, sa, []storage.Part{bytesOf(brokenSchema)}, shelf.TroubleDamaged, "compiling schema", nil},
-		"a signed bundle without a module":   {mb.Digest, ma, []storage.Part{bytesOf(noModule)}, shelf.TroubleDamaged, "not a rule module", edition(t, "2.1.2")},
+		"a signed bundle of another version": {b.Digest, with(func(a *rulestore.Admitted) { a.Version = "9.0.0" }), []storage.Part{bytesOf(next)}, rulestore.TroubleUnvouched, "its record says version", nil},
+		"a signed bundle that compiles not":  {sb.Digest, sa, []storage.Part{bytesOf(brokenSchema)}, rulestore.TroubleDamaged, "compiling schema", nil},
+		"a signed bundle without a module":   {mb.Digest, ma, []storage.Part{bytesOf(noModule)}, rulestore.TroubleDamaged, "not a rule module", edition(t, "2.1.2")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t)
 			defer func() { x.close() }()
-			x.box = vouch.New()
+			x.box = recordmac.New()
 			x.shelf(shipped(t))
 			x.record(c.digest, c.head, c.parts...)
 			s, log := x.restart()
 			x.sells("2.1.0")
 			values := metrictest.Values(t, s)
-			if values["dte_rules_refused/"+c.why] != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, `goes_on="dte01 2.1.0"`) && c.why != shelf.TroubleDamaged || !strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.says) {
+			if values["dte_rules_refused/"+c.why] != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, `goes_on="dte01 2.1.0"`) && c.why != rulestore.TroubleDamaged || !strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.says) {
 				t.Errorf("%v\n%s", values, log)
 			}
 			o, err := x.shelfOptions()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if list, err := shelf.Inspect(o); err != nil || len(list.Rules) != 4 {
+			if list, err := rulestore.Inspect(o); err != nil || len(list.Rules) != 4 {
 				t.Errorf("%+v, %v", list, err)
 			}
 			if c.again == nil {
 				return
 			}
 			// It takes the good one, over the bad record or beside it, and keeps it.
-			if a := push(t, s, c.again); a.State != shelf.Live {
+			if a := push(t, s, c.again); a.State != rulestore.Live {
 				t.Fatalf("pushed again: %+v", a)
 			}
 			b, _ := opened(t, c.again)
@@ -309,7 +309,7 @@ func TestShelf_NoCatalogues(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
 	x.shelf(shipped(t))
-	x.box, x.pinned = vouch.New(), []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
+	x.box, x.pinned = recordmac.New(), []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
 	s, log := x.restart()
 	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable || !strings.Contains(log, "nothing can be issued") {
 		t.Errorf("%v\n%s", err, log)
@@ -326,20 +326,20 @@ func TestShelf_NoCatalogues(t *testing.T) {
 func TestShelf_RollbackToExpired(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
-	x.box = vouch.New()
+	x.box = recordmac.New()
 	s := x.shelf(shipped(t))
 	x.clock.set(start.AddDate(0, 0, -10))
 	push(t, s, edition(t, "2.1.1", bundletest.In("2026-11-01", "2026-11-15")))
 	x.clock.set(start)
 	push(t, s, edition(t, "2.1.2", bundletest.In("2026-11-16", "")))
-	to := shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
-	_, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana", Reason: "test"})
-	if !errors.Is(err, shelf.ErrExpired) || !strings.Contains(err.Error(), "from 2026-11-01 until 2026-11-15") {
+	to := rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
+	_, err := s.Rollback(t.Context(), to, rulestore.Order{Who: "ana", Reason: "test"})
+	if !errors.Is(err, rulestore.ErrExpired) || !strings.Contains(err.Error(), "from 2026-11-01 until 2026-11-15") {
 		t.Errorf("%v", err)
 	}
 	x.sells("2.1.2")
 	to.Expired = true
-	back, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana", Reason: "test"})
+	back, err := s.Rollback(t.Context(), to, rulestore.Order{Who: "ana", Reason: "test"})
 	if err != nil || back.Expired != "2026-11-15" {
 		t.Errorf("%+v, %v", back, err)
 	}
@@ -352,7 +352,7 @@ func TestShelf_RollbackToExpired(t *testing.T) {
 		t.Errorf("the box does not know its own step back: %v\n%s", s.List().Notes, log)
 	}
 	// On another box nobody knows who has made it.
-	x.box = vouch.New()
+	x.box = recordmac.New()
 	s, log = x.restart()
 	if notes := s.List().Notes; len(notes) != 1 || !strings.Contains(notes[0], "step back to dte01 2.1.1") || !strings.Contains(log, "does not bear this box's mark") {
 		t.Errorf("%v\n%s", notes, log)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -24,7 +24,7 @@ var shelfHosts = sync.OnceValues(func() (hosts [2]*rules.Host, err error) {
 })
 
 // shelf gives a world's engine a shelf: what the store has, and what the test ships.
-func (w *world) shelf(shipped map[string][]byte) *shelf.Shelf {
+func (w *world) shelf(shipped map[string][]byte) *rulestore.Store {
 	w.t.Helper()
 	s, err := w.openShelf(shipped)
 	if err != nil {
@@ -34,16 +34,16 @@ func (w *world) shelf(shipped map[string][]byte) *shelf.Shelf {
 	return s
 }
 
-func (w *world) openShelf(shipped map[string][]byte) (*shelf.Shelf, error) {
+func (w *world) openShelf(shipped map[string][]byte) (*rulestore.Store, error) {
 	o, err := w.shelfOptions()
 	if err != nil {
 		return nil, err
 	}
-	s := shelf.New(o)
+	s := rulestore.New(o)
 	return s, s.Load(context.Background(), shipped)
 }
 
-func (w *world) shelfOptions() (o shelf.Options, err error) {
+func (w *world) shelfOptions() (o rulestore.Options, err error) {
 	hosts, err := shelfHosts()
 	if err != nil {
 		return o, err
@@ -55,7 +55,7 @@ func (w *world) shelfOptions() (o shelf.Options, err error) {
 	if log == nil {
 		log = quiet
 	}
-	return shelf.Options{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned}, Box: w.box,
+	return rulestore.Options{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned}, Box: w.box,
 		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now, Points: w.points, Returned: w.returned}, nil
 }
 
@@ -68,9 +68,9 @@ func shipped(t testing.TB) map[string][]byte {
 	return all
 }
 
-func push(t testing.TB, s *shelf.Shelf, data []byte) *shelf.Activation {
+func push(t testing.TB, s *rulestore.Store, data []byte) *rulestore.Activation {
 	t.Helper()
-	a, err := s.Activate(context.Background(), data, shelf.Order{Who: "test"})
+	a, err := s.Activate(context.Background(), data, rulestore.Order{Who: "test", FewerCases: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/engine/authority/link"
-	"dtegate/engine/authority/link/linktest"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/authority/connpool"
+	"dtegate/engine/authority/connpool/linktest"
 	"dtegate/engine/record"
 )
 
@@ -118,7 +118,7 @@ func TestSlowLink_Property(t *testing.T) {
 			}
 			slow := path.Connect
 			if beyond {
-				path.Change(func(p *linktest.Path) { p.Connect = link.ConnectTimeout + time.Second })
+				path.Change(func(p *linktest.Path) { p.Connect = connpool.ConnectTimeout + time.Second })
 			}
 			for i := range 5 {
 				sell(fmt.Sprint("at the start ", i))
@@ -134,7 +134,7 @@ func TestSlowLink_Property(t *testing.T) {
 				path.Change(func(p *linktest.Path) { p.Connect = slow })
 			}
 			// A connect under way, the pause behind it, a connect, a login and two probes.
-			time.Sleep(link.ConnectTimeout + 15*time.Second + link.ConnectTimeout + 10*time.Second)
+			time.Sleep(connpool.ConnectTimeout + 15*time.Second + connpool.ConnectTimeout + 10*time.Second)
 			for i := range 10 {
 				if r := sell(fmt.Sprint("then ", i)); r.Estado != record.EstadoProcessed {
 					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name, path.Connect, r.Estado, b.engine.contingency.Current())
@@ -163,7 +163,7 @@ func TestSlowLink_Sockets(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, "udp", nameServer(t, 350*time.Millisecond))
 	}}
 	path := &linktest.Path{OneWay: 20 * time.Millisecond, Connect: 350 * time.Millisecond}
-	way := link.New(link.Options{URL: "https://example.com:" + port, TLS: &tls.Config{RootCAs: roots}, Dial: path.Dial,
+	way := connpool.New(connpool.Options{URL: "https://example.com:" + port, TLS: &tls.Config{RootCAs: roots}, Dial: path.Dial,
 		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) { return dns.LookupNetIP(ctx, "ip4", host) }})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authority"
-	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/storage/disktest"
 )

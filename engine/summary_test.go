@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/register"
 	"dtegate/storage"
 )
 
@@ -32,10 +32,10 @@ func TestTally(t *testing.T) {
 		}
 	}
 	day := time.Date(2027, 3, 1, 0, 0, 0, 0, dte.Zone)
-	tally := register.NewTally(w.store, w.now)
-	look := func(date string, n int, want map[int]register.Hour) {
+	tally := documents.NewTally(w.store, w.now)
+	look := func(date string, n int, want map[int]documents.Hour) {
 		t.Helper()
-		for _, counter := range []*register.Tally{tally, register.NewTally(w.store, w.now)} {
+		for _, counter := range []*documents.Tally{tally, documents.NewTally(w.store, w.now)} {
 			got, err := counter.Today()
 			if err != nil || got.Partial || got.Date != date || got.Documents["01"] != n {
 				t.Fatalf("%+v %v", got, err)
@@ -48,13 +48,13 @@ func TestTally(t *testing.T) {
 		}
 	}
 	issue(day.Add(-time.Second), simulator.Chaos{}, false)
-	look("2027-02-28", 1, map[int]register.Hour{23: {Normal: 1}})
+	look("2027-02-28", 1, map[int]documents.Hour{23: {Normal: 1}})
 	issue(day, simulator.Chaos{}, false)
 	issue(day.Add(9*time.Hour), simulator.Chaos{}, false)
 	issue(day.Add(9*time.Hour+59*time.Minute), simulator.Chaos{Reject: 1}, false)
-	look("2027-03-01", 3, map[int]register.Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}})
+	look("2027-03-01", 3, map[int]documents.Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}})
 	issue(day.Add(18*time.Hour), simulator.Chaos{}, true)
-	look("2027-03-01", 4, map[int]register.Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}, 18: {Contingency: 1}})
+	look("2027-03-01", 4, map[int]documents.Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}, 18: {Contingency: 1}})
 	w.clock.set(day.AddDate(0, 0, 1))
 	look("2027-03-02", 0, nil)
 }
@@ -66,22 +66,22 @@ func TestTally_Large(t *testing.T) {
 	w.clock.set(time.Date(2027, 3, 1, 12, 0, 0, 0, dte.Zone))
 	data, _ := json.Marshal(record.Head{Document: "01", Date: "2027-03-01", Form: record.FormNormal, CreatedAt: w.now()})
 	var last storage.Code
-	for i := range register.TallyStep + 5 {
+	for i := range documents.TallyStep + 5 {
 		state := record.Accepted
-		if i == register.TallyStep+4 {
+		if i == documents.TallyStep+4 {
 			state = record.Signed
 		}
 		binary.BigEndian.PutUint64(last[:], uint64(i+1))
-		_, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: last, State: state, Head: data})
+		_, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: last, State: state, Head: data, Days: []uint32{20270301}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	tally := register.NewTally(w.store, w.now)
+	tally := documents.NewTally(w.store, w.now)
 	for _, want := range []struct {
 		n       int
 		partial bool
-	}{{register.TallyStep, true}, {register.TallyStep + 4, false}, {register.TallyStep + 4, false}} {
+	}{{documents.TallyStep, true}, {documents.TallyStep + 4, false}, {documents.TallyStep + 4, false}} {
 		got, err := tally.Today()
 		if err != nil || got.Documents["01"] != want.n || got.Hours[12].Normal != want.n || got.Partial != want.partial {
 			t.Fatalf("%+v %v, want %+v", got, err, want)
@@ -90,7 +90,7 @@ func TestTally_Large(t *testing.T) {
 	if _, err := w.store.Advance(context.Background(), last, record.Signed, storage.Change{To: record.Rejected}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := tally.Today(); err != nil || got.Hours[12] != (register.Hour{Normal: register.TallyStep + 4, Rejected: 1}) {
+	if got, err := tally.Today(); err != nil || got.Hours[12] != (documents.Hour{Normal: documents.TallyStep + 4, Rejected: 1}) {
 		t.Fatalf("%+v %v", got.Hours[12], err)
 	}
 }

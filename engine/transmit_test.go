@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/storage/disktest"
 )

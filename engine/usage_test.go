@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/register"
 )
 
 // What a token had stored today is read from the store after a crash as it was counted before: each sale and correction once,
@@ -43,7 +43,7 @@ func TestUsage(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		count(2, b.issue(sale2(2)))
 		b.crash()
-		u := register.NewUsage(b.engine.store, nil, b.engine.now())
+		u := documents.NewUsage(b.engine.store, nil, b.engine.now())
 		count(2, b.issue(sale2(2))) // after the start: whoever counts has it already
 		counted[dte.Date(b.engine.now())][2] /= 2
 		for day, want := range counted {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -48,6 +48,16 @@ func TestWitness_MH(t *testing.T) {
 			b.t.Errorf("what was answered is answered %s", r.Estado)
 		}
 		series := b.series("01")
+		b.close()
+		b.start() // a restart forgets nothing, and MH need not be there
+		b.cable.set(refusing)
+		_, err = b.engine.Issue(context.Background(), sale("6", 300))
+		refused(b.t, err, refusal.CodeStoreBehind, "")
+		held, err := b.store.Held()
+		if err != nil || len(held) != 1 || held[0].Series != series || held[0].There != 2 || !strings.Contains(held[0].Words, "numeroControl") {
+			b.t.Errorf("the store holds %+v, %v", held, err)
+		}
+		b.cable.set(plugged)
 		b.close()
 		s, err := storage.Open(b.storage())
 		if err == nil {

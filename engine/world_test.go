@@ -18,14 +18,13 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authority"
-	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
-	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
-	"dtegate/engine/vouch"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -48,7 +47,7 @@ func (c *clock) now() time.Time  { return time.Unix(0, c.at.Load()) }
 // shared is what all worlds have in common, made once: key, rules.
 type shared struct {
 	key  *sign.Key
-	book *rulebook.Book
+	book *rulestore.Book
 }
 
 var (
@@ -75,7 +74,7 @@ func common(t testing.TB) shared {
 	return sharedVal
 }
 
-func loadBook(t testing.TB, host *rules.Host) *rulebook.Book {
+func loadBook(t testing.TB, host *rules.Host) *rulestore.Book {
 	t.Helper()
 	var loaded []*rules.Rule
 	for _, name := range plugins.Names {
@@ -101,7 +100,7 @@ func loadBook(t testing.TB, host *rules.Host) *rulebook.Book {
 			}
 		}
 	}
-	book, err := rulebook.New(g, nil, catalogues, nil, nil)
+	book, err := rulestore.NewBook(g, nil, catalogues, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +118,12 @@ type world struct {
 	engine *Engine
 	now    func() time.Time // of clock
 	clock  clock
-	box    *vouch.Key   // of the shelf
-	pinned []bundle.Key // instead of the tests' own
-	log    *slog.Logger // of the shelf; quiet
+	box    *recordmac.Key // of the shelf
+	pinned []bundle.Key   // instead of the tests' own
+	log    *slog.Logger   // of the shelf; quiet
 	// points and returned are shelf.Options' own.
 	points   int
-	returned func(shelf.StepBack)
+	returned func(rulestore.StepBack)
 	// storeAt, if set, is where the store lies instead of in memory.
 	storeAt *storage.Options
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/gateway/door"
-	"dtegate/gateway/exchange"
+	"dtegate/gateway/reply"
 )
 
 // Keys of what is known of a request when it is answered.
@@ -70,9 +71,9 @@ func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.
 	if code == "" {
 		code, _ = ctx.UserValue("codigoGeneracion").(string)
 	}
-	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route", route), slog.String("code", exchange.TerminalText(code)),
+	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route", route), slog.String("code", reply.TerminalText(code)),
 		slog.Int("status", ctx.Response.StatusCode()), slog.Duration("took", took.Round(time.Microsecond)), slog.String("remote", ctx.RemoteIP().String())}
-	if kind, _ := ctx.UserValue(exchange.ErrorKind).(string); kind != "" {
+	if kind, _ := ctx.UserValue(reply.ErrorKind).(string); kind != "" {
 		attrs = append(attrs, slog.String("error", kind))
 	}
 	a.write(ctx, lineRequest, "request", attrs)
@@ -83,8 +84,8 @@ func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given boo
 	if a.log == nil {
 		return
 	}
-	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given), slog.String("method", exchange.TerminalText(string(ctx.Method()))),
-		slog.String("path", exchange.TerminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
+	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given), slog.String("method", reply.TerminalText(string(ctx.Method()))),
+		slog.String("path", reply.TerminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
 }
 
 func (a *accessLog) write(ctx *fasthttp.RequestCtx, kind, message string, attrs []slog.Attr) {
@@ -125,4 +126,45 @@ func (a *accessLog) flush() {
 			a.log.Info("access log", "kind", kind, "missing", n)
 		}
 	}
+}
+
+type metrics struct {
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	refusals *prometheus.CounterVec
+}
+
+// The listeners, as a label.
+const (
+	listenerAPI = "api"
+	listenerOps = "ops"
+)
+
+func newMetrics(r *prometheus.Registry) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_requests_total",
+			Help: "Requests of tills by route and status class (2xx, 4xx, 5xx)."}, []string{"route", "class"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dte_http_request_duration_seconds",
+			Help: "Time to answer a till's request, by route.", Buckets: []float64{.001, .002, .003, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 8, 32, 64}}, []string{"route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_http_requests_in_flight", Help: "Requests of tills being answered."}),
+	}
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_refused_total",
+		Help: "Requests and connections that were refused before anything was done for them."}, []string{"listener", "reason"})
+	for _, listener := range []string{listenerAPI, listenerOps} {
+		for _, reason := range []string{"token", "wrong_tokens", "strangers", "rate", "address_connections", "connections", "stranger", "address_stranger", "handshake", "size", "bodies", "body_share", "large", "daily", "printing", "readers", "slow", "malformed"} {
+			m.refusals.WithLabelValues(listener, reason)
+		}
+	}
+	r.MustRegister(m.requests, m.latency, m.inFlight, m.refusals)
+	return m
+}
+
+func (m *metrics) refused(listener, reason string) {
+	m.refusals.WithLabelValues(listener, reason).Inc()
+}
+
+func (m *metrics) countAnswer(route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
+	m.latency.WithLabelValues(route).Observe(took.Seconds())
 }

@@ -18,7 +18,7 @@ import (
 func TestAccessLog(t *testing.T) {
 	var out bytes.Buffer
 	secret := []byte("secret of the test")
-	g := New(Options{Sales: new(said), Documents: new(said), Tokens: NewTokenTable(secret, []Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: seller.Point{ID: 5},
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret, []Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: seller.Point{ID: 5},
 		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}}}),
 		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000}, AccessLog: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	url := served(t, g.Serve)

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
-	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // Token is what a till's token is bound to. The token itself is not stored.
@@ -54,15 +55,15 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 }
 
 // SetTokens replaces the table of tokens. Requests that were already admitted continue.
-func (g *front) SetTokens(t TokenTable) { g.tokens.Store(&t) }
+func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
-	own, err := exchange.SingleHeader(header, "x-api-token")
+	own, err := reply.SingleHeader(header, "x-api-token")
 	if err != nil {
 		return "", err
 	}
-	authorization, err := exchange.SingleHeader(header, "Authorization")
+	authorization, err := reply.SingleHeader(header, "Authorization")
 	if err != nil {
 		return "", err
 	}
@@ -82,7 +83,7 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 }
 
 // sender is the token that a request's headers bear.
-func (g *front) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
+func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 	token, err := credential(header)
 	if err != nil || token == "" {
 		return 0, false
@@ -95,7 +96,7 @@ func (g *front) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 }
 
 // authenticate finds the caller. A token of another branch is unknown here, as any other wrong one.
-func (g *front) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
+func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	token, err := credential(&ctx.Request.Header)
 	if err != nil {
 		return nil, err
@@ -111,13 +112,13 @@ func (g *front) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 }
 
 // requireToken refuses a caller without a good token.
-func (g *front) requireToken(ctx *fasthttp.RequestCtx) error {
+func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	_, err := g.authenticate(ctx)
 	return err
 }
 
 // wrong refuses a caller without a good token; one who goes on trying is told to wait.
-func (g *front) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
+func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
 	}
@@ -133,7 +134,7 @@ func (g *front) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, mes
 }
 
 // stranger paces a request that takes no token: by the network that it comes from, and all strangers together.
-func (g *front) stranger(ctx *fasthttp.RequestCtx) error {
+func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
 	now := g.o.Now()
 	if wait := max(g.strange.Take(door.NetworkOf(ctx.RemoteAddr()), now), g.allStrange.Take("", now)); wait > 0 {
 		g.metrics.refused(listenerAPI, "strangers")
@@ -143,7 +144,7 @@ func (g *front) stranger(ctx *fasthttp.RequestCtx) error {
 }
 
 // paced refuses a token that asks too much.
-func (g *front) paced(t *Token) error {
+func (g *Gateway) paced(t *Token) error {
 	if wait := g.pace.Take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "rate")
 		return problem.TooMany(wait, "Demasiadas solicitudes con este token")
@@ -152,7 +153,7 @@ func (g *front) paced(t *Token) error {
 }
 
 // caller is a token as the engine knows it, with what the configuration lets it read and mail.
-func (g *front) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
+func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
 	return seller.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
 		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, seller.PermissionRead),
 		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, seller.PermissionMail)}
@@ -173,4 +174,150 @@ func (t *Token) permit(document string) error {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
 	}
 	return nil
+}
+
+// This file lets pages of listed origins use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). The operators'
+// listener never does. A till shows its token in a header, so the answer never allows a browser's own credentials (cookies),
+// and no origin is allowed that is not listed.
+
+// What a page may send and read beyond what browsers allow every page. TestContract_Origins compares both lists with the
+// headers of the contract.
+const (
+	allowedMethods = "GET, HEAD, POST"
+	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
+	exposedHeaders = "Content-Disposition, ETag, Location, Preference-Applied, Retry-After, WWW-Authenticate"
+	preflightLife  = "7200" // seconds; no browser keeps an answer longer
+)
+
+// origins are the pages that may use the tills' API, as browsers write them in Origin. Empty: none, and no answer speaks of
+// origins.
+type origins struct {
+	listed []string
+	count  *prometheus.CounterVec
+}
+
+func newOrigins(listed []string, r prometheus.Registerer) *origins {
+	o := &origins{listed: listed, count: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_origins_total",
+		Help: "Requests of browser pages at the tills' listener, by whether api.browser_origins lists their origin (listed, other)."}, []string{"origin"})}
+	o.count.WithLabelValues("listed")
+	o.count.WithLabelValues("other")
+	r.MustRegister(o.count)
+	return o
+}
+
+// handler is a handler whose answers, refusals too, say which page may read them. It answers the question that a browser asks
+// ahead of a request (preflight), which bears no token.
+func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	if len(o.listed) == 0 {
+		return h
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		origin, listed := o.listedOrigin(ctx)
+		if !listed || !isPreflight(ctx) {
+			h(ctx)
+			tellOrigin(ctx, origin)
+			return
+		}
+		ctx.SetStatusCode(fasthttp.StatusNoContent)
+		tellOrigin(ctx, origin)
+		header := &ctx.Response.Header
+		header.Set("Access-Control-Allow-Methods", allowedMethods)
+		header.Set("Access-Control-Allow-Headers", allowedHeaders)
+		header.Set("Access-Control-Max-Age", preflightLife)
+	}
+}
+
+// unreadable is handler for what fasthttp could not read as a request: its headers may be there all the same.
+func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
+	if len(o.listed) == 0 {
+		return h
+	}
+	return func(ctx *fasthttp.RequestCtx, err error) {
+		origin, _ := o.listedOrigin(ctx)
+		h(ctx, err)
+		tellOrigin(ctx, origin)
+	}
+}
+
+// tellOrigin lets the page of a listed origin read an answer; origin is "" for any other.
+func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
+	header := &ctx.Response.Header
+	header.Add("Vary", "Origin") // a cache must not give one page the answer of another
+	if origin != "" {
+		header.Set("Access-Control-Allow-Origin", origin)
+		header.Set("Access-Control-Expose-Headers", exposedHeaders)
+	}
+}
+
+// isPreflight reports whether a browser asks ahead of a request. What comes with a body is no such question, and is left to
+// received.
+func isPreflight(ctx *fasthttp.RequestCtx) bool {
+	header := &ctx.Request.Header
+	return header.IsOptions() && len(header.Peek("Access-Control-Request-Method")) > 0 &&
+		(ctx.RequestBodyStream() == nil || header.ContentLength() == 0) && !ambiguous(header)
+}
+
+// listedOrigin is the origin of a request if it is listed, else "". A request with two origins has none.
+func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) (origin string, listed bool) {
+	all := ctx.Request.Header.PeekAll("Origin")
+	switch {
+	case len(all) == 0: // no page's
+		return "", false
+	case len(all) == 1 && slices.Contains(o.listed, string(all[0])):
+		o.count.WithLabelValues("listed").Inc()
+		return string(all[0]), true
+	}
+	o.count.WithLabelValues("other").Inc()
+	return "", false
+}
+
+// Limits are the most that one token may ask for.
+type Limits struct {
+	Rate  int // requests a second for long, default 50
+	Burst int // at once, default 200
+	// Large is how many bytes a second of bodies over 32 KiB a token may send for sales, for long; eight times as many at
+	// once. Default 1 MiB: a sale of 2,000 lines each second.
+	Large int64
+	// Daily is how many bytes a token may have stored in a day of El Salvador, default 1 GiB.
+	Daily int64
+}
+
+// Wrong tokens from one address: so many at once and one a second for long. A good token from there goes on being taken:
+// one till's mistake stops no other behind the same address.
+const wrongBurst = 60
+
+// What takes no token (/docs, /openapi.json, a link to a PDF): requests a second for long and at once, from one network.
+const (
+	strangersRate  = 5
+	strangersBurst = 40
+)
+
+// insistence slows the refusals of a token that asks again without waiting as Retry-After told it: answering a flood takes the
+// machine from those who sell. A token is told to wait so often at once, and so often a second for long, as fast as it asks;
+// each 429 beyond takes longer. A connection answers one request at a time and a token has a bounded number of connections
+// (door.Places.PerToken), so this bounds the flood.
+const (
+	insistRate  = 10 // refusals a second of a token
+	insistBurst = 40
+	insistPause = 250 * time.Millisecond
+)
+
+// slow pauses before a token's 429 when the token goes on asking.
+func (g *Gateway) slow(token int64) {
+	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) == 0 {
+		return
+	}
+	pause := time.NewTimer(insistPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-g.serving.Done():
+	}
+}
+
+// slowed is slow for an answered request.
+func (g *Gateway) slowed(ctx *fasthttp.RequestCtx, status int) {
+	if t, known := ctx.UserValue(loggedToken).(*Token); known && status == fasthttp.StatusTooManyRequests {
+		g.slow(t.ID)
+	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"dtegate/engine/refusal"
 	"dtegate/gateway/door"
-	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok is false
@@ -36,7 +36,9 @@ func announced(from sender, bound func(*fasthttp.RequestHeader) (int, time.Durat
 var (
 	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
 	errTooLarge  = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
-	errBodies    = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
+	errNewToken  = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
+		Message: "El token acaba de darse de alta: repita la solicitud"}
+	errBodies = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
 		Message: "Hay demasiadas solicitudes grandes a la vez"}
 	errBodyShare = &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: time.Second,
 		Message: "Este token envía demasiadas solicitudes grandes a la vez"}
@@ -65,12 +67,12 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 // received is a handler whose request has its whole body in memory. A connection is kept only behind a body that was
 // read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns that
 // and nothing of routes and sizes.
-func (g *front) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	share := door.NewBodies(pace)
 	return func(ctx *fasthttp.RequestCtx) {
 		if ambiguous(&ctx.Request.Header) {
 			g.metrics.refused(listener, "malformed")
-			exchange.Fail(ctx, errAmbiguous)
+			reply.Fail(ctx, errAmbiguous)
 			ctx.SetConnectionClose()
 			return
 		}
@@ -83,9 +85,11 @@ func (g *front) received(listener string, from sender, admit func(*fasthttp.Requ
 		id, ok := from(&ctx.Request.Header)
 		if !ok {
 			ctx.Request.SetBodyRaw(nil)
-			if err := admit(ctx); err != nil {
-				g.refuse(ctx, listener, err)
+			err := admit(ctx)
+			if err == nil { // the token was added after its first look-up, and nothing was read of the body
+				err = errNewToken
 			}
+			g.refuse(ctx, listener, err)
 			door.Discard(ctx.Conn())
 			ctx.SetConnectionClose()
 			return
@@ -104,7 +108,7 @@ func (g *front) received(listener string, from sender, admit func(*fasthttp.Requ
 			if reason != "slow" {
 				door.Discard(ctx.Conn())
 			}
-			exchange.Fail(ctx, p)
+			reply.Fail(ctx, p)
 			ctx.SetConnectionClose()
 			return
 		}
@@ -129,3 +133,32 @@ func refusalOf(err error) (reason string, p *problem.Problem) {
 	}
 	return "malformed", errMalformed
 }
+
+// unreadable answers what fasthttp could not read as a request. It closes the connection.
+func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
+	return func(ctx *fasthttp.RequestCtx, err error) {
+		var small *fasthttp.ErrSmallBuffer
+		var p error
+		switch {
+		case errors.As(err, &small):
+			g.metrics.refused(listener, "size")
+			p = problem.ForTill(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB")
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			g.metrics.refused(listener, "slow")
+			p = errSlow
+		default:
+			g.metrics.refused(listener, "malformed")
+			p = errMalformed
+		}
+		if listener == listenerOps {
+			ctx.SetUserValue(reply.ForOperators, true)
+		}
+		g.refuse(ctx, listener, p)
+		ctx.SetConnectionClose()
+	}
+}
+
+var (
+	errSlow      = problem.ForTill(fasthttp.StatusRequestTimeout, "TIMEOUT", "La solicitud no llegó completa a tiempo")
+	errMalformed = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
+)

@@ -11,15 +11,14 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/authority"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
-	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -55,15 +54,15 @@ func (s *said) CheckInvalidation(context.Context, engine.InvalidationRequest) []
 func (s *said) Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error) {
 	return s.record()
 }
-func (s *said) Infos(_ context.Context, codes []dte.Code, _ seller.Caller) ([]register.Info, error) {
-	return []register.Info{{Code: saidCode}}, s.err
+func (s *said) Infos(_ context.Context, codes []dte.Code, _ seller.Caller) ([]documents.Info, error) {
+	return []documents.Info{{Code: saidCode}}, s.err
 }
-func (s *said) List(context.Context, register.Filter, seller.Caller) (*register.Listing, error) {
-	return &register.Listing{Totals: []register.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1, Amount: "1.00"}},
-		Lines: []register.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED", Date: "2026-01-02"}}}, s.err
+func (s *said) List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error) {
+	return &documents.Listing{Totals: []documents.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1, Amount: "1.00"}},
+		Lines: []documents.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED", Date: "2026-01-02"}}}, s.err
 }
-func (s *said) Changes(context.Context, uint64, seller.Caller) ([]register.Late, uint64, error) {
-	return []register.Late{{Cursor: 7, Info: register.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
+func (s *said) Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error) {
+	return []documents.Late{{Cursor: 7, Info: documents.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
 }
 func (s *said) Printed(context.Context, dte.Code, seller.Caller, string, bool) ([]byte, error) {
 	return []byte("%PDF-"), s.err
@@ -93,7 +92,7 @@ func TestContract_Answers(t *testing.T) {
 	all := itemsOf(doc.Get("components").Get("schemas").Get("RespuestaInformacion").Get("properties").Get("data").Get("properties").Get("permissions").Get("items").Get("enum"))
 	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}, {ID: 2, Hash: keyed("may not", secret)}, {ID: 3, Hash: keyed("spent", secret)}})
 	fake := new(said)
-	g := New(Options{Sales: fake, Documents: fake, Tokens: table, Slug: "tienda", Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: reply.Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
+	g := New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: table, Slug: "tienda", Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: reply.Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: contract.Transport(&http.Transport{MaxConnsPerHost: 1})}
 	ask := func(method, path, body string, headers ...string) *http.Response {
@@ -153,7 +152,7 @@ func TestContract_Answers(t *testing.T) {
 			ask(method, path, body, append(may, "Padding", strings.Repeat("x", 17<<10))...)
 			if method == "post" {
 				ask(method, path, "{", may...)
-				ask(method, path, strings.Repeat(" ", exchange.MaxBody+1), may...)
+				ask(method, path, strings.Repeat(" ", reply.MaxBody+1), may...)
 				ask(method, path, body, append(may, "Content-Type", "text/plain")...)
 			}
 			// The engine refuses, each code where it belongs.

@@ -11,7 +11,6 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/gateway/apitest"
-	"dtegate/gateway/codes"
 	"dtegate/gateway/problem"
 )
 
@@ -55,14 +54,6 @@ func itemsOf(list dte.Value) (items []string) {
 		items = append(items, list.Index(i).Text())
 	}
 	return items
-}
-
-// TestContract_Packed: the contract that dted holds is the file that people edit.
-func TestContract_Packed(t *testing.T) {
-	text, err := os.ReadFile("openapi.json")
-	if err != nil || !bytes.Equal(text, OpenAPI) {
-		t.Errorf("openapi.json.gz is not openapi.json: gzip -9nkf gateway/openapi.json (%v)", err)
-	}
 }
 
 // TestContract_Structure: the document is OpenAPI 3.1: references resolve and each component is used, operations have an
@@ -171,7 +162,7 @@ func TestContract_Routes(t *testing.T) {
 func TestContract_Errors(t *testing.T) {
 	known := itemsOf(contractOf(t).Get("components").Get("schemas").Get("Error").Get("properties").Get("type").Get("enum"))
 	for code, status := range problem.Statuses() {
-		c, listed := codes.Find(code)
+		c, listed := problem.Find(code)
 		if !listed || !slices.Contains(c.Status, status) {
 			t.Errorf("%s, %d: the list says %+v", code, status, c)
 		}

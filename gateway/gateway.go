@@ -6,10 +6,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	_ "embed"
 	"errors"
 	"log/slog"
 	"net"
+	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,15 +22,18 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/audit"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/fair"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
-	"dtegate/engine/register"
+	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
+	"dtegate/gateway/adminapi"
 	"dtegate/gateway/door"
-	"dtegate/gateway/exchange"
-	"dtegate/gateway/operators"
+	"dtegate/gateway/form"
+	"dtegate/gateway/page"
+	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
 
@@ -39,12 +46,16 @@ type Sales interface {
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
 }
 
-// Documents finds issued documents, and prints, mails and links them. The engine and its register have these methods.
+// Documents finds issued documents. The engine's documents have these methods.
 type Documents interface {
 	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
-	Infos(context.Context, []dte.Code, seller.Caller) ([]register.Info, error)
-	List(context.Context, register.Filter, seller.Caller) (*register.Listing, error)
-	Changes(context.Context, uint64, seller.Caller) ([]register.Late, uint64, error)
+	Infos(context.Context, []dte.Code, seller.Caller) ([]documents.Info, error)
+	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
+	Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error)
+}
+
+// Outbox prints, mails and links issued documents. The engine's outbox has these methods.
+type Outbox interface {
 	Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error)
 	Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error)
@@ -55,7 +66,8 @@ type Documents interface {
 type Options struct {
 	Sales     Sales
 	Documents Documents
-	Operators operators.Options // what the operators' listener answers with
+	Outbox    Outbox
+	Operators adminapi.Options // what the operators' listener answers with
 	Tokens    TokenTable
 	Issuer    reply.Information
 	Logger    *slog.Logger
@@ -86,42 +98,29 @@ type Options struct {
 
 // Gateway serves the tills and the operators.
 type Gateway struct {
-	*front
-	*saleRoutes
-	*documentRoutes
-
 	api *fasthttp.Server
 	ops *fasthttp.Server
-}
 
-// front is what each route asks first: who it is, and how much of it there may be. It also tells what is wrong.
-type front struct {
-	o          Options
-	metrics    *metrics
-	tokens     atomic.Pointer[TokenTable]
-	pace       *door.Buckets // requests by token
-	wrongs     *door.Buckets // wrong tokens by network
-	strange    *door.Buckets // requests that take no token, by network
-	allStrange *door.Buckets // and all together
-	large      *door.Buckets // KiB of large sales, by token
-	daily      daily         // bytes stored, by token
-	insistent  *door.Buckets // 429s, by token
+	o       Options
+	metrics *metrics
+	tokens  atomic.Pointer[TokenTable]
+	info    []byte // the emisor of GET /dte/information
+
+	// What bounds a caller.
+	pace       *door.Buckets    // requests by token
+	wrongs     *door.Buckets    // wrong tokens by network
+	strange    *door.Buckets    // requests that take no token, by network
+	allStrange *door.Buckets    // and all together
+	large      *door.Buckets    // KiB of large sales, by token
+	daily      daily            // bytes stored, by token
+	insistent  *door.Buckets    // 429s, by token
+	readers    *fairqueue.Queue // requests that list documents
+	resends    limiter
 	access     *accessLog
 	logins     *door.Logins
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
-}
-
-// saleRoutes make documents, correct them and take them back.
-type saleRoutes struct{ *front }
-
-// documentRoutes find what was issued, and hand it over.
-type documentRoutes struct {
-	*front
-	info    []byte      // the emisor of GET /dte/information
-	readers *fair.Queue // who list documents
-	resends limiter
 }
 
 // New returns a gateway; it listens to nothing.
@@ -135,49 +134,69 @@ func New(o Options) *Gateway {
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
-	f := newFront(o)
-	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.Encode(),
-		readers: fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})}}
-	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return exchange.MaxBody, 0 })
+	allowance := fairqueue.Allowance{Burst: 30 * time.Second, Share: .25}
+	g := &Gateway{o: o, metrics: newMetrics(o.Registry), info: o.Issuer.Encode(),
+		readers: fairqueue.New(fairqueue.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: allowance})}
+	g.serving, g.stop = context.WithCancel(context.Background())
+	g.SetTokens(o.Tokens)
+	g.bound()
+	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge,
+		func(*fasthttp.RequestHeader) (int, time.Duration) { return reply.MaxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
-	ops := operators.New(o.Operators, operators.Front{Logger: o.Logger, Now: o.Now, Registry: o.Registry, Deadline: o.Deadline, Serving: f.serving, Refuse: f.refuse,
+	ops := adminapi.New(o.Operators, adminapi.Front{Logger: o.Logger, Now: o.Now, Registry: o.Registry, Deadline: o.Deadline,
+		Serving: g.serving, Refuse: g.refuse,
 		Wrong: func(ctx *fasthttp.RequestCtx, given bool, message string) error {
-			return f.wrong(ctx, listenerOps, given, message)
+			return g.wrong(ctx, listenerOps, given, message)
 		}})
-	g.ops = g.server(listenerOps, door.Operators.All, ops.Router().Handler, ops.Sender, ops.Admit, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	g.ops = g.server(listenerOps, door.Operators.All, g.ownHost(ops.Router().Handler), ops.Sender, ops.Admit, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
-			return operators.MaxBundle, 2 * time.Minute // a bundle comes from far away
+			return adminapi.MaxBundle, 2 * time.Minute // a bundle comes from far away
 		}
-		return exchange.MaxBody, 0
+		return reply.MaxBody, 0
 	})
 	return g
 }
 
-func newFront(o Options) *front {
-	f := &front{o: o, metrics: newMetrics(o.Registry)}
-	f.serving, f.stop = context.WithCancel(context.Background())
-	f.SetTokens(o.Tokens)
-	f.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
-	f.wrongs = door.NewBuckets(1, wrongBurst)
+// bound makes what bounds a caller.
+func (g *Gateway) bound() {
+	o := g.o
+	g.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
+	g.wrongs = door.NewBuckets(1, wrongBurst)
 	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
-	f.large, f.daily.most = door.NewBuckets(large, max(8*large, exchange.MaxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
-	f.insistent = door.NewBuckets(insistRate, insistBurst)
-	f.strange, f.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
-	f.access = newAccessLog(o)
+	g.large, g.daily.most = door.NewBuckets(large, max(8*large, reply.MaxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
+	g.insistent = door.NewBuckets(insistRate, insistBurst)
+	g.strange, g.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
+	g.access = newAccessLog(o)
 	var note func(context.Context, audit.Act) error
 	if o.Operators.Audit != nil {
 		note = o.Operators.Audit.Record
 	}
-	f.logins = door.NewLogins(note, o.Logger, o.Now)
-	o.Registry.MustRegister(f.access.dropped, f.logins.Counter())
-	return f
+	g.logins = door.NewLogins(note, o.Logger, o.Now)
+	o.Registry.MustRegister(g.access.dropped, g.logins.Counter())
 }
+
+// ownHost refuses requests of the operators' listener that name another host.
+func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		if !ctx.IsTLS() && !door.OwnHost(ctx.LocalAddr(), string(ctx.Host())) {
+			g.metrics.refused(listenerOps, "host")
+			reply.Fail(ctx, errHost)
+			return
+		}
+		h(ctx)
+	}
+}
+
+var errHost = problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND",
+	"Host names another machine: open the page by localhost or by its address")
 
 // server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its
 // connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
 // returns how large one may be, and how long it may take if not 15 s.
-func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
+func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender,
+	admit func(*fasthttp.RequestCtx) error,
+	pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      g.recovered(listener, g.received(listener, from, admit, pace, bound, h)),
 		ErrorHandler:                 g.unreadable(listener),
@@ -187,7 +206,7 @@ func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHan
 		ReadTimeout:                  15 * time.Second,
 		WriteTimeout:                 g.o.Deadline + 15*time.Second,
 		IdleTimeout:                  2 * time.Minute,
-		MaxRequestBodySize:           exchange.MaxBody,
+		MaxRequestBodySize:           reply.MaxBody,
 		Concurrency:                  2*connections + 64,
 		ReadBufferSize:               16 << 10, // bytes of headers
 		WriteBufferSize:              16 << 10, // an issued document at once
@@ -238,4 +257,159 @@ func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 		err = nil // requests that MH still holds up; the engine leaves them to the next start
 	}
 	return err
+}
+
+// routes are the tills' routes, all of them.
+func (g *Gateway) routes() reply.Router {
+	r := reply.NewRouter()
+	for document, path := range map[string]string{"01": "/dte/dte01", "03": "/dte/dte03", "05": "/dte/dte05", "06": "/dte/dte06",
+		"07": "/dte/dte07", "14": "/dte/dte14", "18": "/dte/retorno"} {
+		r.POST(path, g.handle(path, g.issue(form.Documents[document])))
+	}
+	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
+	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
+	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
+	r.Read("/dte/documentos", g.handle("/dte/documentos", g.list, filters...))
+	r.Read("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))
+	r.Read("/dte/information", g.handle("/dte/information", g.information))
+	r.Read("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
+	r.Read("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.printed, "format", "layout"))
+	r.Read("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.archivo))
+	r.Read("/dte/descarga/{codigoGeneracion}", g.measured("/dte/descarga", g.linked))
+	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.resend))
+	if g.o.Slug != "" {
+		r.Read("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.storedFile))
+	}
+	r.Read("/openapi.json", g.measured("/openapi.json", g.publicPage(contractPage)))
+	r.Read("/docs", g.measured("/docs", g.publicPage(docsPage)))
+	return r
+}
+
+// handler answers a request of an authenticated till, or returns what is wrong.
+type handler func(*fasthttp.RequestCtx, *Token) error
+
+// handle authenticates, measures, and makes HTTP of errors. query are the members that the route's query may have.
+func (g *Gateway) handle(route string, h handler, query ...string) fasthttp.RequestHandler {
+	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
+		token, err := g.authenticate(ctx)
+		if err == nil {
+			err = g.paced(token)
+		}
+		if err == nil {
+			err = reply.CheckQuery(ctx, query)
+		}
+		if err != nil {
+			return err
+		}
+		return h(ctx, token)
+	})
+}
+
+// measured is handle for whoever has no token.
+func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		began := time.Now()
+		g.metrics.inFlight.Inc()
+		defer func() {
+			g.metrics.inFlight.Dec()
+			g.metrics.countAnswer(route, ctx.Response.StatusCode(), time.Since(began))
+			g.access.writeLine(ctx, route, time.Since(began))
+		}()
+		if err := h(ctx); err != nil {
+			g.refuse(ctx, route, err)
+		}
+	}
+}
+
+// recovered answers 500 when a handler panics: fasthttp would end the process.
+func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		if listener == listenerOps {
+			ctx.SetUserValue(reply.ForOperators, true)
+		}
+		defer func() {
+			if v := recover(); v != nil {
+				g.o.Logger.Error("a request panicked", "path", string(ctx.Path()), "panic", v, "stack", string(debug.Stack()))
+				reply.Fail(ctx, problem.ForTill(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
+			}
+		}()
+		h(ctx)
+	}
+}
+
+// OpenAPI is the contract with the tills, as OpenAPI 3.1: every route, request, answer and error code. The tests of this
+// package compare it with the tables of endpoints. The tests of cmd/dted compare every request and answer with it.
+//
+//go:embed openapi.json
+var OpenAPI []byte
+
+// fixedPage is a page that is the same for everybody: made once, with its tag and policy.
+type fixedPage struct {
+	name, kind, tag, policy string
+	body                    []byte
+}
+
+func newPage(name, kind, policy string, body []byte) *fixedPage {
+	return &fixedPage{name: name, kind: kind, tag: tagOf(body), policy: policy, body: body}
+}
+
+var (
+	contractPage = sync.OnceValue(func() *fixedPage {
+		return newPage("openapi.json", "application/json; charset=utf-8", "", OpenAPI)
+	})
+	docsPage = sync.OnceValue(func() *fixedPage {
+		return newPage("docs.html", "text/html; charset=utf-8", page.ReferencePolicy, page.Reference(OpenAPI))
+	})
+)
+
+// publicPage serves a page to anybody, at the pace of strangers: GET /openapi.json, and GET /docs, which is the contract to read.
+func (g *Gateway) publicPage(of func() *fixedPage) func(*fasthttp.RequestCtx) error {
+	return func(ctx *fasthttp.RequestCtx) error {
+		if err := g.stranger(ctx); err != nil {
+			return err
+		}
+		p := of()
+		respondTagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
+		if p.policy != "" {
+			reply.Secure(ctx, p.policy)
+		}
+		return nil
+	}
+}
+
+// refuse makes HTTP of an error. What is not meant for the till goes to the log.
+func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
+	var p *problem.Problem
+	var e *refusal.Error
+	switch {
+	case errors.As(err, &p):
+	case errors.As(err, &e):
+		p = problem.From(e)
+		if e.Code == refusal.CodeBusy {
+			g.metrics.refused(listenerAPI, "printing")
+		}
+		if e.Err != nil {
+			g.o.Logger.Error("request failed", "route", route, "type", e.Code, "error", e.Err)
+		}
+	default:
+		g.o.Logger.Error("request failed", "route", route, "error", err)
+		p = problem.ForTill(fasthttp.StatusInternalServerError, refusal.CodeInternal, "Error interno")
+	}
+	g.slowed(ctx, p.Status)
+	reply.Fail(ctx, p)
+}
+
+// answerRecord answers with a record. Its connection keeps the buffer for the next one, unless it is so large that idle
+// tills should not hold one each.
+func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) {
+	const kept = 32 << 10 // bytes
+	ctx.SetUserValue(loggedCode, r.Code)
+	size := reply.RecordSize(r)
+	if size > kept {
+		reply.Answer(ctx, status, reply.Record(make([]byte, 0, size), r))
+		return
+	}
+	b := slices.Grow(ctx.Response.SwapBody(nil)[:0], size)
+	reply.Answer(ctx, status, nil)
+	ctx.Response.SwapBody(reply.Record(b, r))
 }

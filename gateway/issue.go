@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -15,13 +17,13 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // issue answers a creation endpoint.
-func (g *saleRoutes) issue(f *form.Form) handler {
+func (g *Gateway) issue(f *form.Form) handler {
 	return func(ctx *fasthttp.RequestCtx, t *Token) error {
 		return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 	}
@@ -29,7 +31,7 @@ func (g *saleRoutes) issue(f *form.Form) handler {
 
 // correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the document's
 // own endpoint. It takes the permission of the document.
-func (g *saleRoutes) correct(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err
@@ -46,7 +48,7 @@ func (g *saleRoutes) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // make reads a sale by its form, has it made into a document, and answers with the record and a status.
-func (g *saleRoutes) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*record.View, error)) error {
+func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*record.View, error)) error {
 	if err := t.permit(f.Document); err != nil {
 		return err
 	}
@@ -65,14 +67,14 @@ func (g *saleRoutes) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, stat
 			req.Unread = unread
 			return g.o.Sales.Check(deadline, req)
 		})
-		return exchange.Invalid(d)
+		return reply.Invalid(d)
 	}
 	r, err := do(deadline, req)
 	var refused *refusal.Error
 	if errors.As(err, &refused) && len(refused.Faults) > 0 {
 		d.Merge(refused.Faults)
 		if refused.Code == refusal.CodeValidation {
-			return exchange.Invalid(d)
+			return reply.Invalid(d)
 		}
 		p := problem.From(refused)
 		p.Faults = d.Faults
@@ -87,13 +89,13 @@ func (g *saleRoutes) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, stat
 }
 
 // deadline is the time that a request has. The till may hang up: what is begun is finished.
-func (g *front) deadline() (context.Context, context.CancelFunc) {
+func (g *Gateway) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), g.o.Deadline)
 }
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
-func (g *saleRoutes) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
-	key, err := exchange.SingleHeader(&ctx.Request.Header, "Idempotency-Key")
+func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
+	key, err := reply.SingleHeader(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func (g *saleRoutes) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Re
 	if req.Wait, err = preference(ctx); err != nil {
 		return nil, err
 	}
-	v, err := exchange.Body(ctx)
+	v, err := reply.Body(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -132,4 +134,117 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 		return time.Duration(n) * time.Second, nil
 	}
 	return 0, nil
+}
+
+// invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
+func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
+	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
+		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
+	}
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := reply.Body(ctx)
+	if err != nil {
+		return err
+	}
+	req, d := form.Invalidation(v)
+	req.Code, req.Caller = code, g.caller(ctx, t)
+	deadline, cancel := g.deadline()
+	defer cancel()
+	if len(d.Faults) > 0 {
+		d.MergeMore(func([]string) []dte.Fault { return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline, req)) })
+		return reply.Invalid(d)
+	}
+	r, err := g.o.Sales.Invalidate(deadline, req)
+	if err != nil {
+		return problem.Renamed(err, form.OfInvalidation)
+	}
+	answerRecord(ctx, fasthttp.StatusOK, r)
+	return nil
+}
+
+// Resends in a minute: of a document, and by a token. A till that loops must not fill somebody's inbox.
+const (
+	resendsOfDocument = 5
+	resendsByToken    = 30
+)
+
+// resend answers POST /dte/resend/:codigoGeneracion (SPEC 4.8). The body may be missing.
+func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	email := ""
+	if len(ctx.PostBody()) > 0 {
+		v, err := reply.Body(ctx)
+		if err != nil {
+			return err
+		}
+		address, d := form.Resend(v)
+		if len(d.Faults) > 0 {
+			return reply.Invalid(d)
+		}
+		email = address
+	}
+	now := g.o.Now()
+	wait := max(g.resends.take(code.String(), resendsOfDocument, now), g.resends.take(strconv.FormatInt(t.ID, 10), resendsByToken, now))
+	if wait > 0 {
+		return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait,
+			Message: "Demasiados reenvíos: como máximo " + strconv.Itoa(resendsOfDocument) + " por documento y " + strconv.Itoa(resendsByToken) + " por token en un minuto"}
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	r, err := g.o.Outbox.Resend(deadline, code, email, g.caller(ctx, t))
+	if err != nil { // nothing is sent: the attempt is the token's, and takes no other token's share of the document
+		g.resends.giveBack(code.String(), now)
+		return err
+	}
+	reply.Answer(ctx, fasthttp.StatusOK, reply.Resent(r))
+	return nil
+}
+
+// giveBack takes off what take counted at a time.
+func (l *limiter) giveBack(name string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.IndexFunc(l.seen[name], at.Equal); i >= 0 {
+		if l.seen[name] = slices.Delete(slices.Clone(l.seen[name]), i, i+1); len(l.seen[name]) == 0 {
+			delete(l.seen, name)
+		}
+	}
+}
+
+// limiter counts what happened under a name in the last minute.
+type limiter struct {
+	mu   sync.Mutex
+	seen map[string][]time.Time // oldest first
+}
+
+// take counts one more, or returns how long to wait until there is room for it.
+func (l *limiter) take(name string, most int, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = make(map[string][]time.Time)
+	}
+	if len(l.seen) > 10_000 { // names that are over
+		for k, times := range l.seen {
+			if now.Sub(times[len(times)-1]) >= time.Minute {
+				delete(l.seen, k)
+			}
+		}
+	}
+	times := l.seen[name]
+	for len(times) > 0 && now.Sub(times[0]) >= time.Minute {
+		times = times[1:]
+	}
+	if len(times) >= most {
+		l.seen[name] = times
+		return max(time.Second, times[0].Add(time.Minute).Sub(now))
+	}
+	l.seen[name] = append(times, now)
+	return 0
 }

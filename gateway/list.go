@@ -7,31 +7,31 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/fair"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/register"
 	"dtegate/engine/seller"
-	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
 
 // infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
-func (g *documentRoutes) infos(ctx *fasthttp.RequestCtx, t *Token) error {
-	v, err := exchange.Body(ctx)
+func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
+	v, err := reply.Body(ctx)
 	if err != nil {
 		return err
 	}
 	codes, d := form.Lookup(v)
 	if len(d.Faults) > 0 {
-		return exchange.Invalid(d)
+		return reply.Invalid(d)
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
@@ -39,7 +39,7 @@ func (g *documentRoutes) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	exchange.Answer(ctx, fasthttp.StatusOK, reply.Infos(found))
+	reply.Answer(ctx, fasthttp.StatusOK, reply.Infos(found))
 	return nil
 }
 
@@ -51,7 +51,7 @@ const (
 
 // list answers GET /dte/documentos: the documents of a time, by date, point of sale, type and state, page by page, and
 // what all of them add up to.
-func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	f, faults := g.filter(ctx.QueryArgs(), t)
 	if err := problem.WrongParameters(faults); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
 	leave, err := g.readers.Enter(deadline, t.ID)
-	var busy *fair.Busy
+	var busy *fairqueue.Busy
 	switch {
 	case errors.As(err, &busy):
 		g.metrics.refused(listenerAPI, "readers")
@@ -81,7 +81,7 @@ func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	exchange.Answer(ctx, fasthttp.StatusOK, reply.Listing(found))
+	reply.Answer(ctx, fasthttp.StatusOK, reply.Listing(found))
 	return nil
 }
 
@@ -92,7 +92,7 @@ var states = []string{record.EstadoProcessed, record.EstadoRejected, record.Esta
 
 // filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id), tipo
 // (types of CAT-002, separated by commas), estado, cursor, limite.
-func (g *documentRoutes) filter(q *fasthttp.Args, t *Token) (register.Filter, []dte.Fault) {
+func (g *Gateway) filter(q *fasthttp.Args, t *Token) (documents.Filter, []dte.Fault) {
 	var faults []dte.Fault
 	fault := func(name, message string) {
 		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})
@@ -109,12 +109,12 @@ func (g *documentRoutes) filter(q *fasthttp.Args, t *Token) (register.Filter, []
 		}
 		return s, at
 	}
-	f := register.Filter{Limit: pageDefault}
+	f := documents.Filter{Limit: pageDefault}
 	var from, to time.Time
 	f.From, from = day("desde", today)
 	f.To, to = day("hasta", max(f.From, today))
-	if len(faults) == 0 && (to.Before(from) || to.Sub(from) > (register.MaxDays-1)*24*time.Hour) {
-		fault("hasta", fmt.Sprintf("Debe estar entre desde y %d días después", register.MaxDays-1))
+	if len(faults) == 0 && (to.Before(from) || to.Sub(from) > (documents.MaxDays-1)*24*time.Hour) {
+		fault("hasta", fmt.Sprintf("Debe estar entre desde y %d días después", documents.MaxDays-1))
 	}
 	number := func(name string, base int, low, high int64, into *int64) {
 		v := string(q.Peek(name))
@@ -150,4 +150,164 @@ func (g *documentRoutes) filter(q *fasthttp.Args, t *Token) (register.Filter, []
 		fault("estado", "Debe ser uno de "+strings.Join(states, ", "))
 	}
 	return f, faults
+}
+
+// maxWait is the longest that a request may ask to wait.
+const maxWait = 60 * time.Second
+
+// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: results that came after the till was answered, in order. A
+// till keeps siguiente and asks again from there.
+func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
+	q := ctx.QueryArgs()
+	var faults []dte.Fault
+	var after uint64
+	if v := string(q.Peek("desde")); v != "" {
+		n, err := strconv.ParseUint(v, 36, 63)
+		if err != nil {
+			faults = append(faults, dte.Fault{Path: "desde", Code: dte.FaultFormat, Message: "No es un cursor: use el siguiente de la respuesta anterior"})
+		}
+		after = n
+	}
+	wait := 0
+	if v := string(q.Peek("wait")); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 || time.Duration(n)*time.Second > maxWait {
+			faults = append(faults, dte.Fault{Path: "wait", Code: dte.FaultRange, Message: "Debe ser un número de segundos, de 0 a 60"})
+		}
+		wait = n
+	}
+	if err := problem.WrongParameters(faults); err != nil {
+		return err
+	}
+	until, cancel := context.WithTimeout(g.serving, time.Duration(wait)*time.Second)
+	defer cancel()
+	list, next, err := g.o.Documents.Changes(until, after, g.caller(ctx, t))
+	if errors.Is(err, documents.ErrCursor) {
+		return problem.WrongParameters([]dte.Fault{{Path: "desde", Code: dte.FaultRange,
+			Message: "El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde"}})
+	}
+	if err != nil {
+		return err
+	}
+	reply.Answer(ctx, fasthttp.StatusOK, reply.Changes(list, next))
+	return nil
+}
+
+// document answers GET /dte/documento/:codigoGeneracion with the stored record.
+func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	r, err := g.o.Documents.Document(deadline, code, g.caller(ctx, t))
+	if err != nil {
+		return err
+	}
+	answerRecord(ctx, fasthttp.StatusOK, r)
+	return nil
+}
+
+// pathCode is the generation code that a path names.
+func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
+	value, _ := ctx.UserValue("codigoGeneracion").(string)
+	code, err := dte.ParseCode(value)
+	if err != nil {
+		return code, &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El código de generación no está bien escrito",
+			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
+	}
+	return code, nil
+}
+
+// information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
+func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
+	reply.Answer(ctx, fasthttp.StatusOK, reply.Issuer(g.info, t.Point, t.Permissions))
+	return nil
+}
+
+// daily counts what each token has had stored on a day of El Salvador, so that no till fills the disk. After a restart
+// recall reads it from the store.
+type daily struct {
+	most int64 // bytes of a token
+
+	mu   sync.Mutex
+	day  string
+	used map[int64]int64
+}
+
+// left is nil while a token may store more, else how long it must wait.
+func (d *daily) left(token int64, now time.Time) (wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turn(now)
+	if d.used[token] < d.most {
+		return 0
+	}
+	local := now.In(dte.Zone)
+	midnight := time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, dte.Zone)
+	return midnight.Sub(now)
+}
+
+func (d *daily) add(token, bytes int64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turn(now)
+	d.used[token] += bytes
+}
+
+// recalled adds what a token had stored on a day, unless that is over.
+func (d *daily) recalled(day string, token, bytes int64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.turn(now); d.day == day {
+		d.used[token] += bytes
+	}
+}
+
+// turn begins another day. The caller holds mu.
+func (d *daily) turn(now time.Time) {
+	if day := dte.Date(now); day != d.day {
+		d.day, d.used = day, make(map[int64]int64)
+	}
+}
+
+// affords refuses a sale, before its body is decoded, of a token that has used up its share of the disk.
+func (g *Gateway) affords(t *Token) error {
+	if wait := g.daily.left(t.ID, g.o.Now()); wait > 0 {
+		g.metrics.refused(listenerAPI, "daily")
+		return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
+			Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
+	}
+	return nil
+}
+
+// affordsLarge refuses a body of n bytes, more than 32 KiB, of a token that sends such too fast. It is asked before the body
+// is read: a flood of them costs the others nothing.
+func (g *Gateway) affordsLarge(token int64, n int) error {
+	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
+		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")
+	}
+	return nil
+}
+
+// keeps counts what a sale has had stored. One that was there already costs nothing.
+func (g *Gateway) keeps(t *Token, r *record.View) { g.daily.add(t.ID, r.Stored, g.o.Now()) }
+
+// recall adds what the tokens had stored today before the start.
+func (g *Gateway) recall(ctx context.Context) {
+	if g.o.Usage == nil {
+		return
+	}
+	now := g.o.Now()
+	used, err := g.o.Usage(ctx, dte.Date(now))
+	if err != nil {
+		if ctx.Err() == nil {
+			g.o.Logger.Error("the tokens' bytes of today begin anew", "error", err)
+		}
+		return
+	}
+	for token, bytes := range used {
+		g.daily.recalled(dte.Date(now), token, bytes, g.o.Now())
+	}
 }

@@ -18,14 +18,14 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
-	"dtegate/gateway/codes"
-	"dtegate/gateway/operators"
+	"dtegate/gateway/adminapi"
+	"dtegate/gateway/problem"
 )
 
 // TestProblem_Spanish: what was written for operators never reaches a till: the list of codes speaks instead. What was written for tills
 // reaches a till as it is.
 func TestProblem_Spanish(t *testing.T) {
-	for _, c := range codes.All() {
+	for _, c := range problem.All() {
 		e := &refusal.Error{Code: c.Name, Message: "The text for operators", Operator: true, RetryAfter: time.Second,
 			Faults: []dte.Fault{{Path: "p", Code: c.Name, Message: "Another text"}, {Path: "q", Code: "OF_A_RULE", Message: "A third text"}}}
 		for _, operator := range []bool{true, false} {
@@ -54,7 +54,7 @@ func TestProblem_Spanish(t *testing.T) {
 
 // TestOperators_English: whatever the operators' listener refuses, it refuses in English.
 func TestOperators_English(t *testing.T) {
-	g := New(Options{Operators: operators.Options{AdminToken: [32]byte{1}}})
+	g := New(Options{Operators: adminapi.Options{AdminToken: [32]byte{1}}})
 	url := served(t, g.ServeOps)
 	for _, r := range [][2]string{{"GET", "/nothing"}, {"PUT", "/status"}, {"POST", "/admin/contingency"}, {"GET", "/admin/tokens"}} {
 		req, err := http.NewRequest(r[0], url+r[1], nil)
@@ -73,7 +73,7 @@ func TestOperators_English(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s %s: %s", r[0], r[1], answer)
 		}
-		c, ok := codes.Find(v.Get("type").Text())
+		c, ok := problem.Find(v.Get("type").Text())
 		if got := v.Get("message").Text(); !ok || got != c.Meaning.EN {
 			t.Errorf("%s %s: %s", r[0], r[1], answer)
 		}
@@ -83,7 +83,7 @@ func TestOperators_English(t *testing.T) {
 // TestGate_English: each error by which the box itself stops issuing has its own words in English, with the same facts.
 func TestGate_English(t *testing.T) {
 	var files []string
-	for _, room := range [...]string{"../cmd/dted", "../cmd/dted/box", "../engine/witness"} {
+	for _, room := range [...]string{"../cmd/dted", "../cmd/dted/health", "../engine/witness"} {
 		list, err := filepath.Glob(room + "/*.go")
 		if err != nil || len(list) == 0 {
 			t.Fatalf("%s: %d files, %v", room, len(list), err)

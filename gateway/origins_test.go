@@ -51,7 +51,7 @@ func aboutOrigins(h http.Header) (list []string) {
 func selling(listed ...string) *Gateway {
 	secret := []byte("secret of the test")
 	all := []string{"FACTURA_CONSUMIDOR_FINAL"}
-	return New(Options{Sales: new(said), Documents: new(said), Slug: "tienda", Now: time.Now, Origins: listed, Access: Access{OwnTypes: true},
+	return New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Slug: "tienda", Now: time.Now, Origins: listed, Access: Access{OwnTypes: true},
 		Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}}), Issuer: reply.Information{CreatedAt: time.Unix(1, 0)}})
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/contingency"
-	"dtegate/engine/register"
-	"dtegate/gateway/operators"
+	"dtegate/engine/documents"
+	"dtegate/gateway/adminapi"
 	"dtegate/gateway/page"
 )
 
@@ -19,9 +19,9 @@ import (
 func TestPage_Served(t *testing.T) {
 	now := time.Date(2026, 12, 4, 14, 0, 0, 0, time.UTC)
 	looks := 0
-	url := served(t, New(Options{Now: func() time.Time { return now }, Operators: operators.Options{Overview: func() *page.Overview {
+	url := served(t, New(Options{Now: func() time.Time { return now }, Operators: adminapi.Options{Overview: func() *page.Overview {
 		looks++
-		return &page.Overview{At: now, Started: now, Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now}}, Today: register.Today{Partial: true}}
+		return &page.Overview{At: now, Started: now, Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now}}, Today: documents.Today{Partial: true}}
 	}}}).ServeOps)
 	for _, c := range []struct{ query, accept, want string }{
 		{"", "", "es"}, {"", "en-GB,en;q=0.9,es;q=0.1", "en"}, {"", "fr, es;q=0.5", "es"}, {"?lang=en", "es", "en"}, {"?lang=fr", "es-SV", "es"},

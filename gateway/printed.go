@@ -19,7 +19,6 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
-	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -33,7 +32,7 @@ var (
 )
 
 // printed answers GET /dte/pdf/:codigoGeneracion?format=&layout= (SPEC 4.7).
-func (g *documentRoutes) printed(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *Gateway) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err
@@ -47,7 +46,7 @@ func (g *documentRoutes) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	if format == "url" {
 		return g.link(deadline, ctx, t, code, layout)
 	}
-	b, err := g.o.Documents.Printed(deadline, code, g.caller(ctx, t), layout, format == "escpos")
+	b, err := g.o.Outbox.Printed(deadline, code, g.caller(ctx, t), layout, format == "escpos")
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (g *documentRoutes) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	case "escpos":
 		file(ctx, "application/octet-stream", "attachment", code.String()+".escpos", b)
 	case "base64":
-		exchange.Answer(ctx, fasthttp.StatusOK, reply.Printed(code, name, b))
+		reply.Answer(ctx, fasthttp.StatusOK, reply.Printed(code, name, b))
 	}
 	return nil
 }
@@ -125,14 +124,14 @@ func matches(header, tag string) bool {
 }
 
 // archivo answers GET /dte/json/:codigoGeneracion with the legal file.
-func (g *documentRoutes) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Documents.Archivo(deadline, code, g.caller(ctx, t))
+	b, err := g.o.Outbox.Archivo(deadline, code, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func (g *documentRoutes) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // storedFile answers GET /<slug>/DTES/…, the paths of dteJsonUrl and dtePdfUrl (SPEC 2.2).
-func (g *documentRoutes) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	asked := strings.TrimPrefix(string(ctx.Path()), "/")
 	name := path.Base(asked)
 	missing := problem.ForTill(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")
@@ -157,13 +156,13 @@ func (g *documentRoutes) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	switch asked {
 	case r.JSONURL:
-		b, err := g.o.Documents.Archivo(deadline, code, g.caller(ctx, t))
+		b, err := g.o.Outbox.Archivo(deadline, code, g.caller(ctx, t))
 		if err != nil {
 			return err
 		}
 		file(ctx, "application/json; charset=utf-8", "inline", name, b)
 	case r.PDFURL:
-		b, err := g.o.Documents.Printed(deadline, code, g.caller(ctx, t), "letter", false)
+		b, err := g.o.Outbox.Printed(deadline, code, g.caller(ctx, t), "letter", false)
 		if err != nil {
 			return err
 		}
@@ -176,15 +175,15 @@ func (g *documentRoutes) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 
 // link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else this
 // appliance's.
-func (g *documentRoutes) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
+func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
 	ctx.SetUserValue(loggedAlways, true) // what the link opens is anybody's for a while
-	url, err := g.o.Documents.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
+	url, err := g.o.Outbox.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
 	if err != nil {
 		return err
 	}
 	if url == "" {
 		// What cannot be printed is refused here and not behind the link.
-		if _, err := g.o.Documents.Archivo(deadline, code, g.caller(ctx, t)); err != nil {
+		if _, err := g.o.Outbox.Archivo(deadline, code, g.caller(ctx, t)); err != nil {
 			return err
 		}
 		base := strings.TrimSuffix(g.o.PublicURL, "/")
@@ -193,7 +192,7 @@ func (g *documentRoutes) link(deadline context.Context, ctx *fasthttp.RequestCtx
 		}
 		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, t.Point.BranchID, g.o.Now().Add(linkLife))
 	}
-	exchange.Answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
+	reply.Answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
 	return nil
 }
 
@@ -232,7 +231,7 @@ func (t *TokenTable) admit(code dte.Code, pass string, now time.Time) (layout st
 }
 
 // linked answers GET /dte/descarga/:codigoGeneracion?token=, for whoever has the link.
-func (g *documentRoutes) linked(ctx *fasthttp.RequestCtx) error {
+func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	if err := g.stranger(ctx); err != nil {
 		return err
 	}
@@ -246,7 +245,7 @@ func (g *documentRoutes) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Documents.Printed(deadline, code, seller.Caller{TokenID: outbox.LinkHolders, Point: seller.Point{BranchID: branch}}, layout, false)
+	b, err := g.o.Outbox.Printed(deadline, code, seller.Caller{TokenID: outbox.LinkHolders, Point: seller.Point{BranchID: branch}}, layout, false)
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
-	"dtegate/engine/register"
+	"dtegate/engine/documents"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
-	"dtegate/gateway/exchange"
+	"dtegate/gateway/reply"
 )
 
 // shared is a gateway whose requests come one by one over a wire.
@@ -31,11 +31,12 @@ type shared struct {
 type tills interface {
 	Sales
 	Documents
+	Outbox
 }
 
 func newShared(t *testing.T, e tills, l Limits) *shared {
 	s := &shared{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	s.Gateway = New(Options{Sales: e, Documents: e, Tokens: tokensOf("hog", "quiet"), Now: func() time.Time { return s.now }, Limits: l})
+	s.Gateway = New(Options{Sales: e, Documents: e, Outbox: e, Tokens: tokensOf("hog", "quiet"), Now: func() time.Time { return s.now }, Limits: l})
 	return s
 }
 
@@ -139,18 +140,18 @@ func TestShares_LargeSales(t *testing.T) {
 		return status == 201
 	}
 	n := 0
-	for sold("hog", exchange.MaxBody) {
+	for sold("hog", reply.MaxBody) {
 		n++
 	}
 	if n != 8 {
 		t.Errorf("%d of the largest at once, want 8", n)
 	}
-	if !sold("quiet", exchange.MaxBody) || !sold("hog", door.SmallBody) {
+	if !sold("quiet", reply.MaxBody) || !sold("hog", door.SmallBody) {
 		t.Error("another token's large sale, or a small one, is refused")
 	}
 	for range 20 {
 		s.now = s.now.Add(500 * time.Millisecond)
-		if sold("hog", exchange.MaxBody) {
+		if sold("hog", reply.MaxBody) {
 			n++
 		}
 	}
@@ -170,7 +171,7 @@ type slowLists struct {
 	most    int
 }
 
-func (l *slowLists) List(_ context.Context, _ register.Filter, c seller.Caller) (*register.Listing, error) {
+func (l *slowLists) List(_ context.Context, _ documents.Filter, c seller.Caller) (*documents.Listing, error) {
 	l.mu.Lock()
 	l.working[c.TokenID]++
 	l.most = max(l.most, l.working[c.TokenID])
@@ -179,7 +180,7 @@ func (l *slowLists) List(_ context.Context, _ register.Filter, c seller.Caller) 
 	l.mu.Lock()
 	l.working[c.TokenID]--
 	l.mu.Unlock()
-	return new(register.Listing), nil
+	return new(documents.Listing), nil
 }
 
 // Who asks for many lists at once waits behind himself; a till's sale and list do not.

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp/fasthttputil"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -13,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/gateway/operators"
+	"dtegate/gateway/adminapi"
 
 	"github.com/valyala/fasthttp"
 )
@@ -131,7 +134,7 @@ const canary = "GET /dte/information HTTP/1.1\r\nHost: x\r\n\r\n"
 // FuzzRequestHeads: what one reader takes for a body is never a request to the appliance. It answers and keeps the
 // connection only for requests of which every reader finds the same end; behind any other the connection is closed.
 func FuzzRequestHeads(f *testing.F) {
-	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now})
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now})
 	post := "POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: may\r\n"
 	for _, head := range []string{
 		"Content-Length: 2\r\n\r\n{}",
@@ -166,7 +169,7 @@ func FuzzRequestHeads(f *testing.F) {
 
 // TestSmuggling: a request that says in two ways where it ends is refused, whatever its body is.
 func TestSmuggling(t *testing.T) {
-	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now})
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now})
 	for _, body := range []string{"0\r\n\r\n", "2\r\n{}\r\n0\r\n\r\n"} {
 		for _, fields := range [][]string{
 			{"Transfer-Encoding: chunked", "Content-Length: " + strconv.Itoa(len(body)+len(canary))},
@@ -189,7 +192,7 @@ func TestSmuggling(t *testing.T) {
 
 // A stranger's body is not read, wherever it was going: whoever sends one is told that the token is missing.
 func TestReceived_Strangers(t *testing.T) {
-	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now, Operators: operators.Options{AdminToken: [32]byte{1}}})
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now, Operators: adminapi.Options{AdminToken: [32]byte{1}}})
 	for _, s := range []*fasthttp.Server{g.api, g.ops} {
 		for _, first := range []string{"POST /dte/dte01", "POST /nothing", "POST /metrics", "GET /docs"} {
 			if kept, last := answeredOn(t, s, []byte(first+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{"+canary)); kept != 0 || last != http.StatusUnauthorized {
@@ -199,5 +202,50 @@ func TestReceived_Strangers(t *testing.T) {
 	}
 	if kept, last := answeredOn(t, g.api, []byte("GET /docs HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"+canary)); kept != 2 || last != http.StatusUnauthorized {
 		t.Errorf("an empty body: %d kept, the last answer is %d", kept, last)
+	}
+}
+
+// A token that was added between the two look-ups of one request: nothing of the body was read, and the answer is no success.
+func TestReceived_NewToken(t *testing.T) {
+	g := New(Options{Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	stranger := func(*fasthttp.RequestHeader) (int64, bool) { return 0, false }
+	bound := func(*fasthttp.RequestHeader) (int, time.Duration) { return 1 << 20, 0 }
+	h := g.received(listenerAPI, stranger, func(*fasthttp.RequestCtx) error { return nil }, nil, bound, func(*fasthttp.RequestCtx) { t.Error("it is handled without its body") })
+	ln := fasthttputil.NewInmemoryListener()
+	defer ln.Close()
+	s := &fasthttp.Server{Handler: h, StreamRequestBody: true, HeaderReceived: announced(stranger, bound)}
+	go func() { _ = s.Serve(ln) }()
+	c, err := ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("POST /dte01 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{\"a\":\"b\"}")); err != nil {
+		t.Fatal(err)
+	}
+	var resp fasthttp.Response
+	if err := resp.Read(bufio.NewReader(c)); err != nil || resp.StatusCode() != 503 || len(resp.Header.Peek("Retry-After")) == 0 || len(resp.Body()) == 0 {
+		t.Errorf("%d %s: %v", resp.StatusCode(), resp.Body(), err)
+	}
+}
+
+// TestLimiter_GiveBack: attempts that were refused take nothing of what others may do.
+func TestLimiter_GiveBack(t *testing.T) {
+	var l limiter
+	now := time.Unix(1e9, 0)
+	for i := range 50 {
+		at := now.Add(time.Duration(i) * time.Millisecond)
+		if l.take("x", 5, at) > 0 {
+			t.Fatalf("attempt %d has to wait", i)
+		}
+		l.giveBack("x", at)
+	}
+	for range 5 {
+		if l.take("x", 5, now.Add(time.Second)) > 0 {
+			t.Fatal("five are too many")
+		}
+	}
+	if l.take("x", 5, now.Add(time.Second)) == 0 {
+		t.Error("six are not")
 	}
 }

@@ -18,7 +18,13 @@ func ask(document dte.Value) dte.Value {
 		return dte.Bool(false)
 	}
 	summary := document.Get("resumen")
-	facts := document.With("isRetenIva", above("ivaRete", "ivaRete1")).With("isPerciIva", above("ivaPerci", "ivaPerci1")).With("applyrent", above("reteRenta"))
+	var said []dte.Member
+	for _, m := range document.Members() {
+		if m.Name != "sujetoExcluido" && m.Name != "documento" { // a till says receptor
+			said = append(said, m)
+		}
+	}
+	facts := dte.Obj(said...).With("isRetenIva", above("ivaRete", "ivaRete1")).With("isPerciIva", above("ivaPerci", "ivaPerci1")).With("applyrent", above("reteRenta"))
 	facts = facts.With("descuentoGlobal", dte.Obj(dte.Member{Name: "gravada", Value: summary.Get("descuGravada")}, dte.Member{Name: "exenta", Value: summary.Get("descuExenta")},
 		dte.Member{Name: "noSujeta", Value: summary.Get("descuNoSuj")}, dte.Member{Name: "compra", Value: summary.Get("descu")}))
 	facts = facts.With("origen", dte.Obj(dte.Member{Name: "tipoDte", Value: document.Get("documentoRelacionado").Index(0).Get("tipoDocumento")}))

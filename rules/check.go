@@ -26,7 +26,7 @@ type Check struct {
 	Interpreter *Host
 	// Case runs one golden case and compares what comes out, byte by byte; nil for bundles of which none is run.
 	Case func(ctx context.Context, r *Rule, golden []byte) error
-	// Cases is the fewest golden cases that a document bundle must carry.
+	// Cases is the fewest golden cases that the bundle of a document or an event must carry.
 	Cases int
 	// Pace is called between two pieces of work, and may rest; nil: there is nothing to give way to.
 	Pace func()
@@ -150,7 +150,7 @@ func (a *admission) interpreter(ctx context.Context) (string, error) {
 }
 
 func (a *admission) compiler(ctx context.Context) (string, error) {
-	if n := len(a.bundle.Cases()); a.bundle.Manifest.Kind == "document" && n < a.check.Cases {
+	if n := len(a.bundle.Cases()); a.bundle.Manifest.Kind != "catalogue" && n < a.check.Cases {
 		return "", fmt.Errorf("%w: it carries %d golden cases, at least %d are asked for", bundle.ErrFormat, n, a.check.Cases)
 	}
 	return a.cases(ctx, a.rule)

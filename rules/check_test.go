@@ -121,13 +121,14 @@ var errFloor = errors.New("no floor")
 // TestAdmit_Event: a bundle without a module passes with what applies to it.
 func TestAdmit_Event(t *testing.T) {
 	k, s := keypair('1')
-	data, err := bundle.Write(map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}")},
+	data, err := bundle.Write(map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "cases/one.json": []byte("{}")},
 		bundle.Manifest{Name: "contingencia", Version: "1.0.0", Kind: "event", Document: "contingencia", Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}}, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := host(t, Options{})
-	r, steps, err := h.Admit(context.Background(), data, Check{Keys: bundle.Keys{Pinned: []bundle.Key{k}}, Case: total, Cases: 1, Interpreter: h})
+	filled := func(context.Context, *Rule, []byte) error { return nil }
+	r, steps, err := h.Admit(context.Background(), data, Check{Keys: bundle.Keys{Pinned: []bundle.Key{k}}, Case: filled, Cases: 1, Interpreter: h})
 	if err != nil || r.Module != nil || len(steps) != 6 {
 		t.Errorf("%+v, %v", steps, err)
 	}

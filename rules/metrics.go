@@ -22,7 +22,7 @@ func newMetrics(engine string) *metrics {
 		fuel: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_fuel_units",
 			Help: "Fuel that a rule module used to compute one document.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_failures_total",
-			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout."}, []string{"reason"}),
+			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout, contradiction."}, []string{"reason"}),
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_cache_failures_total",
 			Help: "Modules that were compiled again because of their cache: damaged (thrown away) or unusable (its folder cannot be read or written)."}, []string{"reason"}),
 		reloads: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_reloads_total",
@@ -30,7 +30,7 @@ func newMetrics(engine string) *metrics {
 		engine: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_rule_engine_info",
 			Help: "1 for the engine that runs the rules: compiler or interpreter."}, []string{"engine"}),
 	}
-	for _, reason := range []string{"start", "trap", "fuel", "timeout"} {
+	for _, reason := range []string{"start", "trap", "fuel", "timeout", "contradiction"} {
 		m.failures.WithLabelValues(reason)
 	}
 	for _, reason := range []string{"damaged", "unusable"} {
@@ -46,6 +46,9 @@ func (m *metrics) evaluated(took time.Duration, used int64) {
 }
 
 func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
+
+// Contradicted counts a document of the module's answer that contradicts what the box knows.
+func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
 // held is how many modules the host holds.
 var held = prometheus.NewDesc("dte_rule_modules", "Rule modules that are ready to run; those that were not called for a while are loaded again first.", nil, nil)

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -174,20 +176,16 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	row.Last++
 	e := entryRow{
 		Entry: Entry{Code: draft.Code, ID: a.id, Number: row.Last, SequenceID: row.Sequence, Series: keys.Series,
-			State: draft.State, Revision: 1, Head: draft.Head, Due: draft.Due},
+			State: draft.State, Revision: 1, Head: draft.Head, Due: draft.Due, Days: draft.Days},
 		Appended: row.Position + 1, Idempotency: keys.Idempotency,
 	}
 	b := s.newBatch(draft.Parts)
-	set(b, codeKey(e.Code), be.AppendUint64(nil, a.id))
-	if k := keys.Idempotency; k != nil {
-		set(b, idemKey(k.Key), append(be.AppendUint64(make([]byte, 0, 40), a.id), k.Digest[:]...))
-	}
 	counters, err := s.count(b, draft.Counters, false)
 	if err != nil {
 		settle()
 		return Entry{}, err
 	}
-	s.change(b, keys.Series, &row, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
+	s.change(b, keys.Series, &row, nil, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
 
 	// 2. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
 	// later one and loses the earlier.
@@ -216,13 +214,20 @@ func (s *Store) series(name string) (seriesRow, error) {
 	return decodeSeries(b)
 }
 
-// change adds to the batch what every change has: the entry as it is now, its parts and due row, the journal's link
-// and the series' row.
-func (s *Store) change(b *pebble.Batch, series string, row *seriesRow, e *entryRow, l *link, parts []Part) {
+// change adds to the batch what every change has: the entry as it is now, its parts, the rows that lead to it, the journal's link
+// and the series' row. was is the entry before, nil for a new one.
+func (s *Store) change(b *pebble.Batch, series string, row *seriesRow, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
 		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // as it will be read, and nobody else's
-		set(b, e.due(), nil)
 	}
+	if was != nil && was.Due != nil {
+		_ = b.Delete(was.due(), nil) // memory
+	}
+	e.leads(func(key, value []byte) {
+		if was == nil || key[0] == tableDue || !was.led(key, value) {
+			set(b, key, value)
+		}
+	})
 	e.Changed = row.Position + 1
 	e.Parts += uint32(len(parts))
 	value := e.encode()
@@ -243,4 +248,165 @@ func (s *Store) link(b *pebble.Batch, series string, row *seriesRow, l *link) {
 	set(b, key, value)
 	row.Hash = hashLink(key, value)
 	set(b, seriesKey(series), row.encode())
+}
+
+// turns lets the records of a series be made side by side and be stored in the order of their numbers. It keeps the
+// order and nothing else: whether a number is the next one is read from the series' row, when its record is stored.
+type turns struct {
+	mu    sync.Mutex
+	lines map[string]*line // by series
+}
+
+// line is the records of one series that have a number and are not stored yet.
+type line struct {
+	last *turn
+}
+
+// turn is the place of one record in its line.
+type turn struct {
+	series   string
+	sequence uint32 // the series' id
+	line     *line
+	number   uint64
+	before   <-chan struct{} // closed once nobody is in front; nil: nobody was
+	over     chan struct{}   // closed once this record is stored, or never will be
+	ended    bool            // over is closed
+}
+
+// take gives the number behind those that are given already, or behind the last one stored, which read knows.
+func (t *turns) take(series string, read func(series string) (seriesRow, error)) (*turn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := &turn{series: series, over: make(chan struct{})}
+	if l := t.lines[series]; l != nil {
+		n.line, n.sequence, n.number, n.before = l, l.last.sequence, l.last.number+1, l.last.over
+	} else {
+		row, err := read(series)
+		if err != nil {
+			return nil, err
+		}
+		n.line, n.sequence, n.number = &line{}, row.Sequence, row.Last+1
+		t.lines[series] = n.line
+	}
+	n.line.last = n
+	return n, nil
+}
+
+// wait returns when those in front have been stored, or never will be.
+func (n *turn) wait() {
+	if n.before != nil {
+		<-n.before
+	}
+}
+
+// endStored lets the next one go on.
+func (t *turns) endStored(n *turn) { t.end(n, true) }
+
+// leave is for a record that was not stored; after endStored it does nothing. No number behind it in its line is right any
+// more, so later ones begin another line.
+func (t *turns) leave(n *turn) {
+	n.wait()
+	t.end(n, false)
+}
+
+func (t *turns) end(n *turn, stored bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.ended {
+		return
+	}
+	n.ended = true
+	if t.lines[n.series] == n.line && (!stored || n.line.last == n) {
+		delete(t.lines, n.series)
+	}
+	close(n.over)
+}
+
+// pending knows which records have a change in the log that the disk does not have yet. Pebble shows a write before it
+// is durable; readers look here and wait, so that nobody acts on what a crash would take back.
+type pending struct {
+	mu      sync.Mutex
+	records map[Code][]chan struct{}
+}
+
+// begin must come before the change is applied, and the returned function after it is durable. It fails when code has
+// a change under way; origins may have any number.
+func (p *pending) begin(code Code, origins []Code) (settle func(), ok bool) {
+	done := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.records[code]) > 0 {
+		return nil, false
+	}
+	p.records[code] = append(p.records[code], done)
+	for _, o := range origins {
+		p.records[o] = append(p.records[o], done)
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.remove(code, done)
+		for _, o := range origins {
+			p.remove(o, done)
+		}
+		close(done)
+	}, true
+}
+
+func (p *pending) remove(code Code, done chan struct{}) {
+	left := slices.DeleteFunc(p.records[code], func(c chan struct{}) bool { return c == done })
+	if len(left) == 0 {
+		delete(p.records, code)
+		return
+	}
+	p.records[code] = left
+}
+
+// wait returns when every change of the record that was under way is durable. Read first, then wait: what was read is
+// durable then.
+func (p *pending) wait(code Code) {
+	for {
+		p.mu.Lock()
+		list := p.records[code]
+		if len(list) == 0 {
+			p.mu.Unlock()
+			return
+		}
+		done := list[len(list)-1]
+		p.mu.Unlock()
+		<-done
+	}
+}
+
+// ids gives out record ids and knows the lowest one whose record may still appear.
+type ids struct {
+	mu   sync.Mutex
+	next uint64
+	busy map[uint64]struct{}
+}
+
+func (i *ids) take() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	id := i.next
+	i.next++
+	i.busy[id] = struct{}{}
+	return id
+}
+
+func (i *ids) drop(id uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.busy, id)
+}
+
+// floor is the id below which every record is durable or will never be.
+func (i *ids) floor() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	floor := i.next
+	for id := range i.busy {
+		floor = min(floor, id)
+	}
+	return floor
 }

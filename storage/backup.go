@@ -2,13 +2,19 @@ package storage
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -68,7 +74,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	// 1. A checkpoint beside the store: its files by another name, which compactions leave alone.
 	b := &Backup{Taken: s.o.Now().UTC()}
 	checkpoint := s.o.checkpointDir()
-	marked, err := s.checkpoint(checkpoint, b)
+	marked, err := s.checkpoint(ctx, checkpoint, b)
 	defer func() { _ = fs.RemoveAll(checkpoint) }() // the next Open or Backup tries again
 	if err != nil {
 		return nil, fmt.Errorf("making checkpoint: %w", err)
@@ -142,7 +148,7 @@ func named(fs vfs.FS, aside, dir string, about, sums []byte) error {
 }
 
 // checkpoint makes one, and returns what the mark said before.
-func (s *Store) checkpoint(dir string, b *Backup) (reached, error) {
+func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (reached, error) {
 	if err := s.enter(); err != nil {
 		return reached{}, err
 	}
@@ -160,7 +166,7 @@ func (s *Store) checkpoint(dir string, b *Backup) (reached, error) {
 	}
 	// Pebble 2.1.7 copies as much of the manifest as it has written itself since Open: nothing, when Open found no log
 	// to replay, as after some crashes. A flush makes it write one (TestBackup_Crash).
-	if err := s.db.Flush(); err != nil {
+	if err := s.flush(ctx); err != nil {
 		return reached{}, err
 	}
 	if err := s.db.Checkpoint(dir); err != nil {
@@ -175,6 +181,28 @@ func (s *Store) checkpoint(dir string, b *Backup) (reached, error) {
 		}
 	}
 	return marked, err
+}
+
+// flush writes the store's tables. Pebble repeats a flush that fails for ever: ErrTables ends the wait, and so does ctx.
+func (s *Store) flush(ctx context.Context) error {
+	flushed, err := s.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-flushed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+			if err := s.tables.err(); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
@@ -246,4 +274,206 @@ func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 		return nil, nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, backupFile, err)
 	}
 	return b, sums, nil
+}
+
+// Files of a backup: copied, synced, digested.
+
+// copyChunk is how much is copied between two looks at the context, and at most left to the kernel unsynced: a slow
+// medium that gets it all at once would hold up the store's own syncs.
+const copyChunk = 1 << 20
+
+// copyFile makes a synced copy and returns its digest. to must not be there.
+func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (string, error) {
+	in, err := fs.Open(from)
+	if err != nil {
+		return "", fmt.Errorf("copying: %w", err)
+	}
+	out, err := fs.Create(to, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("copying: %w", err), in.Close())
+	}
+	paced := vfs.NewSyncingFile(out, vfs.SyncingFileOptions{BytesPerSync: copyChunk})
+	sum, err := digestOf(ctx, in, paced, p)
+	if err == nil {
+		err = paced.Sync()
+	}
+	if err = errors.Join(err, paced.Close(), in.Close()); err != nil {
+		return "", fmt.Errorf("copying %s: %w", from, err)
+	}
+	return sum, nil
+}
+
+// checkFile reads a file that should have a digest. ErrCorrupt.
+func checkFile(ctx context.Context, fs vfs.FS, path, sum string, p *meter) error {
+	f, err := fs.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing", ErrCorrupt, path)
+	}
+	if err != nil {
+		return err
+	}
+	found, err := digestOf(ctx, f, io.Discard, p)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	if found != sum {
+		return fmt.Errorf("%w: %s is altered", ErrCorrupt, path)
+	}
+	return nil
+}
+
+func digestOf(ctx context.Context, in io.Reader, out io.Writer, p *meter) (string, error) {
+	h := sha256.New()
+	to := io.MultiWriter(h, out) // a vfs.File may alter what it wrote
+	for {
+		n, err := io.CopyN(to, in, copyChunk)
+		p.add(n)
+		switch {
+		case err == io.EOF:
+			return hex.EncodeToString(h.Sum(nil)), nil
+		case err != nil:
+			return "", err
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		}
+	}
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// listFiles returns the names in a folder without folders, in order, and their size together.
+func listFiles(fs vfs.FS, dir string) (names []string, size int64, err error) {
+	names, err = fs.List(dir)
+	if err != nil {
+		return nil, 0, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		info, err := fs.Stat(fs.PathJoin(dir, name))
+		if err != nil {
+			return nil, 0, fmt.Errorf("listing %s: %w", dir, err)
+		}
+		size += info.Size()
+	}
+	return names, size, nil
+}
+
+func encodeSums(sums map[string]string) []byte {
+	var b strings.Builder
+	for _, name := range sortedNames(sums) {
+		fmt.Fprintf(&b, "%s  %s\n", sums[name], name)
+	}
+	return []byte(b.String())
+}
+
+func decodeSums(b []byte) (map[string]string, error) {
+	sums := make(map[string]string)
+	for _, line := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
+		sum, name, ok := strings.Cut(line, "  ")
+		raw, err := hex.DecodeString(sum)
+		if !ok || err != nil || len(raw) != sha256.Size || strings.Contains(name, "..") {
+			return nil, fmt.Errorf("%w: %s: line %q is not a digest and a name", ErrCorrupt, backupSums, line)
+		}
+		sums[name] = sum
+	}
+	return sums, nil
+}
+
+func sortedNames[V any](named map[string]V) []string { return slices.Sorted(maps.Keys(named)) }
+
+func writeSynced(fs vfs.FS, path string, b []byte) error {
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+func readWhole(fs vfs.FS, path string) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(f)
+	return b, errors.Join(err, f.Close())
+}
+
+// unlocked is a filesystem whose stores nobody else opens, perhaps one that cannot be written: Pebble makes a lock file
+// even to read.
+type unlocked struct{ vfs.FS }
+
+func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+// Unwrap implements vfs.FS.
+func (u unlocked) Unwrap() vfs.FS { return u.FS }
+
+// meter adds up what is done of a work whose first half is bytes read and whose second is rows walked.
+type meter struct {
+	report      Progress
+	done, total int64
+}
+
+func (m *meter) add(n int64) {
+	m.done += n
+	m.tell()
+}
+
+// second sets the second half.
+func (m *meter) second(done, of int64) {
+	m.done = m.total/2 + int64(float64(m.total/2)*float64(done)/float64(max(of, 1)))
+	m.tell()
+}
+
+func (m *meter) finish() {
+	m.done = m.total
+	m.tell()
+}
+
+func (m *meter) tell() {
+	if m.report != nil {
+		m.report(min(m.done, m.total), m.total)
+	}
+}
+
+// noteBackup keeps in the store when its latest backup was taken, so that its age is known after a restart. A store that is
+// open to read keeps nothing; the backup is good all the same.
+func (s *Store) noteBackup(taken time.Time) {
+	if s.o.readOnly || s.enter() != nil {
+		return
+	}
+	defer s.leave()
+	if err := s.db.Set(keyBackup, be.AppendUint64(nil, uint64(taken.UnixNano())), pebble.Sync); err != nil {
+		s.o.die("noting a backup: %v", err)
+	}
+}
+
+// LastBackup is when the latest backup of this store was taken that was checked to its last row. Zero: there was none, for
+// example in a store that was itself rebuilt, or restored from an older backup.
+func (s *Store) LastBackup() (time.Time, error) {
+	if err := s.enter(); err != nil {
+		return time.Time{}, err
+	}
+	defer s.leave()
+	return lastBackup(s.db)
+}
+
+func lastBackup(r pebble.Reader) (time.Time, error) {
+	row, err := get(r, keyBackup)
+	if errors.Is(err, ErrNotFound) {
+		return time.Time{}, nil
+	}
+	if err != nil || len(row) != 8 {
+		return time.Time{}, errors.Join(ErrCorrupt, err)
+	}
+	return time.Unix(0, int64(be.Uint64(row))).UTC(), nil
 }

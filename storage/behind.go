@@ -106,6 +106,94 @@ func readBehind(r pebble.Reader) (list []Witness, err error) {
 	return list, err
 }
 
+// Held is a series of which a witness outside of the box knows numbers that the store lacks. The store keeps it over restarts, and
+// SkipTo to There or further ends it; the store's owner numbers nothing while there is one. Nothing else is held up by it.
+type Held struct {
+	Witness string `json:"witness"` // "MH" or "archive"
+	Words   string `json:"words"`   // what the witness said
+	Series  string `json:"series"`
+	Here    uint64 `json:"here"`  // last number in the store
+	There   uint64 `json:"there"` // the highest that the witness named
+}
+
+func (h Held) String() string {
+	return fmt.Sprintf("%s knows number %d of %s, the store %d (%s)", h.Witness, h.There, h.Series, h.Here, h.Words)
+}
+
+// Held returns the series that are held.
+func (s *Store) Held() ([]Held, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return readHeld(s.db)
+}
+
+// Hold adds series to those that are held, durably.
+func (s *Store) Hold(list []Held) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("holding series: %w", err)
+	}
+	defer s.leave()
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	held, err := readHeld(s.db)
+	if err = errors.Join(err, s.sound()); err != nil {
+		return fmt.Errorf("holding series: %w", err)
+	}
+	for _, h := range list {
+		held = slices.DeleteFunc(held, func(old Held) bool {
+			same := old.Witness == h.Witness && old.Series == h.Series
+			if same {
+				h.There = max(h.There, old.There)
+			}
+			return same
+		})
+		held = append(held, h)
+	}
+	if err := setHeld(s.db, held); err != nil {
+		s.o.die("noting that a witness knows more: %v", err)
+	}
+	return nil
+}
+
+// release ends what is held of a series up to a number.
+func (s *Store) release(series string, number uint64) error {
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	held, err := readHeld(s.db)
+	if err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(slices.Clone(held), func(h Held) bool { return h.Series == series && h.There <= number })
+	if len(rest) == len(held) {
+		return nil
+	}
+	if err := setHeld(s.db, rest); err != nil {
+		s.o.die("releasing a series: %v", err)
+	}
+	return nil
+}
+
+func setHeld(db *pebble.DB, list []Held) error {
+	b, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return db.Set(keyHeld, b, pebble.Sync)
+}
+
+func readHeld(r pebble.Reader) (list []Held, err error) {
+	b, err := get(r, keyHeld)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil && json.Unmarshal(b, &list) != nil {
+		err = fmt.Errorf("%w: the row of what witnesses know", ErrCorrupt)
+	}
+	return list, err
+}
+
 // behindMark is the witness that a mark is which says more than the store; nil when it does not. held is where the store's
 // series end, by name.
 func behindMark(path string, held map[string]uint64, said reached) *Witness {
@@ -200,7 +288,14 @@ func holdsLink(r pebble.Reader, p place) (bool, error) {
 // parts tells whether the copy goes on from another link than that at which a series ends in the store. It reads
 // backwards as far as the copy is ahead.
 func parts(o *Options, dir string, end *logEnd, open map[uint32]seriesRow) (bool, error) {
-	for n := end.counts; n > 0 && len(open) > 0; n-- {
+	numbers, err := segmentNumbers(o.FS, dir)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range slices.Backward(numbers) {
+		if n > end.counts || len(open) == 0 {
+			continue
+		}
 		s, err := readSegment(o.FS, dir, n)
 		if err != nil {
 			continue // what cannot be read cannot testify; TakeCopy says so

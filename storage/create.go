@@ -4,11 +4,149 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
+
+// Options of Create, Open and Check.
+type Options struct {
+	// Dir is the store's folder.
+	Dir string
+	// MarkPath is the file of the high-water mark, best on another medium. Default: Dir + ".mark".
+	MarkPath string
+	// FS is the file system of both. Default: the operating system's.
+	FS vfs.FS
+	// Logger gets the messages of Pebble and of the store. Default: they are dropped.
+	Logger *slog.Logger
+	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see Rebuild. Empty:
+	// none. SecondPatience is how long a change waits for the second copy, default 2 s; if the medium takes longer, the copy is no
+	// longer live.
+	SecondCopy     string
+	SecondPatience time.Duration
+	// Carry, if not nil, is called for each change that is on the second copy's medium, with the file and the byte at which the
+	// change ends there. The change is acknowledged when Carry returns; Carry limits its own time. It is not called while the copy
+	// is not live.
+	Carry func(file string, end int64)
+	// OpenBehind also opens a store that is behind its mark: it can be read, and takes no number; see Behind.
+	OpenBehind bool
+	// Fatal is called when a write to the disk failed; nobody knows then whether it is on the disk. It must not return: Pebble
+	// would continue and report the write as done. Default: log and exit with status 1.
+	Fatal func(message string)
+	// Now is the clock of the journal and the metrics. Open needs it.
+	Now func() time.Time
+	// FakeTime is for testing/synctest. It leaves out Pebble's background ticks, 26 million in a month, and the rests between
+	// syncs, because fake time does not pass while a goroutine waits for a mutex.
+	FakeTime bool
+
+	// Elsewhere is for Rebuild.
+	Elsewhere Elsewhere
+
+	segment   uint64       // of the second copy, bytes
+	readOnly  bool         // of OpenReadOnly
+	anyLayout bool         // of Check: the row that says so may be what cannot be read
+	tables    *tableWrites // of Open: Pebble's failed writes are watched
+	exit      func(int)    // os.Exit
+}
+
+func (o *Options) setDefaults() error {
+	if o.Dir == "" {
+		return errors.New("storage: Options.Dir is empty")
+	}
+	if o.MarkPath == "" {
+		o.MarkPath = o.Dir + ".mark"
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fatal == nil {
+		o.Fatal = func(message string) { o.Logger.Error("store stops", "error", message) }
+	}
+	if o.exit == nil {
+		o.exit = os.Exit
+	}
+	if o.segment == 0 {
+		o.segment = segmentSize
+	}
+	if o.SecondPatience == 0 {
+		o.SecondPatience = 2 * time.Second
+	}
+	return nil
+}
+
+// die reports a failed write and ends the process, whatever Fatal does.
+func (o *Options) die(format string, args ...any) {
+	o.Fatal(fmt.Sprintf(format, args...))
+	o.exit(1)
+}
+
+// pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
+func (o *Options) pebbleOptions(d *damage) *pebble.Options {
+	fs := vfs.FS(badBlocksFS{markerFS{o.FS}, &d.blocks, func(path, what string) { o.damaged(d, path, what) }})
+	tables := o.tables
+	if tables == nil {
+		tables = newTableWrites(o)
+	} else {
+		fs = mediumFS{fs, o, tables}
+	}
+	p := &pebble.Options{
+		FS:     fs,
+		Logger: &pebbleLogger{o},
+		// Pebble's default for a new store is older: there one flipped bit in the log silently drops every row
+		// behind it. From this version on the log tells a torn end from a damaged middle.
+		FormatMajorVersion:          pebble.FormatWALSyncChunks,
+		ErrorIfNotExists:            true, // Create alone makes one
+		CacheSize:                   24 << 20,
+		MemTableSize:                8 << 20,
+		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                256,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
+		EventListener: &pebble.EventListener{
+			BackgroundError: tables.background,
+			FlushEnd:        func(i pebble.FlushInfo) { tables.ended(flushes, i.Err) },
+			CompactionEnd:   func(i pebble.CompactionInfo) { tables.ended(compactions, i.Err) },
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				d.blocks.note(info.Path, info.Details)
+				o.damaged(d, info.Path, oneLine(fmt.Sprint(info.Details)))
+			},
+			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { o.Logger.Warn("writes wait", "reason", i.Reason) },
+		},
+	}
+	if o.FakeTime {
+		p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	}
+	for i := range p.Levels {
+		p.Levels[i].BlockSize = 16 << 10                  // a document and more; Pebble writes and reads file by block
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // every Append asks for a key and a code that are mostly not there
+	}
+	return p
+}
+
+// damaged remembers and logs the first damage that was found; every further read tells again.
+func (o *Options) damaged(d *damage, path, what string) {
+	if message := path + ": " + what; d.err() == nil && d.note(message) {
+		o.Logger.Error("store is damaged", "error", message)
+	}
+}
+
+// pebbleLogger exits on a fatal error. Were it to return, a failed log write would be reported as a success.
+type pebbleLogger struct{ o *Options }
+
+func (l *pebbleLogger) Infof(format string, args ...any) {
+	l.o.Logger.Debug(fmt.Sprintf(format, args...))
+}
+func (l *pebbleLogger) Errorf(format string, args ...any) {
+	l.o.Logger.Error("the store's engine reports an error", "detail", fmt.Sprintf(format, args...))
+}
+func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
 // Create makes an empty store and its mark. ErrExists if Dir exists, or if there is a mark with any number: this mark may be
 // all that is left of a lost store, and its numbers must not be used again.

@@ -3,6 +3,10 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
 )
 
 var (
@@ -39,6 +43,10 @@ var (
 	ErrMissing = errors.New("documents are missing")
 	// ErrDiverged: a second copy holds another history than the store, so nothing can be taken from it.
 	ErrDiverged = errors.New("the second copy holds another history")
+	// ErrUnreadable: a medium does not return what lies on it, and nobody knows what that is. It may answer later.
+	ErrUnreadable = errors.New("the medium cannot be read")
+	// ErrNotMounted: the second copy's medium is not mounted where it was.
+	ErrNotMounted = errors.New("the second copy's medium is not mounted")
 	// ErrCorrupt: rows contradict each other or the disk returned damaged blocks. Nothing more is written.
 	ErrCorrupt = errors.New("store is damaged")
 )
@@ -49,3 +57,89 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string { return fmt.Sprintf("record is in state %d", e.Have) }
+
+// damagedError is ErrCorrupt for a person: which file is damaged, what helps, and the storage engine's own words behind.
+type damagedError struct {
+	what, help string
+	err        error
+}
+
+func (e *damagedError) Error() string {
+	return fmt.Sprintf("%v: %s; %s (%s)", ErrCorrupt, e.what, e.help, oneLine(e.err.Error()))
+}
+
+func (e *damagedError) Unwrap() []error { return []error{ErrCorrupt, e.err} }
+
+// repairAdvice is what helps a store that opens to read.
+const repairAdvice = "dtectl fsck names the documents, dtectl repair takes them from the other media"
+
+var (
+	inDataFile = regexp.MustCompile(`\d{6,}\.(?:sst|log)`)
+	inTable    = regexp.MustCompile(`file (\d{6,})`)
+)
+
+// Explain adds to an error of a damaged store the file concerned and the remedy, in one line. It returns other errors
+// unchanged.
+func Explain(err error) error {
+	var said *damagedError
+	if errors.As(err, &said) || !errors.Is(damaged(err), ErrCorrupt) {
+		return err
+	}
+	text := err.Error()
+	file := inDataFile.FindString(text)
+	if found := inTable.FindStringSubmatch(text); file == "" && found != nil {
+		file = found[1] + ".sst"
+	}
+	if file == "" {
+		return &damagedError{"its rows contradict each other", repairAdvice, err}
+	}
+	return &damagedError{file + " cannot be read", repairAdvice, err}
+}
+
+// oneLine joins the lines of an error, each once, without what says nothing.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && line != "<corruption detail carrier>" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// damage remembers the first sign that the disk does not return what was written: Pebble's word, a row of ours that does
+// not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
+type damage struct {
+	first  atomic.Pointer[string]
+	blocks badBlocks
+}
+
+func (d *damage) err() error {
+	if first := d.first.Load(); first != nil {
+		return fmt.Errorf("%w: %s", ErrCorrupt, *first)
+	}
+	return nil
+}
+
+// note remembers a message, and says whether it is the first.
+func (d *damage) note(message string) bool { return d.first.CompareAndSwap(nil, &message) }
+
+// Health is nil while the store can take a new record: ErrCorrupt, ErrTables, ErrRestored, ErrReadOnly. It reads no disk and
+// costs almost nothing: a probe may call it at any rate.
+func (s *Store) Health() error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if s.tables != nil {
+		return s.tables.err()
+	}
+	return nil
+}
+
+// suspect looks at an error of a call: one that the medium made is remembered.
+func (s *Store) suspect(err error) {
+	if unreadable(err) && s.damage.note(err.Error()) {
+		s.o.Logger.Error("store is damaged", "error", err.Error())
+	}
+}

@@ -1,10 +1,34 @@
 package storage
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
-	"math"
 	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
 )
+
+// ErrCursor: no announcement of this store has that sequence number. The reader has it of a history that was lost, and begins anew.
+var ErrCursor = errors.New("the cursor is not of this store's history")
+
+// feedJump is the largest step between the announcements of two identities.
+const feedJump = 1 << 40
+
+// newIdentity gives a store that was restored, or that gave up what another medium knows, a new identity, and lets its announcements
+// begin at a random place above: the numbers that the lost history gave are not given again.
+func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
+	last, err := lastID(db, tableFeed)
+	if err != nil {
+		return err
+	}
+	var step [8]byte
+	_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
+	_, _ = rand.Read(step[:])
+	set(b, keyStore, id)
+	set(b, keyFeed, be.AppendUint64(nil, last+1+be.Uint64(step[:])%feedJump))
+	return nil
+}
 
 // Announcement is a change that a reader of Changes gets once, and in order.
 type Announcement struct {
@@ -40,20 +64,22 @@ func (s *Store) Announced() <-chan struct{} {
 	return s.feed.next
 }
 
-// LastAnnounced is the greatest sequence number that Changes may have returned until now; 0 before the first.
-func (s *Store) LastAnnounced() uint64 { return s.feed.floor() - 1 }
-
 // Changes returns the announcements after a sequence number, in order, at most limit. They are durable, and no announcement
-// will appear between them later. Therefore a reader that remembers the last number misses none and sees none twice.
+// will appear between them later. Therefore a reader that remembers the last number misses none and sees none twice. ErrCursor if no
+// announcement of this store has the number; 0 is the begin.
 func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading changes: %w", err)
 	}
 	defer s.leave()
-	if after == math.MaxUint64 {
-		return nil, nil
-	}
 	upper := s.feed.floor()
+	if after > 0 {
+		if _, err := get(s.db, feedKey(after)); errors.Is(err, ErrNotFound) || after >= upper {
+			return nil, fmt.Errorf("reading changes: %w", ErrCursor)
+		} else if err != nil {
+			return nil, fmt.Errorf("reading changes: %w", err)
+		}
+	}
 	var ids []uint64
 	var found []Announcement
 	err := scan(s.db, feedKey(after+1), feedKey(max(upper, after+1)), func(key, value []byte) error {

@@ -2,7 +2,10 @@ package storage
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -97,4 +100,79 @@ func TestChanges_InOrder(t *testing.T) {
 	if list, err := s.Changes(0, 10); err != nil || len(list) != 1 {
 		t.Errorf("%+v %v", list, err)
 	}
+}
+
+// TestChanges_AnotherHistory: a store comes back from a backup or from its second copy and loses announcements. A cursor of what it has is
+// served, with all that came behind it; one of what was lost is refused, however many announcements follow. What the store lost before
+// stays known when the store is rebuilt.
+func TestChanges_AnotherHistory(t *testing.T) {
+	s, fs := newStore(t)
+	next := uint64(1)
+	announce := func(n int) {
+		for range n {
+			put(t, s, "a", next)
+			if _, err := s.Advance(ctx, code(next), fresh, Change{To: done, Announce: true}); err != nil {
+				t.Fatal(err)
+			}
+			next++
+		}
+	}
+	cursors := func() (list []uint64) {
+		changes, err := s.Changes(0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range changes {
+			list = append(list, c.Sequence)
+		}
+		return list
+	}
+	var lost []uint64
+	for round := range 4 {
+		announce(2)
+		dir := fmt.Sprint("usb/", round)
+		if _, err := s.Backup(ctx, dir, nil); err != nil {
+			t.Fatal(err)
+		}
+		kept := cursors()
+		announce(3)
+		lost = append(lost, cursors()[len(kept):]...)
+		lose(t, s, fs)
+		s = restored(t, fs, dir)
+		trust(t, s)
+		gaps, err := s.Gaps()
+		if err != nil || len(gaps) < round+1 {
+			t.Fatal(gaps, err)
+		}
+		if round%2 == 1 { // and then the box burns
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = live(t, fs)
+			announce(1)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			fs = onlyCard(t, fs)
+			s = rebuilt(t, fs)
+			trustCopy(t, s)
+			if again, err := s.Gaps(); err != nil || !slices.Equal(again[:len(gaps)], gaps) {
+				t.Errorf("round %d: rebuilt with gaps %v of %v, %v", round, again, gaps, err)
+			}
+			kept = cursors()
+		}
+		announce(9)
+		all := cursors()
+		for i, at := range kept {
+			if list, err := s.Changes(at, 1000); err != nil || len(list) != len(all)-1-i {
+				t.Errorf("round %d: %d changes behind cursor %d, %v", round, len(list), at, err)
+			}
+		}
+		for _, at := range lost {
+			if list, err := s.Changes(at, 1000); !errors.Is(err, ErrCursor) {
+				t.Errorf("round %d: cursor %d of a lost history gets %d changes, %v", round, at, len(list), err)
+			}
+		}
+	}
+	sound(t, s)
 }

@@ -25,9 +25,10 @@ func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr err
 		{tableEntry, q.entry}, // before the journal: tells which link is an entry's latest
 		{tableJournal, j.journalRow},
 		{tablePart, q.part},
-		{tableCode, q.code},
-		{tableIdem, q.idem},
-		{tableDue, q.due},
+		{tableCode, q.lead},
+		{tableIdem, q.lead},
+		{tableDue, q.lead},
+		{tableDay, q.lead},
 		{tableCounter, j.counterRow},
 		{tableFeed, q.feed},
 		{tableLost, c.lostRow},
@@ -63,9 +64,7 @@ const (
 	saysRevision             // an entry has this revision
 	saysPart                 // a link and a part
 	saysParts                // an entry has a part
-	saysCode
-	saysIdem
-	saysDue
+	saysLead                 // a row leads to an entry
 )
 
 func (q *quick) say(what byte, id uint64) *quick {
@@ -128,13 +127,7 @@ func (q *quick) entry(key, value []byte) error {
 
 // found says which rows lead to an entry.
 func (q *quick) found(id uint64, e *entryRow) {
-	q.say(saysCode, id).with(e.Code[:]...).times(1)
-	if k := e.Idempotency; k != nil {
-		q.say(saysIdem, id).with(k.Key[:]...).with(k.Digest[:]...).times(1)
-	}
-	if due := e.due(); due != nil {
-		q.say(saysDue, 0).with(due...).times(1)
-	}
+	e.leads(func(key, value []byte) { q.say(saysLead, id).with(key...).with(value...).times(1) })
 }
 
 func (q *quick) appended(id uint64, sequence uint32, position, number uint64, code Code) *quick {
@@ -189,25 +182,11 @@ func (q *quick) part(key, value []byte) error {
 	return nil
 }
 
-func (q *quick) code(key, value []byte) error {
-	if q.bad = q.bad || len(key) != 17 || len(value) != 8; !q.bad {
-		q.say(saysCode, be.Uint64(value)).with(key[1:]...).times(minusOne)
+func (q *quick) lead(key, value []byte) error {
+	id, ok := leadsTo(key, value)
+	if q.bad = q.bad || !ok; ok {
+		q.say(saysLead, id).with(key...).with(value...).times(minusOne)
 	}
-	return nil
-}
-
-func (q *quick) idem(key, value []byte) error {
-	if q.bad = q.bad || len(key) != 33 || len(value) != 40; !q.bad {
-		q.say(saysIdem, be.Uint64(value)).with(key[1:]...).with(value[8:]...).times(minusOne)
-	}
-	return nil
-}
-
-func (q *quick) due(key, value []byte) error {
-	if _, _, _, ok := parseDueKey(key); !ok || len(value) != 0 {
-		q.bad = true
-	}
-	q.say(saysDue, 0).with(key...).times(minusOne)
 	return nil
 }
 

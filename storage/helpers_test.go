@@ -101,7 +101,7 @@ func idem(n uint64) *Idempotency {
 // draft is a record whose content follows from its code.
 func draft(c Code, slot Slot) Draft {
 	return Draft{Code: c, State: fresh, Head: head(c, slot.Number), Parts: []Part{{"form", form(c)}},
-		Due: &Due{Queue: "settle", At: time.Unix(int64(slot.ID), 0)}}
+		Due: &Due{Queue: "settle", At: time.Unix(int64(slot.ID), 0)}, Days: []uint32{uint32(slot.ID % 3)}}
 }
 
 func head(c Code, number uint64) []byte { return fmt.Appendf(nil, "head of %X, number %d", c, number) }

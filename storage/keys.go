@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
+	"time"
 )
 
 // The key table. A key is its table's byte and then binary fields; integers are big-endian, so that they sort.
@@ -11,7 +14,9 @@ import (
 //	table     key after the byte                        value
 //	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": restoredRow · "restorations": gaps · "beat": i64 ·
 //	                                                    "behind": JSON, []Witness · "former": n × 16 bytes · "scrub": scrubRow · "backup": i64 ·
-//	                                                    "repairs": JSON, []RepairRecord · "read": i64, damaged tables u64 · "mark": markRow
+//	                                                    "held": JSON, []Held · "repairs": JSON, []RepairRecord · "read": i64, damaged tables u64 ·
+//	                                                    "mark": markRow · "segments": the store's identity [16], last segment u64, folder · "feed": u64,
+//	                                                    before the first announcement of this identity
 //	series    name                                      seriesRow: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
 //	entry     id u64                                    entryRow: the record as it stands
@@ -23,6 +28,7 @@ import (
 //	counter   origin [16], line u32                     value i64, revision u64: how often it was set
 //	feed      sequence u64                              id u64, state u8: a change that readers learn of
 //	lost      sequence u32, position u64                lostRow: numbers that the journal skips there
+//	day       day u32, id u64                           empty: a record belongs to that day
 const (
 	tableMeta    byte = 1
 	tableSeries  byte = 2
@@ -35,7 +41,8 @@ const (
 	tableCounter byte = 9
 	tableFeed    byte = 10
 	tableLost    byte = 11
-	tableEnd     byte = 12 // no table; the bound of the last
+	tableDay     byte = 12
+	tableEnd     byte = 13 // no table; the bound of the last
 )
 
 // layout is the version of this table and of the rows. A store of another layout is not opened.
@@ -48,12 +55,15 @@ var (
 	keyGaps     = append([]byte{tableMeta}, "restorations"...)
 	keyBeat     = append([]byte{tableMeta}, "beat"...)
 	keyBehind   = append([]byte{tableMeta}, "behind"...)
+	keyHeld     = append([]byte{tableMeta}, "held"...)
 	keyFormer   = append([]byte{tableMeta}, "former"...)
 	keyScrub    = append([]byte{tableMeta}, "scrub"...)
 	keyBackup   = append([]byte{tableMeta}, "backup"...)
 	keyRead     = append([]byte{tableMeta}, "read"...)
 	keyRepairs  = append([]byte{tableMeta}, "repairs"...)
 	keyMark     = append([]byte{tableMeta}, "mark"...)
+	keyFeed     = append([]byte{tableMeta}, "feed"...)
+	keySegments = append([]byte{tableMeta}, "segments"...)
 )
 
 var (
@@ -119,7 +129,28 @@ func feedKey(sequence uint64) []byte {
 	return be.AppendUint64(append(make([]byte, 0, 9), tableFeed), sequence)
 }
 
-// prefixEnd is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below 12.
+func dayKey(day uint32, id uint64) []byte {
+	return be.AppendUint64(be.AppendUint32(append(make([]byte, 0, 13), tableDay), day), id)
+}
+
+// leadTables are the tables whose rows only lead to a record: see entryRow.leads.
+var leadTables = []byte{tableCode, tableIdem, tableDue, tableDay}
+
+// leadsTo returns the id of the record that a row of leadTables leads to; ok is false for a row that leads cannot have made.
+func leadsTo(key, value []byte) (id uint64, ok bool) {
+	switch {
+	case key[0] == tableCode && len(key) == 17 && len(value) == 8, key[0] == tableIdem && len(key) == 33 && len(value) == 40:
+		return be.Uint64(value), true
+	case key[0] == tableDay && len(key) == 13 && len(value) == 0:
+		return be.Uint64(key[5:]), true
+	case key[0] == tableDue && len(value) == 0:
+		_, _, id, ok = parseDueKey(key)
+		return id, ok
+	}
+	return 0, false
+}
+
+// prefixEnd is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below tableEnd.
 func prefixEnd(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; ; i-- {
@@ -127,4 +158,178 @@ func prefixEnd(prefix []byte) []byte {
 			return b[:i+1]
 		}
 	}
+}
+
+// seriesRow is a series as its last change left it: 2 + 4 + 8 + 8 + 32 bytes.
+type seriesRow struct {
+	Sequence uint32
+	Last     uint64   // last number
+	Position uint64   // of the last link in the journal
+	Hash     [32]byte // of that link
+}
+
+// entryRow is a record as it stands:
+//
+//	version u8 · code [16] · number u64 · sequence u32 · state u8 · revision u32 · appended u64 · changed u64 ·
+//	parts u32 · flags u8 · [due: time i64, len u8, queue] · [idempotency: key, digest] · [days: n u8, n × u32] · head
+//
+// The journal holds the digest of the whole row.
+type entryRow struct {
+	Entry
+	Appended, Changed uint64 // positions in the journal of its first and its latest link
+	Parts             uint32 // how many
+	Idempotency       *Idempotency
+}
+
+const (
+	rowVersion  = 1
+	flagDue     = 1
+	flagIdem    = 2
+	flagDays    = 4
+	counterSize = 16 // value, revision
+)
+
+func (r *seriesRow) encode() []byte {
+	b := make([]byte, 0, 53)
+	b = be.AppendUint32(append(b, rowVersion), r.Sequence)
+	b = be.AppendUint64(be.AppendUint64(b, r.Last), r.Position)
+	return append(b, r.Hash[:]...)
+}
+
+func decodeSeries(b []byte) (r seriesRow, err error) {
+	c := cursor{b: b}
+	c.version()
+	r.Sequence, r.Last, r.Position = c.u32(), c.u64(), c.u64()
+	copy(r.Hash[:], c.take(32))
+	return r, c.end("series row")
+}
+
+func (r *entryRow) encode() []byte {
+	b := make([]byte, 0, 160+len(r.Head))
+	b = append(append(b, rowVersion), r.Code[:]...)
+	b = be.AppendUint32(be.AppendUint64(b, r.Number), r.SequenceID)
+	b = be.AppendUint32(append(b, byte(r.State)), r.Revision)
+	b = be.AppendUint64(be.AppendUint64(b, r.Appended), r.Changed)
+	b = be.AppendUint32(b, r.Parts)
+	var flags byte
+	if r.Due != nil {
+		flags |= flagDue
+	}
+	if r.Idempotency != nil {
+		flags |= flagIdem
+	}
+	if len(r.Days) > 0 {
+		flags |= flagDays
+	}
+	b = append(b, flags)
+	if r.Due != nil {
+		b = be.AppendUint64(b, uint64(r.Due.At.UnixNano()))
+		b = append(append(b, byte(len(r.Due.Queue))), r.Due.Queue...)
+	}
+	if r.Idempotency != nil {
+		b = append(append(b, r.Idempotency.Key[:]...), r.Idempotency.Digest[:]...)
+	}
+	if len(r.Days) > 0 {
+		b = append(b, byte(len(r.Days)))
+		for _, day := range r.Days {
+			b = be.AppendUint32(b, day)
+		}
+	}
+	return append(b, r.Head...)
+}
+
+// decodeEntry leaves Series empty: the row knows its sequence only.
+func decodeEntry(id uint64, b []byte) (r entryRow, err error) {
+	c := cursor{b: b}
+	c.version()
+	r.ID = id
+	copy(r.Code[:], c.take(16))
+	r.Number, r.SequenceID = c.u64(), c.u32()
+	r.State, r.Revision = State(c.u8()), c.u32()
+	r.Appended, r.Changed, r.Parts = c.u64(), c.u64(), c.u32()
+	flags := c.u8()
+	if flags&flagDue != 0 {
+		at := time.Unix(0, int64(c.u64())).UTC()
+		r.Due = &Due{Queue: string(c.take(int(c.u8()))), At: at}
+	}
+	if flags&flagIdem != 0 {
+		r.Idempotency = new(Idempotency)
+		copy(r.Idempotency.Key[:], c.take(32))
+		copy(r.Idempotency.Digest[:], c.take(32))
+	}
+	if flags&flagDays != 0 {
+		r.Days = make([]uint32, c.u8())
+		for i := range r.Days {
+			r.Days[i] = c.u32()
+		}
+	}
+	if flags > flagDue|flagIdem|flagDays {
+		c.bad = true
+	}
+	r.Head = append([]byte{}, c.b...)
+	c.b = nil
+	return r, c.end("entry row")
+}
+
+// leads calls fn with every row that leads to the record: by its code, its idempotency key, its queue, its days. All of them follow
+// from the record, and no other row of leadTables leads to it.
+func (r *entryRow) leads(fn func(key, value []byte)) {
+	fn(codeKey(r.Code), be.AppendUint64(nil, r.ID))
+	if k := r.Idempotency; k != nil {
+		fn(idemKey(k.Key), append(be.AppendUint64(make([]byte, 0, 40), r.ID), k.Digest[:]...))
+	}
+	if due := r.due(); due != nil {
+		fn(due, nil)
+	}
+	for _, day := range r.Days {
+		fn(dayKey(day, r.ID), nil)
+	}
+}
+
+// led reports whether a row of leadTables is one of the record's.
+func (r *entryRow) led(key, value []byte) (found bool) {
+	r.leads(func(k, v []byte) { found = found || bytes.Equal(k, key) && bytes.Equal(v, value) })
+	return found
+}
+
+// due is the row's key in the due table, nil when it is in no queue.
+func (r *entryRow) due() []byte {
+	if r.Due == nil {
+		return nil
+	}
+	return dueKey(r.Due.Queue, r.Due.At.UnixNano(), r.ID)
+}
+
+// cursor reads a row from its front. Once it ran dry or saw a strange version every read gives zero, and end an error.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if c.bad || len(c.b) < n {
+		c.bad = true
+		return make([]byte, n)
+	}
+	v := c.b[:n]
+	c.b = c.b[n:]
+	return v
+}
+
+func (c *cursor) u8() byte    { return c.take(1)[0] }
+func (c *cursor) u16() uint16 { return be.Uint16(c.take(2)) }
+func (c *cursor) u32() uint32 { return be.Uint32(c.take(4)) }
+func (c *cursor) u64() uint64 { return be.Uint64(c.take(8)) }
+
+func (c *cursor) version() {
+	if c.u8() != rowVersion {
+		c.bad = true
+	}
+}
+
+func (c *cursor) end(what string) error {
+	if c.bad || len(c.b) != 0 {
+		return fmt.Errorf("reading %s: %w", what, ErrCorrupt)
+	}
+	return nil
 }

@@ -70,13 +70,15 @@ func (m *mender) mend(told copyState) ([]knownSeries, error) {
 	}
 	table(tableJournal, m.link)
 	table(tablePart, m.part)
+	for _, t := range leadTables { // made anew, of the entries
+		_ = m.b.DeleteRange([]byte{t}, []byte{t + 1}, nil) // memory
+	}
 	table(tableEntry, m.entry)
-	table(tableCode, func(key, value []byte) error { return m.leads(key, len(value) == 8 && m.has(be.Uint64(value))) })
-	table(tableIdem, func(key, value []byte) error { return m.leads(key, len(value) == 40 && m.has(be.Uint64(value))) })
-	table(tableDue, m.due)
 	table(tableFeed, func(key, value []byte) error {
-		id, _, ok := parseFeed(value)
-		return m.leads(key, ok && m.has(id) && m.records[id].revision > 1)
+		if id, _, ok := parseFeed(value); ok && m.has(id) && m.records[id].revision > 1 {
+			return nil
+		}
+		return m.b.Delete(key, nil)
 	})
 	if err != nil {
 		return nil, err
@@ -159,7 +161,7 @@ func (m *mender) part(key, _ []byte) error {
 	return nil
 }
 
-// entry compares a record with its links and parts, and puts the rows back that lead to it.
+// entry compares a record with its links and parts, and adds the rows that lead to it.
 func (m *mender) entry(key, value []byte) error {
 	id := be.Uint64(key[1:])
 	e, err := decodeEntry(id, value)
@@ -177,37 +179,13 @@ func (m *mender) entry(key, value []byte) error {
 	r.there, r.sequence, r.number = true, e.SequenceID, e.Number
 	r.bad = r.bad || r.links != e.Revision || r.entry != sha256.Sum256(value) || r.parts != e.Parts
 	r.revision = e.Revision
-	set(m.b, codeKey(e.Code), be.AppendUint64(nil, id))
-	if k := e.Idempotency; k != nil {
-		set(m.b, idemKey(k.Key), append(be.AppendUint64(make([]byte, 0, 40), id), k.Digest[:]...))
-	}
-	if due := e.due(); due != nil {
-		set(m.b, due, nil)
-	}
+	e.leads(func(lead, to []byte) { set(m.b, lead, to) })
 	return nil
 }
 
 func (m *mender) has(id uint64) bool {
 	r := m.records[id]
 	return r != nil && r.there
-}
-
-// leads takes a row out that leads nowhere.
-func (m *mender) leads(key []byte, somewhere bool) error {
-	if somewhere {
-		return nil
-	}
-	return m.b.Delete(key, nil)
-}
-
-func (m *mender) due(key, _ []byte) error {
-	_, _, id, _ := parseDueKey(key)
-	row, err := get(m.db, entryKey(id))
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	e, bad := decodeEntry(id, row)
-	return m.leads(key, err == nil && bad == nil && string(e.due()) == string(key) && m.has(id))
 }
 
 // note writes what is missing.

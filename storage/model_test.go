@@ -51,6 +51,7 @@ var (
 	seriesNames = rapid.SampledFrom([]string{"a", "b", "\x00", "a\x00", "ñandú"})
 	queues      = rapid.SampledFrom([]string{"settle", "report", "s"})
 	seconds     = rapid.Int64Range(-3, 20)
+	days        = rapid.SliceOfNDistinct(rapid.Uint32Range(0, 4), 0, 2, rapid.ID[uint32])
 	contents    = rapid.SliceOfN(rapid.Byte(), 0, 40)
 )
 
@@ -75,7 +76,7 @@ func (m *model) Append(r *rapid.T) {
 		keys.Idempotency = idem(rapid.Uint64Range(0, 30).Draw(r, "key"))
 	}
 	m.next++
-	d := Draft{Code: code(m.next), State: State(rapid.IntRange(0, 3).Draw(r, "state")), Head: contents.Draw(r, "head"), Parts: drawParts(r), Due: drawDue(r)}
+	d := Draft{Code: code(m.next), State: State(rapid.IntRange(0, 3).Draw(r, "state")), Head: contents.Draw(r, "head"), Parts: drawParts(r), Due: drawDue(r), Days: days.Draw(r, "days")}
 	if rapid.IntRange(0, 7).Draw(r, "old code") == 0 {
 		d.Code = m.pick(r)
 	}
@@ -113,7 +114,7 @@ func (m *model) Append(r *rapid.T) {
 	m.last[keys.Series]++
 	m.lastID = e.ID
 	rec := &modelRecord{parts: make(map[string]string), entry: Entry{Code: d.Code, ID: built.ID, Number: built.Number,
-		SequenceID: built.SequenceID, Series: keys.Series, State: d.State, Revision: 1, Head: d.Head, Due: d.Due}}
+		SequenceID: built.SequenceID, Series: keys.Series, State: d.State, Revision: 1, Head: d.Head, Due: d.Due, Days: d.Days}}
 	for _, p := range d.Parts {
 		rec.parts[p.Name] = string(p.Data)
 	}
@@ -134,7 +135,7 @@ func (m *model) Advance(r *rapid.T) {
 	if rec != nil && rapid.Bool().Draw(r, "right") {
 		from = rec.entry.State
 	}
-	change := Change{To: State(rapid.IntRange(0, 3).Draw(r, "to")), Parts: drawParts(r), Due: drawDue(r)}
+	change := Change{To: State(rapid.IntRange(0, 3).Draw(r, "to")), Parts: drawParts(r), Due: drawDue(r), Days: days.Draw(r, "days")}
 	if rapid.Bool().Draw(r, "with head") {
 		change.Head = contents.Draw(r, "head")
 	}
@@ -181,6 +182,11 @@ func (m *model) Advance(r *rapid.T) {
 	rec.entry.Revision++
 	if change.Head != nil {
 		rec.entry.Head = change.Head
+	}
+	for _, day := range change.Days {
+		if !slices.Contains(rec.entry.Days, day) {
+			rec.entry.Days = append(rec.entry.Days, day)
+		}
 	}
 	for _, p := range change.Parts {
 		rec.parts[p.Name] = string(p.Data)
@@ -270,6 +276,31 @@ func (m *model) check(r *rapid.T) {
 	if err != nil || count != len(m.records) {
 		r.Fatalf("%d records, want %d, %v", count, len(m.records), err)
 	}
+	for day := range uint32(5) {
+		var want, got []uint64
+		for _, e := range all {
+			if slices.Contains(m.records[e.Code].entry.Days, day) {
+				want = append(want, e.ID)
+			}
+		}
+		limit := 1 + int(day)
+		for after := uint64(0); ; {
+			page, err := m.s.Day(day, after, limit)
+			if err != nil || len(page) > limit {
+				r.Fatalf("%d records of a day, at most %d: %v", len(page), limit, err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, e := range page {
+				m.same(r, e, m.records[e.Code])
+				got, after = append(got, e.ID), e.ID
+			}
+		}
+		if !slices.Equal(got, want) {
+			r.Fatalf("day %d has %v, want %v", day, got, want)
+		}
+	}
 	slices.Reverse(all[len(all)/2:]) // in order, and not
 	lists, err := m.s.PartsOf(all)
 	if err != nil || len(lists) != len(all) {
@@ -285,7 +316,7 @@ func (m *model) same(r *rapid.T, got Entry, rec *modelRecord) {
 	want := rec.entry
 	due := got.Due == nil && want.Due == nil || got.Due != nil && want.Due != nil && got.Due.Queue == want.Due.Queue && got.Due.At.Equal(want.Due.At)
 	if got.Code != want.Code || got.ID != want.ID || got.Number != want.Number || got.SequenceID != want.SequenceID ||
-		got.Series != want.Series || got.State != want.State || got.Revision != want.Revision || !bytes.Equal(got.Head, want.Head) || !due {
+		got.Series != want.Series || got.State != want.State || got.Revision != want.Revision || !bytes.Equal(got.Head, want.Head) || !slices.Equal(got.Days, want.Days) || !due {
 		r.Fatalf("got %+v, want %+v", got, want)
 	}
 	parts, err := m.s.Parts(got.Code)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,6 +211,23 @@ func (s *Store) entryByID(id uint64) (entryRow, error) {
 	return e, err
 }
 
+// LastNumbers returns the last number of each series.
+func (s *Store) LastNumbers() (map[string]uint64, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading last numbers: %w", err)
+	}
+	defer s.leave()
+	series, err := readAllSeries(s.db)
+	if err != nil {
+		return nil, fmt.Errorf("reading last numbers: %w", err)
+	}
+	last := make(map[string]uint64, len(series))
+	for name, row := range series {
+		last[name] = row.Last
+	}
+	return last, nil
+}
+
 // LastNumber is the last number of a series that was used or given up; 0 for a series that has not begun.
 func (s *Store) LastNumber(series string) (uint64, error) {
 	if err := s.enter(); err != nil {
@@ -221,4 +239,110 @@ func (s *Store) LastNumber(series string) (uint64, error) {
 		return 0, fmt.Errorf("reading series %q: %w", series, err)
 	}
 	return row.Last, nil
+}
+
+// LastID is the id at which the records that Records shows end: every record at or below it is durable, or will never be.
+func (s *Store) LastID() uint64 { return s.ids.floor() - 1 }
+
+// Page returns the first records above an id, by growing id, at most limit of them (1 or more). It shows what Records
+// shows, and reads no more than it returns.
+func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading records: %w", err)
+	}
+	defer s.leave()
+	upper := s.ids.floor()
+	if afterID+1 >= upper {
+		return nil, nil
+	}
+	chunk, err := s.chunk(afterID, upper, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading records: %w", err)
+	}
+	for _, e := range chunk {
+		s.settled(e.Code)
+	}
+	return chunk, nil
+}
+
+// ByID returns the records with the given ids, in their order. Ids that no record has are left out.
+func (s *Store) ByID(ids []uint64) ([]Entry, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading records: %w", err)
+	}
+	defer s.leave()
+	return s.byID(ids)
+}
+
+// Day returns the first records above an id that belong to a day, by growing id, at most limit of them (1 or more). It shows what
+// Records shows: a reader that remembers the last id misses none at its next call.
+func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading the records of day %d: %w", day, err)
+	}
+	defer s.leave()
+	ids := make([]uint64, 0, min(limit, recordsChunk))
+	if upper := s.ids.floor(); afterID+1 < upper {
+		err := scan(s.db, dayKey(day, afterID+1), dayKey(day, upper), func(key, _ []byte) error {
+			if ids = append(ids, be.Uint64(key[5:])); len(ids) == limit {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading the records of day %d: %w", day, err)
+		}
+	}
+	return s.byID(ids)
+}
+
+// byID reads records through one iterator: neighbours cost one step.
+func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableEntry}, UpperBound: []byte{tableEntry + 1}})
+	if err != nil {
+		return nil, damaged(err)
+	}
+	defer func() {
+		if bad := errors.Join(it.Error(), it.Close()); bad != nil {
+			err = fmt.Errorf("reading records: %w", damaged(bad))
+		}
+	}()
+	entries = make([]Entry, 0, len(ids))
+	for _, id := range ids {
+		key := entryKey(id)
+		if !it.Valid() || !it.Next() || !bytes.Equal(it.Key(), key) {
+			if !it.SeekGE(key) || !bytes.Equal(it.Key(), key) {
+				continue
+			}
+		}
+		row, err := it.ValueAndErr()
+		if err != nil {
+			return nil, fmt.Errorf("reading record %d: %w", id, damaged(err))
+		}
+		e, err := decodeEntry(id, row)
+		if err != nil {
+			return nil, fmt.Errorf("reading record %d: %w", id, err)
+		}
+		e.Series = s.names.named(e.SequenceID)
+		s.settled(e.Code)
+		entries = append(entries, e.Entry)
+	}
+	return entries, nil
+}
+
+// chunk reads the first records above an id and below another one, at most limit of them. Their changes may be under way.
+func (s *Store) chunk(afterID, upper uint64, limit int) ([]Entry, error) {
+	chunk := make([]Entry, 0, min(limit, recordsChunk))
+	err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
+		e, err := decodeEntry(be.Uint64(key[1:]), value)
+		if err != nil {
+			return err
+		}
+		e.Series = s.names.named(e.SequenceID)
+		if chunk = append(chunk, e.Entry); len(chunk) == limit {
+			return errStop
+		}
+		return nil
+	})
+	return chunk, err
 }

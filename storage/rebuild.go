@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -18,8 +20,10 @@ import (
 // From a copy that is damaged in places it takes the rest. The returned list and Restoration.Missing then name what is missing,
 // by series and numbers. The store does not issue before somebody accepts that.
 //
-// ErrExists when there is a store already; ErrNoStore when from is no second copy; ErrCorrupt when nothing of it can be
-// read; ErrMark when the mark is unreadable or another store's.
+// ErrExists when there is a store already; ErrNoStore when from is no second copy; ErrCorrupt when nothing of it is
+// whole; ErrUnreadable when its medium returns none of it; ErrMark when the mark is unreadable or another store's.
+//
+// What Options.Elsewhere names and the copy does not have is missing too.
 func Rebuild(ctx context.Context, from string, o Options, progress Progress) (*Backup, []Missing, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, nil, err
@@ -66,7 +70,7 @@ func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	missing, err := c.rebuild(ctx, fs, db, &row, p)
+	missing, err := c.rebuild(ctx, fs, db, &row, o.Elsewhere, p)
 	if err == nil {
 		err = db.Flush()
 	}
@@ -82,6 +86,14 @@ func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*
 	}
 	p.finish()
 	return &Backup{Store: fmt.Sprintf("%x", c.store), Taken: row.takenAt(), Documents: report.Documents, Last: report.Last, Bytes: c.size}, missing, nil
+}
+
+// absentOr returns ErrNoStore for a folder that does not exist, and ErrUnreadable for a medium that does not say.
+func absentOr(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w (%w)", ErrNoStore, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnreadable, err)
 }
 
 // copyChain is a second copy, as it is read.
@@ -100,11 +112,13 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	end, err := readEnd(fs, dir)
 	switch {
 	case err != nil && !errors.Is(err, ErrCorrupt):
-		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
+		return nil, absentOr(err)
 	case err != nil:
 		return nil, err
 	case end == nil:
 		return nil, fmt.Errorf("%w: no segment in %s", ErrNoStore, dir)
+	case end.counts == 0 && len(end.told.Series) == 0:
+		return nil, fmt.Errorf("%w: the first copy of the store into %s never ended; a folder old-… in it may hold an older one", ErrNoStore, dir)
 	}
 	numbers, err := segmentNumbers(fs, dir)
 	if err != nil {
@@ -173,12 +187,15 @@ func (c *copyChain) eachFrame(ctx context.Context, fs vfs.FS, p *meter, fn func(
 }
 
 // rebuild writes everything into an empty store, unsynced, and says what is missing.
-func (c *copyChain) rebuild(ctx context.Context, fs vfs.FS, db *pebble.DB, row *restoredRow, p *meter) ([]Missing, error) {
+func (c *copyChain) rebuild(ctx context.Context, fs vfs.FS, db *pebble.DB, row *restoredRow, e Elsewhere, p *meter) ([]Missing, error) {
 	told := c.end.told.clone()
 	for _, part := range c.parts {
 		if err := c.replay(ctx, fs, part, &told, row, p, func(repr []byte, filled bool) error { return apply(db, repr, filled) }); err != nil {
 			return nil, err
 		}
+	}
+	if err := db.Set(keySegments, segmentsRow{Store: c.store, Last: c.end.last}.encode(), pebble.NoSync); err != nil {
+		return nil, err
 	}
 	if row.MarkLost { // else the mark knows
 		row.Doubt = (c.end.unread + leastChange - 1) / leastChange
@@ -204,7 +221,34 @@ func (c *copyChain) rebuild(ctx context.Context, fs vfs.FS, db *pebble.DB, row *
 	if err != nil {
 		return nil, err
 	}
+	e.raise(row, series)
 	return h.missing(series, row.Known), nil
+}
+
+// Elsewhere is what other sources know of a second copy.
+type Elsewhere struct {
+	Last  map[string]uint64 // the last number of each series, as far as a source names it
+	Lacks string            // what of the copy is missing, at most 64 KiB; empty: nothing that a source knows of
+}
+
+// raise notes what the other sources know and a rebuilt store does not have.
+func (e Elsewhere) raise(row *restoredRow, series map[string]seriesRow) {
+	row.Lacks = e.Lacks
+	for _, name := range slices.Sorted(maps.Keys(e.Last)) {
+		last := e.Last[name]
+		i := slices.IndexFunc(row.Known, func(k knownSeries) bool { return k.Name == name })
+		if i < 0 && last > series[name].Last {
+			i = len(row.Known)
+			row.Known = append(row.Known, knownSeries{Name: name, Last: series[name].Last})
+		}
+		if i >= 0 && row.Known[i].Last < last {
+			row.Known[i].Changes += last - row.Known[i].Last
+			row.Known[i].Last = last
+			if row.Lacks == "" {
+				row.Lacks = "another source names numbers that the copy does not have"
+			}
+		}
+	}
 }
 
 // leastChange is less than what a change takes in the log, in bytes: so many of them may have been where bytes at its end

@@ -2,10 +2,10 @@ package storage
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -32,6 +32,9 @@ type Restoration struct {
 	Begun uint64
 	// Missing is what a damaged second copy lacked; a person must accept it, see Reconcile.
 	Missing []Missing
+	// Lacks is what of the copy was missing as other sources know (see Elsewhere), in words; a person must accept it, see Reconcile. Then
+	// the copy does not prove the last numbers.
+	Lacks string
 	// Doubt is how many changes there may have been after the readable end of the copy; 0 if there is a mark, which shows it.
 	Doubt uint64
 }
@@ -51,6 +54,7 @@ type restoredRow struct {
 	From           [16]byte // the identity of the store that the backup is of
 	Doubt          uint64
 	Known          []knownSeries
+	Lacks          string
 }
 
 func (r *restoredRow) takenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
@@ -67,7 +71,14 @@ func (r *restoredRow) encode() []byte {
 	if r.Repaired {
 		flags |= 4
 	}
+	if r.Lacks != "" {
+		flags |= 8
+	}
 	b = append(append(b, flags), r.From[:]...)
+	if r.Lacks != "" {
+		lacks := r.Lacks[:min(len(r.Lacks), math.MaxUint16)]
+		b = append(be.AppendUint16(b, uint16(len(lacks))), lacks...)
+	}
 	if r.Doubt == 0 && r.Known == nil {
 		return b
 	}
@@ -86,6 +97,9 @@ func decodeRestored(b []byte) (r restoredRow, err error) {
 	flags := c.u8()
 	r.MarkLost, r.Copy, r.Repaired = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	copy(r.From[:], c.take(16))
+	if flags&8 != 0 {
+		r.Lacks = string(c.take(int(c.u16())))
+	}
 	if len(c.b) > 0 {
 		r.Doubt = c.u64()
 	}
@@ -215,9 +229,7 @@ func markRestored(o *Options, dir string, row restoredRow) error {
 // beRestored makes a store issue nothing before it is reconciled, under a new identity.
 func beRestored(db *pebble.DB, id []byte, row restoredRow) error {
 	b := db.NewBatch()
-	err := addFormer(b, db, row.From)
-	_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
-	set(b, keyStore, id)
+	err := errors.Join(addFormer(b, db, row.From), newIdentity(b, db, id))
 	_ = b.Delete(keyRead, nil) // memory; it may be another medium that was read
 	set(b, keyRestored, row.encode())
 	return errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
@@ -242,7 +254,7 @@ func restoration(r pebble.Reader) (*restoredRow, error) {
 // compare tells where the store's series end from what the mark says of them. What the mark says without a name it may say of
 // any series that it does not name.
 func (r *restoredRow) compare(store, said reached) *Restoration {
-	v := &Restoration{Taken: r.takenAt(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, Repaired: r.Repaired, MarkLost: r.MarkLost}
+	v := &Restoration{Taken: r.takenAt(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, Repaired: r.Repaired, MarkLost: r.MarkLost, Lacks: r.Lacks}
 	if r.MarkLost {
 		said = reached{} // of a mark that Open made
 	}
@@ -274,4 +286,85 @@ func (r *restoredRow) compare(store, said reached) *Restoration {
 		v.Series[place[k.Name]].Known = k.Last
 	}
 	return v
+}
+
+// Gap is a time that the store has lost: at the time To it was taken back to its state of the time From. It does not hold what
+// happened between them (documents sealed, numbers spent).
+type Gap struct{ From, To time.Time }
+
+// maxGaps is how many gaps are kept; the oldest are forgotten first.
+const maxGaps = 64
+
+// Gaps are the restorations of this store, the oldest first. A store that was never restored from a backup or a second copy has
+// none.
+func (s *Store) Gaps() ([]Gap, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading restorations: %w", err)
+	}
+	defer s.leave()
+	gaps, err := readGaps(s.db)
+	if err != nil {
+		return nil, fmt.Errorf("reading restorations: %w", err)
+	}
+	return gaps, nil
+}
+
+func readGaps(r pebble.Reader) ([]Gap, error) {
+	row, err := get(r, keyGaps)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeGaps(row)
+}
+
+// The row "restorations": version u8 · (from i64 · to i64)…, Unix ns.
+func encodeGaps(gaps []Gap) []byte {
+	b := []byte{rowVersion}
+	for _, g := range gaps {
+		b = be.AppendUint64(be.AppendUint64(b, uint64(g.From.UnixNano())), uint64(g.To.UnixNano()))
+	}
+	return b
+}
+
+func decodeGaps(row []byte) (gaps []Gap, err error) {
+	c := cursor{b: row}
+	c.version()
+	for len(c.b) >= 16 {
+		gaps = append(gaps, Gap{time.Unix(0, int64(c.u64())).UTC(), time.Unix(0, int64(c.u64())).UTC()})
+	}
+	return gaps, c.end("restorations")
+}
+
+// endRestoration deletes the row that keeps the store from issuing, and keeps what it says as a gap, in one batch.
+func (s *Store) endRestoration() error {
+	row, err := restoration(s.db)
+	if err != nil || row == nil {
+		return errors.Join(err, s.db.Delete(keyRestored, pebble.Sync))
+	}
+	b := s.db.NewBatch()
+	if err := appendGap(b, s.db, Gap{row.takenAt(), time.Unix(0, row.At).UTC()}); err != nil {
+		return err
+	}
+	if err := b.Delete(keyRestored, nil); err != nil {
+		return err
+	}
+	return b.Commit(pebble.Sync)
+}
+
+func appendGap(b *pebble.Batch, r pebble.Reader, g Gap) error {
+	gaps, err := readGaps(r)
+	if err != nil {
+		return err
+	}
+	gaps = append(gaps, g)
+	set(b, keyGaps, encodeGaps(gaps[max(0, len(gaps)-maxGaps):]))
+	return nil
+}
+
+// addGap is for a store that gave up what another medium knows since its last change: nobody can say until when that was.
+func (s *Store) addGap(b *pebble.Batch, lastChange time.Time) error {
+	return appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()})
 }

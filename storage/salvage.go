@@ -103,7 +103,7 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 		return nil
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	upper := []byte{0xff, 0xff}
+	upper := []byte{tableEnd}        // a search behind damage steps from table to table, and ends there
 	scan := func(from, upper []byte, fn func(key, value []byte) error) (err error) {
 		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 		if err != nil {

@@ -192,8 +192,8 @@ func (c *second) nextHead(n uint64) (*segmentHead, error) {
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
 
-// mend writes a segment anew from the store, between where the one before it ends and the next one begins: aside, synced,
-// read back, and then in its place.
+// mend writes what a segment held anew from the store, between where the one before it ends and the next one begins: aside, synced,
+// read back, and then into the log as a file of its own number.
 func (c *second) mend(n uint64) error {
 	c.mu.Lock()
 	writing := c.writing
@@ -206,9 +206,10 @@ func (c *second) mend(n uint64) error {
 		return errRoll
 	}
 	o := &c.s.o
-	if err := c.stopping(); err != nil { // a medium that hung may have outlived the store
+	if err := c.use(); err != nil { // a medium that hung may have outlived the store
 		return err
 	}
+	defer c.unuse()
 	next, err := c.nextHead(n)
 	if err != nil {
 		return err
@@ -225,7 +226,8 @@ func (c *second) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
-	l := &copyLog{fs: o.FS, dir: o.SecondCopy, store: before.Store, now: o.Now, limit: 1 << 62, state: before.State, number: n, f: f}
+	l := &copyLog{fs: o.FS, dir: o.SecondCopy, store: before.Store, now: o.Now, limit: 1 << 62, state: before.State, number: n, f: f,
+		reach: copyState{Series: make(map[uint32]place)}}
 	l.add(frameSegment, before.encode())
 	err = l.fillBetween(c.s.db, before, next, c.stopping)
 	if err = errors.Join(err, l.f.Close()); err != nil {
@@ -239,10 +241,90 @@ func (c *second) mend(n uint64) error {
 	if _, err := s.walk(l.size, func(uint64, frame) error { return nil }); err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
-	if err := o.FS.Rename(aside, segmentPath(o.FS, o.SecondCopy, n)); err != nil {
+	return c.replace(&mending{of: n, aside: aside, reach: l.reach, done: make(chan error, 1)})
+}
+
+// mending is what was written anew of a segment, and waits to come into the log.
+type mending struct {
+	of    uint64
+	aside string
+	reach copyState // of the store when it was read
+	done  chan error
+}
+
+// replace has the session put a mending into the log, and returns when it is there.
+func (c *second) replace(m *mending) error {
+	c.mu.Lock()
+	ended := c.ended
+	if ended != nil {
+		c.mending = m
+	}
+	c.mu.Unlock()
+	if ended == nil {
+		return errAway
+	}
+	c.wake()
+	select {
+	case err := <-m.done:
+		return err
+	case <-ended:
+		return errAway
+	}
+}
+
+var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
+
+// beginMending and endMending enclose the time in which a session takes mendings.
+func (c *second) beginMending() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = make(chan struct{})
+}
+
+func (c *second) endMending() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.ended)
+	c.ended, c.mending = nil, nil
+}
+
+// takeMending puts the mending that waits into the log, once the log holds all that the store held when the mending was read: a row in
+// it may be newer than the segment. The damaged file goes once the next segment is begun.
+func (c *second) takeMending(l *copyLog) error {
+	c.mu.Lock()
+	m := c.mending
+	c.mu.Unlock()
+	if m == nil || !l.state.covers(m.reach) {
+		return nil
+	}
+	old, err := segmentFiles(l.fs, l.dir, m.of)
+	if err != nil {
 		return err
 	}
-	return syncDir(o.FS, o.SecondCopy)
+	number, err := l.give(l.number)
+	if err != nil {
+		return err
+	}
+	err = l.fs.Rename(m.aside, l.fs.PathJoin(l.dir, mendedName(number, m.of)))
+	if err == nil {
+		err = syncDir(l.fs, l.dir)
+	}
+	if err == nil {
+		err = l.roll()
+	}
+	for _, path := range old {
+		if err == nil {
+			err = l.fs.Remove(path)
+		}
+	}
+	if err == nil {
+		err = syncDir(l.fs, l.dir)
+	}
+	c.mu.Lock()
+	c.mending = nil
+	c.mu.Unlock()
+	m.done <- err
+	return err
 }
 
 // headBefore is the head that a segment must have had, by what lies before it.
@@ -319,9 +401,10 @@ func readScrub(r pebble.Reader) (s Scrub) {
 }
 
 func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {
-	if c.stopping() != nil {
+	if c.use() != nil {
 		return
 	}
+	defer c.unuse()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.scrub = Scrub{Last: c.s.o.Now(), Segments: segments, Found: c.scrub.Found + found, Mended: c.scrub.Mended + mended, Bad: bad}
@@ -329,4 +412,24 @@ func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {
 	if err := c.s.db.Set(keyScrub, row.encode(), pebble.NoSync); err != nil {
 		c.s.o.die("noting a scrub: %v", err)
 	}
+}
+
+// scrubRow is what scrubbing has come to: version u8 · at i64, Unix ns, when a pass last ended · segments u64 read in it ·
+// found u64 · mended u64, bad ones since the copy began.
+type scrubRow struct {
+	At                      time.Time
+	Segments, Found, Mended uint64
+}
+
+func (r *scrubRow) encode() []byte {
+	b := be.AppendUint64([]byte{rowVersion}, uint64(r.At.UnixNano()))
+	return be.AppendUint64(be.AppendUint64(be.AppendUint64(b, r.Segments), r.Found), r.Mended)
+}
+
+func decodeScrub(b []byte) (r scrubRow, err error) {
+	c := cursor{b: b}
+	c.version()
+	r.At = time.Unix(0, int64(c.u64())).UTC()
+	r.Segments, r.Found, r.Mended = c.u64(), c.u64(), c.u64()
+	return r, c.end("scrub")
 }

@@ -2,7 +2,9 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -194,4 +196,90 @@ func TestScrub_Fault(t *testing.T) {
 	if failed < 5 {
 		t.Errorf("only %d calls failed", failed)
 	}
+}
+
+// TestScrub_ShippedInPart: a segment of which the first bytes were shipped, any number of them, rots and is mended. What was shipped, with
+// what the folder holds behind it in the order of names, is the store.
+func TestScrub_ShippedInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disktest.New(disktest.Strict)
+		o := withCard(mem)
+		o.FakeTime, o.Now = true, time.Now
+		must(t, Create(o))
+		s := openStoreWith(t, o)
+		for n := uint64(0); n < 100; n += 20 {
+			everything(t, s, n)
+		}
+		numbers, err := segmentNumbers(mem, card)
+		must(t, err)
+		n := numbers[len(numbers)/2]
+		path := segmentPath(mem, card, n)
+		old := readFile(t, mem, path)
+		bad := slices.Clone(old)
+		bad[len(bad)*3/4] ^= 1
+		writeFile(t, mem, path, bad)
+		time.Sleep(scrubEvery)
+		if c, _ := s.SecondCopy(); c.Scrub.Mended != 1 {
+			t.Fatalf("%+v", c.Scrub)
+		}
+		if names, err := mem.List(card); err != nil || slices.Contains(names, segmentName(n)) {
+			t.Errorf("%v, %v: the damaged file is still there", names, err)
+		}
+		want := rows(t, s)
+		sound(t, s)
+		for cut := 0; cut <= len(old); cut += len(old) / 7 {
+			disk := onlyCard(t, mem)
+			if cut > 0 {
+				writeFile(t, disk, path, old[:cut])
+			}
+			_, missing, err := Rebuild(ctx, card, options(disk), nil)
+			if err != nil || len(missing) > 0 {
+				t.Fatalf("%d bytes were shipped: missing %v, %v", cut, missing, err)
+			}
+			again := openStore(t, disk)
+			same(t, fmt.Sprint(cut, " bytes were shipped"), want, rows(t, again))
+			must(t, again.Close())
+		}
+	})
+}
+
+// TestScrub_Lagging: a segment is mended while a change that the store has is not in the copy yet. What comes of the card at that moment is
+// a whole store, and the segment is mended once the copy has the change.
+func TestScrub_Lagging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disktest.New(disktest.Strict)
+		var slow atomic.Pointer[chan struct{}]
+		o := withCard(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if gate := slow.Load(); gate != nil && op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".copy") {
+				<-*gate
+			}
+			return nil
+		})))
+		o.FakeTime, o.Now, o.SecondPatience = true, time.Now, time.Hour
+		must(t, Create(o))
+		s := openStoreWith(t, o)
+		for n := range uint64(60) {
+			put(t, s, "a", n+1)
+		}
+		numbers, err := segmentNumbers(mem, card)
+		must(t, err)
+		gate := make(chan struct{})
+		slow.Store(&gate)
+		var work sync.WaitGroup
+		work.Go(func() {
+			_, err := s.Advance(ctx, code(2), fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", form(code(2))}}})
+			must(t, err)
+		})
+		synctest.Wait()
+		work.Go(func() { must(t, s.second.mend(numbers[0])) })
+		synctest.Wait()
+		_, missing, err := Rebuild(ctx, card, options(onlyCard(t, mem)), nil)
+		if err != nil || len(missing) > 0 {
+			t.Errorf("missing %v, %v", missing, err)
+		}
+		slow.Store(nil)
+		close(gate)
+		work.Wait()
+		burn(t, "mended", s, mem)
+	})
 }

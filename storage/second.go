@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // second keeps a copy of every change on another medium, from which Rebuild makes a store when the box is dead. A change
@@ -29,9 +31,15 @@ type second struct {
 	queue  []*change
 	queued int // bytes
 	lost   bool
+	users  int  // of the store's database
+	closed bool // nobody may use it any more
+
+	mending *mending      // waits to come into the log
+	ended   chan struct{} // closed when the session takes no mending any more; nil: it takes none
 
 	writing, written uint64 // the segment that is being written, and how far
 	roll             bool   // it is to be ended
+	given            uint64 // the highest segment that is known to be given elsewhere
 	scrub            Scrub
 }
 
@@ -88,6 +96,23 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	status := s.second.status
 	status.Scrub = s.second.scrub
 	return status, true
+}
+
+// CopyAfter has the second copy begin anew if a file that was shipped before has a later name than the files of the copy have. A store
+// that was restored does not know the names that were given after its backup, and its clock may have been set back since.
+func (s *Store) CopyAfter(file string) {
+	c := s.second
+	var given uint64
+	if _, err := fmt.Sscanf(file, "%d", &given); err != nil || c == nil {
+		return
+	}
+	c.mu.Lock()
+	known := given <= c.given
+	c.given = max(c.given, given)
+	c.mu.Unlock()
+	if !known {
+		c.leave(fmt.Errorf("its files have names that were given before: %s was shipped", file))
+	}
 }
 
 // push gives a change to the copy and returns when it is there, or when it is known that it will not be for now.
@@ -207,8 +232,8 @@ func (c *second) run() {
 			return
 		}
 		c.leave(err)
-		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) {
-			pause = retryFirst // a person who moves a copy away does not wait half an hour to see that it was right
+		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) || errors.Is(err, ErrNotMounted) {
+			pause = retryFirst // who moves a copy away or mounts a medium does not wait half an hour to see the copy live
 		}
 		wait := time.NewTimer(pause)
 		select {
@@ -224,28 +249,20 @@ var errStopped = errors.New("stopped")
 
 // session opens the log, catches up and writes until something fails, or until stop: nil.
 func (c *second) session() (err error) {
-	row, err := get(c.s.db, keyStore)
-	if err != nil {
-		return err
+	l, err := c.openLog()
+	if l != nil {
+		defer func() { err = errors.Join(err, l.close()) }()
 	}
-	end, err := c.examine([16]byte(row))
-	if err != nil {
-		return err
+	if errors.Is(err, errStopped) {
+		return nil
 	}
-	c.isExamined()
-	l, err := openCopyLog(&c.s.o, [16]byte(row), end)
 	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	if err := c.fill(l); err != nil {
-		if errors.Is(err, errStopped) {
-			return nil
-		}
 		return err
 	}
 	scrub := c.startScrub(l)
 	defer scrub.end()
+	c.beginMending()
+	defer c.endMending()
 	for {
 		list, err := c.take()
 		if err != nil {
@@ -259,6 +276,9 @@ func (c *second) session() (err error) {
 				return err
 			}
 		}
+		if err := c.takeMending(l); err != nil {
+			return err
+		}
 		c.view(l)
 		select {
 		case <-c.kick:
@@ -266,6 +286,63 @@ func (c *second) session() (err error) {
 			return nil // Close waits for every call first: nothing is in the queue that anybody waits for
 		}
 	}
+}
+
+// openLog looks at what lies on the medium, goes on with it, and catches up.
+func (c *second) openLog() (*copyLog, error) {
+	if err := c.use(); err != nil {
+		return nil, err
+	}
+	defer c.unuse()
+	id, err := get(c.s.db, keyStore)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy); err != nil {
+		return nil, err
+	}
+	store, least := [16]byte(id), uint64(0)
+	// What cannot be listed, examine meets again.
+	if numbers, err := segmentNumbers(c.s.o.FS, c.s.o.SecondCopy); err == nil && len(numbers) > 0 {
+		least = numbers[len(numbers)-1]
+	}
+	end, err := c.examine(store)
+	if err != nil {
+		return nil, err
+	}
+	c.isExamined()
+	c.mu.Lock()
+	given := c.given
+	c.mu.Unlock()
+	if end != nil && least < given {
+		if err := setAllAside(&c.s.o, end.store); err != nil {
+			return nil, err
+		}
+		end = nil
+	}
+	least = max(least, given)
+	l, err := openCopyLog(&c.s.o, store, end, least, func(least uint64) (uint64, error) { return c.giveSegment(store, least) })
+	if err != nil {
+		return nil, err
+	}
+	return l, c.fill(l)
+}
+
+// use keeps the store's database open until unuse. errStopped once the store closes.
+func (c *second) use() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errStopped
+	}
+	c.users++
+	return nil
+}
+
+func (c *second) unuse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users--
 }
 
 // fill catches up and makes the copy live.
@@ -369,13 +446,60 @@ func (c *second) write(l *copyLog, list []*change) error {
 	return nil
 }
 
-// close ends the copy. A medium that hangs is not waited for.
-func (c *second) close() {
+// close ends the copy. A medium that hangs is not waited for: close then reports whether the copy still reads the store's
+// database, in the midst of a fill or of a mending.
+func (c *second) close() (busy bool) {
 	close(c.stop)
 	wait := time.NewTimer(c.s.o.SecondPatience)
 	defer wait.Stop()
 	select {
 	case <-c.stopped:
 	case <-wait.C:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return c.users > 0
+}
+
+// secondMetrics are collected only where a second copy is configured.
+type secondMetrics struct {
+	wait     prometheus.Histogram
+	failures prometheus.Counter
+}
+
+func newSecondMetrics() *secondMetrics {
+	return &secondMetrics{
+		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_store_second_copy_wait_seconds",
+			Help: "Time that a change waits for the second copy, the store having it.", Buckets: latencyBuckets}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_second_copy_failures_total",
+			Help: "How often the second copy was given up for a while, or could not be begun."}),
+	}
+}
+
+var liveDesc = prometheus.NewDesc("dte_store_second_copy_live", "1 while every acknowledged change is on the second medium too.", nil, nil)
+
+var (
+	scrubDesc    = prometheus.NewDesc("dte_store_second_copy_scrub_timestamp_seconds", "When the second copy was last read through; 0 before the first time.", nil, nil)
+	badDesc      = prometheus.NewDesc("dte_store_second_copy_bad_segments", "Segments of the second copy that are bad and could not be written anew.", nil, nil)
+	foundDesc    = prometheus.NewDesc("dte_store_second_copy_bad_segments_found_total", "Segments of the second copy that were found bad.", nil, nil)
+	mendedDesc   = prometheus.NewDesc("dte_store_second_copy_bad_segments_mended_total", "Of these, the ones that were written anew from the store.", nil, nil)
+	behindDesc   = prometheus.NewDesc("dte_store_behind", "1 while another medium knows more than the store; nothing is numbered then.", nil, nil)
+	scrubMetrics = []*prometheus.Desc{scrubDesc, badDesc, foundDesc, mendedDesc}
+)
+
+func (c SecondCopy) collect(ch chan<- prometheus.Metric) {
+	live, at := 0.0, 0.0
+	if c.Live {
+		live = 1
+	}
+	if !c.Scrub.Last.IsZero() {
+		at = float64(c.Scrub.Last.Unix())
+	}
+	for d, v := range map[*prometheus.Desc]float64{liveDesc: live, scrubDesc: at, badDesc: float64(len(c.Scrub.Bad))} {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	for d, v := range map[*prometheus.Desc]float64{foundDesc: float64(c.Scrub.Found), mendedDesc: float64(c.Scrub.Mended)} {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
 	}
 }

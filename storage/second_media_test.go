@@ -67,11 +67,20 @@ func TestSecondCopy_Media(t *testing.T) {
 		{"torn tail", tornTail, live, live, "doubt", "nothing", "ok"},
 		{"first bit", alter(0, flipAt(60)), live, live, "whole", "nothing", "ok"},
 		{"bit in rows", alter(1, flipMiddle), live, live, "named", "nothing", "ok"},
-		{"bit in a change", alter(-2, flipMiddle), live, live, "named", "nothing", "ok"},
+		{"bit in a change", alter(-3, flipMiddle), live, live, "named", "nothing", "ok"},
 		{"bit in the last head", alter(-1, flipAt(60)), live, live, "whole", "nothing", "ok"},
 		{"too short", alter(1, func(b []byte) []byte { return b[:len(b)/2] }), live, live, "named", "nothing", "ok"},
 		{"too long", alter(1, func(b []byte) []byte { return append(b, 1, 2, 3) }), live, live, "whole", "nothing", "ok"},
-		{"unreadable", fails(errorfs.OpIsRead, syscall.EIO), away, live, "damaged", "nothing", "damaged"},
+		{"unreadable", fails(errorfs.OpIsRead, syscall.EIO), away, live, "unreadable", "unreadable", "unreadable"},
+		{"not listed", func(_ *testing.T, s *stage) {
+			s.injure = func(op errorfs.Op) error {
+				if op.Path == card && op.Kind == errorfs.OpList {
+					return syscall.EIO
+				}
+				return nil
+			}
+		}, away, live, "unreadable", "unreadable", "unreadable"},
+		{"first fill cut", firstFillCut, live, live, "no store", "nothing", "ok"},
 		{"read-only", fails(errorfs.OpIsWrite, syscall.EROFS), away, live, "whole", "nothing", "ok"},
 		{"full", fails(errorfs.OpIsWrite, syscall.ENOSPC), away, live, "whole", "nothing", "ok"},
 		{"slow", func(_ *testing.T, s *stage) {
@@ -171,6 +180,25 @@ func sellOn(t *testing.T, s *stage) {
 	sound(t, store)
 }
 
+// firstFillCut is a card of which the first fill did not end.
+func firstFillCut(t *testing.T, s *stage) {
+	must(t, s.disk.RemoveAll(card))
+	writes := 0
+	o := withCard(errorfs.Wrap(s.disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasPrefix(op.Path, card+"/") && op.Kind == errorfs.OpFileWrite {
+			if writes++; writes > 6 {
+				return syscall.EIO
+			}
+		}
+		return nil
+	})))
+	o.FakeTime = true
+	must(t, openStoreWith(t, o).Close())
+	if numbers, err := segmentNumbers(s.disk, card); err != nil || len(numbers) < 2 {
+		t.Fatal(numbers, err)
+	}
+}
+
 func foreign(t *testing.T, s *stage) {
 	store, other := newStore(t)
 	sound(t, store)
@@ -217,6 +245,8 @@ func (s *stage) rebuild(t *testing.T, want reference, well bool) string {
 	switch {
 	case errors.Is(err, ErrNoStore):
 		return "no store"
+	case errors.Is(err, ErrUnreadable):
+		return "unreadable"
 	case errors.Is(err, ErrCorrupt):
 		return "damaged"
 	case err != nil:
@@ -245,6 +275,8 @@ func (s *stage) doctor(t *testing.T, o Options) string {
 	defer store.Close()
 	c, err := store.LookAtCopy(card)
 	switch {
+	case errors.Is(err, ErrUnreadable), errors.Is(err, syscall.EIO):
+		return "unreadable"
 	case errors.Is(err, ErrCorrupt):
 		return "damaged"
 	case err != nil:
@@ -258,10 +290,17 @@ func (s *stage) doctor(t *testing.T, o Options) string {
 }
 
 func (s *stage) take() string {
-	o := options(s.disk.Copy())
+	o := options(errorfs.Wrap(s.disk.Copy(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if s.injure == nil || op.Kind.ReadOrWrite() != errorfs.OpIsRead {
+			return nil
+		}
+		return s.injure(op)
+	})))
 	o.FakeTime = true
 	w, err := TakeCopy(ctx, card, o, nil)
 	switch {
+	case errors.Is(err, ErrUnreadable) && !errors.Is(err, ErrNoStore):
+		return "unreadable"
 	case err != nil:
 		return err.Error()
 	case w == nil:

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -189,4 +190,95 @@ func BenchmarkSecondCopy(b *testing.B) {
 	b.ReportMetric(float64(median(took[copied]))/float64(median(took[plain])), "copied/plain")
 	sound(b, plain)
 	sound(b, copied)
+}
+
+// slot is a file system whose folder "card" lies on another device while the card is in its slot, and is a bare folder of the
+// store's own device while it is not.
+type slot struct {
+	vfs.FS
+	out atomic.Bool
+}
+
+func (s *slot) Stat(name string) (vfs.FileInfo, error) {
+	info, err := s.FS.Stat(name)
+	if err == nil && strings.HasPrefix(name, card) && !s.out.Load() {
+		return onCard{info}, nil
+	}
+	return info, err
+}
+
+func (s *slot) take(t *testing.T) {
+	t.Helper()
+	must(t, errors.Join(s.FS.Rename(card, "desk"), s.FS.MkdirAll(card, 0o700)))
+	s.out.Store(true)
+}
+
+func (s *slot) put(t *testing.T) {
+	t.Helper()
+	must(t, errors.Join(s.FS.RemoveAll(card), s.FS.Rename("desk", card)))
+	s.out.Store(false)
+}
+
+type onCard struct{ vfs.FileInfo }
+
+// DeviceID implements vfs.FileInfo. Only a real file has a device that is not zero, as those of package disktest are.
+func (onCard) DeviceID() vfs.DeviceID {
+	info, err := vfs.Default.Stat(".")
+	if err != nil {
+		panic(err)
+	}
+	return info.DeviceID()
+}
+
+// A card that is not mounted leaves an empty folder on the store's own disk. No copy is built there and called live, at a start
+// or in the midst of a day; the store sells on, and the copy catches up when the card is mounted again.
+func TestSecondCopy_NotMounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &slot{FS: disktest.New(disktest.Strict)}
+		must(t, Create(options(disk)))
+		o := withCard(disk)
+		o.FakeTime = true
+		bare := func(s *Store, from uint64) {
+			t.Helper()
+			everything(t, s, from)
+			if c, _ := s.SecondCopy(); c.Live || !strings.Contains(c.Why, "not mounted") || metrictest.Value(t, s, "dte_store_second_copy_live") != 0 {
+				t.Errorf("without a card: %+v", c)
+			}
+			if names, err := disk.List(card); err != nil || len(names) > 0 {
+				t.Errorf("on the mount point: %v, %v", names, err)
+			}
+		}
+		mounted := func(s *Store) {
+			t.Helper()
+			disk.put(t)
+			time.Sleep(2 * retryFirst)
+			if c, _ := s.SecondCopy(); !c.Live {
+				t.Errorf("mounted again: %+v", c)
+			}
+		}
+		s := openStoreWith(t, o)
+		everything(t, s, 1)
+		must(t, s.Close())
+
+		disk.take(t)
+		s = openStoreWith(t, o)
+		bare(s, 2000)
+		must(t, s.Close())
+		r, err := OpenReadOnly(o)
+		must(t, err)
+		if _, err := r.LookAtCopy(card); !errors.Is(err, ErrNotMounted) {
+			t.Errorf("doctor sees %v", err)
+		}
+		must(t, r.Close())
+		s = openStoreWith(t, o)
+		mounted(s)
+
+		disk.take(t) // the kernel lets go of a mount that is in use: what is open goes on, nothing new is made
+		for n := range uint64(40) {
+			put(t, s, "a", 1000+n)
+		}
+		bare(s, 3000)
+		mounted(s)
+		burn(t, "caught up", s, disk.FS.(*disktest.Disk))
+	})
 }

@@ -2,9 +2,13 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -260,5 +264,132 @@ func TestRebuild_Counters(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSecondCopy_SegmentNumbers: whatever happens to medium and store, no number of a segment is given twice, and each is above
+// all before it: what was shipped under a number stays what it was.
+func TestSecondCopy_SegmentNumbers(t *testing.T) {
+	for seed := range uint64(6) {
+		random := newRand(seed)
+		disk := disktest.New(disktest.Strict)
+		var given uint64
+		left := -1 // writes to the card before they fail; below zero none does
+		fs := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if !strings.HasPrefix(op.Path, card+"/") || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+				return nil
+			}
+			if left == 0 {
+				return errorfs.ErrInjected
+			}
+			left--
+			var n uint64
+			if _, err := fmt.Sscanf(disk.PathBase(op.Path), "%d.copy", &n); err == nil && op.Kind == errorfs.OpCreate {
+				if n <= given {
+					t.Errorf("seed %d: segment %d is made after segment %d", seed, n, given)
+				}
+				given = n
+			}
+			return nil
+		}))
+		var ahead time.Duration
+		now := clock()
+		with := func(fs vfs.FS) Options {
+			o := withCard(fs)
+			o.Now = func() time.Time { return now().Add(ahead) }
+			return o
+		}
+		must(t, Create(with(fs)))
+		next, backups := uint64(1), 0
+		for range 25 {
+			ahead += time.Duration(1+random.IntN(9)) * time.Hour
+			left = -1
+			if random.IntN(3) == 0 {
+				left = random.IntN(30)
+			}
+			s := openStoreWith(t, with(fs))
+			if s.Restored() != nil {
+				if len(s.Restored().Missing) > 0 {
+					s.AcceptMissing()
+				}
+				trust(t, s)
+				must(t, s.Close())
+				s = openStoreWith(t, with(fs))
+			}
+			if s.Behind() != nil {
+				must(t, s.GiveUp(ctx, nil, "the card knows more"))
+			}
+			for range random.IntN(40) {
+				put(t, s, "a", next)
+				next++
+			}
+			if backups == 0 || random.IntN(6) == 0 {
+				backups++
+				_, err := s.Backup(ctx, fmt.Sprint("usb/", backups), nil)
+				must(t, err)
+			}
+			must(t, s.Close())
+			left = -1
+			o := with(disk)
+			switch random.IntN(6) {
+			case 0:
+				must(t, disk.RemoveAll(card)) // a new card
+			case 1:
+				must(t, disk.RemoveAll(card))
+				fallthrough
+			case 2:
+				must(t, disk.RemoveAll(o.Dir))
+				_, err := Restore(ctx, fmt.Sprint("usb/", backups), o, nil)
+				must(t, err)
+			case 3:
+				if _, _, err := Rebuild(ctx, card, Options{Dir: o.Dir + ".rebuilt", MarkPath: o.MarkPath, FS: disk, Now: o.Now}, nil); err == nil {
+					must(t, disk.RemoveAll(o.Dir))
+					must(t, disk.Rename(o.Dir+".rebuilt", o.Dir))
+				}
+			}
+		}
+		if given == 0 {
+			t.Error("no segment was made")
+		}
+	}
+}
+
+// TestSecondCopy_CloseWhileHanging: the medium hangs at any call, of a fill or of a change, and the store closes. Close does not wait for
+// the medium, and once the medium answers the store opens again.
+func TestSecondCopy_CloseWhileHanging(t *testing.T) {
+	hung := 0
+	for n := range int64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			disk := disktest.New(disktest.Strict)
+			must(t, Create(options(disk)))
+			s := openStore(t, disk)
+			everything(t, s, 1)
+			sound(t, s)
+			hang := make(chan struct{})
+			var left atomic.Int64
+			left.Store(3 * n)
+			o := withCard(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if strings.HasPrefix(op.Path, card) && left.Add(-1) < 0 {
+					<-hang
+				}
+				return nil
+			})))
+			o.FakeTime = true
+			s = openStoreWith(t, o)
+			for i := range uint64(5) {
+				put(t, s, "a", 1000+i)
+			}
+			must(t, s.Close())
+			if left.Load() < 0 {
+				hung++
+			}
+			close(hang)
+			synctest.Wait()
+			s = openStoreWith(t, withCard(disk))
+			burn(t, fmt.Sprint("hung at call ", 3*n), s, disk)
+		})
+	}
+	if hung < 20 {
+		t.Errorf("the medium hung %d times", hung)
 	}
 }

@@ -87,6 +87,9 @@ func (f *filler) fillBetween(from, to *segmentHead) error {
 	if err != nil {
 		return err
 	}
+	for _, row := range series {
+		f.log.reach.noteReached(place{Sequence: row.Sequence, Position: row.Position})
+	}
 	a, b := from.begin(), to.begin()
 	for _, name := range sortedNames(series) {
 		sequence := series[name].Sequence
@@ -203,8 +206,12 @@ func (f *filler) flush() error {
 	return errors.Join(f.log.flush(), f.stop()) // the store may be gone when a medium has hung
 }
 
-// copyHoles adds what the store knows to be missing: no link speaks of that.
+// copyHoles adds what no link speaks of: what the store knows to be missing, the times that it has lost, and the identities that it
+// had.
 func (f *filler) copyHoles() error {
+	if err := errors.Join(f.copyRow(keyGaps), f.copyRow(keyFormer)); err != nil {
+		return err
+	}
 	return scan(f.r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
 		if len(value) == 0 || value[0] == rowVersion {
 			return nil
@@ -262,15 +269,6 @@ func (f *filler) link(key, value []byte) error {
 	if err := f.set(entryKey(l.ID), row); err != nil {
 		return err
 	}
-	if e.Idempotency != nil {
-		if err := f.copyRow(idemKey(e.Idempotency.Key)); err != nil {
-			return err
-		}
-	}
-	if due := e.due(); due != nil {
-		if err := f.set(due, nil); err != nil {
-			return err
-		}
-	}
-	return f.copyRow(codeKey(e.Code))
+	e.leads(func(lead, to []byte) { set(f.b, lead, to) })
+	return nil
 }

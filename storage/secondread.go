@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
@@ -27,6 +26,37 @@ func segmentPath(fs vfs.FS, dir string, number uint64) string {
 	return fs.PathJoin(dir, segmentName(number))
 }
 
+// mendedName is the file that was written in the place of a damaged segment. It has a number of its own: what was shipped of the
+// segment stays what it was, and the file is shipped behind all that is there.
+func mendedName(number, of uint64) string { return fmt.Sprintf("%010d-%010d.copy", number, of) }
+
+// segmentFiles lists the files of one segment: its own, then what was written in its place, the latest last.
+func segmentFiles(fs vfs.FS, dir string, number uint64) (paths []string, err error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name == segmentName(number) {
+			paths = append([]string{fs.PathJoin(dir, name)}, paths...)
+		} else if of, ok := segmentOf(name); ok && of == number {
+			paths = append(paths, fs.PathJoin(dir, name))
+		}
+	}
+	return paths, nil
+}
+
+// segmentOf returns the segment that a file holds; false for any other file.
+func segmentOf(name string) (number uint64, ok bool) {
+	var own uint64
+	if _, err := fmt.Sscanf(name, "%d.copy", &number); err == nil && name == segmentName(number) {
+		return number, true
+	}
+	_, err := fmt.Sscanf(name, "%d-%d.copy", &own, &number)
+	return number, err == nil && name == mendedName(own, number)
+}
+
 // segmentNumbers lists what lies in the folder, in order.
 func segmentNumbers(fs vfs.FS, dir string) (numbers []uint64, err error) {
 	names, err := fs.List(dir)
@@ -34,13 +64,12 @@ func segmentNumbers(fs vfs.FS, dir string) (numbers []uint64, err error) {
 		return nil, err
 	}
 	for _, name := range names {
-		var n uint64
-		if _, err := fmt.Sscanf(name, "%d.copy", &n); err == nil && strings.HasSuffix(segmentPath(fs, dir, n), name) {
+		if n, ok := segmentOf(name); ok {
 			numbers = append(numbers, n)
 		}
 	}
 	slices.Sort(numbers)
-	return numbers, nil
+	return slices.Compact(numbers), nil
 }
 
 // errNoSegment: the file is not a segment, as when the power went while it was made.
@@ -62,7 +91,13 @@ func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 // loadSegment reads a segment also when its head is damaged: it has no head then.
 func loadSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	s := &segment{path: segmentPath(fs, dir, number)}
-	var err error
+	files, err := segmentFiles(fs, dir, number)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > 0 {
+		s.path = files[len(files)-1]
+	}
 	if s.bytes, err = readMedium(fs, s.path); err != nil {
 		return nil, err
 	}

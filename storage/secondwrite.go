@@ -1,13 +1,16 @@
 package storage
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -17,7 +20,8 @@ type copyLog struct {
 	dir    string
 	store  [16]byte
 	now    func() time.Time
-	limit  uint64 // of a segment, bytes
+	give   func(least uint64) (uint64, error) // a segment's number, above least and above all that were ever given
+	limit  uint64                             // of a segment, bytes
 	state  copyState
 	number uint64
 	f      vfs.File
@@ -38,9 +42,12 @@ type copyLog struct {
 // It goes on where the last head went on, not where the last segment ends: whether what was written behind that head is
 // on the medium, nothing has confirmed. A process that was killed after a failed sync would read it from the kernel's
 // memory. What lies there counts until it was copied again.
-func openCopyLog(o *Options, store [16]byte, end *logEnd) (*copyLog, error) {
+//
+// least is the highest number of a segment that lay in the folder, and give returns the next one.
+func openCopyLog(o *Options, store [16]byte, end *logEnd, least uint64, give func(least uint64) (uint64, error)) (*copyLog, error) {
 	fs, dir := o.FS, o.SecondCopy
-	l := &copyLog{fs: fs, dir: dir, store: store, now: o.Now, limit: o.segment, state: copyState{Series: make(map[uint32]place)}, sizes: make(map[uint64]uint64)}
+	l := &copyLog{fs: fs, dir: dir, store: store, now: o.Now, give: give, limit: o.segment, number: least,
+		state: copyState{Series: make(map[uint32]place)}, sizes: make(map[uint64]uint64)}
 	if err := makeParents(fs, fs.PathJoin(dir, "segment")); err != nil {
 		return nil, err
 	}
@@ -49,9 +56,6 @@ func openCopyLog(o *Options, store [16]byte, end *logEnd) (*copyLog, error) {
 		return nil, err
 	}
 	var after position
-	if len(numbers) > 0 {
-		l.number = numbers[len(numbers)-1]
-	}
 	if end != nil {
 		l.state, after = end.trusted.clone(), end.after
 		if len(end.strange) > 0 {
@@ -77,7 +81,7 @@ func openCopyLog(o *Options, store [16]byte, end *logEnd) (*copyLog, error) {
 		case end != nil && n <= end.counts:
 			l.void = append(l.void, n)
 		default: // torn, or of a fill that did not end
-			if err := fs.Remove(segmentPath(fs, dir, n)); err != nil {
+			if err := removeSegment(fs, dir, n); err != nil {
 				return nil, err
 			}
 		}
@@ -88,10 +92,18 @@ func openCopyLog(o *Options, store [16]byte, end *logEnd) (*copyLog, error) {
 	return l, nil
 }
 
+func removeSegment(fs vfs.FS, dir string, number uint64) error {
+	files, err := segmentFiles(fs, dir, number)
+	for _, path := range files {
+		err = errors.Join(err, fs.Remove(path))
+	}
+	return err
+}
+
 // removeVoid removes what the log has copied again.
 func (l *copyLog) removeVoid() error {
 	for _, n := range l.void {
-		if err := l.fs.Remove(segmentPath(l.fs, l.dir, n)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := removeSegment(l.fs, l.dir, n); err != nil {
 			return err
 		}
 	}
@@ -100,6 +112,92 @@ func (l *copyLog) removeVoid() error {
 	}
 	l.void = nil
 	return syncDir(l.fs, l.dir)
+}
+
+// segmentJump is the largest step between the segments of two identities of a store.
+const segmentJump = 1 << 24
+
+// giveSegment returns the number of a new segment, and notes it before the segment is made. A number is never given twice,
+// whatever becomes of the medium: what was shipped under a number stays what it was. A store with a new identity may not know which
+// numbers the store before it has given, which were fewer than one a second: its numbers begin at the clock, in Unix seconds, and a
+// random step later where the clock is behind what the store does know. Numbers below those that were shipped: see CopyAfter.
+func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
+	if err := c.use(); err != nil {
+		return 0, err
+	}
+	defer c.unuse()
+	row, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy)
+	if err != nil {
+		return 0, err
+	}
+	last := max(row.Last, least)
+	if row.Store != store {
+		if now := uint64(max(0, c.s.o.Now().Unix())); last < now {
+			last = now
+		} else {
+			last += rand.Uint64N(segmentJump)
+		}
+	}
+	row.Store, row.Last = store, last+1
+	if err := c.s.db.Set(keySegments, row.encode(), pebble.Sync); err != nil {
+		c.s.o.die("noting the number of a segment: %v", err)
+	}
+	return row.Last, nil
+}
+
+// segmentsRow is what the store keeps of its second copy: the identity that numbered the last segment, the segment's number, and
+// the folder that was last seen on another device than the store's, "" if none was:
+//
+//	store [16] · last u64 · folder
+type segmentsRow struct {
+	Store  [16]byte
+	Last   uint64
+	Folder string
+}
+
+func (r segmentsRow) encode() []byte {
+	return append(be.AppendUint64(r.Store[:], r.Last), r.Folder...)
+}
+
+// readSegments returns the row for a copy in a folder. ErrNotMounted when the folder has lain on another device than the store's
+// and lies on the store's own now: what is there is the bare mount point, and a copy in it would be lost together with the store.
+func readSegments(o *Options, r pebble.Reader, folder string) (row segmentsRow, err error) {
+	b, err := get(r, keySegments)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return row, err
+	}
+	if len(b) >= 24 {
+		row = segmentsRow{[16]byte(b), be.Uint64(b[16:]), string(b[24:])}
+	}
+	own, err := deviceOf(o.FS, o.Dir)
+	if err != nil {
+		return row, err
+	}
+	there, err := deviceOf(o.FS, folder)
+	switch {
+	case err != nil:
+		return row, err
+	case there != own:
+		row.Folder = folder
+	case row.Folder == folder:
+		return row, fmt.Errorf("%w: %s lies on the store's own disk now", ErrNotMounted, folder)
+	}
+	return row, nil
+}
+
+// deviceOf returns the device that a path lies on, or would lie on.
+func deviceOf(fs vfs.FS, path string) (vfs.DeviceID, error) {
+	for {
+		info, err := fs.Stat(path)
+		above := fs.PathDir(path)
+		switch {
+		case err == nil:
+			return info.DeviceID(), nil
+		case !errors.Is(err, os.ErrNotExist) || above == path:
+			return vfs.DeviceID{}, err
+		}
+		path = above
+	}
 }
 
 // begin makes the next segment.
@@ -112,7 +210,11 @@ func (l *copyLog) begin(after position) error {
 		}
 		l.f = nil
 	}
-	l.number++
+	number, err := l.give(l.number)
+	if err != nil {
+		return err
+	}
+	l.number = number
 	path := segmentPath(l.fs, l.dir, l.number)
 	f, err := l.fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -202,4 +304,86 @@ func (l *copyLog) close() error {
 	}
 	l.f = nil
 	return err
+}
+
+// A second copy that this store has outgrown is set aside by the store itself, never deleted: into a folder within the
+// copy's own, because that may be where the medium is mounted, "old-", the date, and whose it is. Rebuild reads it there.
+
+// setAside moves segments into such a folder and returns it. After a crash it goes on in the same one.
+func setAside(o *Options, numbers []uint64, whose string) (string, error) {
+	fs, dir := o.FS, o.SecondCopy
+	names, err := fs.List(dir)
+	if err != nil {
+		return "", err
+	}
+	free := func(name string) bool { // nothing there would be overwritten
+		return !slices.ContainsFunc(numbers, func(n uint64) bool {
+			_, err := fs.Stat(segmentPath(fs, fs.PathJoin(dir, name), n))
+			return err == nil
+		})
+	}
+	name := fmt.Sprintf("old-%s-%s", o.Now().UTC().Format("20060102-150405"), whose)
+	if i := slices.IndexFunc(names, func(n string) bool {
+		return strings.HasPrefix(n, "old-") && strings.HasSuffix(n, "-"+whose) && free(n)
+	}); i >= 0 {
+		name = names[i]
+	}
+	for !free(name) {
+		name += "-again"
+	}
+	to := fs.PathJoin(dir, name)
+	if err := errors.Join(fs.MkdirAll(to, 0o700), syncDir(fs, dir)); err != nil {
+		return "", fmt.Errorf("setting the old copy aside: %w", err)
+	}
+	slices.Sort(numbers) // the last one, which tells whose they are, goes last
+	for _, n := range numbers {
+		files, err := segmentFiles(fs, dir, n)
+		for _, path := range files {
+			err = errors.Join(err, fs.Rename(path, fs.PathJoin(to, fs.PathBase(path))))
+		}
+		if err != nil {
+			return "", fmt.Errorf("setting the old copy aside: %w", err)
+		}
+	}
+	if err := errors.Join(syncDir(fs, to), syncDir(fs, dir)); err != nil {
+		return "", fmt.Errorf("setting the old copy aside: %w", err)
+	}
+	o.Logger.Warn("an old second copy was set aside, and a new one is begun", "path", to, "segments", len(numbers))
+	return to, nil
+}
+
+// setAllAside is setAside of the whole log of a store.
+func setAllAside(o *Options, store [16]byte) error {
+	numbers, err := segmentNumbers(o.FS, o.SecondCopy)
+	if err != nil {
+		return err
+	}
+	whose := hex.EncodeToString(store[8:12])
+	if store == ([16]byte{}) {
+		whose = "unreadable"
+	}
+	_, err = setAside(o, numbers, whose)
+	return err
+}
+
+// roomFor refuses to begin a whole copy where it will not fit, while old ones take the room. A copy takes about two and a
+// half times the store.
+func (c *second) roomFor() error {
+	fs, dir := c.s.o.FS, c.s.o.SecondCopy
+	usage, err := fs.GetDiskUsage(dir)
+	if err != nil {
+		return nil // the medium will say it itself
+	}
+	m := c.s.db.Metrics()
+	need := 2 * m.DiskSpaceUsage()
+	names, err := fs.List(dir)
+	if err != nil || usage.AvailBytes >= need {
+		return err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "old-") {
+			return fmt.Errorf("%d bytes are free on the medium and a new copy needs about %d: move %s to another one", usage.AvailBytes, need, fs.PathJoin(dir, n))
+		}
+	}
+	return nil
 }

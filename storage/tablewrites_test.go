@@ -70,6 +70,9 @@ func TestTables_FailForGood(t *testing.T) {
 		s := openStoreWith(t, o)
 		put(t, s, "a", 1)
 		medium.on.Store(true)
+		if _, err := s.Backup(ctx, backupDir, nil); !errors.Is(err, ErrTables) {
+			t.Errorf("a backup: %v", err)
+		}
 		flushed := make(chan error, 1)
 		go func() { flushed <- s.db.Flush() }()
 		time.Sleep(time.Second) // of the bubble's clock

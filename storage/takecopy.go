@@ -1,8 +1,8 @@
 package storage
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,8 +16,9 @@ import (
 // chain link by link before anything is written. The store must not be open. It returns what was taken, nil if the copy knows
 // no more than the store.
 //
-// ErrDiverged if the copy continues differently from the store; ErrCorrupt if its continuation cannot be read; ErrNoStore,
-// ErrInUse. After a crash within TakeCopy the store takes no number until TakeCopy is repeated.
+// ErrDiverged if the copy continues differently from the store; ErrCorrupt if its continuation is damaged; ErrUnreadable if its
+// medium does not return it; ErrNoStore if there is none, or another store's; ErrInUse. After a crash within TakeCopy the store
+// takes no number until TakeCopy is repeated.
 func TakeCopy(ctx context.Context, from string, o Options, progress Progress) (*Witness, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -39,14 +40,21 @@ func takeCopy(ctx context.Context, o *Options, db *pebble.DB, from string, progr
 		return nil, fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
 	}
 	end, err := readEnd(o.FS, from)
-	if err != nil || end == nil {
-		return nil, errors.Join(ErrNoStore, err)
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		return nil, err
+	case err != nil:
+		return nil, absentOr(err)
+	case end == nil:
+		return nil, fmt.Errorf("%w: no segment in %s", ErrNoStore, from)
 	}
 	if !sameFamily(end.store, [16]byte(id)) {
 		return nil, fmt.Errorf("%w: %w", ErrNoStore, errForeign)
 	}
 	w, err := compareCopy(o, db, from, end)
 	switch {
+	case err == nil && w == nil && len(end.strange) > 0:
+		return nil, cmp.Or(unreadSegment(o, from), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt, end.strange))
 	case err != nil || w == nil:
 		return nil, errors.Join(err, forgetWitness(db, WitnessCopy))
 	case w.Diverged:
@@ -57,7 +65,7 @@ func takeCopy(ctx context.Context, o *Options, db *pebble.DB, from string, progr
 		return nil, err
 	}
 	if len(c.bad) > 0 {
-		return w, fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", "))
+		return w, cmp.Or(unreadSegment(o, from), fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", ")))
 	}
 	series, err := readAllSeries(db)
 	if err != nil {
@@ -86,6 +94,18 @@ func takeCopy(ctx context.Context, o *Options, db *pebble.DB, from string, progr
 	}
 	p.finish()
 	return w, forgetWitness(db, "")
+}
+
+// unreadSegment returns ErrUnreadable when the medium does not return one of a copy's segments: the segment may hold what nobody else
+// has.
+func unreadSegment(o *Options, from string) error {
+	numbers, err := segmentNumbers(o.FS, from)
+	for _, n := range numbers {
+		if _, bad := loadSegment(o.FS, from, n); bad != nil && !errors.Is(bad, errNoSegment) {
+			return fmt.Errorf("%w: segment %d: %w", ErrUnreadable, n, bad)
+		}
+	}
+	return err
 }
 
 // forgetWitness ends what hold began for a medium; empty: for all.
@@ -197,10 +217,12 @@ func (t *taking) newer(repr []byte) ([]byte, error) {
 	return rows, errors.Join(err, out.Close())
 }
 
-// stale tells whether the store has a row already as it was later. Parts, codes, keys and lost numbers never change; of a
+// stale tells whether the store has a row already as it was later. Parts, codes, keys, days and lost numbers never change; of a
 // counter, apply keeps the latest.
 func (t *taking) stale(key, value []byte, queued map[uint64][]byte) (bool, error) {
 	switch key[0] {
+	case tableMeta: // a store of the same identity has it
+		return true, nil
 	case tableSeries:
 		row, err := decodeSeries(value)
 		return err == nil && row.Position <= t.begun[row.Sequence], err
@@ -289,8 +311,9 @@ func (s *Store) giveUp(ctx context.Context, possible []string, reason string) er
 	if err := addFormer(b, s.db, [16]byte(id)); err != nil {
 		return err
 	}
-	_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
-	set(b, keyStore, id)
+	if err := newIdentity(b, s.db, id); err != nil {
+		return err
+	}
 	if err := b.Commit(pebble.Sync); err != nil {
 		s.o.die("settling the store: %v", err)
 	}

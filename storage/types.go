@@ -59,6 +59,7 @@ type Draft struct {
 	Head     []byte
 	Parts    []Part
 	Due      *Due
+	Days     []uint32  // the days that the record belongs to, as Day reads them; the store gives the numbers no meaning
 	Counters []Counter // only of Keys.Origins
 }
 
@@ -72,14 +73,16 @@ type Entry struct {
 	Revision   uint32 // 1 at Append, one more with each Advance
 	Head       []byte
 	Due        *Due
+	Days       []uint32
 }
 
 // Change is what Advance does to a record.
 type Change struct {
 	To    State
-	Head  []byte // nil keeps the head as it is
-	Parts []Part // added; none may exist
-	Due   *Due   // replaces the old one; nil takes the record out of its queue
+	Head  []byte   // nil keeps the head as it is
+	Parts []Part   // added; none may exist
+	Due   *Due     // replaces the old one; nil takes the record out of its queue
+	Days  []uint32 // added to those that the record has; no day is ever taken away
 	// Counters are added to the stored counters: for example, a refused document gives back what it took. If a sum leaves int64,
 	// there is an error and nothing happens.
 	Counters []Counter
@@ -123,6 +126,16 @@ func checkDue(d *Due) error {
 	return checkName("queue", d.Queue)
 }
 
+// checkDays wants at most 255 days, each once.
+func checkDays(days []uint32) error {
+	for i, day := range days {
+		if i > 254 || slices.Contains(days[:i], day) {
+			return fmt.Errorf("the %d days of the record are more than 255, or one of them is there twice", len(days))
+		}
+	}
+	return nil
+}
+
 func (k *Keys) check() error {
 	if len(k.Origins) > 1000 {
 		return fmt.Errorf("%d origins are more than 1000", len(k.Origins))
@@ -144,7 +157,7 @@ func (d *Draft) check(origins []Code) error {
 	if err := checkParts(d.Parts); err != nil {
 		return err
 	}
-	if err := checkDue(d.Due); err != nil {
+	if err := errors.Join(checkDue(d.Due), checkDays(d.Days)); err != nil {
 		return err
 	}
 	for _, o := range origins {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
 )
 
@@ -35,7 +35,7 @@ func becomeAccount(path string, command *kong.Context) error {
 	if err != nil {
 		return nil
 	}
-	info, err := os.Stat(operator.ExistingAbove(cfg.Data))
+	info, err := os.Stat(adminclient.ExistingAbove(cfg.Data))
 	if err != nil {
 		return nil // the verb meets it too
 	}
@@ -43,8 +43,8 @@ func becomeAccount(path string, command *kong.Context) error {
 	if owner.Uid == 0 {
 		return nil
 	}
-	operator.Who() // while it is known
-	operator.HandOver(named(command))
+	adminclient.Who() // while it is known
+	adminclient.HandOver(named(command))
 	gid, groups := int(owner.Gid), []int{int(owner.Gid)}
 	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
 		if own, err := strconv.Atoi(u.Gid); err == nil {
@@ -96,7 +96,7 @@ func named(command *kong.Context) (files []string) {
 
 // unreachable explains a refusal of the system that root does not expect.
 func unreachable(err error) error {
-	if !operator.HandedOver() || !errors.Is(err, fs.ErrPermission) {
+	if !adminclient.HandedOver() || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	name := strconv.Itoa(os.Getuid())

@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/books"
 	"dtegate/engine/dte"
 	"dtegate/engine/month"
@@ -36,7 +36,7 @@ type booksCommand struct {
 }
 
 // Run makes the accountant's files of a month from the running appliance or from backups.
-func (c *booksCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *booksCommand) check() error {
 }
 
 // settings are those of the configuration. Whoever has backups alone needs none, or a file with [books] alone.
-func (c *booksCommand) settings(top *operator.Options) (books.Settings, error) {
+func (c *booksCommand) settings(top *adminclient.Options) (books.Settings, error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
@@ -89,7 +89,7 @@ func (c *booksCommand) settings(top *operator.Options) (books.Settings, error) {
 	}
 	set, err := config.LoadBooks(top.Config)
 	if errors.Is(err, fs.ErrNotExist) {
-		screen.Fprintf(screen.Err, "no configuration %s: the settings of [books] take their defaults\n", top.Config)
+		term.Fprintf(term.Err, "no configuration %s: the settings of [books] take their defaults\n", top.Config)
 		return books.Defaults(), nil
 	}
 	if err != nil {
@@ -137,13 +137,13 @@ type bookSource struct {
 	rest     bool // between pages: whoever answers them sells meanwhile
 }
 
-func (c *booksCommand) sources(top *operator.Options) (list []*bookSource, err error) {
+func (c *booksCommand) sources(top *adminclient.Options) (list []*bookSource, err error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
 			return nil, err
 		}
-		g, err := operator.OwnGateway(cfg)
+		g, err := adminclient.OwnGateway(cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +168,7 @@ func (c *booksCommand) sources(top *operator.Options) (list []*bookSource, err e
 	return list, nil
 }
 
-func runningBooks(g *operator.Gateway) *bookSource {
+func runningBooks(g *adminclient.Gateway) *bookSource {
 	runtime.GOMAXPROCS(1) // a core stays the tills'
 	ask := func(ctx context.Context, query url.Values) (*month.Page, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -208,7 +208,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	if err := c.replaceable(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(c.Out), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(c.Out), 0o700); err != nil {
 		return err
 	}
 	aside, err := os.MkdirTemp(filepath.Dir(c.Out), ".books-")
@@ -216,7 +216,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 		return err
 	}
 	defer os.RemoveAll(aside)
-	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: operator.Local(time.Now())}
+	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: adminclient.Local(time.Now())}
 	if !c.NoPDF {
 		printer, err := pdf.New(pdf.Options{})
 		if err != nil {
@@ -239,10 +239,10 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 		return err
 	}
 	for _, f := range b.Rows() {
-		screen.Printf("%-25s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
+		term.Printf("%-25s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
 	}
 	if nowhere, notes := b.Nowhere(); nowhere+notes > 0 {
-		screen.Printf("in no file %d documents, remarks %d: %s names them\n", nowhere, notes, books.SummaryName)
+		term.Printf("in no file %d documents, remarks %d: %s names them\n", nowhere, notes, books.SummaryName)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ const restsPerPage = 3
 
 // collect reads every document of every source.
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
-	bar := screen.NewBar(screen.Err)
+	bar := term.NewBar(term.Err)
 	defer bar.End()
 	for i, s := range sources {
 		for after, more := uint64(0), true; more; {
@@ -308,9 +308,6 @@ func (c *booksCommand) replaceable() error {
 
 // place puts the folder in its place; what was made before goes.
 func (c *booksCommand) place(aside string) error {
-	if err := os.Chmod(aside, 0o750); err != nil {
-		return err
-	}
 	if err := os.RemoveAll(c.Out); err != nil {
 		return err
 	}
@@ -354,7 +351,7 @@ func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, setti
 			months = append(months, d.Invalidated[:7])
 		}
 	}
-	screen.Printf("%s  type %s  %s  %s  %s  total %s\n", d.Code, d.Type, d.ControlNumber, d.Date, d.State, d.Total)
+	term.Printf("%s  type %s  %s  %s  %s  total %s\n", d.Code, d.Type, d.ControlNumber, d.Date, d.State, d.Total)
 	for _, month := range months {
 		e, err := books.Explain(d, month, settings)
 		if err != nil {
@@ -366,24 +363,24 @@ func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, setti
 }
 
 func printExplanation(e *books.Explanation) {
-	screen.Printf("\nbooks of %s\n", e.Month)
+	term.Printf("\nbooks of %s\n", e.Month)
 	if e.Motive != "" {
-		screen.Printf("  in no file: %s\n", e.Motive)
+		term.Printf("  in no file: %s\n", e.Motive)
 	}
 	if e.Motive == "" && len(e.Places) == 0 {
-		screen.Printf("  nothing: it is of another month\n")
+		term.Printf("  nothing: it is of another month\n")
 	}
 	for _, p := range e.Places {
-		screen.Printf("  %s: %s\n", p.File, p.Why)
+		term.Printf("  %s: %s\n", p.File, p.Why)
 		for _, cell := range p.Cells {
 			name := cell.Name
 			if cell.Page > 0 {
 				name += fmt.Sprintf(" (p. %d)", cell.Page)
 			}
-			screen.Printf("    %-2s %-60s %s\n", cell.Letter, name, cell.Value)
+			term.Printf("    %-2s %-60s %s\n", cell.Letter, name, cell.Value)
 		}
 	}
 	for _, n := range e.Notes {
-		screen.Printf("  note: %s\n", strings.TrimSpace(n))
+		term.Printf("  note: %s\n", strings.TrimSpace(n))
 	}
 }

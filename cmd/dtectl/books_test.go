@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/disk"
-	"dtegate/cmd/dtectl/operator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -40,7 +41,11 @@ func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, 
 	}
 	raw, err := json.Marshal(head)
 	b.Must(err)
-	_, err = a.Append(storage.Draft{Code: storage.Code(code), State: state, Head: raw,
+	days := []uint32{record.Day(dte.Date(at))}
+	if back := record.Day("2026-11-15"); state == 5 && back != days[0] {
+		days = append(days, back)
+	}
+	_, err = a.Append(storage.Draft{Code: storage.Code(code), State: state, Head: raw, Days: days,
 		Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9." + base64.RawURLEncoding.EncodeToString(document) + ".c2ln")}}})
 	b.Must(err)
 	return code.String()
@@ -67,7 +72,7 @@ func TestBooks_Branches(t *testing.T) {
 		b.Must(err)
 		dirs = append([]string{dir}, dirs...)
 	}
-	nobody := &operator.Options{Config: filepath.Join(t.TempDir(), "none.toml")}
+	nobody := &adminclient.Options{Config: filepath.Join(t.TempDir(), "none.toml")}
 	c := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "books"), Backup: dirs}
 	text, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) })
 	if err != nil {
@@ -122,7 +127,7 @@ func TestBooks_Branches(t *testing.T) {
 		t.Fatal(err)
 	}
 	explain := &booksCommand{Explain: codes[4], Backup: dirs}
-	text, err = barebox.Output(t, func() error { return explain.Run(context.Background(), &operator.Options{Config: settings}) })
+	text, err = barebox.Output(t, func() error { return explain.Run(context.Background(), &adminclient.Options{Config: settings}) })
 	if err != nil || !strings.Contains(text, "anexo02.csv: fila del 01/11/2026") || !strings.Contains(text, "Tipo de ingreso (Renta) (p. 10)                              2\n") {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -14,10 +14,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/certify"
-	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 )
 
@@ -37,7 +37,7 @@ type certifyCommand struct {
 const certifyToken = "dtectl certify"
 
 // Run sends the tests that MH wants before it authorises an issuer, through the running appliance of this box.
-func (c *certifyCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *certifyCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *operator.Options) error {
 	}
 	o := certify.Options{Seed: c.Seed, Kinds: c.Types, Pace: c.Every, Patience: c.Patience, Now: cfg.Now,
 		Responsible: certify.Person{Name: cfg.Contingency.Responsible.Name, DocumentType: cfg.Contingency.Responsible.DocumentType, Document: cfg.Contingency.Responsible.Document},
-		Status:      func(ctx context.Context) (*operator.Status, error) { return operator.AskStatus(ctx, cfg) }}
+		Status:      func(ctx context.Context) (*adminclient.Status, error) { return adminclient.AskStatus(ctx, cfg) }}
 	for _, k := range c.Types {
 		if !slices.Contains(certify.Kinds, k) {
 			return fmt.Errorf("--types: %s is not one of %s", k, strings.Join(certify.Kinds, ", "))
@@ -67,7 +67,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *operator.Options) error {
 		return err
 	}
 	defer end()
-	shown := newProgress(screen.Err)
+	shown := newProgress(term.Err)
 	o.Show = shown.show
 	report, err := certify.New(o).Run(ctx)
 	shown.bar.Clear()
@@ -80,7 +80,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *operator.Options) error {
 
 // open finds the tills' API of this box and a token for it. The caller ends the token.
 func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
-	if o.URL, o.Client, err = operator.OwnAPI(cfg); err != nil {
+	if o.URL, o.Client, err = adminclient.OwnAPI(cfg); err != nil {
 		return nil, err
 	}
 	o.Client.Timeout = 2 * time.Minute
@@ -100,12 +100,12 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		for _, t := range f.Tokens { // of a run that was killed
 			if t.Name == certifyToken && t.Active() {
-				if _, err := f.Revoke(t.ID, operator.Who(), cfg.Now()); err != nil {
+				if _, err := f.Revoke(t.ID, adminclient.Who(), cfg.Now()); err != nil {
 					return err
 				}
 			}
 		}
-		t, token, err := f.Add(cfg, certifyToken, point, config.Permissions, operator.Who(), cfg.Now())
+		t, token, err := f.Add(cfg, certifyToken, point, config.Permissions, adminclient.Who(), cfg.Now())
 		if err == nil {
 			id, o.Token = t.ID, token
 		}
@@ -116,11 +116,11 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	}
 	end = func() {
 		err := config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-			_, err := f.Revoke(id, operator.Who(), cfg.Now())
+			_, err := f.Revoke(id, adminclient.Who(), cfg.Now())
 			return err
 		})
 		if err != nil {
-			screen.Fprintf(screen.Err, "token %d of this run is not revoked: %v\n", id, err)
+			term.Fprintf(term.Err, "token %d of this run is not revoked: %v\n", id, err)
 		}
 	}
 	if err := live(ctx, o, 100); err != nil {
@@ -185,15 +185,15 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 	if s.Ambiente != "00" || s.Authorisation == nil {
 		return certify.ErrProduction
 	}
-	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "KIND\tWANTED\tSEALED\tWAITING\tTO SEND\n")
+	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "KIND\tWANTED\tSEALED\tWAITING\tTO SEND\n")
 	var samples []string
 	for _, k := range s.Authorisation.Kinds {
 		if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, k.Kind) {
 			continue
 		}
 		missing := k.Missing()
-		screen.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Wanted, k.Sealed, k.Waiting, missing)
+		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Wanted, k.Sealed, k.Waiting, missing)
 		sale := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(o.Now()), o.Receivers)
 		if missing == 0 || sale == nil {
 			continue
@@ -208,22 +208,22 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 		return err
 	}
 	for _, text := range samples {
-		screen.Printf("\nnext  %s\n", text)
+		term.Printf("\nnext  %s\n", text)
 	}
 	return nil
 }
 
 func printCertified(p *certify.Report) error {
-	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "KIND\tSEALED\tWANTED\tWAITING\tREFUSED\n")
+	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "KIND\tSEALED\tWANTED\tWAITING\tREFUSED\n")
 	for _, k := range p.Kinds {
-		screen.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Sealed, k.Wanted, k.Waiting, k.Refused)
+		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Sealed, k.Wanted, k.Waiting, k.Refused)
 	}
 	for _, f := range p.Refusals {
-		screen.Fprintf(w, "refused\t%s by %s\t%d times\t%s %s\t%s\n", f.Kind, f.By, f.Documents, f.Code, f.Field, f.Text)
+		term.Fprintf(w, "refused\t%s by %s\t%d times\t%s %s\t%s\n", f.Kind, f.By, f.Documents, f.Code, f.Field, f.Text)
 	}
 	for _, s := range p.Stopped {
-		screen.Fprintf(w, "given up\t%s\t%s\n", s.Kind, s.Why)
+		term.Fprintf(w, "given up\t%s\t%s\n", s.Kind, s.Why)
 	}
 	return w.Flush()
 }
@@ -255,14 +255,14 @@ func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
 // progress shows how far a run is: on a terminal a bar, otherwise a line for each tenth of the way and for what happens beside the
 // sending.
 type progress struct {
-	out   *screen.Writer
-	bar   *screen.Gauge
+	out   *term.Writer
+	bar   *term.Gauge
 	shown int
 	what  string
 }
 
-func newProgress(out *screen.Writer) *progress {
-	return &progress{out: out, bar: screen.NewGauge(out), shown: -1}
+func newProgress(out *term.Writer) *progress {
+	return &progress{out: out, bar: term.NewGauge(out), shown: -1}
 }
 
 func (p *progress) show(sealed, wanted int, what string) {
@@ -276,5 +276,5 @@ func (p *progress) show(sealed, wanted int, what string) {
 		return
 	}
 	p.shown, p.what = tenth, what
-	screen.Fprintf(p.out, "%d of %d sealed, %s\n", sealed, wanted, what)
+	term.Fprintf(p.out, "%d of %d sealed, %s\n", sealed, wanted, what)
 }

@@ -18,7 +18,7 @@ import (
 	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/authorisation"
 	"dtegate/gateway/tilltest"
 )
@@ -27,7 +27,7 @@ import (
 func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Branch) {
 	t.Helper()
 	branch := tilltest.Open(t, "00", time.Now())
-	tally := authorisation.NewTally(branch.Engine, branch.Store, 1, branch.Now)
+	tally := authorisation.NewTally(branch.Engine.Documents(), branch.Store, 1, branch.Now)
 	ops := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := tally.Count(r.Context())
 		if err != nil {
@@ -147,7 +147,7 @@ func terminal(t *testing.T) (tty *os.File, shown func() string) {
 // for what happens beside the sending.
 func TestProgress(t *testing.T) {
 	run := func(f *os.File) {
-		p := newProgress(screen.New(&f))
+		p := newProgress(term.New(&f))
 		for sealed := range 101 {
 			p.show(sealed, 100, "03 PROCESSED")
 		}

@@ -16,7 +16,6 @@ var boxClock = map[string]string{
 	"doctor/doctor.go Run":         "the box's clock is a field of it: branchNow",
 	"doctor/box.go timeSync":       "how long a write takes",
 	"doctor/net.go authority":      "how long a connection takes",
-	"export.go open":               "a backup is read, without a configuration",
 	"setup/init.go Run":            "a certificate of MH, before there is a configuration",
 	"fleet/doctor.go Run":          "the centre of a chain has no branch",
 	"fleet/fleet.go open":          "the centre of a chain has no branch",
@@ -26,8 +25,6 @@ var boxClock = map[string]string{
 	"demo/new.go makeTaxpayer":     "a certificate of the demonstration",
 	"demo/new.go New":              "the demonstration's own calendar",
 	"bundles/backtest.go progress": "a share of the work: the branch's clock is not known here",
-	"bundles/push.go push":         "how long a branch is waited for",
-	"setup/tls.go Run":             "the name of a folder",
 }
 
 // TestBranchClock: a verb that reads the clock reads the branch's, or stands in the list with its reason.

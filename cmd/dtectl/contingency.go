@@ -2,11 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
+	"text/tabwriter"
+	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
+	"dtegate/engine/contingency"
+	"dtegate/engine/dte"
 )
 
 type contingencyCommand struct {
@@ -21,26 +28,141 @@ type contingencyStart struct {
 }
 
 // Run declares a contingency.
-func (c *contingencyStart) Run(ctx context.Context, top *operator.Options) error {
+func (c *contingencyStart) Run(ctx context.Context, top *adminclient.Options) error {
 	return administer(ctx, top, http.MethodPost, map[string]any{"cause": c.Cause, "reason": c.Reason})
 }
 
 type contingencyEnd struct{}
 
 // Run takes the declaration back.
-func (*contingencyEnd) Run(ctx context.Context, top *operator.Options) error {
+func (*contingencyEnd) Run(ctx context.Context, top *adminclient.Options) error {
 	return administer(ctx, top, http.MethodDelete, nil)
 }
 
-func administer(ctx context.Context, top *operator.Options, method string, body any) error {
+func administer(ctx context.Context, top *adminclient.Options, method string, body any) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
 	}
-	var s operator.Status
-	if err := operator.AskOwn(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
+	var s adminclient.Status
+	if err := adminclient.AskOwn(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
 		return err
 	}
-	s.Owed.Print(screen.Out, cfg.Now())
+	s.Owed.Print(term.Out, cfg.Now())
 	return nil
+}
+
+type contingencyReport struct {
+	JSON bool   `name:"json" help:"As JSON."`
+	Sent string `placeholder:"REFERENCE" help:"Note that MH has the report; the reference names it, 1 to 200 characters."`
+}
+
+// Run prints what the records know for the technical report, or notes that MH has it.
+func (c *contingencyReport) Run(ctx context.Context, top *adminclient.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	if c.Sent != "" {
+		var s adminclient.Status
+		if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent}, &s); err != nil {
+			return err
+		}
+		s.Owed.Print(term.Out, cfg.Now())
+		return nil
+	}
+	var r contingency.TechnicalReport
+	if err := adminclient.AskOwn(ctx, cfg, http.MethodGet, "/admin/contingency/report", nil, &r); err != nil {
+		return err
+	}
+	if c.JSON {
+		e := json.NewEncoder(term.Data())
+		e.SetIndent("", "  ")
+		return e.Encode(&r)
+	}
+	return printReport(term.Out, &r, cfg.Now())
+}
+
+// causes are CAT-005, in MH's words.
+var causes = map[int64]string{1: "No disponibilidad de sistema del MH", 2: "No disponibilidad de sistema del emisor",
+	3: "Falla en el suministro de servicio de Internet del emisor", 4: "Falla en el suministro de servicio de energía eléctrica del emisor que impide la transmisión de los DTE",
+	5: "Otro"}
+
+// printReport writes the report as a text for MH, hence in Spanish and in El Salvador's time.
+func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) error {
+	var issuer struct {
+		NIT, NRC, Nombre, Correo, Telefono string
+	}
+	if err := json.Unmarshal(r.Issuer, &issuer); err != nil {
+		return fmt.Errorf("reading the issuer of the report: %w", err)
+	}
+	clock := func(t time.Time) string { return t.In(dte.Zone).Format("02/01/2006 15:04:05") }
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "INFORME TÉCNICO DE CONTINGENCIA\n\n")
+	ambiente := "producción"
+	if r.Ambiente != "01" {
+		ambiente = "pruebas"
+	}
+	term.Fprintf(w, "Emisor\t%s\nNIT / NRC\t%s / %s\nContacto\t%s · %s\nResponsable\t%s (documento %s)\nAmbiente\t%s\nHoras\tde El Salvador\n", issuer.Nombre, dte.FormatNIT(issuer.NIT), dte.FormatNRC(issuer.NRC),
+		dte.FormatPhone(issuer.Telefono), issuer.Correo, r.Who.Name, dte.FormatDocument(r.Who.DocumentType, r.Who.Document), ambiente)
+	end := r.Ended
+	term.Fprintf(w, "\nInicio\t%s\n", clock(r.Began))
+	if end.IsZero() {
+		end = now
+		term.Fprintf(w, "Fin\ten curso al %s\n", clock(now))
+	} else {
+		term.Fprintf(w, "Fin\t%s\nEvento a más tardar\t%s\n", clock(end), clock(r.EventDue))
+	}
+	term.Fprintf(w, "Duración\t%d horas %d minutos\n", int(end.Sub(r.Began).Hours()), int(end.Sub(r.Began).Minutes())%60)
+	needed := "no supera tres días consecutivos: el informe no es obligatorio todavía"
+	if r.Needed {
+		needed = "supera tres días consecutivos desde el " + clock(r.NeededFrom)
+	}
+	term.Fprintf(w, "Plazo\t%s\n", needed)
+	if r.Noted != nil {
+		term.Fprintf(w, "Presentado\t%s, %s\n", clock(r.Noted.At), r.Noted.Reference)
+	}
+	term.Fprintf(w, "\nCAUSAS (CAT-005)\n")
+	for _, p := range r.Periods {
+		last := "en curso"
+		if !p.Ended.IsZero() {
+			last = clock(p.Ended)
+		}
+		term.Fprintf(w, "%s – %s\t%d %s\t%s\n", clock(p.Began), last, p.Cause, causes[p.Cause], p.Motive)
+	}
+	term.Fprintf(w, "\nDOCUMENTOS EMITIDOS EN CONTINGENCIA\ntipo\testablecimiento\tpunto\tcantidad\tprimero\túltimo\n")
+	total := 0
+	for _, d := range r.Documents {
+		term.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", d.Document, d.Establishment, d.PointOfSale, d.Documents, d.First, d.Last)
+		total += d.Documents
+	}
+	term.Fprintf(w, "total\t\t\t%d\n\nDESCRIPCIÓN DE LA FALLA\n…\n\nGESTIONES REALIZADAS (a quién se llamó, cuándo, número de caso)\n…\n\nMEDIDAS PARA QUE NO SE REPITA\n…\n", total)
+	return w.Flush()
+}
+
+type queueCommand struct {
+	Watch bool `help:"Show it again every second until nothing waits."`
+}
+
+// Run asks the running appliance what the branch owes MH, and by when.
+func (c *queueCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	for {
+		s, err := adminclient.AskStatus(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		total := s.Owed.Print(term.Out, cfg.Now())
+		if !c.Watch || total == 0 && s.Owed.Contingency == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 )
 
 type deliveryCommand struct {
@@ -17,7 +17,7 @@ type deliveryCommand struct {
 	Forget deliveryForget `cmd:"" help:"Take a document off the list: it was delivered otherwise, or need not be."`
 }
 
-type deliveryList struct{ operator.Flags }
+type deliveryList struct{ adminclient.Flags }
 
 // failure is what the appliance says of something that was given up.
 type failure struct {
@@ -28,7 +28,7 @@ type failure struct {
 	Error string    `json:"error"`
 }
 
-func givenUp(ctx context.Context, f operator.Flags, top *operator.Options) ([]failure, error) {
+func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) ([]failure, error) {
 	g, err := f.Open(top)
 	if err != nil {
 		return nil, err
@@ -40,19 +40,19 @@ func givenUp(ctx context.Context, f operator.Flags, top *operator.Options) ([]fa
 }
 
 // Run prints the first thousand, the oldest first.
-func (c *deliveryList) Run(ctx context.Context, top *operator.Options) error {
+func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := givenUp(ctx, c.Flags, top)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		screen.Printf("nothing was given up\n")
+		term.Printf("nothing was given up\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY\n")
+	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY\n")
 	for _, f := range list {
-		screen.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Code, f.Step, f.To, operator.Local(f.Since), f.Error)
+		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Code, f.Step, f.To, adminclient.Local(f.Since), f.Error)
 	}
 	return w.Flush()
 }
@@ -60,11 +60,11 @@ func (c *deliveryList) Run(ctx context.Context, top *operator.Options) error {
 type deliveryRetry struct {
 	Codes []string `arg:"" optional:"" help:"codigoGeneracion of each document."`
 	All   bool     `help:"What list shows."`
-	operator.Flags
+	adminclient.Flags
 }
 
 // Run fails when nothing was given up of the documents that are named.
-func (c *deliveryRetry) Run(ctx context.Context, top *operator.Options) error {
+func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error {
 	if (len(c.Codes) == 0) != c.All {
 		return errors.New("name documents, or all of them with --all")
 	}
@@ -75,21 +75,21 @@ func (c *deliveryRetry) Run(ctx context.Context, top *operator.Options) error {
 			return err
 		}
 		if codes = codesOf(list); len(codes) == 0 {
-			screen.Printf("nothing was given up\n")
+			term.Printf("nothing was given up\n")
 			return nil
 		}
 	}
-	return operator.SettleDeliveries(ctx, c.Flags, top, "retry", codes, false)
+	return adminclient.SettleDeliveries(ctx, c.Flags, top, "retry", codes, false)
 }
 
 type deliveryForget struct {
 	Codes []string `arg:"" help:"codigoGeneracion of each document."`
-	operator.Flags
+	adminclient.Flags
 }
 
 // Run fails as that of retry does.
-func (c *deliveryForget) Run(ctx context.Context, top *operator.Options) error {
-	return operator.SettleDeliveries(ctx, c.Flags, top, "forget", c.Codes, false)
+func (c *deliveryForget) Run(ctx context.Context, top *adminclient.Options) error {
+	return adminclient.SettleDeliveries(ctx, c.Flags, top, "forget", c.Codes, false)
 }
 
 func codesOf(list []failure) (codes []string) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,15 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 )
 
 type invalidateCommand struct {
@@ -28,7 +32,7 @@ type invalidateCommand struct {
 	Every       time.Duration `default:"500ms" help:"Least time from one event to the next."`
 	Patience    time.Duration `default:"15m" help:"How long MH may be away."`
 	Report      string        `type:"path" placeholder:"FILE" help:"Write what came of each document, and what MH said, as one JSON object a line."`
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 // signatory is who signs for an invalidation.
@@ -132,7 +136,7 @@ func (r *recalled) explain() string {
 
 // Run can be repeated: a document that is invalidated already is left as it is, and one whose event waits for MH's answer is sent that
 // event again. What was killed goes on where it stopped.
-func (c *invalidateCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
 		return err
@@ -144,22 +148,22 @@ func (c *invalidateCommand) Run(ctx context.Context, top *operator.Options) erro
 	if err != nil {
 		return err
 	}
-	err = c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+	err = c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return c.recall(ctx, b, out, list, report)
 	})
 	return errors.Join(err, report.Close())
 }
 
 // recall works through the documents of one branch, the last of the list first: a note or a return came after what it stands against.
-func (c *invalidateCommand) recall(ctx context.Context, b *operator.Gateway, out io.Writer, list []recallLine, report *recallReport) error {
+func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine, report *recallReport) error {
 	if c.Branches != "" {
 		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool { return l.branch != "" && l.branch != b.URL })
 	} else if mixed(list) {
 		return fmt.Errorf("%s has documents of several branches: name these with --branches", c.FromList)
 	}
-	var bar *screen.Gauge
+	var bar *term.Gauge
 	if c.Branches == "" {
-		bar = screen.NewGauge(screen.Err)
+		bar = term.NewGauge(term.Err)
 	}
 	counts := make(map[string]int)
 	var sent time.Time
@@ -171,7 +175,7 @@ func (c *invalidateCommand) recall(ctx context.Context, b *operator.Gateway, out
 		}
 		counts[r.Verdict]++
 		bar.Clear()
-		screen.Fprintf(out, "%-17s  %s  %-31s  %s\n", r.Verdict, r.Code, r.Control, r.explain())
+		term.Fprintf(out, "%-17s  %s  %-31s  %s\n", r.Verdict, r.Code, r.Control, r.explain())
 		if c.Branches != "" {
 			r.Branch = b.URL
 		}
@@ -182,7 +186,7 @@ func (c *invalidateCommand) recall(ctx context.Context, b *operator.Gateway, out
 	}
 	bar.Clear()
 	for _, verdict := range slices.Sorted(maps.Keys(counts)) {
-		screen.Fprintf(out, "%d %s\n", counts[verdict], verdict)
+		term.Fprintf(out, "%d %s\n", counts[verdict], verdict)
 	}
 	if left := len(list) - counts[verdictInvalidated]; left > 0 && !c.DryRun {
 		return fmt.Errorf("%d of %d documents are not invalidated", left, len(list))
@@ -192,7 +196,7 @@ func (c *invalidateCommand) recall(ctx context.Context, b *operator.Gateway, out
 
 // one looks at a document and takes it back where that is possible. The look is no act and asks MH nothing: a list that was worked
 // through before costs little.
-func (c *invalidateCommand) one(ctx context.Context, b *operator.Gateway, l recallLine, sent *time.Time) (*recalled, error) {
+func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled, error) {
 	body, err := json.Marshal(recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant, Replacement: l.replacement})
 	if err != nil {
 		return nil, err
@@ -216,11 +220,11 @@ func (c *invalidateCommand) one(ctx context.Context, b *operator.Gateway, l reca
 		*sent = time.Now()
 		*r = recalled{}
 		err := b.Ask(ctx, http.MethodPost, "/admin/invalidation", act, body, r)
-		var refused *operator.Refusal
+		var refused *adminclient.Refusal
 		if err == nil || !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || time.Since(began)+refused.After > c.Patience {
 			return r, err
 		}
-		screen.Fprintf(screen.Err, "%s: %v: asking again in %v\n", l.code, err, refused.After)
+		term.Fprintf(term.Err, "%s: %v: asking again in %v\n", l.code, err, refused.After)
 		if err := pause(ctx, max(refused.After, time.Second)); err != nil {
 			return nil, err
 		}
@@ -235,4 +239,132 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// recallLine is a document that is to be invalidated.
+type recallLine struct {
+	code, replacement string
+	branch            string // URL, "" when the line names none
+}
+
+// readRecallList reads a list whole before anything is sent: what it cannot read must not stop it half way. A document that is named
+// twice counts once.
+func readRecallList(path string) (list []recallLine, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the list: %w", err)
+	}
+	defer f.Close()
+	lines, seen := bufio.NewScanner(f), make(map[string]string)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		var l recallLine
+		if err := l.read(text); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		before, twice := seen[l.code]
+		switch {
+		case twice && before != l.replacement:
+			return nil, fmt.Errorf("%s:%d: %s is there twice, with two replacements", path, n, l.code)
+		case !twice:
+			list = append(list, l)
+		}
+		seen[l.code] = l.replacement
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the list: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s names no document", path)
+	}
+	return list, nil
+}
+
+// read takes a line of rules documents --json, or a code and perhaps its replacement's.
+func (l *recallLine) read(text string) error {
+	if text[0] == '{' {
+		var d struct {
+			Code        string `json:"codigoGeneracion"`
+			Replacement string `json:"codigoGeneracionReemplazo"`
+			Branch      string `json:"branch"`
+		}
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			return err
+		}
+		l.code, l.replacement, l.branch = d.Code, d.Replacement, d.Branch
+	} else {
+		fields := strings.Fields(text)
+		if len(fields) > 2 {
+			return fmt.Errorf("a line is CODE [REPLACEMENT], or JSON as rules documents --json writes it")
+		}
+		l.code = fields[0]
+		if len(fields) == 2 {
+			l.replacement = fields[1]
+		}
+	}
+	for _, code := range []*string{&l.code, &l.replacement} {
+		if *code == "" && code == &l.replacement {
+			continue
+		}
+		parsed, err := dte.ParseCode(*code)
+		if err != nil {
+			return fmt.Errorf("%q is not a codigoGeneracion", *code)
+		}
+		*code = parsed.String()
+	}
+	return nil
+}
+
+// mixed reports whether a list has documents of several branches.
+func mixed(list []recallLine) bool {
+	for _, l := range list {
+		if l.branch != list[0].branch {
+			return true
+		}
+	}
+	return false
+}
+
+// recallReport writes what came of each document; a nil one nothing. It is written anew by each run: the branches remember what MH
+// said of those of earlier runs.
+type recallReport struct {
+	mu   sync.Mutex
+	file *os.File
+}
+
+func newReport(path string) (*recallReport, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("writing the report: %w", err)
+	}
+	return &recallReport{file: f}, nil
+}
+
+func (r *recallReport) write(d *recalled) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := json.NewEncoder(r.file).Encode(d); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// Close ends the report.
+func (r *recallReport) Close() error {
+	if r == nil {
+		return nil
+	}
+	if err := r.file.Close(); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
 }

@@ -21,12 +21,11 @@ import (
 
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/cmd/dtectl/disk"
-	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
-	"dtegate/engine/dte"
+	"dtegate/cmd/term"
 	"dtegate/plugins/plugintest"
 )
 
@@ -64,7 +63,7 @@ func newLarge(t *testing.T) *large {
 	const fitting = 3 // the store while it compacts, and its backup
 	if free := int(l.free()); free < fitting*l.n*templates[0].bytes() {
 		l.n = free / fitting / templates[0].bytes()
-		t.Logf("%s free: only %d documents", screen.Bytes(int64(free)), l.n)
+		t.Logf("%s free: only %d documents", term.Bytes(int64(free)), l.n)
 	}
 	l.row("documents stored one by one before", float64(l.n), 0, "")
 	l.fill(templates)
@@ -244,7 +243,7 @@ func (l *large) resident(pid int) float64 { return float64(cmdtest.Resident(l.t,
 // care measures what the operator does with the store, in this process.
 func (l *large) care() {
 	ctx := context.Background()
-	top := &operator.Options{Config: l.demo.Config}
+	top := &adminclient.Options{Config: l.demo.Config}
 	timed := func(name string, command func() error) string {
 		l.t.Helper()
 		start := time.Now()
@@ -259,12 +258,6 @@ func (l *large) care() {
 	backup := filepath.Join(l.dir, "backup")
 	timed("backup, verified", func() error { return (&disk.Backup{Dir: backup}).Run(ctx, top) })
 	timed("checking the backup", func() error { return (&disk.Backup{Dir: backup, Check: true}).Run(ctx, top) })
-	year := &exportCommand{From: "2000-01-01", To: "2999-12-31", Format: "csv"}
-	text := timed("export of everything, CSV", func() error { return year.Run(ctx, top) })
-	l.row("lines of it", float64(strings.Count(text, "\n")), 0, "")
-	now := time.Now()
-	month := &exportCommand{From: dte.Date(now.AddDate(0, -1, 1-now.Day())), To: dte.Date(now.AddDate(0, 0, -now.Day())), Format: "json", Documents: true, Backup: backup}
-	timed("export of last month from the backup, JSON with documents", func() error { return month.Run(ctx, top) })
 	l.must(os.RemoveAll(l.cfg.Data))
 	timed("restore, verified", func() error { return (&disk.Restore{Dir: backup, AcceptMark: true}).Run(ctx, top) })
 }

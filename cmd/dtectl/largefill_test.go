@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/demo"
-	"dtegate/cmd/dtectl/operator"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -55,7 +55,7 @@ func (l *large) templates() (list []template) {
 	stopAuthority()
 	s := l.open()
 	l.must(s.Records(0, func(e storage.Entry) error {
-		if int(e.State) >= len(operator.PublicStates) || operator.PublicStates[e.State] != "PROCESSED" {
+		if int(e.State) >= len(adminclient.PublicStates) || adminclient.PublicStates[e.State] != "PROCESSED" {
 			return nil
 		}
 		parts, err := s.Parts(e.Code)

@@ -11,20 +11,21 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/bundles"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/cmd/dtectl/disk"
 	"dtegate/cmd/dtectl/doctor"
 	"dtegate/cmd/dtectl/fleet"
-	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dtectl/setup"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
 	"dtegate/cmd/version"
 )
 
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version of the package and end."`
-	operator.Options
+	adminclient.Options
 
 	Init        setup.Init         `cmd:"" help:"Seal the signing key and create the store, once."`
 	Queue       queueCommand       `cmd:"" help:"Show what the branch owes MH, and by when."`
@@ -45,7 +46,6 @@ type cli struct {
 	Mark        disk.Mark          `cmd:"" help:"Look at the high-water mark, or move it to another medium."`
 	Clock       disk.Clock         `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
 	Doctor      doctor.Command     `cmd:"" help:"Check everything that a branch needs, and say what to do."`
-	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`
 	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
 	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
 	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: publish rules to branches, roll them out, see every branch."`
@@ -53,7 +53,7 @@ type cli struct {
 }
 
 func main() {
-	c := cli{Fleet: fleet.Command{Who: operator.Who}}
+	c := cli{Fleet: fleet.Command{Who: adminclient.Who}}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	k := parser(ctx, &c)
 	err := run(&c, k)
@@ -63,8 +63,9 @@ func main() {
 
 // run does what the command line asks for.
 func run(c *cli, k *kong.Kong) error {
-	log.SetOutput(screen.Err)
-	slog.SetDefault(slog.New(slog.NewTextHandler(screen.Err, nil))) // its times bear their zone
+	config.KeepPrivate()
+	log.SetOutput(term.Err)
+	slog.SetDefault(slog.New(slog.NewTextHandler(term.Err, nil))) // its times bear their zone
 	command, err := k.Parse(os.Args[1:])
 	if err != nil {
 		return err // kong's own: with it the usage is shown
@@ -80,11 +81,11 @@ func run(c *cli, k *kong.Kong) error {
 
 func parser(ctx context.Context, c *cli) *kong.Kong {
 	return kong.Must(c, kong.Name("dtectl"), kong.Description("The operator's tool of the DTE edge gateway."),
-		kong.UsageOnError(), kong.Vars{"version": version.String()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Writers(screen.Out, screen.Err))
+		kong.UsageOnError(), kong.Vars{"version": version.String()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Writers(term.Out, term.Err))
 }
 
 // shownError says what an error says in a way that no terminal obeys, each line behind the first indented.
 type shownError struct{ error }
 
-func (e shownError) Error() string { return screen.Lines(e.error.Error()) }
+func (e shownError) Error() string { return term.Lines(e.error.Error()) }
 func (e shownError) Unwrap() error { return e.error }

@@ -17,19 +17,14 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestREADME_Chain runs the commands of the README's chain against a demonstration as make run-fleet starts it.
+// TestREADME_Chain runs the commands of the chain's document against a demonstration as make run-fleet starts it.
 func TestREADME_Chain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three branches")
 	}
 	store := archivetest.Program(t)
 	root := plugintest.Root(t)
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, chain := chainSection(t, string(text))
-	script, want := readmeScript(t, chain)
+	script, want := documentScript(t, root, "engine/fleet/README.md")
 	bin := buildPrograms(t, root)
 	dir := filepath.Join(t.TempDir(), "fleet")
 	shown := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--chain", "--store", store, "--dir", dir)
@@ -90,5 +85,19 @@ func TestREADME_Chain(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil || out.String() != want {
 		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, log())
+	}
+	if os.Getenv("DTE_SCREENSHOTS") != "" {
+		address := cmdtest.Port(t)
+		serve := exec.CommandContext(ctx, filepath.Join(bin, "dtectl"), "fleet", "serve", "--centre", filepath.Join(dir, "fleet.toml"), "--listen", address)
+		serve.Dir = root
+		if err := serve.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := demo.Await(ctx, "http://"+address+"/"); err != nil {
+			t.Error(err)
+		}
+		keepPicture(t, "http://"+address+"/", "chain")
+		_ = serve.Process.Kill()
+		_ = serve.Wait()
 	}
 }

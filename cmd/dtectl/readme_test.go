@@ -16,24 +16,24 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/browsertest"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/engine/record"
 	"dtegate/plugins/plugintest"
 )
 
-// TestREADME runs the README's commands, in its order, in one shell against a demonstration as make run starts it,
-// and compares what they print with what the README shows, and what monitoring asks for with what is then scraped.
+// walk names the documents whose commands go on from each other, in one shell.
+var walk = []string{"README.md", "deploy/TILLS.md", "engine/books/README.md", "cmd/dtectl/certify/README.md"}
+
+// TestREADME runs the commands of the README and of the documents that go on from it, in their order, in one shell against a
+// demonstration as make run starts it. It compares what they print with what the documents show, and what monitoring asks for
+// with what is then scraped.
 func TestREADME(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("the README's commands use curl, which is not here")
 	}
 	root := plugintest.Root(t)
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone, _ := chainSection(t, string(text))
-	script, want := readmeScript(t, alone)
+	script, want := documentScript(t, root, walk...)
 	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted
 	script += "curl -sS \"http://127.0.0.1:8080/dte/documentos?desde=$(TZ=UTC+6 date +%Y-%m)-01&limite=1\" -H \"$token\" >var/demo/list.json\n"
 	script += "books --month \"$(TZ=UTC+6 date +%Y-%m)\" --out var/demo/books.all >/dev/null\n"
@@ -46,6 +46,13 @@ func TestREADME(t *testing.T) {
 		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, shown.String())
 	}
 
+	keepPicture(t, replace.Replace("http://127.0.0.1:8081/"), "status")
+	if dir := os.Getenv("DTE_SCREENSHOTS"); dir != "" {
+		render := exec.Command("pdftoppm", "-png", "-r", "110", "-singlefile", replace.Replace("var/demo/ticket.pdf"), filepath.Join(dir, "ticket"))
+		if out, err := render.CombinedOutput(); err != nil {
+			t.Errorf("%v %s", err, out)
+		}
+	}
 	compareBooks(t, replace.Replace("var/demo/list.json"), replace.Replace("var/demo/books.all/resumen.json"))
 
 	// By now everything was counted that an alert or a panel asks for.
@@ -56,30 +63,38 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// readmeScript is what a text of the README has people type, and what it shows that comes back.
-func readmeScript(t *testing.T, text string) (script, want string) {
+// documentScript returns what documents have people type, and what they show that comes back.
+func documentScript(t *testing.T, root string, documents ...string) (script, want string) {
 	t.Helper()
-	pairs := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```\n(.*?)```").FindAllStringSubmatch(text, -1)
-	if len(pairs) < 4 {
-		t.Fatalf("the README has only %d commands with an answer", len(pairs))
-	}
 	script = "set -u\n"
-	for i, p := range pairs {
-		script += p[1] + fmt.Sprintf("echo '--- %d'\n", i)
-		want += p[2] + fmt.Sprintf("--- %d\n", i)
+	for _, document := range documents {
+		text, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```\n(.*?)```").FindAllSubmatch(text, -1)
+		if len(pairs) == 0 {
+			t.Errorf("%s has no command with an answer", document)
+		}
+		for i, p := range pairs {
+			script += fmt.Sprintf("%secho '--- %s %d'\n", p[1], document, i)
+			want += fmt.Sprintf("%s--- %s %d\n", p[2], document, i)
+		}
 	}
 	return script, want
 }
 
-// chainSection takes the README apart: a branch by itself, and the chain, which is another demonstration.
-func chainSection(t *testing.T, text string) (alone, chain string) {
+// keepPicture keeps a page as a picture in $DTE_SCREENSHOTS, if that is set: make screenshots.
+func keepPicture(t *testing.T, url, name string) {
 	t.Helper()
-	before, rest, found := strings.Cut(text, "\n## A chain\n")
-	chain, after, ends := strings.Cut(rest, "\n## ")
-	if !found || !ends {
-		t.Fatal("the README has no chain")
+	if os.Getenv("DTE_SCREENSHOTS") == "" {
+		return
 	}
-	return before + after, chain
+	b := browsertest.New(t)
+	b.Open(url, 1000, "light")
+	var cut int
+	b.Evaluate(`document.documentElement.style.cssText = "height: 900px; overflow: hidden"; 0`, &cut)
+	b.Keep(name, 1000)
 }
 
 // compareBooks compares what a list says that the month's documents add up to with what the books say, by type and state.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/dte/oracletest"
 	"dtegate/engine/dte/schema"
 	"dtegate/plugins/plugintest"

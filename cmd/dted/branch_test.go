@@ -22,7 +22,7 @@ import (
 
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/dted/config"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/sign"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"

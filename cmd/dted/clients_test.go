@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/plugins/plugintest"
 )
 

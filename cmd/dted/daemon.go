@@ -16,24 +16,24 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dtegate/cmd/dted/access"
-	"dtegate/cmd/dted/box"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/health"
 	"dtegate/cmd/dted/start"
 	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/authorisation"
 	"dtegate/engine/authority"
-	"dtegate/engine/authority/link"
+	"dtegate/engine/authority/connpool"
+	"dtegate/engine/documents"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/month"
-	"dtegate/engine/register"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
-	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
-	"dtegate/gateway/operators"
+	"dtegate/gateway/adminapi"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -45,14 +45,14 @@ type daemon struct {
 	store    *storage.Store
 	host     *rules.Host
 	tester   *rules.Host // an interpreter for unproven rules; nil when host is one
-	shelf    *shelf.Shelf
+	shelf    *rulestore.Store
 	trail    *audit.Trail
 	engine   *engine.Engine
 	gateway  *gateway.Gateway
-	link     *link.Link // to MH
-	gate     *box.Gate
+	link     *connpool.Link // to MH
+	gate     *health.Gate
 	witness  *witness
-	pulse    box.Pulse
+	pulse    health.Pulse
 	backups  *backups
 	month    *monthSoFar
 	access   *access.Control
@@ -98,7 +98,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
 	recordRepairs(ctx, d.trail, log)
-	mh := box.NewReach(d.gate, cfg.Now)
+	mh := health.NewReach(d.gate, cfg.Now)
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
@@ -114,11 +114,11 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	registry.MustRegister(d.access)
-	d.month = newMonthSoFar(d.engine, cfg.Branch.ID, cfg.Now, log)
+	d.month = newMonthSoFar(d.engine.Documents(), cfg.Branch.ID, cfg.Now, log)
 	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
-		tally: register.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
+		tally: documents.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
-		status.permit = authorisation.NewTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
+		status.permit = authorisation.NewTally(d.engine.Documents(), d.store, cfg.Branch.ID, cfg.Now)
 	}
 	if err := joinChain(d, cfg, in, status, registry); err != nil {
 		return d, err
@@ -132,7 +132,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if d.ops, err = net.Listen("tcp", cfg.Ops.Listen); err != nil {
 		return d, start.Listening("ops.listen", err)
 	}
-	d.pulse = box.NewPulse(d.store, d.gate, status.ready, log)
+	d.pulse = health.NewPulse(d.store, d.gate, status.ready, log)
 	return d, nil
 }
 
@@ -153,12 +153,13 @@ func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *auth
 
 func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) gateway.Options {
 	apiTLS, opsTLS := d.access.Configs()
-	return gateway.Options{Sales: d.engine, Documents: d.engine, Tokens: d.access.Table(), Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
+	return gateway.Options{Sales: d.engine, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
+		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
 		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins, APITLS: apiTLS, OpsTLS: opsTLS,
 		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)},
-		Usage:  register.NewUsage(d.store, d.shelf, cfg.Now()).Of,
+		Usage:  documents.NewUsage(d.store, d.shelf, cfg.Now()).Of,
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
-		Operators: operators.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine),
+		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(), Rules: d.shelf, Recall: engine.NewRecall(d.engine),
 			Ready: s.ready, Status: s.show, Overview: s.overview, AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}}
 }
 
@@ -178,8 +179,8 @@ func (d *daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.backups.run(engineCtx) })
 	g.Go(func() error { return d.access.Run(engineCtx) })
 	g.Go(func() error { return d.month.run(engineCtx) })
-	g.Go(func() error { return box.NewMarkWatch(d.store, d.log).Run(engineCtx) })
-	g.Go(func() error { return box.NewScrubber(d.store, d.log).Run(engineCtx) })
+	g.Go(func() error { return health.NewMarkWatch(d.store, d.log).Run(engineCtx) })
+	g.Go(func() error { return health.NewScrubber(d.store, d.log).Run(engineCtx) })
 	if d.fleet != nil {
 		g.Go(func() error { return d.fleet.Run(engineCtx) })
 	}
@@ -207,7 +208,7 @@ func (d *daemon) admit(at seller.Point) error {
 	if err := d.gate.Admit(); err != nil {
 		return err
 	}
-	return box.CheckClosed(d.fleet, at, d.now()) // a document bears the year of the branch's clock
+	return health.CheckPoint(d.fleet, at, d.now()) // a document bears the year of the branch's clock
 }
 
 func (d *daemon) close() {

@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"strconv"
+	"strings"
 	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
 	"dtegate/cmd/version"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/ship"
-	"dtegate/engine/fleet/wire"
 	records "dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
@@ -52,13 +56,13 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 		return nil, err
 	}
 	if made {
-		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint", wire.Fingerprint(boxKey.Private.Public().(ed25519.PublicKey)))
+		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint", fleetproto.Fingerprint(boxKey.Private.Public().(ed25519.PublicKey)))
 	}
-	var points []wire.Point
+	var points []fleetproto.Point
 	for _, p := range cfg.Points {
-		points = append(points, wire.Point{Establishment: p.Establishment, Point: p.PointOfSale})
+		points = append(points, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale})
 	}
-	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Branch: f.Branch, Group: f.Group, Director: in.Fleet.Directors, Box: boxKey, Points: points,
+	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: f.Branch, Group: f.Group, Director: in.Fleet.Directors, Box: boxKey, Points: points,
 		Rules: rules, State: config.Keeper(f.State), Settings: f.Settings(), Describe: s.describe, Poll: time.Duration(f.Poll), Report: time.Duration(f.Report),
 		Logger: log, Now: time.Now})
 	if err != nil {
@@ -77,22 +81,22 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store
 		return nil, err
 	}
 	fence := agent.Fence()
-	return ship.New(ship.Options{Store: in.Fleet.Store, Branch: cfg.Fleet.Branch, Box: boxKey, Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
+	return ship.New(ship.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: cfg.Fleet.Branch, Box: boxKey, Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
 		Cloned: func() {
 			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
 			fence.Close()
 		}, Live: func() bool {
 			second, _ := store.SecondCopy()
 			return second.Live
-		}, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now, Sync: cfg.Fleet.Ship == "sync", Patience: time.Duration(cfg.Fleet.ShipPatience),
+		}, Restart: store.CopyAfter, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now, Sync: cfg.Fleet.Ship == "sync", Patience: time.Duration(cfg.Fleet.ShipPatience),
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)
 		}})
 }
 
 // describe fills in what the branch says of itself to the centre.
-func (s *status) describe(w *wire.Status) {
-	w.Started, w.Program, w.Ambiente, w.Name = s.started.UTC(), version.String(), s.cfg.Ambiente, s.cfg.StoreName()
+func (s *status) describe(w *fleetproto.Status) {
+	w.Started, w.Program, w.Name = s.started.UTC(), version.String(), s.cfg.StoreName()
 	w.Ready = true
 	if err := s.ready(); err != nil {
 		w.Ready, w.NotReady = false, []string{inEnglish(err)}
@@ -104,18 +108,19 @@ func (s *status) describe(w *wire.Status) {
 			records.Earliest(&deadline, at)
 		}
 	}
-	w.Waiting = wire.Waiting{Oldest: owed.Oldest, Deadline: deadline}
+	w.Waiting = fleetproto.Waiting{Oldest: owed.Oldest, Deadline: deadline}
 	for _, queue := range []string{records.QueueSettle, records.QueueReport, records.QueueForward} {
 		w.Waiting.Documents += int64(owed.Waiting[queue])
 	}
 	if c := owed.Contingency; c != nil {
-		w.Contingency = &wire.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: deadline}
+		w.Contingency = &fleetproto.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: deadline}
 	}
 	for _, e := range s.access.Expiries() {
-		w.Certificates = append(w.Certificates, wire.Certificate{Name: e.Name, Ends: e.At.UTC()})
+		w.Certificates = append(w.Certificates, fleetproto.Certificate{Name: e.Name, Ends: e.At.UTC()})
 	}
 	if s.shipper != nil {
 		w.Copy = s.shipper.Shipped()
+		w.Copy.Last = s.lastNumbers()
 	}
 	if today, err := s.tally.Today(); err == nil {
 		for _, h := range today.Hours {
@@ -123,6 +128,18 @@ func (s *status) describe(w *wire.Status) {
 			w.Refused += int64(h.Rejected)
 		}
 	}
+}
+
+// lastNumbers are the last numbers of the year's series, and of the last one's in its first month.
+func (s *status) lastNumbers() map[string]uint64 {
+	all, err := s.store.LastNumbers()
+	if err != nil {
+		s.log.Error("reading the last numbers for the status", "error", err)
+		return nil
+	}
+	since := strconv.Itoa(dte.Year(s.cfg.Now().AddDate(0, -1, 0)))
+	maps.DeleteFunc(all, func(series string, _ uint64) bool { return series[strings.LastIndexByte(series, '/')+1:] < since })
+	return all
 }
 
 // inEnglish is what an error says to people who read English.

@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -19,7 +19,7 @@ import (
 // centreRules is the branch's shelf as the chain's agent meets it: what a person pushes goes the same way. Before a rule of
 // documents is let in it makes the branch's own last sales again.
 type centreRules struct {
-	shelf *shelf.Shelf
+	shelf *rulestore.Store
 	trail *audit.Trail
 	store *storage.Store
 	log   *slog.Logger
@@ -41,6 +41,9 @@ func (c *centreRules) Bundles() []fleet.Bundle {
 	var list []fleet.Bundle
 	for _, b := range c.shelf.List().Rules {
 		f := fleet.Bundle{Digest: b.Digest, Name: b.Name, Version: b.Version, Kind: b.Kind, Document: b.Document, Schema: b.Schema, From: b.From, Where: fleet.Where(b.State)}
+		if b.Outcomes != nil {
+			f.Outcomes = *b.Outcomes
+		}
 		switch f.Where {
 		case fleet.Live, fleet.Coming, fleet.Spare:
 		case fleet.Retired:
@@ -68,7 +71,7 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 	if c.store.Behind() != nil {
 		return fleet.Admission{}, errors.New("the store is behind: it takes nothing before dtectl reconcile")
 	}
-	refused, err := c.backtest(ctx, file)
+	refused, err := c.backtest(ctx, file, o.AmountsChange)
 	if err != nil {
 		return fleet.Admission{}, err
 	}
@@ -78,7 +81,7 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 		act.Target = b.Manifest.Name + " " + b.Manifest.Version
 	}
 	if refused == "" {
-		a, err := c.shelf.Activate(ctx, file, shelf.Order{Who: o.Who, Reason: o.Reason})
+		a, err := c.shelf.Activate(ctx, file, rulestore.Order{Who: o.Who, Reason: o.Reason, FewerCases: o.FewerCases})
 		if err != nil {
 			return fleet.Admission{}, err
 		}
@@ -98,9 +101,19 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 
 // StepBack implements fleet.Rules.
 func (c *centreRules) StepBack(ctx context.Context, to fleet.Bundle, o fleet.Order) error {
-	_, err := c.shelf.Rollback(ctx, shelf.Target{Name: to.Name, Schema: to.Schema, Version: to.Version}, shelf.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
+	_, err := c.shelf.Rollback(ctx, rulestore.Target{Name: to.Name, Schema: to.Schema, Version: to.Version}, rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
 	if err == nil {
 		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.rollback", Target: to.Name + " " + to.Version, Detail: o.Reason, Outcome: audit.Done})
+	}
+	return err
+}
+
+// Cancel implements fleet.Rules.
+func (c *centreRules) Cancel(ctx context.Context, coming fleet.Bundle, o fleet.Order) error {
+	_, err := c.shelf.Cancel(ctx, rulestore.Target{Name: coming.Name, Schema: coming.Schema, Version: coming.Version},
+		rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
+	if err == nil {
+		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.cancel", Target: coming.Name + " " + coming.Version, Detail: o.Reason, Outcome: audit.Done})
 	}
 	return err
 }
@@ -112,18 +125,25 @@ func (c *centreRules) record(act audit.Act) {
 }
 
 // backtest makes the last sales of the branch again, where the rule is of the generation that they were made by. It returns
-// why the rule is not let in. Amounts that differ are what a rule is made for: the cases and the centre answer for them.
-func (c *centreRules) backtest(ctx context.Context, file []byte) (refused string, err error) {
+// why the rule is not let in. Amounts may differ only if the centre said so: a wrong rate has golden cases that agree with it.
+func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
 	b, err := bundle.Inspect(file)
 	if err != nil || b.Manifest.Kind != "document" || !c.sold(&b.Manifest) {
 		return "", nil // Activate says what is wrong with it
 	}
 	today := c.now()
 	results := make(map[string]int)
+	example := ""
 	seen := 0
-	p := shelf.DocumentPeriod{From: dte.Date(today.AddDate(0, 0, -backtestDays)), To: dte.Date(today)}
-	totals, a, err := c.shelf.Backtest(ctx, file, p, shelf.BacktestReport{
-		Differs: func(d *shelf.Comparison) error { results[d.Result]++; return nil },
+	p := rulestore.DocumentPeriod{From: dte.Date(today.AddDate(0, 0, -backtestDays)), To: dte.Date(today)}
+	totals, a, err := c.shelf.Backtest(ctx, file, p, rulestore.BacktestReport{
+		Differs: func(d *rulestore.Comparison) error {
+			if results[d.Result]++; d.Result == rulestore.MadeOther && example == "" {
+				x := d.Differences[0]
+				example = fmt.Sprintf("%s %s → %s", x.Path, x.Old, x.New)
+			}
+			return nil
+		},
 		Progress: func(n int, _ string) error {
 			if seen = n; n >= backtestDocuments {
 				return errEnough
@@ -144,6 +164,9 @@ func (c *centreRules) backtest(ctx context.Context, file []byte) (refused string
 	}
 	if n := results["refused"]; n*backtestRefused > seen {
 		return fmt.Sprintf("it refuses %d of the branch's last %d sales", n, seen), nil
+	}
+	if n := results[rulestore.MadeOther]; n > 0 && !amountsChange {
+		return fmt.Sprintf("it changes the amounts of %d of the branch's last %d sales (%s): if that is meant, publish it with --amounts-change", n, seen, example), nil
 	}
 	return "", nil
 }

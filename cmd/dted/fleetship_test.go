@@ -6,12 +6,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/ship"
-	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -39,17 +40,77 @@ func TestFleet_Rebuild(t *testing.T) {
 		}
 		return n
 	}
-	public := wire.Key{Public: c.director.Private.Public().(ed25519.PublicKey)}
+	public := fleetproto.Key{Public: c.director.Private.Public().(ed25519.PublicKey)}
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(500 * time.Millisecond) {
 		dir := t.TempDir()
-		if _, err := ship.Fetch(t.Context(), c.store, []wire.Key{public}, "centro", 0, dir); err == nil && size(dir) >= size(filepath.Join(b.dir, "copy")) {
+		if _, err := ship.Fetch(t.Context(), c.store, testChain, []fleetproto.Key{public}, "centro", 0, dir, nil); err == nil && size(dir) >= size(filepath.Join(b.dir, "copy")) {
 			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the copy is not shipped:\n%s", b.log.String())
 		}
 	}
-	b.burnAndRebuild(sales)
+	b.burn()
+	b.initRefused()
+	c.statusNames(map[string]uint64{"00/01/M001/P001/2026": sales + 2}, func() {
+		said, _ := b.dtectl("rebuild", "--fleet")
+		trusted, _ := b.dtectl("reconcile", "--trust-copy", "--accept-missing")
+		if !strings.Contains(said, "NOT COMPLETE") || !strings.Contains(said, "to 9 of the copy") || !strings.Contains(said, "00/01/M001/P001/2026: numbers ") ||
+			strings.Contains(said, "reconcile --trust-copy") || !strings.Contains(trusted, "the copy is not complete") {
+			t.Errorf("%s\n%s", said, trusted)
+		}
+		b.remove("data", "mark")
+	})
+	b.rebuild(sales)
+}
+
+// initRefused tries to make an empty store in place of the one that burnt.
+func (b *branch) initRefused() {
+	b.t.Helper()
+	path := filepath.Join(b.dir, "dted.toml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	refused := func(want string, flags ...string) {
+		b.t.Helper()
+		if said, ok := b.dtectl(append([]string{"init", "--certificate", path}, flags...)...); ok || !strings.Contains(said, want) {
+			b.t.Errorf("init %v: %s", flags, said)
+		}
+	}
+	refused("dtectl rebuild --fleet")
+	refused("dtectl rebuild --fleet", "--new-branch", "centro")
+	b.write("dted.toml", regexp.MustCompile(`store = \{endpoint = "[^"]*"`).ReplaceAll(text, []byte(`store = {endpoint = "http://127.0.0.1:1"`)))
+	refused("--new-branch centro makes an empty store")
+	refused("--new-branch centro makes an empty store", "--new-branch", "norte")
+	refused("not a certificate", "--new-branch", "centro") // and goes on
+	b.write("dted.toml", text)
+}
+
+// statusNames has the box's last status name piece 9 and these numbers, as long as fn runs: as if the store had lost what came last.
+func (c *chain) statusNames(last map[string]uint64, fn func()) {
+	c.t.Helper()
+	key := fleetproto.StatusKey("centro", 1)
+	held, err := c.store.Get(c.t.Context(), key, fleetproto.MaxJWS)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := testChain.OpenStatus(held.Data, "centro", 1)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s.Copy.Segment, s.Copy.Last = 9, last
+	data, err := testChain.SealStatus(*s, fleetproto.Signer{ID: "centro", Private: shippingKey})
+	for _, object := range [][]byte{data, held.Data} {
+		if err == nil {
+			err = c.store.Put(c.t.Context(), key, object)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		fn()
+		fn = func() {}
+	}
 }
 
 // TestFleet_Sync: with ship = "sync" the box may burn in the moment in which a till has its answer.
@@ -68,8 +129,12 @@ func TestFleet_Sync(t *testing.T) {
 	}
 	const sales = 3
 	b.sellMany(sales)
-	b.burnAndRebuild(sales)
+	b.burn()
+	b.rebuild(sales)
 }
+
+// shippingKey is the box's.
+var shippingKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize))
 
 // shipping is a branch of a chain, enrolled, that ships its second copy.
 func shipping(t *testing.T, mode string) (*branch, *chain) {
@@ -81,13 +146,12 @@ func shipping(t *testing.T, mode string) (*branch, *chain) {
 	}
 	text = bytes.Replace(text, []byte("group = \"norte\"\n"), []byte("group = \"norte\"\nship = \""+mode+"\"\n"), 1)
 	b.write("dted.toml", append([]byte("second_copy = \"copy\"\n"), text...))
-	box := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize))
-	key, err := bundle.MarshalPrivate(box)
+	key, err := bundle.MarshalPrivate(shippingKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.write("fleet.key", key)
-	c.enrol(1, wire.EncodeKey(box.Public().(ed25519.PublicKey)))
+	c.enrol(1, fleetproto.EncodeKey(shippingKey.Public().(ed25519.PublicKey)), fleetproto.Point{Establishment: "M001", Point: "P001"})
 	return b, c
 }
 
@@ -100,17 +164,26 @@ func (b *branch) sellMany(sales int) {
 	}
 }
 
-// burnAndRebuild kills the appliance, takes its store and its media away, and makes the store again of what the chain's store holds:
-// the series goes on behind so many sales.
-func (b *branch) burnAndRebuild(sales uint64) {
-	t := b.t
-	t.Helper()
+// burn kills the appliance, and takes its store and its media away.
+func (b *branch) burn() {
+	b.t.Helper()
 	b.kill()
-	for _, name := range []string{"data", "mark", "copy"} {
+	b.remove("data", "mark", "copy")
+}
+
+func (b *branch) remove(names ...string) {
+	b.t.Helper()
+	for _, name := range names {
 		if err := os.RemoveAll(filepath.Join(b.dir, name)); err != nil {
-			t.Fatal(err)
+			b.t.Fatal(err)
 		}
 	}
+}
+
+// rebuild makes the store again of what the chain's store holds: the series goes on behind so many sales.
+func (b *branch) rebuild(sales uint64) {
+	t := b.t
+	t.Helper()
 	said, _ := b.dtectl("rebuild", "--fleet") // what is then to be reconciled, it says
 	if !strings.Contains(said, "fetched the second copy of centro") || !strings.Contains(said, "epoch 1") {
 		t.Error(said)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	records "dtegate/engine/record"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -35,7 +35,7 @@ func (f *forger) shelve(whole, stored []byte) {
 		f.t.Fatal(err)
 	}
 	m := b.Manifest
-	head, err := json.Marshal(shelf.Admitted{RuleRef: records.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document,
+	head, err := json.Marshal(rulestore.Admitted{RuleRef: records.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document,
 		Schema: m.Schema, From: m.Validity["00"].From, Signers: []string{"test"}, Way: "pushed", Who: "central IT", At: time.Now()})
 	if err != nil {
 		f.t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 )
 
 // volume mounts a small file system and makes it the place of the test's folders; it skips where that is not allowed.

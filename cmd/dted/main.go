@@ -12,9 +12,9 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"dtegate/cmd/dted/box"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dted/health"
+	"dtegate/cmd/term"
 	"dtegate/cmd/version"
 )
 
@@ -23,20 +23,21 @@ func main() {
 	shown := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
 	if *shown {
-		screen.Printf("%s\n", version.String())
+		term.Printf("%s\n", version.String())
 		return
 	}
 	if err := serve(*path); err != nil {
-		_, _ = io.WriteString(screen.Err, "dted: "+screen.Lines(err.Error())+"\n")
+		_, _ = io.WriteString(term.Err, "dted: "+term.Lines(err.Error())+"\n")
 		os.Exit(1)
 	}
 }
 
 // serve runs the appliance until it is told to stop.
 func serve(path string) error {
-	log := slog.New(slog.NewTextHandler(screen.Err, &slog.HandlerOptions{ReplaceAttr: withoutNilError}))
+	log := slog.New(slog.NewTextHandler(term.Err, &slog.HandlerOptions{ReplaceAttr: withoutNilError}))
 	slog.SetDefault(log)
-	if err := box.Seal(); err != nil {
+	config.KeepPrivate()
+	if err := health.Seal(); err != nil {
 		log.Warn("the memory can be read by other processes of this account", "error", err)
 	}
 	tune()

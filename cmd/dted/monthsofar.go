@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/page"
 )
@@ -16,7 +15,7 @@ import (
 // monthSoFar keeps the month's totals for the status page. It reads the ledger that lists and closings use, beside whoever looks,
 // and not at all while nobody looks: the first look of a month may have to wait until its days are read.
 type monthSoFar struct {
-	engine *engine.Engine
+	issued *documents.Register
 	branch int64
 	now    func() time.Time
 	log    *slog.Logger
@@ -27,8 +26,8 @@ type monthSoFar struct {
 // monthAge is how long totals are shown again before others are made.
 const monthAge = 10 * time.Second
 
-func newMonthSoFar(e *engine.Engine, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
-	return &monthSoFar{engine: e, branch: branch, now: now, log: log, asked: make(chan struct{}, 1)}
+func newMonthSoFar(issued *documents.Register, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
+	return &monthSoFar{issued: issued, branch: branch, now: now, log: log, asked: make(chan struct{}, 1)}
 }
 
 // show returns the month as it was some seconds ago, and has it read again; nil while it is read for the first time.
@@ -52,7 +51,8 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		case <-m.asked:
 		}
 		today := dte.Date(m.now())
-		l, err := m.engine.List(ctx, register.Filter{From: today[:8] + "01", To: today, Limit: 1}, seller.Caller{Point: seller.Point{BranchID: m.branch}})
+		// Until its end: a clock that was ahead dates documents after today.
+		l, err := m.issued.List(ctx, documents.Filter{From: today[:8] + "01", To: monthEnd(today), Limit: 1}, seller.Caller{Point: seller.Point{BranchID: m.branch}})
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -67,4 +67,13 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		case <-time.After(monthAge):
 		}
 	}
+}
+
+// monthEnd returns the last day of a day's month (both yyyy-mm-dd).
+func monthEnd(day string) string {
+	at, err := time.Parse(time.DateOnly, day[:8]+"01")
+	if err != nil {
+		return day
+	}
+	return at.AddDate(0, 1, -1).Format(time.DateOnly)
 }

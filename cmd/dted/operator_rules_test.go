@@ -43,19 +43,18 @@ func TestOperator_Rules(t *testing.T) {
 	if path != o.dir+"/dte01-2.1.7.dterule" {
 		t.Fatalf("dtectl rules build prints %q", path)
 	}
-	o.refused("rules push --reason test "+path, "REFUSED", "signature: ", "1 of 1 branches failed: http://"+o.ops)
+	o.refused("rules push --reason test "+path, "signature  FAILED", "the bundle is refused at the step signature")
 	o.refused(fmt.Sprintf("rules sign %s --key %s --known %s.pub", path, key, key), "signature")
 	o.does(fmt.Sprintf("rules sign %s --key %s --known %s.pub", path, key, stranger))
 	o.refused("rules push "+path, "--reason")
-	o.refused("rules activate "+path, "--reason")
 	o.does("rules push --dry "+path, "would pass")
 	if said := o.does("rules list"); strings.Contains(said, "2.1.7") {
 		t.Errorf("a dry push changed the branch:\n%s", said)
 	}
-	if said := o.does("rules activate --reason circular "+path, "dte01 2.1.7 is live\n"); !regexp.MustCompile(`(?s)^signature +ok.*\nversion +ok.*\ninterpreter +ok.*\ncompiler +ok`).MatchString(said) {
-		t.Errorf("dtectl rules activate says\n%s", said)
+	if said := o.does("rules push --reason circular "+path, "dte01 2.1.7 is live\n"); !regexp.MustCompile(`(?s)^signature +ok.*\nversion +ok.*\ninterpreter +ok.*\ncompiler +ok`).MatchString(said) {
+		t.Errorf("dtectl rules push says\n%s", said)
 	}
-	o.does("rules push --reason test "+path, "live", "was there already")
+	o.does("rules push --reason test "+path, "dte01 2.1.7 was live already\n")
 	row := func(version, state, more string) *regexp.Regexp {
 		return regexp.MustCompile(`(?m)^dte01 +2 +` + regexp.QuoteMeta(version) + ` +` + state + ` .*` + more + ` *$`)
 	}
@@ -63,7 +62,7 @@ func TestOperator_Rules(t *testing.T) {
 		t.Errorf("dtectl rules list says\n%s", said)
 	}
 	next := o.file("next", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")))
-	o.does("rules push --reason test "+next, "coming", "from 2099-01-01")
+	o.does("rules push --reason test "+next, "dte01 2.2.0 takes over on 2099-01-01\n")
 	if said := o.does("rules status", "coming   dte01 2.2.0 on 2099-01-01\n"); !regexp.MustCompile(`^\d{4}-\d\d-\d\d, compiler: \d+ live, 1 coming, \d+ spare, 0 retired\n`).MatchString(said) {
 		t.Errorf("dtectl rules status says\n%s", said)
 	}
@@ -97,7 +96,7 @@ func TestOperator_Rules(t *testing.T) {
 	soon(t, "the shadow has seen a sale", func() bool { return strings.Contains(o.does("rules shadow show"), "dte01 9.0.0: 1 of 1 sales") })
 	o.does("rules shadow show", "1 amounts\n", shadowed.Code+": resumen.totalIva 1.6 → 1.71\n")
 	o.does("rules shadow stop", "; over\n")
-	o.refused("rules activate --reason test "+o.file("wrong", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"))), "interpreter", "FAILED", "dte01 9.0.0 is refused at the step interpreter")
+	o.refused("rules push --reason test "+o.file("wrong", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"))), "interpreter", "FAILED", "dte01 9.0.0 is refused at the step interpreter")
 
 	o.refused("rules rollback dte01 2 7.0.0 --reason x", "the appliance says 409")
 	if said := o.does("rules rollback dte01 2 2.1.0 --reason quejas"); !strings.HasPrefix(said, "dte01 2.1.0 is live\n") || !strings.Contains(said, "dte01 2.1.7 is retired\n") {
@@ -108,7 +107,7 @@ func TestOperator_Rules(t *testing.T) {
 	if said := o.does("rules list --all"); !row("2.1.0", "live", "").MatchString(said) || !row("2.1.7", "retired", "rollback: quejas").MatchString(said) {
 		t.Errorf("dtectl rules list --all says\n%s", said)
 	}
-	o.refused("rules push --reason test "+path, "REFUSED", "version: ")
+	o.refused("rules push --reason test "+path, "is refused at the step version")
 	said := o.does("audit")
 	for _, act := range []string{`rules.push dte01 2.1.7 +done +circular`, `rules.push.dry dte01 2.1.7 +done`, `rules.push dte01 2.2.0 +done`, `rules.push +refused`, `rules.push dte01 9.0.0 +refused`,
 		`rules.push dte01 2.1.7 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`, `rules.rollback dte01 2.1.0 +done +quejas`, `rules.rollback dte01 7.0.0 +refused`} {

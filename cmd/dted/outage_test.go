@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
-	"dtegate/engine/authority/simulator"
 )
 
 // TestOutage: tills sell through an outage while the appliance is killed, the cable comes back, and it is killed while it

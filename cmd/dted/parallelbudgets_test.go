@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
-	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	records "dtegate/engine/record"
 	"dtegate/engine/seller"

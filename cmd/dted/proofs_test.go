@@ -110,7 +110,7 @@ func TestProofs_NamedFiles(t *testing.T) {
 		}
 	}
 	quoted := regexp.MustCompile("`([\\w/]+\\.go)`")
-	for _, document := range []string{"ARCHITECTURE.md", "RATIONALE.md", "README.md", "deploy/RUNBOOK.md"} {
+	for _, document := range []string{"ARCHITECTURE.md", "RATIONALE.md", "README.md", "deploy/RUNBOOK.md", "deploy/TILLS.md", "deploy/PROOF.md", "engine/fleet/README.md", "engine/books/README.md"} {
 		text, err := os.ReadFile(filepath.Join(root, document))
 		if err != nil {
 			t.Fatal(err)

@@ -108,8 +108,7 @@ var filesAtRest = []damaged{
 	{file: "data/marker.format-version.*", empty: true, removed: pebbles("marker.format-version…, which says how its tables are to be read, is gone")},
 	{file: "data/LOCK", empty: true},
 	alike(ended{}).of("data.ballast"),
-	alike(ended{}).of("copy/*1.copy"),
-	alike(ended{}).of("copy/*3.copy"),
+	alike(ended{}).of("copy/*.copy"),
 }
 
 // TestRot_AtRest damages each kind of file of a branch that stands still. A start, dtectl doctor and dtectl fsck say which file it

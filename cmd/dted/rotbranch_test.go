@@ -22,7 +22,7 @@ import (
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/boxtest"
 	"dtegate/cmd/dted/config"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )

@@ -12,17 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundletest"
 )
 
 // tried runs a backtest of the branch's documents from a day on, and gives its totals.
-func (b *branch) tried(t *testing.T, from string, candidate []byte) *shelf.BacktestTotals {
+func (b *branch) tried(t *testing.T, from string, candidate []byte) *rulestore.BacktestTotals {
 	t.Helper()
 	status, answer := b.admin(http.MethodPost, "/admin/rules/backtest?to=2999-12-31&from="+from, candidate)
 	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
-	var last struct{ Totals *shelf.BacktestTotals }
+	var last struct{ Totals *rulestore.BacktestTotals }
 	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || status != http.StatusOK || last.Totals == nil {
 		t.Fatalf("backtest: %d %.300s", status, lines[len(lines)-1])
 	}

@@ -6,14 +6,13 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
-	"dtegate/engine/rulebook"
-	"dtegate/engine/shelf"
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
 	"dtegate/rules"
 )
 
 // openShelf puts up what was live, and what the rules folder has that is new.
-func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, boxKey *vouch.Key) (*shelf.Shelf, error) {
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, boxKey *recordmac.Key) (*rulestore.Store, error) {
 	if d.host.Engine() == "compiler" {
 		// An unproven module may do its worst here first, with less to break.
 		var err error
@@ -22,10 +21,10 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 			return nil, fmt.Errorf("starting the host of unproven rules: %w", err)
 		}
 	}
-	accept := func(b *rulebook.Book) error { return start.CheckIssuer(cfg, b) }
-	shelf := shelf.New(shelf.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, OnFailure: cfg.Rules.OnFailure.Kinds(),
+	accept := func(b *rulestore.Book) error { return start.CheckIssuer(cfg, b) }
+	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, OnFailure: cfg.Rules.OnFailure.Kinds(),
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
-		Points: len(cfg.Points), Returned: func(b shelf.StepBack) { recordReturn(d.trail, &b, d.log) }})
+		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
-	"dtegate/engine/authority/simulator"
-	"dtegate/engine/shelf"
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundletest"
 )
@@ -150,8 +150,8 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 		steady := s.lap()
 		for i, k := range kinds {
 			at := time.Now()
-			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test&reason=test", data[i])
-			var a shelf.Activation
+			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test&reason=test&fewer_cases=1", data[i])
+			var a rulestore.Activation
 			if err := json.Unmarshal(answer, &a); err != nil || a.Refused != k.refused || (status == http.StatusOK) != (k.refused == "") {
 				b.t.Errorf("%s: %d %s", k.name, status, answer)
 			}
@@ -198,7 +198,7 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 	}
 	versions := make(map[string]int)
 	for i := 0; i < len(s.codes); i += max(1, len(s.codes)/20) {
-		var c shelf.Comparison
+		var c rulestore.Comparison
 		_, answer := b.admin(http.MethodGet, "/admin/rules/replay?code="+s.codes[i], nil)
 		if err := json.Unmarshal(answer, &c); err != nil || c.Result != "identical" {
 			t.Errorf("%s: %s", s.codes[i], answer)
@@ -268,7 +268,7 @@ func TestRules_Restart(t *testing.T) {
 	b.start()
 	defer b.stop()
 	_, answer := b.admin(http.MethodGet, "/admin/rules", nil)
-	var l shelf.Listing
+	var l rulestore.Listing
 	if err := json.Unmarshal(answer, &l); err != nil {
 		t.Fatal(err)
 	}

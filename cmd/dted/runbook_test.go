@@ -73,7 +73,6 @@ var elsewhere = map[string]string{
 	"dtectl certify":                "TestREADME",
 	"dtectl books --explain":        "TestREADME",
 	"dtectl books":                  "TestBooks_Branches",
-	"dtectl export":                 "TestExport",
 	"dtectl delivery":               "TestFsck_Archive",
 	"dtectl fsck --archive":         "TestFsck_Archive",
 	"dtectl invalidate":             "TestOperator_Invalidate",

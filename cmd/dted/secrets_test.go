@@ -4,9 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"dtegate/engine/sign"
 )
 
 // secrets are what no answer, metric or log of any test of this package may hold.
@@ -55,4 +63,74 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	seek(b.where, b.tail)
 	b.tail = append(b.tail[:0], b.tail[max(0, len(b.tail)-64):]...)
 	return n, err
+}
+
+// TestFiles_Umask: what init, a start, a backup, books and certify create is private to the account and usable by it,
+// whatever umask they inherit.
+func TestFiles_Umask(t *testing.T) {
+	for _, mask := range []int{0o000, 0o277} {
+		t.Run(fmt.Sprintf("%03o", mask), func(t *testing.T) {
+			b := newBranch(t)
+			given := make(map[string]bool)
+			walk := func(visit func(name string, info fs.FileInfo)) {
+				err := filepath.WalkDir(b.dir, func(name string, d fs.DirEntry, err error) error {
+					if err != nil {
+						return err
+					}
+					info, err := d.Info()
+					if err == nil {
+						visit(name, info)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, made := range []string{"data", "mark", "tokens.toml"} { // init makes them below
+				if err := os.RemoveAll(filepath.Join(b.dir, made)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, made := range []string{"signing.jwe", "signing.passphrase"} {
+				if err := os.Remove(filepath.Join(b.dir, made)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			certificate, err := sign.DemoCertificate(b.key, testNIT, "clave", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.write("mh.crt", certificate)
+			b.write("mh.password", []byte("clave"))
+			walk(func(name string, _ fs.FileInfo) { given[name] = true })
+			old := syscall.Umask(mask)
+			defer syscall.Umask(old)
+			do := func(args ...string) {
+				if said, ok := b.dtectl(args...); !ok {
+					t.Fatalf("dtectl %s: %s", strings.Join(args, " "), said)
+				}
+			}
+			do("init", "--certificate", filepath.Join(b.dir, "mh.crt"), "--certificate-password", filepath.Join(b.dir, "mh.password"))
+			do("token", "new", "--point-of-sale", "1", "--name", "caja")
+			b.start()
+			do("backup", filepath.Join(b.dir, "backup"))
+			do("books", "--month", "2026-11", "--out", filepath.Join(b.dir, "made", "books"))
+			do("certify", "--types", "01", "--plan", "--report", filepath.Join(b.dir, "report.json"))
+			b.stop()
+			files := 0
+			walk(func(name string, info fs.FileInfo) {
+				if given[name] {
+					return
+				}
+				files++
+				if info.Mode().Perm()&0o077 != 0 || info.Mode().Perm()&0o600 != 0o600 {
+					t.Errorf("%s has mode %v", name, info.Mode())
+				}
+			})
+			if files < 20 {
+				t.Errorf("only %d files are looked at", files)
+			}
+		})
+	}
 }

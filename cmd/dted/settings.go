@@ -13,10 +13,9 @@ import (
 func contingencyOptions(c config.Contingency) contingency.Options {
 	return contingency.Options{
 		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType, Document: c.Responsible.Document},
-		ProbeEvery:  time.Duration(c.ProbeEvery), ProbeMax: time.Duration(c.ProbeMax), ProbeTimeout: time.Duration(c.ProbeTimeout),
-		Stable: time.Duration(c.Stable), StableMax: time.Duration(c.StableMax), ReportAfter: time.Duration(c.ReportAfter),
-		LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotsInFlight: c.LotsInFlight,
-		LotPatience: time.Duration(c.LotPatience), CorrectAfter: time.Duration(c.CorrectAfter), AwaitReport: time.Duration(c.AwaitReport), Internet: c.Internet,
+		ProbeEvery:  time.Duration(c.ProbeEvery), Stable: time.Duration(c.Stable), ReportAfter: time.Duration(c.ReportAfter),
+		LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotPatience: time.Duration(c.LotPatience),
+		AwaitReport: time.Duration(c.AwaitReport), Internet: c.Internet,
 	}
 }
 

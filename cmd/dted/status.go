@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/access"
-	"dtegate/cmd/dted/box"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/health"
 	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/authorisation"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
-	"dtegate/engine/register"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/gateway/page"
 	"dtegate/rules"
 	"dtegate/storage"
@@ -26,16 +26,16 @@ import (
 type status struct {
 	log     *slog.Logger
 	cfg     *config.Config
-	shelf   *shelf.Shelf
+	shelf   *rulestore.Store
 	engine  *engine.Engine
 	host    *rules.Host
-	gate    *box.Gate
+	gate    *health.Gate
 	store   *storage.Store
-	tally   *register.Tally
+	tally   *documents.Tally
 	permit  *authorisation.Tally // nil outside of the test ambiente
 	month   *monthSoFar
 	access  *access.Control
-	reach   *box.Reach
+	reach   *health.Reach
 	recent  *recent
 	fleet   *fleet.Agent  // nil: the branch is of no chain
 	shipper *ship.Shipper // nil: nothing is shipped
@@ -69,6 +69,16 @@ func (s *status) show() any {
 	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store misses none
 		m["backup"] = at
 	}
+	outcomes := make(map[string]*dte.Outcomes)
+	for _, r := range s.shelf.List().Rules {
+		if r.State == rulestore.Live && r.Outcomes != nil {
+			outcomes[r.Name+" "+r.Version] = r.Outcomes
+		}
+	}
+	m["rules_outcomes"] = outcomes
+	if s.shipper != nil {
+		m["shipped"] = s.shipper.Shipped()
+	}
 	m["store_read"] = s.store.LastReading()
 	if a := s.authorisation(); a != nil {
 		m["authorisation"] = a
@@ -98,6 +108,12 @@ func (s *status) overview() *page.Overview {
 	if s.fleet != nil {
 		l := s.fleet.Look()
 		o.Chain = &page.Chain{Branch: s.cfg.Fleet.Branch, Version: l.Version, Asked: l.Asked, Trouble: l.Trouble, Replaced: l.Standing.Replaced}
+		for _, p := range l.Unbound {
+			o.Chain.Unbound = append(o.Chain.Unbound, p.Establishment+p.Point)
+		}
+		if s.shipper != nil {
+			o.Chain.Lacks = s.shipper.Shipped().Lacks
+		}
 	}
 	o.Trouble = s.recent.troubles() // last: what was in the way just now is in it
 	return o

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/sign"
 )
 

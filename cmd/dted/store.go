@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 
-	"dtegate/cmd/dted/box"
 	"dtegate/cmd/dted/config"
-	"dtegate/engine/vouch"
+	"dtegate/cmd/dted/health"
+	"dtegate/engine/recordmac"
 	"dtegate/storage"
 )
 
 // openStore opens the store behind its gate, or says what a person has to do before it can be opened.
 func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.link = cfg.Authority.Link()
-	d.gate = box.NewGate(cfg, d.link, d.log)
+	d.gate = health.NewGate(cfg, d.link, d.log)
 	options := cfg.Store(d.log)
 	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
 	options.Carry = func(file string, end int64) {
@@ -37,7 +37,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 
 // openBoxKey reads the key by which this box knows its own records, or makes it at the first start. Without one the box goes
 // on: what it records then bears no mark, and a rule computes only if pinned keys have signed it.
-func openBoxKey(cfg *config.Config, log *slog.Logger) *vouch.Key {
+func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {
 	case err != nil:

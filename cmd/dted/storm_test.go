@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
 	"dtegate/storage/disktest/mounted"

@@ -128,8 +128,8 @@ func (s *storm) stored(store *storage.Store, a *given, announced map[storage.Cod
 	if err != nil {
 		return
 	}
-	jws, form, err := kept.SignedForm(store, e, h)
-	s.check(err == nil && (string(jws) == a.jws || a.estado == "CONTINGENCIA" && form == kept.FormNormal), "P2: %s has other bytes than were answered: %v", a.code, err)
+	jws, err := kept.SignedForm(store, e.Code, h)
+	s.check(err == nil && (string(jws) == a.jws || a.estado == "CONTINGENCIA" && h.Form == kept.FormNormal), "P2: %s has other bytes than were answered: %v", a.code, err)
 	estado := kept.Estado(e.State)
 	s.check(estado == a.estado || a.estado == "CONTINGENCIA", "P2: %s was %s, is %s", a.code, a.estado, estado)
 	if a.estado == "CONTINGENCIA" && estado != a.estado {

@@ -8,7 +8,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/audit"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 )
 
 // actReturn names a return that the branch made by itself from a rule bundle.
@@ -16,7 +16,7 @@ const actReturn = "rules.return"
 
 // recordReturn puts a return of the branch itself into the trail, unless it is there. It is asked at every start too, since
 // the appliance may have ended between the return and its act. A nil return is none.
-func recordReturn(trail *audit.Trail, b *shelf.StepBack, log *slog.Logger) {
+func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	if b == nil {
 		return
 	}

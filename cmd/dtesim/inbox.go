@@ -21,7 +21,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/mail"
 )
 

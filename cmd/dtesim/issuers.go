@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 )
 
 // readIssuers reads who is registered. Paths of keys are relative to the file.

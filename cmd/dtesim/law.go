@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/rules/bundle"
 )
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 )
 
 func main() {

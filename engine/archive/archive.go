@@ -6,7 +6,13 @@
 package archive
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -158,4 +164,180 @@ func checkKey(key string) error {
 		}
 	}
 	return nil
+}
+
+// maxObject bounds an object, in bytes: everything is one request and is held in memory.
+const maxObject = 64 << 20
+
+// Put writes an object if there is none under the key. If the same bytes are there, nothing is written. It returns after the
+// store has confirmed that it holds these bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other error
+// another attempt may succeed.
+func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte) (Object, error) {
+	if err := checkKey(key); err != nil {
+		return Object{}, fmt.Errorf("archive: %w", err)
+	}
+	if len(data) == 0 || len(data) > maxObject {
+		return Object{}, fmt.Errorf("archive: %w: %s has %d bytes, want 1 to %d", ErrInvalid, key, len(data), maxObject)
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	sum := sha256.Sum256(data)
+	digest := base64.StdEncoding.EncodeToString(sum[:])
+	o := minio.PutObjectOptions{
+		ContentType: contentType,
+		// The store holds the bytes against the checksum and keeps it.
+		UserMetadata: map[string]string{"x-amz-checksum-sha256": digest},
+		// The sum given below signs the whole. Signing chunk by chunk, the library's default over http, panics when the
+		// store hangs up (minio-go 7.4.1).
+		DisableContentSha256: true,
+	}
+	o.SetMatchETagExcept("*") // If-None-Match: only where nothing is
+	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
+	if err := classify(err); err != nil && !errors.Is(err, ErrExists) {
+		return Object{}, fmt.Errorf("putting %s: %w", key, err)
+	}
+	held, err := a.Stat(ctx, key)
+	if err == nil && held.Sum != digest {
+		err = fmt.Errorf("%w, of %d bytes instead of %d", ErrConflict, held.Size, len(data))
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("verifying %s: %w", key, err)
+	}
+	return held, nil
+}
+
+// Held is an object as the store returned it.
+type Held struct {
+	Data []byte
+	// Modified is when the object was written, and Now when the store answered, both by the store's own clock, in whole
+	// seconds. Now is zero where the answer bore no date.
+	Modified, Now time.Time
+}
+
+// Create writes an object, in one request, if there is none under the key. Errors: ErrExists if there is one, with the same
+// bytes or others; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt may succeed.
+func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
+	return a.write(ctx, key, data, true)
+}
+
+// Overwrite writes an object, in one request, and replaces the object that is under the key. Only one writer may write the key.
+// Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
+func (a *Archive) Overwrite(ctx context.Context, key string, data []byte) error {
+	return a.write(ctx, key, data, false)
+}
+
+func (a *Archive) write(ctx context.Context, key string, data []byte, once bool) error {
+	if err := checkKey(key); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	if len(data) == 0 || len(data) > maxObject {
+		return fmt.Errorf("archive: %w: %s has %d bytes, want 1 to %d", ErrInvalid, key, len(data), maxObject)
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	sum := sha256.Sum256(data)
+	o := minio.PutObjectOptions{
+		ContentType:          "application/octet-stream",
+		UserMetadata:         map[string]string{"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:])},
+		DisableContentSha256: true, // as Put does
+	}
+	if once {
+		o.SetMatchETagExcept("*") // If-None-Match
+	}
+	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
+	if err := classify(err); err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	return nil
+}
+
+// Fetch returns an object of at most limit bytes, and its time, in one request. Errors: ErrNotFound, ErrSetup, ErrTooLarge.
+func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	body, info, header, err := a.client.GetObject(ctx, a.bucket, a.prefix+key, minio.GetObjectOptions{})
+	if err := classify(err); err != nil {
+		return Held{}, fmt.Errorf("reading %s: %w", key, err)
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err := classify(err); err != nil {
+		return Held{}, fmt.Errorf("reading %s: %w", key, err)
+	}
+	if int64(len(data)) > limit {
+		return Held{}, fmt.Errorf("reading %s: %w: more than %d bytes", key, ErrTooLarge, limit)
+	}
+	h := Held{Data: data, Modified: info.LastModified}
+	if now, err := http.ParseTime(header.Get("Date")); err == nil {
+		h.Now = now
+	}
+	return h, nil
+}
+
+var (
+	// ErrConflict: other bytes rest under the key. No further attempt changes that.
+	ErrConflict = errors.New("the archive holds another object under this key")
+	// ErrNotFound: nothing rests under the key.
+	ErrNotFound = errors.New("the archive holds no such object")
+	// ErrSetup: the store refuses this box, not this object: credentials, bucket, region, certificate, clock. It stays
+	// so until somebody changes the configuration or the store.
+	ErrSetup = errors.New("the archive does not take this appliance")
+	// ErrFull: the store has no room. It stays so until somebody makes some.
+	ErrFull = errors.New("the archive is full")
+	// ErrInvalid: the key or the object is not one that an archive takes.
+	ErrInvalid = errors.New("this cannot be archived")
+	// ErrTooLarge: the object has more bytes than the caller takes.
+	ErrTooLarge = errors.New("the object is larger than it may be")
+	// ErrExists: something rests under the key, these bytes or others.
+	ErrExists = errors.New("the key is taken")
+
+	errNow = errors.New("the archive cannot now")
+)
+
+// kinds are the codes whose HTTP status misleads: stores without status 507 that are full, and 400s that are of the
+// attempt, such as bytes that were damaged on their way.
+var kinds = map[string]error{
+	"QuotaExceeded":               ErrFull,
+	"XMinioStorageFull":           ErrFull,
+	"BadDigest":                   errNow,
+	"IncompleteBody":              errNow,
+	"RequestTimeout":              errNow,
+	"Throttling":                  errNow,
+	"ThrottlingException":         errNow,
+	"XAmzContentSHA256Mismatch":   errNow,
+	"XAmzContentChecksumMismatch": errNow,
+}
+
+// classify gives an error of the library its kind. One of no kind is of this attempt: no connection, no answer in
+// time, an overloaded or broken store.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("%w: %w", ErrSetup, err)
+	}
+	r := minio.ToErrorResponse(err)
+	switch {
+	case r.StatusCode == 0:
+		return err
+	case kinds[r.Code] != nil:
+		return responseError(kinds[r.Code], r)
+	case r.StatusCode == http.StatusInsufficientStorage:
+		return responseError(ErrFull, r)
+	case r.StatusCode == http.StatusPreconditionFailed:
+		return ErrExists
+	case r.StatusCode == http.StatusNotFound && r.Code == "NoSuchKey":
+		return ErrNotFound
+	case r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusConflict, r.StatusCode == http.StatusTooManyRequests,
+		r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented:
+		return responseError(errNow, r)
+	default:
+		return responseError(ErrSetup, r)
+	}
+}
+
+func responseError(kind error, r minio.ErrorResponse) error {
+	return fmt.Errorf("%w: %d %s %.200q", kind, r.StatusCode, r.Code, r.Message)
 }

@@ -80,8 +80,17 @@ func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
 // List iterates over the objects whose keys begin with a prefix, in the order of the keys. An error is the last element; a list
 // without an error is complete.
 func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	return a.ListAfter(ctx, prefix, "")
+}
+
+// ListAfter is List without the keys up to one; empty: without none.
+func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Object, error] {
+	o := minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}
+	if after != "" {
+		o.StartAfter = a.prefix + after
+	}
 	return func(yield func(Object, error) bool) {
-		for info := range a.client.ListObjectsIter(ctx, a.bucket, minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}) {
+		for info := range a.client.ListObjectsIter(ctx, a.bucket, o) {
 			if err := classify(info.Err); err != nil {
 				yield(Object{}, fmt.Errorf("listing %s: %w", prefix, err))
 				return

@@ -5,18 +5,21 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"dtegate/engine/record"
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
 	"dtegate/storage"
 )
 
@@ -57,7 +60,7 @@ type storedAct struct {
 type Trail struct {
 	store  *storage.Store
 	series string
-	box    *vouch.Key
+	box    *recordmac.Key
 	now    func() time.Time
 
 	mu    sync.Mutex   // one act is appended at a time
@@ -66,7 +69,7 @@ type Trail struct {
 }
 
 // New returns the trail of a store. ambiente is CAT-001. box marks the acts; with nil they have no mark.
-func New(store *storage.Store, ambiente string, box *vouch.Key, now func() time.Time) *Trail {
+func New(store *storage.Store, ambiente string, box *recordmac.Key, now func() time.Time) *Trail {
 	return &Trail{store: store, series: ambiente + "/auditoria", box: box, now: now}
 }
 
@@ -132,7 +135,7 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	r := storedAct{o.Act, o.previous}
 	r.Authenticity = ""
 	head, err := json.Marshal(r)
-	return t.box.Mark(head, vouch.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
+	return t.box.Mark(head, recordmac.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
 }
 
 // recentActs is how many of the newest acts, by their time, are looked at for the one with the highest number: the clock
@@ -179,7 +182,7 @@ func due(at time.Time) *storage.Due {
 func (t *Trail) Acts(limit int) ([]Act, error) { return Read(t.store, t.box, limit) }
 
 // Read is Acts for a store that is only read.
-func Read(store *storage.Store, box *vouch.Key, limit int) ([]Act, error) {
+func Read(store *storage.Store, box *recordmac.Key, limit int) ([]Act, error) {
 	entries, err := store.Due(record.QueueAudit, time.Unix(0, 0), limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading acts: %w", err)
@@ -210,4 +213,138 @@ func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 			return nil, nil
 		}
 	}
+}
+
+// Whose mark an act bears: Act.Authenticity.
+const (
+	Own     = "own"     // this box wrote the act so
+	None    = "none"    // the act bears no mark: it is older than the box's key, or it came in a backup
+	Other   = "other"   // the mark is another box's: the act came in a backup, and nobody here can tell whether it is genuine
+	Altered = "altered" // the act names this box and is not as this box wrote it
+)
+
+var verdicts = map[recordmac.Verdict]string{recordmac.Own: Own, recordmac.None: None, recordmac.Other: Other, recordmac.Altered: Altered}
+
+func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
+	return box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)})
+}
+
+// Authenticity is what the marks prove about the acts of a store. They prove nothing about acts that were cut off at the end: a
+// trail without its newest acts looks like an older trail.
+type Authenticity struct {
+	Acts map[string]int // by Own, None, Other and Altered
+	// Problems are the contradictions: acts that were rewritten, put in or taken out. In the order of the acts.
+	Problems []string
+}
+
+// Authenticate checks the mark of every act of a store.
+func Authenticate(store *storage.Store, box *recordmac.Key) (*Authenticity, error) {
+	entries, err := store.Due(record.QueueAudit, time.Unix(0, 0), math.MaxInt)
+	if err != nil {
+		return nil, fmt.Errorf("reading acts: %w", err)
+	}
+	slices.SortFunc(entries, func(a, b storage.Entry) int {
+		return cmp.Or(cmp.Compare(a.Series, b.Series), cmp.Compare(a.Number, b.Number))
+	})
+	a := &Authenticity{Acts: make(map[string]int)}
+	var before storage.Code
+	own := false // an act before bears this box's mark
+	for i, e := range entries {
+		if i == 0 || e.Series != entries[i-1].Series {
+			before, own = storage.Code{}, false
+		}
+		a.look(box, &e, before, own)
+		own = own || check(box, &e) == recordmac.Own
+		before = e.Code
+	}
+	return a, nil
+}
+
+func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage.Code, own bool) {
+	var r storedAct
+	err := json.Unmarshal(e.Head, &r)
+	verdict := check(box, e)
+	a.Acts[verdicts[verdict]]++
+	problem := func(format string, args ...any) {
+		a.Problems = append(a.Problems, fmt.Sprintf("act %d (%q by %q): ", e.Number, r.What, r.Who)+fmt.Sprintf(format, args...))
+	}
+	previous := ""
+	if before != (storage.Code{}) {
+		previous = hex.EncodeToString(before[:])
+	}
+	switch {
+	case err != nil:
+		problem("it cannot be read: %v", err)
+	case verdict == recordmac.Altered:
+		problem("it was rewritten: it names this box, and is not as this box wrote it")
+	case verdict != recordmac.Own && own:
+		problem("it stands behind acts of this box and does not bear its mark: it was rewritten, or put in")
+	case verdict == recordmac.Own && r.Previous != previous:
+		problem("the act before it is not the one that this box wrote before it: acts were taken out, or put in")
+	}
+}
+
+// String returns a text for people.
+func (a *Authenticity) String() string {
+	return Sentence(a.Acts)
+}
+
+// Sentence returns a text: how many acts have whose mark.
+func Sentence(acts map[string]int) string {
+	parts := []string{fmt.Sprintf("%d acts bear this box's mark", acts[Own])}
+	if n := acts[None]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d came with a backup, or are older than the mark, and bear none", n))
+	}
+	if n := acts[Other]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d came with a backup and bear another box's", n))
+	}
+	if n := acts[Altered]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d WERE REWRITTEN", n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+const actRepair = "store.repair"
+
+// maxDetail is how long the text of a repair may be, in bytes.
+const maxDetail = 1000
+
+// RecordRepairs records the repairs of the store that are not in its trail, each once: the store itself remembers them, also when
+// the process ended before it could record them. It records nothing while the store is to be reconciled, because nothing is
+// written to such a store.
+func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
+	if t.store.Restored() != nil || t.store.Behind() != nil {
+		return nil
+	}
+	list, err := t.store.Unrecorded()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	for _, r := range list {
+		last, err := t.Last(func(a *Act) bool { return a.What == actRepair && a.Target == r.Damaged })
+		if err == nil && last == nil {
+			err = t.Record(ctx, Act{Who: who, From: from, What: actRepair, Target: r.Damaged, Detail: RepairText(r), Outcome: Done})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// If we crash here, the trail has them, and they are not recorded again.
+	return t.store.Recorded()
+}
+
+// RepairText returns a text: what a repair took from each medium, and what is missing.
+func RepairText(r storage.RepairRecord) string {
+	var of []string
+	for _, s := range r.Sources {
+		of = append(of, fmt.Sprintf("%d rows of %s", s.Taken, s.Name))
+	}
+	text := fmt.Sprintf("repaired on %s: %s; the damaged store is in %s", r.At.Format("2006-01-02 15:04:05Z"), strings.Join(of, ", "), r.Damaged)
+	for _, m := range r.Missing {
+		text += "; missing: " + m
+	}
+	if len(text) > maxDetail {
+		text = strings.ToValidUTF8(text[:maxDetail], "")
+	}
+	return text
 }

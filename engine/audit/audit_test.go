@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
 	"dtegate/storage"
 )
 
@@ -24,7 +24,7 @@ func TestTrail_Last(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trail := New(s, "00", vouch.New(), time.Now)
+	trail := New(s, "00", recordmac.New(), time.Now)
 	for n := range 70 {
 		if err := trail.Record(context.Background(), Act{Who: "ana", What: fmt.Sprint("act ", n), Outcome: Done}); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestTrail_Last(t *testing.T) {
 }
 
 func TestTrail(t *testing.T) {
-	ctx, dir, box := context.Background(), t.TempDir(), vouch.New()
+	ctx, dir, box := context.Background(), t.TempDir(), recordmac.New()
 	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)

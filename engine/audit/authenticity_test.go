@@ -13,14 +13,14 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
 	"dtegate/storage"
 )
 
 // TestAuthenticity: who writes a whole store, as in a backup, makes its hash chain anew. What he does to the acts shows
 // all the same; what came from elsewhere is told apart, and not called genuine.
 func TestAuthenticity(t *testing.T) {
-	ctx, box, other := context.Background(), vouch.New(), vouch.New()
+	ctx, box, other := context.Background(), recordmac.New(), recordmac.New()
 	create := func() *storage.Store {
 		o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 		if err := storage.Create(o); err != nil {
@@ -32,7 +32,7 @@ func TestAuthenticity(t *testing.T) {
 		}
 		return s
 	}
-	record := func(s *storage.Store, box *vouch.Key, from, n int) {
+	record := func(s *storage.Store, box *recordmac.Key, from, n int) {
 		trail := New(s, "00", box, time.Now) // as after a restart
 		for i := range n {
 			o, err := trail.Begin(ctx, Act{Who: "ana", What: "rules.push", Target: fmt.Sprint(from + i)})
@@ -88,7 +88,7 @@ func TestAuthenticity(t *testing.T) {
 		"a name changed, and the mark taken off": {only(8, func(head []byte) []byte { return eva(bare(head)) }), "map[none:3 other:2 own:5]",
 			`act 8 ("rules.push" by "eva"): it stands behind acts of this box`},
 		"the last rewritten without a mark": {only(10, bare), "map[none:3 other:2 own:5]", `act 10 ("rules.push" by "ana"): it stands behind`},
-		"another box's mark put on": {only(8, func(head []byte) []byte { return other.Mark(bare(head), vouch.Place{}) }), "map[none:2 other:3 own:5]",
+		"another box's mark put on": {only(8, func(head []byte) []byte { return other.Mark(bare(head), recordmac.Place{}) }), "map[none:2 other:3 own:5]",
 			`act 8 ("rules.push" by "ana"): it stands behind`},
 		"another box's act changed": {only(4, eva), "map[none:2 other:2 own:6]", ""}, // nobody here can know
 		"one taken out":             {without(7), "map[altered:3 none:2 other:2 own:2]", `act 7 ("rules.push" by "ana"): it was rewritten`},
@@ -136,7 +136,7 @@ func TestTrail_Concurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := vouch.New()
+	box := recordmac.New()
 	trail := New(s, "00", box, time.Now)
 	var wg sync.WaitGroup
 	for range 16 {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"dtegate/engine/contingency"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/storage"
 )
@@ -46,9 +46,9 @@ type Sealed struct {
 	Refused int    `json:"refused"`
 }
 
-// Ledger lists the documents of a branch with their totals; engine/register has this method.
+// Ledger lists the documents of a branch with their totals; engine/documents has this method.
 type Ledger interface {
-	List(context.Context, register.Filter, seller.Caller) (*register.Listing, error)
+	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
 }
 
 // Tally counts, from the branch's own records, what MH wants for the authorisation. The ledger gives the documents. Of the
@@ -60,7 +60,6 @@ type Tally struct {
 	now    func() time.Time
 
 	mu       sync.Mutex
-	began    bool
 	last     uint64         // id up to which events are counted
 	open     []storage.Code // events that MH has not decided
 	received []time.Time    // when MH sealed the others
@@ -86,8 +85,8 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	for _, r := range Requirements {
 		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
 	}
-	for day := first; !day.After(today); day = day.AddDate(0, 0, register.MaxDays) {
-		l, err := t.ledger.List(ctx, register.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, register.MaxDays-1).Format(time.DateOnly), Limit: 1},
+	for day := first; !day.After(today); day = day.AddDate(0, 0, documents.MaxDays) {
+		l, err := t.ledger.List(ctx, documents.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, documents.MaxDays-1).Format(time.DateOnly), Limit: 1},
 			seller.Caller{Point: seller.Point{BranchID: t.branch}})
 		switch {
 		case ctx.Err() != nil:
@@ -100,7 +99,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 			}
 		}
 	}
-	more, err := t.countEvents(a.Since)
+	more, err := t.countEvents()
 	if err != nil {
 		return nil, fmt.Errorf("counting contingency events: %w", err)
 	}
@@ -115,7 +114,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 
 // addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event that
 // took it back.
-func addTotal(counts map[string]*Sealed, t register.Total) {
+func addTotal(counts map[string]*Sealed, t documents.Total) {
 	for document, k := range record.Types {
 		c := counts[document]
 		if k.Tipo != t.Tipo || c == nil {
@@ -145,13 +144,7 @@ func countSince(list []time.Time, day string) (n int) {
 }
 
 // countEvents reads the contingency events that have come since the call before.
-func (t *Tally) countEvents(since string) (more bool, err error) {
-	if !t.began {
-		if t.last, err = record.FirstID(t.store, since); err != nil {
-			return false, err
-		}
-		t.began = true
-	}
+func (t *Tally) countEvents() (more bool, err error) {
 	open := t.open
 	t.open = nil
 	for _, code := range open {

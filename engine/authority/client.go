@@ -4,18 +4,23 @@ package authority
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sync/singleflight"
 
-	"dtegate/engine/authority/link"
+	"dtegate/engine/authority/connpool"
 )
 
 // Password is MH's API password; it prints redacted.
@@ -101,7 +106,7 @@ func New(o Options) *Client {
 		}
 	}
 	if o.Transport == nil {
-		o.Transport = link.New(link.Options{URL: o.BaseURL})
+		o.Transport = connpool.New(connpool.Options{URL: o.BaseURL})
 	}
 	return &Client{options: o, metrics: newMetrics(), http: &http.Client{
 		Transport: o.Transport,
@@ -239,4 +244,85 @@ func notFound(o Outcome) Outcome {
 	}
 	o.Kind = NotFound
 	return o
+}
+
+// text is a member that MH writes as a string and that decides nothing: a null is "", and a number or whatever else
+// keeps its literal. A sealed document must not count as unknown because of the type of codigoMsg.
+type text string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*t = ""
+		return nil
+	}
+	var s string
+	if json.Unmarshal(b, &s) != nil {
+		s = string(b)
+	}
+	*t = text(bounded(s))
+	return nil
+}
+
+// What is kept of MH's words: they stand in every record, on tills and on operators' terminals, whoever wrote them.
+const (
+	maxText  = 2000 // characters of one text; MH's longest seen has some 300
+	maxTexts = 100  // texts of one list; a document has at most 2,000 lines, and nobody reads as many
+)
+
+// bounded is a text of MH's as it is kept: one line without control characters, cut at maxText characters.
+func bounded(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if utf8.RuneCountInString(s) > maxText {
+		s = string([]rune(s)[:maxText-1]) + "…"
+	}
+	return s
+}
+
+// texts is a list of text, or one alone, or null. MH pads its list with empty texts: they are left out.
+type texts []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *texts) UnmarshalJSON(b []byte) error {
+	var list []text
+	if json.Unmarshal(b, &list) != nil {
+		var one text
+		if err := one.UnmarshalJSON(b); err != nil {
+			return err
+		}
+		list = []text{one}
+	}
+	*t = texts{}
+	for _, s := range list {
+		if s := strings.TrimSpace(string(s)); s != "" {
+			*t = append(*t, s)
+		}
+	}
+	if more := len(*t) - maxTexts; more > 0 {
+		*t = append((*t)[:maxTexts:maxTexts], fmt.Sprintf("y %d observaciones más", more))
+	}
+	return nil
+}
+
+// Unreachable reports whether the outcome is Unknown and MH certainly has not received the document.
+func (o Outcome) Unreachable() bool { return o.Kind == Unknown && !o.Sent }
+
+// Reason returns the outcome's error as a text for people, at most 300 characters; "" without an error.
+func (o Outcome) Reason() string {
+	if o.Err == nil {
+		return ""
+	}
+	s := []rune(o.Err.Error())
+	return string(s[:min(len(s), 300)])
+}
+
+// NoRoute reports whether a call failed because no name or no route was found.
+func NoRoute(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
 }

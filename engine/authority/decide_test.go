@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/link"
+	"dtegate/engine/authority/connpool"
 )
 
 func TestQuery_WhatDoesNotDeny(t *testing.T) {
@@ -83,7 +83,7 @@ func TestSubmit_NoConnection(t *testing.T) {
 		"tls to a plain one": strings.Replace(plain.URL, "http:", "https:", 1),
 	} {
 		client := New(Options{BaseURL: url, Now: time.Now, AnswerTimeout: time.Second,
-			Transport: link.New(link.Options{URL: url, ConnectTimeout: 20 * time.Millisecond})})
+			Transport: connpool.New(connpool.Options{URL: url, ConnectTimeout: 20 * time.Millisecond})})
 		client.token, client.expires = "Bearer t", time.Now().Add(time.Hour)
 		if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || o.Err == nil {
 			t.Errorf("%s: got %+v", name, o)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 )
 
 // TestPassword_Form: the product's reading of MH's rule and the simulator's agree, and what is said of a password bears none of it.

@@ -41,8 +41,8 @@ type SenderOptions struct {
 	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if that may be so.
 	Away    func() bool
 	Suspect func()
-	// Taken is called with the code of a document whose number MH holds under another code.
-	Taken func(code string)
+	// Taken is called with the code of a document whose number MH holds under another code, and with MH's words.
+	Taken func(code, words string)
 }
 
 // Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document that MH
@@ -138,7 +138,7 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 				continue // MH has the code and has it not: it has not made up its mind
 			case sent.IsZero() || s.Now().Sub(sent) >= s.Policy.DoubtFor:
 				if again {
-					s.Taken(code)
+					s.Taken(code, refused.Response.DescripcionMsg)
 				}
 				return refused
 			}

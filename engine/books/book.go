@@ -98,6 +98,9 @@ func (b *Book) Add(doc Document) error {
 		return err
 	}
 	p := place(d, b.o.Month, &b.o.Settings)
+	if amount := p.widestCell(); amount != "" {
+		p = &placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99 (p. 2): anótelo y declárelo a mano"}
+	}
 	if err := b.count(d, o, p); err != nil {
 		return err
 	}
@@ -129,6 +132,7 @@ func (b *Book) Add(doc Document) error {
 func (b *Book) own(d *sealed) error {
 	test := d.Identificacion.Ambiente != "01"
 	switch {
+	case len(d.JSON) == 0: // lost: it names nobody
 	case b.issuer.NIT == "":
 		b.issuer, b.test = d.Emisor, test
 	case d.Emisor.NIT != b.issuer.NIT:

@@ -71,7 +71,16 @@ func text(s string) string {
 		}
 		return r
 	}, s)
-	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠' ")
+	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠﹦﹢﹣﹫−'–—‘’ ")
+}
+
+// cell is a cell as a file holds it: a number as it is, anything else as text makes it. Every cell of every file passes here; what
+// text leaves begins no formula in either alphabet.
+func cell(s string) string {
+	if _, err := decimal.NewFromString(s); err == nil {
+		return s
+	}
+	return text(s)
 }
 
 // windows1252 writes text as Excel's "CSV (delimitado por comas)" does; what that alphabet lacks becomes a question mark.

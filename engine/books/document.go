@@ -134,10 +134,12 @@ func (d *sealed) sales() decimal.Decimal { return d.exempt.Add(d.nonSubject).Add
 func read(doc Document) (*sealed, error) {
 	d := &sealed{Document: doc}
 	wrong := func(err error) (*sealed, error) { return nil, fmt.Errorf("document %s: %w", doc.Code, err) }
-	if err := json.Unmarshal(doc.JSON, &d.content); err != nil {
+	id := &d.Identificacion
+	if len(doc.JSON) == 0 { // lost: the record has the date and the total
+		id.CodigoGeneracion, id.FecEmi, id.HorEmi = doc.Code, doc.Date, "00:00:00"
+	} else if err := json.Unmarshal(doc.JSON, &d.content); err != nil {
 		return wrong(err)
 	}
-	id := &d.Identificacion
 	if id.CodigoGeneracion != doc.Code || id.FecEmi != doc.Date {
 		return wrong(fmt.Errorf("its record says %s of %s, its signed bytes %s of %s", doc.Code, doc.Date, id.CodigoGeneracion, id.FecEmi))
 	}

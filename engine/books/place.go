@@ -41,6 +41,22 @@ func (p *placement) add(file *layout, cells ...string) {
 
 func (p *placement) addFile(file *layout) { p.names = append(p.names, file.Name) }
 
+// widestCell returns an amount of the document that no column of an annex takes, "" when every column takes its own.
+func (p *placement) widestCell() string {
+	for _, r := range p.rows {
+		for _, column := range r.file.sums {
+			amount, err := decimal.NewFromString(r.cells[column])
+			if err == nil && !r.file.header && amount.Abs().GreaterThanOrEqual(widest) {
+				return r.cells[column]
+			}
+		}
+	}
+	if s := p.daily; s != nil && s.total().Abs().GreaterThanOrEqual(widest) {
+		return money(s.total())
+	}
+	return ""
+}
+
 func (p *placement) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
@@ -49,6 +65,10 @@ func (p *placement) note(format string, args ...any) {
 func place(d *sealed, month string, s *Settings) *placement {
 	p := new(placement)
 	own := strings.HasPrefix(d.Date, month)
+	if len(d.JSON) == 0 {
+		p.motive = "el equipo perdió sus datos firmados: pídalos al cliente o a Hacienda, y anótelo a mano"
+		return p
+	}
 	if d.State == invalidated && (strings.HasPrefix(d.Invalidated, month) || d.Invalidated == "" && own) {
 		p.cancel(d, own, s)
 		return p

@@ -19,6 +19,8 @@ type share struct {
 	adjust string
 }
 
+func (s *share) total() decimal.Decimal { return s.exempt.Add(s.nonSubject).Add(s.taxed) }
+
 func (s *share) negate() {
 	s.exempt, s.nonSubject, s.taxed, s.vat = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg(), s.vat.Neg()
 }
@@ -41,6 +43,8 @@ type dayKey struct {
 	income              int
 	// apart is a type of operation that joins no other: 3, 12 or 13. Taxed (1) and exempt (2) together are mixed (4, p. 9).
 	apart int
+	// part is above 0 for what no longer fits a column beside the documents before it.
+	part int
 }
 
 // seriesKey is a row of the book of consumers.
@@ -88,6 +92,10 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 		key.establishment = d.establishment
 	}
 	l := b.days[key]
+	for l != nil && l.exempt.Add(l.nonSubject).Add(l.taxed).Add(s.total()).Abs().GreaterThanOrEqual(widest) {
+		key.part++
+		l = b.days[key]
+	}
 	if l == nil {
 		l = new(line)
 		b.days[key] = l
@@ -144,7 +152,7 @@ func consumerCells(date, establishment, first, last string, exempt, nonSubject, 
 // shared spools the rows that documents share.
 func (b *Book) shared() error {
 	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
-		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income), cmp.Compare(x.apart, y.apart))
+		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income), cmp.Compare(x.apart, y.apart), cmp.Compare(x.part, y.part))
 	}) {
 		l := b.days[key]
 		s := share{date: key.date, exempt: l.exempt, nonSubject: l.nonSubject, taxed: l.taxed, operation: l.operation, income: key.income}
@@ -152,6 +160,7 @@ func (b *Book) shared() error {
 		if err != nil {
 			return err
 		}
+		o.tie = uint8(min(key.part, 255))
 		if err := b.put(annex02, o, s.annexCells(b.dayCode(l.firstCode), b.dayCode(l.lastCode))); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 		if err != nil {
 			return fmt.Errorf("%s, column %s: %w", l.Name, l.Columns[column].Letter, err)
 		}
-		if amount.Abs().GreaterThanOrEqual(widest) {
+		if !l.header && amount.Abs().GreaterThanOrEqual(widest) {
 			return fmt.Errorf("%s, column %s: %s: %w", l.Name, l.Columns[column].Letter, cells[column], errWide)
 		}
 		t.sums[i] = t.sums[i].Add(amount)
@@ -75,7 +75,11 @@ func (b *Book) write(l *layout) (err error) {
 	}()
 	out := bufio.NewWriterSize(f, 1<<16)
 	put := func(cells []string) error {
-		s := strings.Join(cells, ";") + "\r\n"
+		safe := make([]string, len(cells))
+		for i, c := range cells {
+			safe[i] = cell(c)
+		}
+		s := strings.Join(safe, ";") + "\r\n"
 		if !l.header && b.o.Settings.Windows {
 			s = string(windows1252(s))
 		}

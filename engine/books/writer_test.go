@@ -1,7 +1,6 @@
 package books
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/shopspring/decimal"
 )
@@ -133,7 +133,6 @@ func TestBook_Refuses(t *testing.T) {
 		"other ambiente":   {append(list, change(newWorld(t, 6, "2026-11").document(), `"ambiente":"01"`, `"ambiente":"00"`)), "ambiente"},
 		"other date":       {[]Document{change(list[0], list[0].Date, "2026-11-31")}, "its signed bytes"},
 		"no JSON":          {[]Document{{Code: list[0].Code, JSON: []byte("{")}}, list[0].Code},
-		"too wide amount":  {[]Document{wide(t)}, "10 digits"},
 		"no amount at all": {[]Document{func() Document { d := list[0]; d.Total = "x"; return d }()}, "total"},
 	} {
 		b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: t.TempDir()})
@@ -157,24 +156,6 @@ func TestBook_Refuses(t *testing.T) {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
-	}
-}
-
-// wide is a voucher of 10,000,000,000.00.
-func wide(t *testing.T) Document {
-	w := newWorld(t, 8, "2026-11")
-	for {
-		d := w.document()
-		if d.Type != "03" || d.State != processed {
-			continue
-		}
-		var doc map[string]any
-		if err := json.Unmarshal(d.JSON, &doc); err != nil {
-			t.Fatal(err)
-		}
-		doc["resumen"].(map[string]any)["totalGravada"] = json.Number("10000000000.00")
-		d.JSON, _ = json.Marshal(doc)
-		return d
 	}
 }
 
@@ -256,5 +237,59 @@ func TestText(t *testing.T) {
 	}
 	if got := string(windows1252("Ñandú – 日’s")); got != "\xd1and\xfa - ?'s" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestCell: whatever characters a text begins with or holds, in either alphabet its cell is one cell of one line and no formula.
+func TestCell(t *testing.T) {
+	for r := rune(1); r <= unicode.MaxRune; r++ {
+		if r > 0x3000 && r < 0xF900 {
+			continue // Han and Hangul
+		}
+		for _, s := range []string{string(r) + "1+1", "-" + string(r) + "=1+1"} {
+			c := cell(s)
+			for _, written := range []string{c, string(windows1252(c))} {
+				if strings.ContainsAny(written, ";\"\r\n\t") || strings.ContainsAny(written[:min(1, len(written))], "=+-@'") {
+					if _, err := decimal.NewFromString(written); err != nil {
+						t.Fatalf("%q (%U) is written %q", s, r, written)
+					}
+				}
+			}
+		}
+	}
+	for _, s := range []string{"-12.00", "0.00", "N/A", "0614-280290-102-3", "01/11/2026"} {
+		if cell(s) != s {
+			t.Errorf("%q is written %q", s, cell(s))
+		}
+	}
+}
+
+// TestWide: an amount that no column takes stops no month: its document is named and left out, the others are written; and a day whose
+// sum is too wide has two lines.
+func TestWide(t *testing.T) {
+	dir := t.TempDir()
+	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for i, total := range []string{"10000000000.00", "6000000000.00", "6000000000.00", "5.00"} {
+		code := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i+1)
+		raw := fmt.Sprintf(`{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":"2026-11-05","horEmi":"10:00:0%d"},"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"Abarrotes La Ceiba"},"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":%s}],"resumen":{"totalGravada":%s,"totalPagar":%s}}`,
+			code, i, total, total, total)
+		if err := b.Add(Document{Code: code, ControlNumber: fmt.Sprintf("DTE-01-M001P001-%015d", i+1), Type: "01", State: processed, Date: "2026-11-05", Total: total, Seal: strings.Repeat("2", 40), Branch: 1, JSON: []byte(raw)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	annex, err := os.ReadFile(filepath.Join(dir, "anexo02.csv"))
+	if err != nil || strings.Count(string(annex), "\n") != 2 || !strings.Contains(string(annex), ";6000000005.00;") && !strings.Contains(string(annex), ";6000000000.00;") {
+		t.Errorf("annex 2 is %s, %v", annex, err)
+	}
+	summary, err := os.ReadFile(filepath.Join(dir, SummaryName))
+	if n, _ := b.Nowhere(); n != 1 || err != nil || !strings.Contains(string(summary), "00000001-0000") || !strings.Contains(string(summary), "10000000000.00") {
+		t.Errorf("%d documents are nowhere: %s, %v", n, summary, err)
 	}
 }

@@ -1,8 +1,11 @@
 package contingency
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -15,9 +18,11 @@ type Backlog struct {
 	Contingency *Period   `json:"contingency"` // nil: MH is there
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most record.MaxCounted.
 	Waiting map[string]int `json:"waiting"`
-	// Unreadable counts the records that wait and cannot be read. They are in Waiting, but the deadlines here leave them out. If the
-	// queues cannot be counted at all, it is at least 1, and the other fields are those of the last count.
-	Unreadable int `json:"unreadable,omitempty"`
+	// Lost counts the records that are set aside because the store lacks a piece of them, and those that wait and will be: no deadline
+	// here counts them. LostRecords are the first hundred. If the queues cannot be counted at all, Lost is at least 1, and the other
+	// fields are those of the last count.
+	Lost        int           `json:"lost,omitempty"`
+	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest document that waits was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
 	// EventDeadline is when the first contingency event is due at MH: 24 h from the end of its cause. It is set while a
@@ -38,22 +43,31 @@ type Backlog struct {
 	Refused string `json:"refused,omitempty"`
 }
 
+// maxLost is how many lost records a count lists.
+const maxLost = 100
+
 // owedQueues are the queues that Waiting counts.
 var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward, record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
 
 // count counts what is owed.
 type count struct {
-	*common
-	*Backlog
+	of   *Contingency
+	owed *Backlog
 	law  law
-	ends map[string]time.Time // of periods of which documents wait for an event; zero: it goes on
+	// unreported holds the periods of which documents wait for an event, ends those that are over, with their ends.
+	unreported map[string]bool
+	ends       map[string]time.Time
 }
 
-// CountBacklog reads what waits, and returns what the branch owes MH. A record that cannot be read is counted as Unreadable.
-// Errors: the store's, or a period's record that cannot be read.
+// CountBacklog reads what waits, and returns what the branch owes MH. A record that cannot be read is counted as Lost.
+// Errors: the store's.
 func (c *Contingency) CountBacklog() (*Backlog, error) {
 	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
-	n := count{c.common, o, c.law(), make(map[string]time.Time)}
+	n := count{c, o, c.law(), make(map[string]bool), make(map[string]time.Time)}
+	var err error
+	if o.Lost, o.LostRecords, err = c.branch.Lost.List(maxLost); err != nil {
+		return nil, err
+	}
 	for _, queue := range owedQueues {
 		due, err := c.branch.Store.Due(queue, record.Whenever, record.MaxCounted)
 		if err != nil {
@@ -64,13 +78,16 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 			o.RefusedDeadline = due[0].Due.At
 		}
 		for _, entry := range due {
-			if err := n.add(queue, entry); err != nil {
-				c.unread.Note(queue, err)
-				o.Unreadable++
+			err := n.add(queue, entry)
+			if errors.Is(err, record.ErrLost) {
+				o.Lost++
+				o.Waiting[queue]--
+			} else if err != nil {
+				return nil, err
 			}
 		}
 	}
-	long, err := c.longContingency(n.ends)
+	long, err := c.longContingency(n.unreported)
 	if err != nil {
 		return nil, err
 	}
@@ -97,32 +114,34 @@ func (n *count) add(queue string, entry storage.Entry) error {
 	if err != nil || queue != record.QueueReport && queue != record.QueueForward {
 		return err
 	}
-	record.Earliest(&n.Oldest, h.CreatedAt)
+	record.Earliest(&n.owed.Oldest, h.CreatedAt)
 	if entry.State == record.Reported {
-		record.Earliest(&n.DocumentDeadline, h.Limit)
+		record.Earliest(&n.owed.DocumentDeadline, h.Limit)
 		return nil
 	}
 	if h.Event != "" { // of an event that MH refused
 		if at, text, err := n.refusal(h.Event); err == nil {
-			record.Earliest(&n.CorrectionDeadline, at.Add(n.law.correction))
-			n.Refused = text
+			record.Earliest(&n.owed.CorrectionDeadline, at.Add(n.law.correction))
+			n.owed.Refused = text
 		}
 	}
 	if h.Period == "" {
-		record.Earliest(&n.EventDeadline, h.Until.Add(n.law.event))
+		record.Earliest(&n.owed.EventDeadline, h.Until.Add(n.law.event))
 		return nil
 	}
 	ended, known := n.ends[h.Period]
 	if !known {
-		p, err := n.periodOf(h.Period)
+		p, err := n.of.periodOf(h.Period)
 		if err != nil {
 			return err
 		}
-		ended = p.Ended
+		if ended = h.Until; p != nil {
+			ended, n.unreported[h.Period] = p.Ended, true
+		}
 		n.ends[h.Period] = ended
 	}
 	if !ended.IsZero() {
-		record.Earliest(&n.EventDeadline, ended.Add(n.law.event))
+		record.Earliest(&n.owed.EventDeadline, ended.Add(n.law.event))
 	}
 	return nil
 }
@@ -132,7 +151,7 @@ func (n *count) refusal(event string) (at time.Time, text string, err error) {
 	if err != nil {
 		return at, "", err
 	}
-	entry, err := n.branch.Store.Get(storage.Code(code))
+	entry, err := n.of.branch.Store.Get(storage.Code(code))
 	if err != nil {
 		return at, "", err
 	}
@@ -144,4 +163,107 @@ func (n *count) refusal(event string) (at time.Time, text string, err error) {
 		return at, "", fmt.Errorf("event %s has no answer", event)
 	}
 	return h.Receipt.At, h.Receipt.Text(), nil
+}
+
+type metrics struct {
+	periods        prometheus.Counter
+	eventResults   *prometheus.CounterVec
+	lots           *prometheus.CounterVec
+	lateRejections *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		periods: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_contingency_periods_total",
+			Help: "Times that the branch went into contingency, those that went on with a period that had just ended included."}),
+		eventResults: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_events_total",
+			Help: "Contingency events that MH decided, by result: accepted, rejected."}, []string{"result"}),
+		lots: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_lots_total",
+			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its result)."}, []string{"result"}),
+		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
+			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
+	}
+	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
+	for _, result := range []string{"accepted", "rejected"} {
+		m.eventResults.WithLabelValues(result)
+	}
+	for _, result := range []string{"received", "rejected", "unknown", "done"} {
+		m.lots.WithLabelValues(result)
+	}
+	return m
+}
+
+// Counters are the metrics that count as things happen.
+func (c *Contingency) Counters() []prometheus.Collector {
+	return []prometheus.Collector{c.metrics.periods, c.metrics.eventResults, c.metrics.lots, c.metrics.lateRejections}
+}
+
+// gauge is a metric that is read off what is owed.
+type gauge struct {
+	desc    *prometheus.Desc
+	collect func(*Backlog, chan<- prometheus.Metric)
+}
+
+var owedGauges = func() []gauge {
+	var gauges []gauge
+	add := func(name, help string, value func(*Backlog) float64) {
+		d := prometheus.NewDesc(name, help, nil, nil)
+		gauges = append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value(o))
+		}})
+	}
+	deadline := func(name, help string, at func(*Backlog) time.Time) {
+		add(name, help+" As Unix time; 0 when there is none.", func(o *Backlog) float64 {
+			if t := at(o); !t.IsZero() {
+				return float64(t.Unix())
+			}
+			return 0
+		})
+	}
+	add("dte_contingency_active", "1 while the branch is in contingency.", func(o *Backlog) float64 {
+		if o.Contingency != nil {
+			return 1
+		}
+		return 0
+	})
+	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.", func(o *Backlog) time.Time {
+		if o.Contingency == nil {
+			return time.Time{}
+		}
+		return o.Contingency.Began
+	})
+	deadline("dte_contingency_event_deadline_timestamp_seconds", "When the first contingency event is due at MH: 24 h from the end of its cause.",
+		func(o *Backlog) time.Time { return o.EventDeadline })
+	deadline("dte_contingency_documents_deadline_timestamp_seconds", "When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
+		func(o *Backlog) time.Time { return o.DocumentDeadline })
+	deadline("dte_contingency_correction_deadline_timestamp_seconds", "When the first event that MH refused must be right: 24 h from the refusal.",
+		func(o *Backlog) time.Time { return o.CorrectionDeadline })
+	deadline("dte_contingency_technical_report_timestamp_seconds", "When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report first; set from a day before until MH has the report or the event.",
+		func(o *Backlog) time.Time { return o.TechnicalReport })
+	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the fact can no longer be corrected under its own code: 24 h from the refusal.",
+		func(o *Backlog) time.Time { return o.RefusedDeadline })
+	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
+		func(o *Backlog) time.Time { return o.Oldest })
+	add("dte_lost_records", "Records that are set aside, or will be, because the store lacks a piece of them after a repair or a rebuild with losses: the others go on, and no deadline counts these. 1 at least while nothing can be counted.",
+		func(o *Backlog) float64 { return float64(o.Lost) })
+	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate, correct.", []string{"queue"}, nil)
+	return append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
+		for _, queue := range owedQueues {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)
+		}
+	}})
+}()
+
+// Describe sends the descriptions of the metrics that Collect sends.
+func Describe(ch chan<- *prometheus.Desc) {
+	for _, g := range owedGauges {
+		ch <- g.desc
+	}
+}
+
+// Collect sends the backlog as metrics.
+func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
+	for _, g := range owedGauges {
+		g.collect(o, ch)
+	}
 }

@@ -23,6 +23,7 @@ const parallel = 32
 type document struct {
 	entry storage.Entry
 	head  *record.Head
+	jws   []byte // in the form of head; nil: not read yet
 }
 
 // code is its codigoGeneracion.
@@ -39,8 +40,8 @@ func (o document) newlyCorrected() bool {
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
 }
 
-// waiting are the documents of a queue, up to a time, but for those that cannot be read.
-func (c *common) waiting(queue string, before time.Time, limit int) ([]document, error) {
+// waiting are the documents of a queue, up to a time. Those that cannot be read are set aside.
+func (c *Contingency) waiting(ctx context.Context, queue string, before time.Time, limit int) ([]document, error) {
 	entries, err := c.branch.Store.Due(queue, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
@@ -48,11 +49,11 @@ func (c *common) waiting(queue string, before time.Time, limit int) ([]document,
 	list := make([]document, 0, len(entries))
 	for _, entry := range entries {
 		h, err := record.DecodeHead(entry)
-		if err != nil {
-			c.unread.Note(queue, err)
-			continue
+		if err == nil {
+			list = append(list, document{entry: entry, head: h})
+		} else if err := c.branch.Lost.Skip(ctx, entry, err); err != nil {
+			return nil, err
 		}
-		list = append(list, document{entry, h})
 	}
 	return list, nil
 }
@@ -67,7 +68,7 @@ const (
 )
 
 // lookUp asks MH for a document that it may hold, and records what it holds. The error is ErrAway without an answer.
-func (c *common) lookUp(ctx context.Context, o document) (finding, error) {
+func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	if wait := c.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); c.branch.Now().Before(wait) {
 		return undecided, c.putOff(ctx, o, wait)
 	}
@@ -81,19 +82,20 @@ func (c *common) lookUp(ctx context.Context, o document) (finding, error) {
 	return absent, ErrAway
 }
 
-// eachDocument calls fn for every document, several at once. The first error ends it.
-func eachDocument(ctx context.Context, list []document, fn func(context.Context, document) error) error {
+// eachDocument calls fn for every document, several at once. A document of which fn misses a piece is set aside. Any other error
+// ends it.
+func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, o := range list {
-		g.Go(func() error { return fn(ctx, o) })
+		g.Go(func() error { return c.branch.Lost.Skip(ctx, o.entry, fn(ctx, o)) })
 	}
 	return g.Wait()
 }
 
-// listed are the documents that the records of a queue name, in the given states. A record that does not say which it names is left out: MH
-// recognises what comes twice, and what all others are owed has its hours.
-func (c *common) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
+// listed are the documents that the records of a queue name, in the given states. The list of a record may be lost: MH recognises
+// a document that comes twice.
+func (c *Contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
 	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
@@ -104,12 +106,8 @@ func (c *common) listed(queue string, states ...storage.State) (map[storage.Code
 			continue
 		}
 		codes, err := c.codesOf(r.Code)
-		if errors.Is(err, storage.ErrCorrupt) {
+		if err != nil && !errors.Is(err, record.ErrLost) {
 			return nil, err
-		}
-		if err != nil {
-			c.unread.Note(queue, err)
-			continue
 		}
 		for _, c := range codes {
 			listed[c] = true
@@ -118,28 +116,28 @@ func (c *common) listed(queue string, states ...storage.State) (map[storage.Code
 	return listed, nil
 }
 
-func (c *common) codesOf(shown storage.Code) ([]storage.Code, error) {
-	part, err := c.branch.Store.Part(shown, partCodes)
+func (c *Contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
+	part, err := record.Part(c.branch.Store, shown, partCodes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of documents: %w", err)
 	}
 	var texts []string
 	if err := json.Unmarshal(part, &texts); err != nil {
-		return nil, fmt.Errorf("decoding the list of documents: %w", err)
+		return nil, fmt.Errorf("%w: decoding the list of documents: %w", record.ErrLost, err)
 	}
 	codes := make([]storage.Code, len(texts))
 	for i, t := range texts {
 		id, err := dte.ParseCode(t)
 		if err != nil {
-			return nil, fmt.Errorf("decoding the list of documents: %w", err)
+			return nil, fmt.Errorf("%w: decoding the list of documents: %w", record.ErrLost, err)
 		}
 		codes[i] = storage.Code(id)
 	}
 	return codes, nil
 }
 
-// documents reads those of a list that are in a state.
-func (c *common) documents(shown storage.Code, states ...storage.State) ([]document, error) {
+// documents reads those of a list that are in a state, except those that are lost themselves.
+func (c *Contingency) documents(shown storage.Code, states ...storage.State) ([]document, error) {
 	codes, err := c.codesOf(shown)
 	if err != nil {
 		return nil, err
@@ -147,17 +145,18 @@ func (c *common) documents(shown storage.Code, states ...storage.State) ([]docum
 	var list []document
 	for _, code := range codes {
 		entry, err := c.branch.Store.Get(code)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		if !slices.Contains(states, entry.State) {
 			continue
 		}
-		h, err := record.DecodeHead(entry)
-		if err != nil {
-			return nil, err
+		if h, err := record.DecodeHead(entry); err == nil { // the walk over its own queue sets another aside
+			list = append(list, document{entry: entry, head: h})
 		}
-		list = append(list, document{entry, h})
 	}
 	return list, nil
 }

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/storage"
 )
@@ -21,9 +22,6 @@ const (
 	partEvent = "event"
 	partCodes = "codes"
 )
-
-// events tells MH which documents were issued in contingency.
-type events struct{ *common }
 
 // Event is the head of an event's record: the current state of the event.
 type Event struct {
@@ -39,35 +37,35 @@ type Event struct {
 	Again     bool               `json:"again,omitempty"` // MH had it already when it was sent
 }
 
-// DecodeEvent returns the head of an event's record. An error means that the head is not the JSON of an Event.
+// DecodeEvent returns the head of an event's record. ErrLost if the head is not the JSON of an Event.
 func DecodeEvent(entry storage.Entry) (*Event, error) {
 	h := new(Event)
 	if err := json.Unmarshal(entry.Head, h); err != nil {
-		return nil, fmt.Errorf("decoding contingency event %s: %w", dte.Code(entry.Code), err)
+		return nil, fmt.Errorf("%w: decoding contingency event %s: %w", record.ErrLost, dte.Code(entry.Code), err)
 	}
 	return h, nil
 }
 
-// report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
+// makeEvents makes events of the documents that no event lists yet. It asks MH for doubtful ones first: what MH holds is not
 // in contingency.
-func (e events) report(ctx context.Context) (progress bool, err error) {
-	all, err := e.waiting(record.QueueReport, record.Whenever, 20_000)
+func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
+	all, err := c.waiting(ctx, record.QueueReport, record.Whenever, 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
-	listed, err := e.listed(record.QueueEvent, record.EventSigned, record.EventAccepted)
+	listed, err := c.listed(record.QueueEvent, record.EventSigned, record.EventAccepted)
 	if err != nil {
 		return false, err
 	}
-	unreported := make(map[string]time.Time)
+	unreported := make(map[string]bool)
 	for _, o := range all {
-		unreported[o.head.Period] = o.head.Until
+		unreported[o.head.Period] = true
 	}
-	unripe, err := e.unripePeriods(unreported)
+	unripe, err := c.unripePeriods(unreported)
 	if err != nil {
 		return false, err
 	}
-	now, law := e.branch.Now(), e.law()
+	now, law := c.branch.Now(), c.law()
 	var list []document
 	for _, o := range all {
 		switch {
@@ -82,12 +80,12 @@ func (e events) report(ctx context.Context) (progress bool, err error) {
 			list = append(list, o)
 		}
 	}
-	if list, err = e.undoubted(ctx, list, unripe); err != nil {
+	if list, err = c.undoubted(ctx, list, unripe); err != nil {
 		return false, err
 	}
 	list = slices.DeleteFunc(list, func(o document) bool { return unripe[o.head.Period] })
 	for _, g := range groups(list, law.eventDocuments) {
-		if err := e.makeEvent(ctx, g); err != nil {
+		if err := c.makeEvent(ctx, g); err != nil {
 			return progress, err
 		}
 		progress = true
@@ -97,21 +95,25 @@ func (e events) report(ctx context.Context) (progress bool, err error) {
 
 // unripePeriods are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
 // queue.
-func (e events) unripePeriods(unreported map[string]time.Time) (map[string]bool, error) {
-	periods, err := e.periods()
+func (c *Contingency) unripePeriods(unreported map[string]bool) (map[string]bool, error) {
+	periods, err := c.periods()
 	if err != nil {
 		return nil, err
 	}
-	now, law, unripe := e.branch.Now(), e.law(), make(map[string]bool)
+	now, law, unripe := c.branch.Now(), c.law(), make(map[string]bool)
 	waiting := unreportedStretches(periods, unreported, law)
 	for _, p := range periods {
 		switch {
-		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(now):
+		case p.Ended.IsZero() || p.Ended.Add(c.options.ReportAfter).After(now):
 			unripe[p.code.String()] = true
-		case awaitsReport(p, waiting, law, e.options.AwaitReport, now):
+		case awaitsReport(p, waiting, law, c.options.AwaitReport, now):
 			unripe[p.code.String()] = true
 		case now.Sub(p.Ended) > 2*law.event:
-			if _, err := record.Move(context.Background(), e.branch.Store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
+			head, err := json.Marshal(p)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := record.Move(context.Background(), c.branch.Store, storage.Code(p.code), p.state, storage.Change{To: record.PeriodEnded, Head: head}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
 		}
@@ -121,27 +123,27 @@ func (e events) unripePeriods(unreported map[string]time.Time) (map[string]bool,
 
 // undoubted asks MH for every document whose normal form it may hold, and returns those that it does not hold. Where it is
 // too early to ask, the period is not ripe.
-func (e events) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
+func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
 	index := make(map[storage.Code]int, len(list))
 	for i, o := range list {
 		index[o.entry.Code] = i
 	}
-	err := eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		i := index[o.entry.Code]
-		if !o.head.Doubtful && !e.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
+		if !o.head.Doubtful && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			keep[i] = true
 			return nil
 		}
-		found, err := e.lookUp(ctx, o)
+		found, err := c.lookUp(ctx, o)
 		switch {
 		case found == undecided && o.head.Period != "":
 			mu.Lock()
 			unripe[o.head.Period] = true
 			mu.Unlock()
 		case err == nil && found == absent && o.head.Known:
-			return e.forwardKnown(ctx, o)
+			return c.forwardKnown(ctx, o)
 		case err == nil && found == absent:
 			keep[i] = true
 		}
@@ -159,10 +161,10 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 // forwardKnown has a document forwarded that MH has in an event already, one that this store does not know, and that MH does
 // not hold itself. The event was sealed after the document was deferred: the time that MH gives it runs from then at the
 // earliest.
-func (e events) forwardKnown(ctx context.Context, o document) error {
+func (c *Contingency) forwardKnown(ctx context.Context, o document) error {
 	next := *o.head
-	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(e.law().documents), false, false, 0
-	_, err := e.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.branch.Now()}}, &next)
+	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
+	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.branch.Now()}}, &next)
 	return err
 }
 
@@ -197,9 +199,9 @@ func groups(list []document, most int) []*group {
 }
 
 // makeEvent fills, signs and stores an event. After it a crash is safe.
-func (e events) makeEvent(ctx context.Context, g *group) error {
-	now := e.branch.Now()
-	rule, err := e.branch.Rules().PickEvent("contingencia", e.branch.Issuer.Ambiente, dte.Date(now))
+func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
+	now := c.branch.Now()
+	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return fmt.Errorf("no rule for contingency events: %w", err)
 	}
@@ -218,29 +220,32 @@ func (e events) makeEvent(ctx context.Context, g *group) error {
 		}
 	}
 	if g.period != "" {
-		p, err := e.periodOf(g.period)
+		p, err := c.periodOf(g.period)
 		if err != nil {
 			return err
 		}
-		if p.Began.Before(h.Began) {
+		if p != nil && p.Began.Before(h.Began) {
 			h.Began = p.Began
 		}
-		if p.Ended.After(h.Ended) {
+		if p != nil && p.Ended.After(h.Ended) {
 			h.Ended = p.Ended
 		}
 	}
-	if h.Ended, err = e.extend(h.Ended); err != nil {
+	if h.Ended, err = c.extendCause(h.Ended); err != nil {
 		return err
 	}
-	code, err := dte.NewCode(e.branch.Rand)
+	code, err := dte.NewCode(c.branch.Rand)
 	if err != nil {
 		return err
 	}
-	document, faults := rule.Filler.Fill(nil, e.eventFacts(g, h, items, code, now), nil, schema.FillOptions{Catalogues: true})
+	document, faults, err := rule.Fill(c.eventFacts(g, h, items, code, now))
+	if err != nil {
+		return err
+	}
 	if len(faults) > 0 {
 		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
 	}
-	jws, err := e.branch.Signer.Right(code, record.FormNormal).Sign(ctx, document)
+	jws, err := c.branch.Signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return fmt.Errorf("signing the contingency event: %w", err)
 	}
@@ -252,14 +257,14 @@ func (e events) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.branch.Store.Append(ctx, storage.Keys{Series: e.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
+	_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
 		Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
 	return err
 }
 
 // eventFacts are the event's facts. MH writes times in seconds: the cause began in that of its first document and had
 // ended by the one behind its last.
-func (e events) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
+func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	text := func(name, s string) dte.Member {
 		if s == "" {
 			return dte.Member{Name: name, Value: dte.Null()}
@@ -273,15 +278,154 @@ func (e events) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code,
 	if ended.After(now) {
 		ended = now
 	}
-	who := e.options.Responsible
+	who := c.options.Responsible
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			text("ambiente", e.branch.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: seller.Emisor(e.branch.Issuer, seller.Point{Establishment: g.establishment}).
+			text("ambiente", c.branch.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
+		dte.Member{Name: "emisor", Value: seller.Emisor(c.branch.Issuer, seller.Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},
 		dte.Member{Name: "motivo", Value: dte.Obj(
 			text("fInicio", dte.Date(h.Began)), text("hInicio", dte.Hour(h.Began)), text("fFin", dte.Date(ended)), text("hFin", dte.Hour(ended)),
 			dte.Member{Name: "tipoContingencia", Value: dte.Int(g.cause)}, text("motivoContingencia", g.motive))})
+}
+
+// sendEvents sends the events that are due, and moves their documents as MH has answered.
+func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error) {
+	due, err := c.branch.Store.Due(record.QueueEvent, c.branch.Now(), 100)
+	if err != nil {
+		return false, fmt.Errorf("reading queue %s: %w", record.QueueEvent, err)
+	}
+	for _, entry := range due {
+		if err := c.branch.Lost.Skip(ctx, entry, c.advance(ctx, entry)); err != nil {
+			return progress, err
+		}
+		progress = true
+	}
+	return progress, nil
+}
+
+// advance sends one event, and has its documents forwarded or listed in another. If the event is lost, its documents are listed in
+// another: MH names those that it knows.
+func (c *Contingency) advance(ctx context.Context, entry storage.Entry) error {
+	h, err := DecodeEvent(entry)
+	if err != nil {
+		return err
+	}
+	if entry.State == record.EventSigned {
+		if entry, err = c.sendEvent(ctx, entry, h); err != nil {
+			return err
+		}
+	}
+	if entry.State == record.EventAccepted {
+		return c.spread(ctx, entry, h)
+	}
+	return c.disperse(ctx, entry, h)
+}
+
+// sendEvent sends one event and records what MH says.
+func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Event) (storage.Entry, error) {
+	jws, err := record.Part(c.branch.Store, entry.Code, partEvent)
+	if err != nil {
+		return entry, err
+	}
+	o, receipt := c.branch.Sender.Client.Report(ctx, string(jws))
+	if o.Kind == authority.Unknown {
+		if ctx.Err() == nil {
+			c.branch.Logger.Warn("reporting a contingency", refusal.LogAttr(o.Err))
+		}
+		return entry, ErrAway
+	}
+	now := c.branch.Now()
+	h.Receipt = receipt
+	to := record.EventAccepted
+	h.Again = o.Kind == authority.Rejected && ours(receipt)
+	if o.Kind == authority.Rejected && !h.Again {
+		to = record.EventRejected
+		c.metrics.eventResults.WithLabelValues("rejected").Inc()
+		c.branch.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
+	} else {
+		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(c.law().documents)
+		c.metrics.eventResults.WithLabelValues("accepted").Inc()
+		c.branch.Logger.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
+	}
+	c.branch.Documents.JudgeEvent(h.Rule, to == record.EventAccepted)
+	head, err := json.Marshal(h)
+	if err != nil {
+		return entry, err
+	}
+	next, err := record.Move(ctx, c.branch.Store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
+	if err != nil {
+		return entry, fmt.Errorf("recording the event: %w", err)
+	}
+	return next, nil
+}
+
+// ours reports whether MH holds this very event, from a sending whose answer was lost: its code is nobody else's.
+func ours(r *authority.Receipt) bool {
+	s := strings.ToUpper(r.Text())
+	return strings.Contains(s, "IDENTIFICACION.CODIGOGENERACION") && strings.Contains(s, known)
+}
+
+// known is how MH says that it has a code already. Its published texts differ in their letters ("YA EXISTE", "codigo generacion ya existe").
+const known = "YA EXISTE"
+
+// namesKnownCode reports whether MH refused an event because it has a document's code already: it names the code, or the event
+// lists no other.
+func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
+	if r == nil {
+		return false
+	}
+	text := strings.ToUpper(r.Text())
+	return strings.Contains(text, known) && (documents == 1 || strings.Contains(text, code))
+}
+
+// spread marks the documents of a sealed event: they are forwarded from now on.
+func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event) error {
+	list, err := c.documents(event.Code, record.Deferred)
+	if err != nil {
+		return err
+	}
+	code := dte.Code(event.Code).String()
+	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+		next := *o.head
+		// An event that MH had already may be older than this process knows: its documents may be at MH too.
+		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
+		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.branch.Now()}}, &next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.finish(ctx, event, record.EventDone)
+}
+
+// disperse frees the documents of a refused event. MH says at times that it has some of them already: all are asked for
+// before the next event lists them, and those that MH has in another event go on to forwarding.
+func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Event) error {
+	list, err := c.documents(event.Code, record.Deferred)
+	if err != nil {
+		return err
+	}
+	code := dte.Code(event.Code).String()
+	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+		if o.head.Event == code {
+			return nil // done before a crash
+		}
+		next := *o.head
+		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
+		next.Known = namesKnownCode(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
+		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
+			_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.branch.Now()}}, &next)
+			return err
+		}
+		wait := min(correctAfter<<min(next.Refusals-1, 10), time.Hour)
+		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.branch.Now().Add(wait)}}, &next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.finish(ctx, event, record.EventRejected)
 }

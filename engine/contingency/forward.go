@@ -2,13 +2,16 @@ package contingency
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -20,16 +23,13 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lots sends the documents whose event is sealed.
-type lots struct {
-	*common
-	watch *Watch
-	// size is the largest lot for a document that was in one that MH refused whole: half of that. A restart may forget it.
+// lotSizes remembers the largest lot for a document whose last lot MH refused whole: half of that lot. A restart forgets it.
+type lotSizes struct {
 	mu   sync.Mutex
 	size map[storage.Code]int
 }
 
-func (l *lots) sizeFor(code storage.Code, most int) int {
+func (l *lotSizes) sizeFor(code storage.Code, most int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n, ok := l.size[code]; ok {
@@ -38,7 +38,7 @@ func (l *lots) sizeFor(code storage.Code, most int) int {
 	return most
 }
 
-func (l *lots) shrink(codes []storage.Code) {
+func (l *lotSizes) shrink(codes []storage.Code) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size == nil {
@@ -49,31 +49,31 @@ func (l *lots) shrink(codes []storage.Code) {
 	}
 }
 
-func (l *lots) forget(code storage.Code) {
+func (l *lotSizes) forget(code storage.Code) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.size, code)
 }
 
-// forward sends documents whose event is sealed: by lot, or alone when there is one.
-func (l *lots) forward(ctx context.Context) (progress bool, err error) {
-	lots, err := l.branch.Store.Due(record.QueueLot, record.Whenever, 1000)
+// forwardDocuments sends the documents whose event is sealed: in lots, or a single one alone.
+func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err error) {
+	lots, err := c.branch.Store.Due(record.QueueLot, record.Whenever, 1000)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}
-	room := l.options.LotsInFlight - len(lots)
+	room := c.options.LotsInFlight - len(lots)
 	if room <= 0 {
 		return false, nil
 	}
-	listed, err := l.listed(record.QueueLot, record.LotOpen)
+	listed, err := c.listed(record.QueueLot, record.LotOpen)
 	if err != nil {
 		return false, err
 	}
-	most := l.law().lotDocuments
-	if l.options.LotSize > 0 {
-		most = min(most, l.options.LotSize)
+	most := c.law().lotDocuments
+	if c.options.LotSize > 0 {
+		most = min(most, c.options.LotSize)
 	}
-	due, err := l.waiting(record.QueueForward, l.branch.Now(), (room+len(lots))*most)
+	due, err := c.waiting(ctx, record.QueueForward, c.branch.Now(), (room+len(lots))*most)
 	if err != nil {
 		return false, err
 	}
@@ -83,19 +83,22 @@ func (l *lots) forward(ctx context.Context) (progress bool, err error) {
 			list = append(list, o)
 		}
 	}
-	if list, err = l.unsent(ctx, list); err != nil {
+	if list, err = c.unsent(ctx, list); err != nil {
 		return false, err
 	}
 	for len(list) > 0 && room > 0 {
-		n := min(l.sizeFor(list[0].entry.Code, most), len(list))
+		n := min(c.sizes.sizeFor(list[0].entry.Code, most), len(list))
 		for i := range n {
-			n = min(n, max(i, l.sizeFor(list[i].entry.Code, n)))
+			n = min(n, max(i, c.sizes.sizeFor(list[i].entry.Code, n)))
 		}
 		n = max(n, 1)
-		if n == 1 {
-			err = l.forwardOne(ctx, list[0])
-		} else {
-			err = l.makeLot(ctx, list[:n])
+		whole, err := c.withForms(ctx, list[:n])
+		switch {
+		case err != nil:
+		case len(whole) == 1:
+			err = c.forwardOne(ctx, whole[0])
+		case len(whole) > 1:
+			err = c.makeLot(ctx, whole)
 			room--
 		}
 		if err != nil {
@@ -106,17 +109,29 @@ func (l *lots) forward(ctx context.Context) (progress bool, err error) {
 	return progress, nil
 }
 
+// withForms reads the signed forms of documents. A document whose form is lost is set aside.
+func (c *Contingency) withForms(ctx context.Context, list []document) (whole []document, err error) {
+	for _, o := range list {
+		if o.jws, err = record.SignedForm(c.branch.Store, o.entry.Code, o.head); err == nil {
+			whole = append(whole, o)
+		} else if err := c.branch.Lost.Skip(ctx, o.entry, err); err != nil {
+			return nil, err
+		}
+	}
+	return whole, nil
+}
+
 // unsent asks MH for the documents that it may have got without telling, and before the contingency form goes out for the
 // first time for those that were sent in the normal one: it may have taken hours. It records those that MH holds, and returns
 // the others.
-func (l *lots) unsent(ctx context.Context, list []document) ([]document, error) {
+func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	var mu sync.Mutex
 	held := make(map[storage.Code]bool)
-	err := eachDocument(ctx, list, func(ctx context.Context, o document) error {
-		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !l.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
+	err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			return nil
 		}
-		found, err := l.lookUp(ctx, o)
+		found, err := c.lookUp(ctx, o)
 		if found != absent {
 			mu.Lock()
 			held[o.entry.Code] = true
@@ -133,114 +148,289 @@ func (l *lots) unsent(ctx context.Context, list []document) ([]document, error) 
 	return left, err
 }
 
-// result records what MH answers to the sending of a document in the form of its record. A refusal is not taken at its word:
+// recordAnswer records what MH answers to the sending of a document in the form of its record. A refusal is not taken at its word:
 // another sending, without an answer, may have been accepted. MH is asked.
-func (l *lots) result(ctx context.Context, o document, out authority.Outcome) error {
+func (c *Contingency) recordAnswer(ctx context.Context, o document, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
 	switch out.Kind {
 	case authority.Accepted:
 		next.Response = out.Response
-		l.forget(o.entry.Code)
-		_, err := l.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Accepted, Announce: true}, &next)
+		c.sizes.forget(o.entry.Code)
+		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Accepted, Announce: true}, &next)
 		return err
 	case authority.Rejected:
-		switch q := l.branch.Sender.SettleRefusal(ctx, o.code(), o.head.Document, out, o.head.Sent); q.Kind {
+		switch q := c.branch.Sender.SettleRefusal(ctx, o.code(), o.head.Document, out, o.head.Sent); q.Kind {
 		case authority.Accepted:
-			_, err := l.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, 0)
+			_, err := c.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, 0)
 			return err
 		case authority.Unknown:
-			return l.doubt(ctx, o)
+			return c.doubt(ctx, o)
 		}
-		next.Response, next.Refused = out.Response, l.branch.Now().UTC()
+		next.Response, next.Refused = out.Response, c.branch.Now().UTC()
 		change := storage.Change{To: record.Rejected, Announce: true}
-		if until := next.CorrectableUntil(l.law().correction); !until.IsZero() {
+		if until := next.CorrectableUntil(c.law().correction); !until.IsZero() {
 			change.Due = &storage.Due{Queue: record.QueueCorrect, At: until}
 		}
-		l.forget(o.entry.Code)
-		l.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
-		l.branch.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text", record.RefusalText(out.Response))
-		_, err := l.branch.Documents.Move(ctx, o.entry, change, &next)
+		c.sizes.forget(o.entry.Code)
+		c.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
+		c.branch.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text", record.RefusalText(out.Response))
+		_, err := c.branch.Documents.Move(ctx, o.entry, change, &next)
 		return err
 	}
-	return l.doubt(ctx, o)
+	return c.doubt(ctx, o)
 }
 
 // authorityTime is MH's time; the box's before MH has said anything. It does not jump with the box's clock.
-func (l *lots) authorityTime() time.Time {
-	if at := l.branch.Sender.Client.Time(); !at.IsZero() {
+func (c *Contingency) authorityTime() time.Time {
+	if at := c.branch.Sender.Client.Time(); !at.IsZero() {
 		return at.UTC()
 	}
-	return l.branch.Now().UTC()
+	return c.branch.Now().UTC()
 }
 
 // doubt leaves a document that MH may have or may not.
-func (l *lots) doubt(ctx context.Context, o document) error {
+func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
 		next.Forwarded = next.CreatedAt // in a lot, by a branch that needed no time of it: the normal form was never sent
 	}
-	next.Doubtful, next.Sent = true, l.branch.Now().UTC()
-	_, err := l.branch.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(l.branch.Sender.Policy.DoubtFor)}}, &next)
+	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
+	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(c.branch.Sender.Policy.DoubtFor)}}, &next)
 	return err
 }
 
 // forwardOne sends a document alone.
-func (l *lots) forwardOne(ctx context.Context, o document) error {
-	jws, err := l.branch.Store.Part(o.entry.Code, o.head.Form)
+func (c *Contingency) forwardOne(ctx context.Context, o document) error {
+	before := o
+	o, err := c.sendingNow(ctx, o)
 	if err != nil {
 		return err
 	}
-	before := o
-	if o, err = l.sendingNow(ctx, o); err != nil {
-		return err
-	}
-	out := l.branch.Sender.Client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
-		Code: o.code(), JWS: string(jws), SendID: l.branch.SendID()})
+	out := c.branch.Sender.Client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
+		Code: o.code(), JWS: string(o.jws), SendID: c.branch.SendID()})
 	if out.Unreachable() {
-		if err := l.notSent(ctx, before); err != nil {
+		if err := c.notSent(ctx, before); err != nil {
 			return err
 		}
 		return ErrAway
 	}
 	if out.Kind == authority.Unknown && ctx.Err() == nil {
-		l.watch.Suspect()
+		c.Suspect()
 	}
 	if out.Kind != authority.Unknown { // this sending leaves no doubt; an earlier one may
 		answered := *o.head
 		answered.Sent = before.head.Sent
 		o.head = &answered
 	}
-	return l.result(ctx, o, out)
+	return c.recordAnswer(ctx, o, out)
 }
 
 // sendingNow notes, durably, that the contingency form is about to be sent: a crash leaves the document doubtful.
-func (l *lots) sendingNow(ctx context.Context, o document) (document, error) {
+func (c *Contingency) sendingNow(ctx context.Context, o document) (document, error) {
 	next := *o.head
-	now := l.branch.Now().UTC()
+	now := c.branch.Now().UTC()
 	next.Doubtful, next.Sent = true, now
-	l.noteFirst(&next)
-	entry, err := l.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now}}, &next)
-	return document{entry, &next}, err
+	c.noteFirst(&next)
+	entry, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now}}, &next)
+	return document{entry, &next, o.jws}, err
 }
 
 // noteFirst notes when a form is sent for the first time, by MH's clock.
-func (l *lots) noteFirst(h *record.Head) {
+func (c *Contingency) noteFirst(h *record.Head) {
 	n := record.CorrectionNumber(h.Form)
 	switch {
 	case n > 0 && n <= len(h.Corrections):
 		if h.Corrections[n-1].Forwarded.IsZero() {
 			h.Corrections = slices.Clone(h.Corrections)
-			h.Corrections[n-1].Forwarded = l.authorityTime()
+			h.Corrections[n-1].Forwarded = c.authorityTime()
 		}
 	case h.Forwarded.IsZero():
-		h.Forwarded = l.authorityTime()
+		h.Forwarded = c.authorityTime()
 	}
 }
 
 // notSent takes back what was noted of a document before it was sent: MH certainly has not received it, and may yet seal
 // its normal form.
-func (l *lots) notSent(ctx context.Context, before document) error {
-	_, err := l.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due}, before.head)
+func (c *Contingency) notSent(ctx context.Context, before document) error {
+	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due}, before.head)
 	return err
+}
+
+// makeLot records a lot and sends it. The record comes first: a crash leaves a lot whose documents are asked for.
+func (c *Contingency) makeLot(ctx context.Context, list []document) error {
+	code, err := dte.NewCode(c.branch.Rand)
+	if err != nil {
+		return err
+	}
+	// When the contingency form was first sent is needed only where a normal form may turn up.
+	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+		if !o.mayTurnUp() && !o.newlyCorrected() {
+			return nil
+		}
+		next := *o.head
+		c.noteFirst(&next)
+		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: o.entry.Due}, &next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now := c.branch.Now().UTC()
+	h := &lotHead{Documents: len(list), Sent: now}
+	codes := make([]string, len(list))
+	for i, o := range list {
+		codes[i] = o.code()
+	}
+	head, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	names, err := json.Marshal(codes)
+	if err != nil {
+		return err
+	}
+	// Due when its documents may be asked for, should the process die before MH answers.
+	entry, err := c.branch.Store.Append(ctx, storage.Keys{Series: c.series("lote")}, storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
+		Due: &storage.Due{Queue: record.QueueLot, At: now.Add(c.options.LotPatience)}})
+	if err != nil {
+		return fmt.Errorf("recording a lot: %w", err)
+	}
+	return c.sendLot(ctx, entry, h, list)
+}
+
+func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, list []document) error {
+	lot := authority.Lot{SendID: dte.Code(entry.Code).String()}
+	for _, o := range list {
+		lot.JWS = append(lot.JWS, string(o.jws))
+	}
+	out, code, text := c.branch.Sender.Client.SubmitLot(ctx, lot)
+	switch {
+	case out.Kind == authority.Accepted:
+		h.Code = code
+		c.metrics.lots.WithLabelValues("received").Inc()
+		return c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPoll))
+	case out.Kind == authority.Rejected:
+		// One of them may be to blame: halves find it.
+		c.metrics.lots.WithLabelValues("rejected").Inc()
+		c.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
+		codes := make([]storage.Code, len(list))
+		for i, o := range list {
+			codes[i] = o.entry.Code
+		}
+		c.sizes.shrink(codes)
+		return c.finish(ctx, entry, record.LotDone)
+	case out.Unreachable():
+		err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+			if !o.mayTurnUp() && !o.newlyCorrected() {
+				return nil
+			}
+			return c.notSent(ctx, o)
+		})
+		if err != nil {
+			return err
+		}
+		if err := c.finish(ctx, entry, record.LotDone); err != nil {
+			return err
+		}
+		return ErrAway
+	}
+	c.metrics.lots.WithLabelValues("unknown").Inc()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	c.branch.Logger.Warn("no answer to a lot", "documents", len(list), refusal.LogAttr(out.Err))
+	c.Suspect()
+	h.Doubtful = true
+	return c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPatience))
+}
+
+func (c *Contingency) moveLot(ctx context.Context, entry storage.Entry, to storage.State, h *lotHead, at time.Time) error {
+	head, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueLot, At: at}}); err != nil {
+		return fmt.Errorf("recording a lot: %w", err)
+	}
+	return nil
+}
+
+func decodeLot(entry storage.Entry) (*lotHead, error) {
+	h := new(lotHead)
+	if err := json.Unmarshal(entry.Head, h); err != nil {
+		return nil, fmt.Errorf("%w: decoding lot %s: %w", record.ErrLost, dte.Code(entry.Code), err)
+	}
+	return h, nil
+}
+
+// pollLots asks MH for the results of the lots that are due.
+func (c *Contingency) pollLots(ctx context.Context) (progress bool, err error) {
+	due, err := c.branch.Store.Due(record.QueueLot, c.branch.Now(), 100)
+	if err != nil {
+		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
+	}
+	for _, entry := range due {
+		done, err := c.pollLot(ctx, entry)
+		if err := c.branch.Lost.Skip(ctx, entry, err); err != nil {
+			return progress, err
+		}
+		progress = progress || done
+	}
+	return progress, nil
+}
+
+func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bool, err error) {
+	h, err := decodeLot(entry)
+	if err != nil {
+		return false, err
+	}
+	var outcomes map[string]authority.Outcome
+	if h.Code != "" {
+		var done, known bool
+		outcomes, done, known, err = c.branch.Sender.Client.QueryLot(ctx, h.Code)
+		late := c.branch.Now().Sub(h.Sent) > c.options.LotPatience
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil:
+			c.branch.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
+			return false, ErrAway
+		case !late && (!known || !done):
+			return false, c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPoll))
+		}
+		// What has no result by now is asked for by itself.
+	}
+	list, err := c.documents(entry.Code, record.Reported)
+	if err != nil {
+		return false, err
+	}
+	var mu sync.Mutex
+	var missing []storage.Code
+	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+		code := o.code()
+		out, told := outcomes[code]
+		if !told || out.Kind == authority.Unknown {
+			out = c.branch.Sender.Query(ctx, o.code(), o.head.Document)
+			switch out.Kind {
+			case authority.Unknown:
+				return ErrAway
+			case authority.Accepted:
+				_, err := c.branch.Documents.AdoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
+				return err
+			case authority.NotFound:
+				mu.Lock()
+				missing = append(missing, o.entry.Code)
+				mu.Unlock()
+				return nil
+			}
+		}
+		return c.recordAnswer(ctx, o, out)
+	})
+	if err != nil {
+		return false, err
+	}
+	c.sizes.shrink(missing) // one of them may be why MH has none
+	c.metrics.lots.WithLabelValues("done").Inc()
+	return true, c.finish(ctx, entry, record.LotDone)
 }

@@ -2,46 +2,58 @@
 // and afterwards sends MH what the branch owes: events, then documents, alone or in lots. Each step reads its work from the store, therefore
 // a crash between two steps loses nothing.
 //
-// This file is the loop. A period is in period.go and watch.go, an event in event.go and event_send.go, the sending of documents in
-// forward.go and lot.go, the deadlines in law.go and backlog.go, the technical report of a long contingency in technical.go.
+// This file is the loop, the settings and the law's times. A period is in watch.go, an event in event.go, the sending of documents in
+// forward.go, what is owed and by when in backlog.go, the technical report of a long contingency in technical.go.
 package contingency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"sync"
 	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/bell"
+	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulestore"
+	"dtegate/engine/seller"
+	"dtegate/engine/sign"
 	"dtegate/storage"
 )
 
 // Contingency is the contingency of one branch. Make it with New; it is safe for concurrent use.
 type Contingency struct {
-	*common
-	*Watch
-	*Reports
-	events events
-	lots   *lots
+	branch  Branch
+	options Options
+	metrics *metrics
+	work    bell.Bell // something may be sent
+
+	// mu: a sale reads the period and is stored under mu, therefore no document of a period is stored after the period's end.
+	mu        sync.RWMutex
+	period    *Period     // nil: MH is there
+	begun     []time.Time // the periods of the last hour
+	suspicion bell.Bell   // MH may be away: it is probed
+	sizes     lotSizes
 }
 
 // New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run. Errors:
 // the store's, or a period's record that cannot be read.
 func New(b Branch, o Options) (*Contingency, error) {
 	o.setDefaults()
-	in := &common{branch: b, unread: record.NewUnread(b.Logger), options: o, metrics: newMetrics(), work: bell.New()}
-	w := &Watch{common: in, suspicion: bell.New()}
-	c := &Contingency{common: in, Watch: w, Reports: &Reports{in, w}, events: events{in}, lots: &lots{common: in, watch: w}}
-	return c, w.restore()
+	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: bell.New(), suspicion: bell.New()}
+	return c, c.restorePeriod()
 }
 
 // Run works until ctx ends. At the start, and then every Branch.Every, it settles documents that were signed and that no
 // request settles any more. It watches MH, and sends what is owed.
 func (c *Contingency) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Watch.run(ctx) })
+	wg.Go(func() { c.watch(ctx) })
 	defer wg.Wait()
 	if c.Current() != nil {
 		c.Suspect()
@@ -73,7 +85,7 @@ func (c *Contingency) Run(ctx context.Context) {
 // drain sends what is owed as far as it goes: results first, then events, then documents. It stops where MH is away. next
 // is when there may be more to do.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
-	steps := []func(context.Context) (progress bool, err error){c.lots.poll, c.events.send, c.events.report, c.lots.forward, c.branch.Documents.ExpireCorrections}
+	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents, c.forwardDocuments, c.branch.Documents.ExpireCorrections}
 	for ctx.Err() == nil {
 		if c.Current() != nil {
 			return c.branch.Every, nil
@@ -119,7 +131,134 @@ func (c *Contingency) Wake() { c.work.Ring() }
 func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
 
 // Settled is called when MH has decided a document: the size of the lots that it was in is then forgotten.
-func (c *Contingency) Settled(code storage.Code) { c.lots.forget(code) }
+func (c *Contingency) Settled(code storage.Code) { c.sizes.forget(code) }
 
 // ErrAway means that MH cannot be reached now: what the branch owes waits.
 var ErrAway = errors.New("MH is away")
+
+// Branch is the part of a branch that its contingency uses. Every field but Reachable is required.
+type Branch struct {
+	Documents Documents
+	Store     *storage.Store
+	Lost      *record.LostRecords // of Store
+	Signer    *sign.Signer
+	Sender    *authority.Sender
+	Rules     func() *rulestore.Book // in force
+	Issuer    seller.Issuer
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Rand      io.Reader    // of generation codes
+	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
+	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
+	Reachable <-chan struct{}
+	// Every is how often is looked for what is owed; SettleAfter how long a request may hold a document that it has signed.
+	Every, SettleAfter time.Duration
+}
+
+// Documents are the operations on documents that the contingency needs; the engine has them.
+type Documents interface {
+	// Settle asks MH about every document that was signed and due before a moment, and that nobody settles any more.
+	Settle(ctx context.Context, before time.Time)
+	// Move takes a document to another state, with what follows from the step.
+	Move(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
+	// AdoptHeld makes the form that MH holds the record of a document. doubt is how far the times of its sendings and MH's may differ.
+	AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error)
+	// JudgeEvent counts MH's decision about an event that a rule made.
+	JudgeEvent(rule record.RuleRef, accepted bool)
+	// ExpireCorrections takes the documents out of their queue that can no longer be corrected.
+	ExpireCorrections(context.Context) (progress bool, err error)
+}
+
+// series is that of a kind of record.
+func (c *Contingency) series(kind string) string { return c.branch.Issuer.Ambiente + "/" + kind }
+
+// putOff puts a document off.
+func (c *Contingency) putOff(ctx context.Context, d document, at time.Time) error {
+	_, err := c.branch.Documents.Move(ctx, d.entry, storage.Change{To: d.entry.State, Due: &storage.Due{Queue: d.entry.Due.Queue, At: at}}, d.head)
+	return err
+}
+
+// finish takes a record out of its queue.
+func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
+	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
+		return fmt.Errorf("closing record: %w", err)
+	}
+	return nil
+}
+
+// Times that no branch needs to change.
+const (
+	probeMax     = 30 * time.Second // between two probes of MH
+	probeTimeout = 4 * time.Second
+	stableMax    = 5 * time.Minute // MH must have answered for so long at most before a period ends
+	correctAfter = time.Minute     // from MH's refusal of an event to the next one; it doubles, up to an hour
+)
+
+// Options are the settings for life without MH. Zero values take the defaults.
+type Options struct {
+	// Responsible answers for the events; MH wants a name and a document (schema of the event).
+	Responsible seller.Person
+	// ProbeEvery is the first time between two probes of MH, default 2 s; it doubles up to probeMax.
+	ProbeEvery time.Duration
+	// Stable is how long MH must have answered before a period ends, default 2 s. It doubles with each period of the last
+	// hour, up to stableMax: a link that flaps does not make a period a minute.
+	Stable time.Duration
+	// ReportAfter is the time from the end of a period to its event, default 15 s. Trouble that returns before goes on with
+	// the same period.
+	ReportAfter time.Duration
+	// LotSize is how many documents a lot holds, default and at most what the event's bundle says; LotPoll is how often MH is asked about
+	// a lot, default 5 s; LotsInFlight how many MH works on at once, default 4; LotPatience how long MH may be at work on a
+	// lot, or have lost it, before its documents are asked for one by one, default 15 min (MT1 §3.4: a lot takes three).
+	LotSize      int
+	LotPoll      time.Duration
+	LotsInFlight int
+	LotPatience  time.Duration
+	// AwaitReport is how long after its end a contingency that needs a technical report waits with its event for the
+	// operator's word that MH has the report, default 0: not at all. At most four hours less than the event's own limit.
+	AwaitReport time.Duration
+	// Internet are addresses (host:port) one of which answers while the branch has Internet: they tell cause 3 from cause 1
+	// (CAT-005). None: only a name or a route that is not found means cause 3.
+	Internet []string
+}
+
+func (o *Options) setDefaults() {
+	for _, d := range []struct {
+		at *time.Duration
+		is time.Duration
+	}{{&o.ProbeEvery, 2 * time.Second}, {&o.Stable, 2 * time.Second}, {&o.ReportAfter, 15 * time.Second},
+		{&o.LotPoll, 5 * time.Second}, {&o.LotPatience, 15 * time.Minute}} {
+		*d.at = cmp.Or(*d.at, d.is)
+	}
+	o.LotsInFlight = cmp.Or(o.LotsInFlight, 4)
+}
+
+// law is what the bundle of contingency events in force says of times and sizes.
+type law struct {
+	event          time.Duration // from the end of a cause to its event
+	documents      time.Duration // from an event's seal to its documents
+	correction     time.Duration // from a refusal to what puts it right
+	report         time.Duration // of a contingency; one that lasts longer needs a technical report before its event
+	eventDocuments int           // in one event
+	lotDocuments   int           // in one lot
+}
+
+// law is that of today. What the bundle does not say is as it was when this was written (MF2 pp.19-20, MT1 §4.4, Normativa
+// 2.0 p.31).
+func (c *Contingency) law() law {
+	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
+	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
+	if err != nil {
+		return l
+	}
+	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents, "correctionHours": &l.correction, "technicalReportHours": &l.report} {
+		if n := rule.Whole(name); n > 0 {
+			*d = time.Duration(n) * time.Hour
+		}
+	}
+	for name, size := range map[string]*int{"eventDocuments": &l.eventDocuments, "lotDocuments": &l.lotDocuments} {
+		if n := rule.Whole(name); n > 0 {
+			*size = n
+		}
+	}
+	return l
+}

@@ -1,6 +1,7 @@
 package contingency
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,18 +73,17 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 }
 
 // unreportedStretches joins, of periods sorted by their beginning, those that go on and those of which documents still wait for a sealed
-// event: what MH has an event of is no part of a contingency that needs a technical report. unreported has the latter by code.
-func unreportedStretches(periods []*Period, unreported map[string]time.Time, law law) []*stretch {
+// event: what MH has an event of is no part of a contingency that needs a technical report. unreported holds the latter by code.
+func unreportedStretches(periods []*Period, unreported map[string]bool, law law) []*stretch {
 	return stretches(slices.DeleteFunc(slices.Clone(periods), func(p *Period) bool {
-		_, waits := unreported[p.code.String()]
-		return !waits && !p.Ended.IsZero()
+		return !unreported[p.code.String()] && !p.Ended.IsZero()
 	}), law.event)
 }
 
 // longContingency is the oldest stretch that needs a technical report, or else the one that goes on; nil when there is
 // neither. unreported holds the periods, by code, of which documents still wait for a sealed event.
-func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, error) {
-	all, err := r.periods()
+func (c *Contingency) longContingency(unreported map[string]bool) (*stretch, error) {
+	all, err := c.periods()
 	if err != nil {
 		return nil, err
 	}
@@ -95,14 +95,16 @@ func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, er
 		if known[code] {
 			continue
 		}
-		p, err := r.periodOf(code)
+		p, err := c.periodOf(code)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, p)
+		if p != nil {
+			all = append(all, p)
+		}
 	}
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	law, now := r.law(), r.branch.Now()
+	law, now := c.law(), c.branch.Now()
 	var current *stretch
 	for _, s := range unreportedStretches(all, unreported, law) {
 		if s.tooLong(law, now) && s.reportNote() == nil {
@@ -157,47 +159,41 @@ type TechnicalReport struct {
 // ErrNone means that there is no contingency to report on.
 var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
 
-// Reports prepares the technical report of a long contingency, and records that MH has it.
-type Reports struct {
-	*common
-	watch *Watch
-}
-
 // TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has not
 // sealed yet. Errors: CodeNoContingency if there is none, or the store's.
-func (r *Reports) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
-	s, err := r.reportable()
+func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
+	s, err := c.reportable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	law := r.law()
-	report := &TechnicalReport{Needed: s.tooLong(law, r.branch.Now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
-		Issuer: r.branch.Issuer.Facts.Append(nil), Ambiente: r.branch.Issuer.Ambiente, Who: r.options.Responsible, Noted: s.reportNote()}
+	law := c.law()
+	report := &TechnicalReport{Needed: s.tooLong(law, c.branch.Now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
+		Issuer: c.branch.Issuer.Facts.Append(nil), Ambiente: c.branch.Issuer.Ambiente, Who: c.options.Responsible, Noted: s.reportNote()}
 	if !s.ended.IsZero() {
 		report.EventDue = s.ended.Add(law.event)
 	}
-	report.Documents, err = r.countPeriods(ctx, s)
+	report.Documents, err = c.countPeriods(ctx, s)
 	return report, err
 }
 
 // reportable is the stretch that a technical report would be about.
-func (r *Reports) reportable() (*stretch, error) {
-	waiting, err := r.waiting(record.QueueReport, record.Whenever, record.MaxCounted)
+func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
+	waiting, err := c.waiting(ctx, record.QueueReport, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	unreported := make(map[string]time.Time)
+	unreported := make(map[string]bool)
 	for _, o := range waiting {
 		if o.head.Period != "" {
-			unreported[o.head.Period] = time.Time{}
+			unreported[o.head.Period] = true
 		}
 	}
-	s, err := r.longContingency(unreported)
+	s, err := c.longContingency(unreported)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
 	if s == nil && len(unreported) > 0 { // over, and not long
-		if s, err = r.oldestOf(unreported); err != nil {
+		if s, err = c.oldestOf(unreported); err != nil {
 			return nil, refusal.Internal(err)
 		}
 	}
@@ -207,32 +203,41 @@ func (r *Reports) reportable() (*stretch, error) {
 	return s, nil
 }
 
-func (r *Reports) oldestOf(codes map[string]time.Time) (*stretch, error) {
+func (c *Contingency) oldestOf(codes map[string]bool) (*stretch, error) {
 	var periods []*Period
 	for code := range codes {
-		p, err := r.periodOf(code)
+		p, err := c.periodOf(code)
 		if err != nil {
 			return nil, err
 		}
-		periods = append(periods, p)
+		if p != nil {
+			periods = append(periods, p)
+		}
+	}
+	if periods == nil {
+		return nil, nil
 	}
 	slices.SortFunc(periods, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	return stretches(periods, r.law().event)[0], nil
+	return stretches(periods, c.law().event)[0], nil
 }
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.
-func (r *Reports) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
+func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
 	in := make(map[string]bool, len(s.periods))
 	for _, p := range s.periods {
 		in[p.code.String()] = true
 	}
 	var counts []ReportCount
-	after := func(h *record.Head) bool { return !s.ended.IsZero() && h.CreatedAt.After(s.ended) }
-	err := record.EachDocument(ctx, r.branch.Store, dte.Date(s.began), after, func(_ storage.Entry, h *record.Head) error {
-		if in[h.Period] {
+	// The dates of the documents say nothing of the period: the clock may have been set while it went on.
+	err := c.branch.Store.Records(0, func(entry storage.Entry) error {
+		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head, []byte(`"period":`)) {
+			return err
+		}
+		h, err := record.DecodeHead(entry)
+		if err == nil && in[h.Period] {
 			counts = countIn(counts, h)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, refusal.Internal(fmt.Errorf("counting the documents of a contingency: %w", err))
@@ -259,20 +264,20 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 
 // NoteTechnicalReport records that MH has the technical report of the contingency that needs one. reference has 1 to 200
 // characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
-func (r *Reports) NoteTechnicalReport(ctx context.Context, reference string) error {
+func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})
 	}
-	s, err := r.reportable()
+	s, err := c.reportable(ctx)
 	if err != nil {
 		return err
 	}
-	note := &ReportNote{At: r.branch.Now().UTC().Truncate(time.Second), Reference: reference}
-	p, err := r.watch.note(ctx, s.periods[len(s.periods)-1].code.String(), note)
+	note := &ReportNote{At: c.branch.Now().UTC().Truncate(time.Second), Reference: reference}
+	p, err := c.noteReport(ctx, s.periods[len(s.periods)-1].code.String(), note)
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	r.branch.Logger.Info("MH has the technical report", "reference", reference, "began", p.Began)
-	r.work.Ring()
+	c.branch.Logger.Info("MH has the technical report", "reference", reference, "began", p.Began)
+	c.work.Ring()
 	return nil
 }

@@ -6,79 +6,67 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
+	"slices"
 	"time"
 
 	"dtegate/engine/authority"
-	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
-// Watch knows whether MH can be reached. It probes MH when Suspect is called, begins the branch's contingency, and ends it.
-type Watch struct {
-	*common
-
-	// mu: a sale reads the period and is stored under it, so that no document of a period is stored behind its end.
-	mu        sync.RWMutex
-	period    *Period     // nil: MH is there
-	begun     []time.Time // the periods of the last hour
-	suspicion bell.Bell   // MH may be away: it is probed
-}
-
-// restore finds the period that the last process left open.
-func (w *Watch) restore() error {
-	list, err := w.periods()
+// restorePeriod finds the period that the last process left open.
+func (c *Contingency) restorePeriod() error {
+	list, err := c.periods()
 	if err != nil {
 		return err
 	}
 	for _, p := range list {
 		if p.Ended.IsZero() {
-			w.period = p
-			w.branch.Logger.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
+			c.period = p
+			c.branch.Logger.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
 		}
 	}
 	return nil
 }
 
 // Current returns the period that the branch is in, nil if it is not in contingency.
-func (w *Watch) Current() *Period {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.period
+func (c *Contingency) Current() *Period {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.period
 }
 
 // Hold returns the current period, nil for none. The period does not end, and none begins, before release is called.
-func (w *Watch) Hold() (p *Period, release func()) {
-	w.mu.RLock()
-	return w.period, w.mu.RUnlock
+func (c *Contingency) Hold() (p *Period, release func()) {
+	c.mu.RLock()
+	return c.period, c.mu.RUnlock
 }
 
 // enter puts the branch in contingency, unless it is. A period that ended a moment ago goes on.
-func (w *Watch) enter(ctx context.Context, p Period) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.period != nil {
+func (c *Contingency) enter(ctx context.Context, p Period) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.period != nil {
 		if !p.Declared {
 			return nil
 		}
-		return w.redeclare(ctx, p) // the operator's word replaces what the probes found
+		return c.redeclare(ctx, p) // the operator's word replaces what the probes found
 	}
-	last, err := w.resumable()
+	last, err := c.resumable()
 	if err != nil {
 		return err
 	}
 	if last != nil {
 		last.Ended, last.Cause, last.Motive, last.Declared = time.Time{}, p.Cause, p.Motive, p.Declared
 		last.Resumed++
-		if err := w.move(ctx, last, record.PeriodEnded, record.PeriodOpen); err != nil {
+		if err := c.movePeriod(ctx, last, last.state, record.PeriodOpen); err != nil {
 			return err
 		}
-		w.period = last
+		c.period = last
 	} else {
-		if p.code, err = dte.NewCode(w.branch.Rand); err != nil {
+		if p.code, err = dte.NewCode(c.branch.Rand); err != nil {
 			return err
 		}
 		p.Began = p.Began.UTC().Truncate(time.Second)
@@ -86,51 +74,51 @@ func (w *Watch) enter(ctx context.Context, p Period) error {
 		if err != nil {
 			return err
 		}
-		_, err = w.branch.Store.Append(ctx, storage.Keys{Series: w.series("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
+		_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
 		}
-		w.period = &p
+		c.period = &p
 	}
-	w.begun = append(w.begun, w.branch.Now())
-	w.metrics.periods.Inc()
-	w.Suspect() // the watch begins to probe
-	w.branch.Logger.Warn("in contingency", "cause", w.period.Cause, "motive", w.period.Motive, "resumed", w.period.Resumed)
+	c.begun = append(c.begun, c.branch.Now())
+	c.metrics.periods.Inc()
+	c.Suspect() // the watch begins to probe
+	c.branch.Logger.Warn("in contingency", "cause", c.period.Cause, "motive", c.period.Motive, "resumed", c.period.Resumed)
 	return nil
 }
 
 // enterFor puts the branch in contingency from a moment, because of what MH did not answer.
-func (w *Watch) enterFor(ctx context.Context, began time.Time, o authority.Outcome) error {
-	return w.enter(ctx, Period{Began: began, Cause: w.cause(ctx, o), Motive: o.Reason()})
+func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority.Outcome) error {
+	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
 // Check probes MH. If MH does not answer, the branch is in contingency from began on. If the branch is in contingency already,
 // MH is not probed. Errors: the store's.
-func (w *Watch) Check(ctx context.Context, began time.Time) error {
-	if w.Current() != nil {
+func (c *Contingency) Check(ctx context.Context, began time.Time) error {
+	if c.Current() != nil {
 		return nil
 	}
-	if o := w.probe(ctx); o.Kind == authority.Unknown {
-		return w.enterFor(ctx, began, o)
+	if o := c.probe(ctx); o.Kind == authority.Unknown {
+		return c.enterFor(ctx, began, o)
 	}
 	return nil
 }
 
-func (w *Watch) redeclare(ctx context.Context, p Period) error {
-	next := *w.period
+func (c *Contingency) redeclare(ctx context.Context, p Period) error {
+	next := *c.period
 	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
-	if err := w.move(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
 		return err
 	}
-	w.period = &next
+	c.period = &next
 	return nil
 }
 
 // resumable is the last period, if it ended so recently that it is not reported yet.
-func (w *Watch) resumable() (*Period, error) {
-	list, err := w.periods()
+func (c *Contingency) resumable() (*Period, error) {
+	list, err := c.periods()
 	for _, p := range list {
-		if !p.Ended.IsZero() && p.Ended.Add(w.options.ReportAfter).After(w.branch.Now()) {
+		if !p.Ended.IsZero() && p.Ended.Add(c.options.ReportAfter).After(c.branch.Now()) {
 			return p, nil
 		}
 	}
@@ -138,53 +126,56 @@ func (w *Watch) resumable() (*Period, error) {
 }
 
 // leave ends the period. The caller does not hold mu.
-func (w *Watch) leave(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.period == nil {
+func (c *Contingency) leave(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.period == nil {
 		return nil
 	}
-	next := *w.period
-	next.Ended = w.branch.Now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
-	if err := w.move(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
+	next := *c.period
+	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
 		return err
 	}
-	w.branch.Logger.Info("out of contingency", "began", next.Began, "ended", next.Ended)
-	w.period = nil
+	c.branch.Logger.Info("out of contingency", "began", next.Began, "ended", next.Ended)
+	c.period = nil
 	return nil
 }
 
-// move records a period as it is now.
-func (w *Watch) move(ctx context.Context, p *Period, from, to storage.State) error {
+// movePeriod records a period as it is now.
+func (c *Contingency) movePeriod(ctx context.Context, p *Period, from, to storage.State) error {
 	head, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
 	due := &storage.Due{Queue: record.QueuePeriod, At: p.Began}
-	if _, err := record.Move(ctx, w.branch.Store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
+	if _, err := record.Move(ctx, c.branch.Store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
 		return fmt.Errorf("recording the contingency: %w", err)
 	}
 	return nil
 }
 
-// note keeps the operator's word that MH has the technical report of a contingency, in the last of its periods.
-func (w *Watch) note(ctx context.Context, period string, n *ReportNote) (*Period, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p, err := w.periodOf(period) // as it is now that nobody else may move it
+// noteReport keeps the operator's word that MH has the technical report of a contingency, in the last of its periods.
+func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNote) (*Period, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := c.periodOf(period) // as it is now that nobody else may move it
 	if err != nil {
 		return nil, err
+	}
+	if p == nil {
+		return nil, ErrNone
 	}
 	p.Report = n
 	state := record.PeriodEnded
 	if p.Ended.IsZero() {
 		state = record.PeriodOpen
 	}
-	if err := w.move(ctx, p, state, state); err != nil {
+	if err := c.movePeriod(ctx, p, state, state); err != nil {
 		return nil, err
 	}
-	if w.period != nil && w.period.code == p.code {
-		w.period = p
+	if c.period != nil && c.period.code == p.code {
+		c.period = p
 	}
 	return p, nil
 }
@@ -192,7 +183,7 @@ func (w *Watch) note(ctx context.Context, period string, n *ReportNote) (*Period
 // Declare puts the branch in contingency because an operator said so, until Lift. cause is 1 to 5 (CAT-005); reason has 1 to
 // 500 characters. If the branch is in contingency already, later documents get this cause. Errors: CodeValidation, or the
 // store's.
-func (w *Watch) Declare(ctx context.Context, cause int64, reason string) error {
+func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) error {
 	var faults []dte.Fault
 	if cause < 1 || cause > 5 {
 		faults = append(faults, dte.Fault{Path: "cause", Code: dte.FaultEnum, Message: "must be 1 to 5 (CAT-005)"})
@@ -203,40 +194,40 @@ func (w *Watch) Declare(ctx context.Context, cause int64, reason string) error {
 	if len(faults) > 0 {
 		return refusal.OfOperator(faults)
 	}
-	return w.enter(ctx, Period{Began: w.branch.Now(), Cause: cause, Motive: reason, Declared: true})
+	return c.enter(ctx, Period{Began: c.branch.Now(), Cause: cause, Motive: reason, Declared: true})
 }
 
 // Lift ends the operator's declaration. The contingency ends when MH answers the probes. Errors: CodeNoContingency if no
 // operator has declared one, or the store's.
-func (w *Watch) Lift(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.period == nil || !w.period.Declared {
+func (c *Contingency) Lift(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.period == nil || !c.period.Declared {
 		return &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency was declared by an operator", Operator: true}
 	}
-	next := *w.period
+	next := *c.period
 	next.Declared = false
-	if err := w.move(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
 		return refusal.Internal(err)
 	}
-	w.period = &next
-	w.Suspect()
+	c.period = &next
+	c.Suspect()
 	return nil
 }
 
 // cause is the contingency type (CAT-005) that an outcome shows: 2, our own system, when MH refuses our credentials; 3,
 // no Internet, when not even a name or a route is found, or nobody else answers either; 1, MH's system, otherwise.
-func (w *Watch) cause(ctx context.Context, o authority.Outcome) int64 {
+func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
 	}
 	if authority.NoRoute(o.Err) {
 		return 3
 	}
-	if len(w.options.Internet) == 0 || o.Kind != authority.Unknown {
+	if len(c.options.Internet) == 0 || o.Kind != authority.Unknown {
 		return 1
 	}
-	for _, address := range w.options.Internet {
+	for _, address := range c.options.Internet {
 		d := net.Dialer{Timeout: time.Second}
 		if c, err := d.DialContext(ctx, "tcp", address); err == nil {
 			_ = c.Close()
@@ -246,67 +237,161 @@ func (w *Watch) cause(ctx context.Context, o authority.Outcome) int64 {
 	return 3
 }
 
-// run probes MH when somebody doubts that it is there, and while the branch is in contingency, until ctx ends.
-func (w *Watch) run(ctx context.Context) {
-	wait, up := w.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
+// watch probes MH when somebody doubts that it is there, and while the branch is in contingency, until ctx ends.
+func (c *Contingency) watch(ctx context.Context) {
+	wait, up := c.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
 	for ctx.Err() == nil {
 		var timer <-chan time.Time
-		if p := w.Current(); p != nil {
+		if p := c.Current(); p != nil {
 			timer = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.suspicion:
-		case <-w.branch.Reachable:
-			if w.Current() == nil {
+		case <-c.suspicion:
+		case <-c.branch.Reachable:
+			if c.Current() == nil {
 				continue
 			}
 		case <-timer:
 		}
-		p := w.Current()
-		o := w.probe(ctx)
+		p := c.Current()
+		o := c.probe(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case o.Kind == authority.Unknown && p == nil:
-			if err := w.enterFor(ctx, w.branch.Now(), o); err != nil {
-				w.branch.Logger.Error("entering contingency", "error", err)
+			if err := c.enterFor(ctx, c.branch.Now(), o); err != nil {
+				c.branch.Logger.Error("entering contingency", "error", err)
 			}
-			wait, up = w.options.ProbeEvery, time.Time{}
+			wait, up = c.options.ProbeEvery, time.Time{}
 		case o.Kind == authority.Unknown:
-			wait, up = min(2*wait, w.options.ProbeMax), time.Time{}
+			wait, up = min(2*wait, probeMax), time.Time{}
 		case p == nil:
-			wait = w.options.ProbeEvery
+			wait = c.options.ProbeEvery
 		case p.Declared: // Lift ends it, and has MH probed at once
-			wait = min(2*wait, w.options.ProbeMax)
+			wait = min(2*wait, probeMax)
 		case up.IsZero():
-			wait, up = min(w.options.ProbeEvery, w.stable()), w.branch.Now()
-		case w.branch.Now().Sub(up) >= w.stable():
-			if err := w.leave(ctx); err != nil {
-				w.branch.Logger.Error("leaving contingency", "error", err)
+			wait, up = min(c.options.ProbeEvery, c.stable()), c.branch.Now()
+		case c.branch.Now().Sub(up) >= c.stable():
+			if err := c.leave(ctx); err != nil {
+				c.branch.Logger.Error("leaving contingency", "error", err)
 			}
-			wait, up = w.options.ProbeEvery, time.Time{}
-			w.work.Ring()
+			wait, up = c.options.ProbeEvery, time.Time{}
+			c.work.Ring()
 		}
 	}
 }
 
 // stable is how long MH must have answered: longer the more periods there were of late.
-func (w *Watch) stable() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.begun) > 0 && w.branch.Now().Sub(w.begun[0]) > time.Hour {
-		w.begun = w.begun[1:]
+func (c *Contingency) stable() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.begun) > 0 && c.branch.Now().Sub(c.begun[0]) > time.Hour {
+		c.begun = c.begun[1:]
 	}
-	return min(w.options.Stable<<min(max(0, len(w.begun)-1), 20), w.options.StableMax)
+	return min(c.options.Stable<<min(max(0, len(c.begun)-1), 20), stableMax)
 }
 
-func (w *Watch) probe(ctx context.Context) authority.Outcome {
-	ctx, cancel := context.WithTimeout(ctx, w.options.ProbeTimeout)
+func (c *Contingency) probe(ctx context.Context) authority.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return w.branch.Sender.Client.Probe(ctx)
+	return c.branch.Sender.Client.Probe(ctx)
 }
 
 // Suspect makes Run probe MH soon.
-func (w *Watch) Suspect() { w.suspicion.Ring() }
+func (c *Contingency) Suspect() { c.suspicion.Ring() }
+
+// Period is a contingency of the branch, in the form in which its record and /status have it.
+type Period struct {
+	Began  time.Time `json:"began"`
+	Ended  time.Time `json:"ended,omitzero"`
+	Cause  int64     `json:"cause"`  // CAT-005
+	Motive string    `json:"motive"` // of cause 5, MH's; of the others for people
+	// Declared by the operator: only the operator ends it.
+	Declared bool `json:"declared,omitempty"`
+	// Resumed is how often trouble came back before the period was reported.
+	Resumed int `json:"resumed,omitempty"`
+	// Report is the operator's word that MH has the technical report of this contingency; nil: nobody has said so.
+	Report *ReportNote `json:"technical_report,omitempty"`
+
+	code  dte.Code
+	state storage.State
+}
+
+// MotiveOnDocument returns the motive for the documents of the period: MH wants one with cause 5, and none with any other
+// cause.
+func (p *Period) MotiveOnDocument() string {
+	if p.Cause == 5 {
+		return p.Motive
+	}
+	return ""
+}
+
+// Code returns the code of the period's record. The heads of the period's documents have it as Period.
+func (p *Period) Code() string { return p.code.String() }
+
+func decodePeriod(entry storage.Entry) (*Period, error) {
+	p := &Period{code: dte.Code(entry.Code), state: entry.State}
+	if err := json.Unmarshal(entry.Head, p); err != nil {
+		return nil, fmt.Errorf("%w: decoding contingency period: %w", record.ErrLost, err)
+	}
+	return p, nil
+}
+
+// periods returns the open period and those of the last two days, by their beginning.
+func (c *Contingency) periods() ([]*Period, error) {
+	entries, err := c.branch.Store.Due(record.QueuePeriod, record.Whenever, 10_000)
+	if err != nil {
+		return nil, fmt.Errorf("reading contingency periods: %w", err)
+	}
+	var list []*Period
+	for _, entry := range entries {
+		if p, err := decodePeriod(entry); err == nil {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Period) int { return a.Began.Compare(b.Began) })
+	for i, p := range list[:max(0, len(list)-1)] {
+		if p.Ended.IsZero() { // the store has lost its end: it had ended when the next one began
+			p.Ended = list[i+1].Began
+		}
+	}
+	return list, nil
+}
+
+// periodOf returns the period of a code, nil if the store has lost it: its documents have their own times.
+func (c *Contingency) periodOf(code string) (*Period, error) {
+	id, err := dte.ParseCode(code)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := c.branch.Store.Get(storage.Code(id))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := decodePeriod(entry)
+	if errors.Is(err, record.ErrLost) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// extendCause returns the end of a cause that could not be reported in time because the next one began before: for MH it is one
+// cause, which ended with the last.
+func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
+	now, most := c.branch.Now(), c.law().event
+	if now.Sub(ended) < most-time.Hour {
+		return ended, nil
+	}
+	periods, err := c.periods()
+	for _, p := range periods {
+		if !p.Ended.IsZero() && p.Ended.After(ended) && p.Began.Sub(ended) < most {
+			ended = p.Ended
+		}
+	}
+	return ended, err
+}

@@ -3,6 +3,8 @@ package dte
 import (
 	"errors"
 	"math"
+	"math/big"
+	"math/bits"
 	"strconv"
 )
 
@@ -186,4 +188,130 @@ func (a Amount) Fixed2() string {
 	dst = strconv.AppendUint(dst, u/Scale, 10)
 	cents := u % Scale / (Scale / 100)
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
+}
+
+// Sum adds up Amounts exactly: 128 bits in units of 1e-8, room for 1e19 of the largest. Two of the largest documents are
+// already more than an Amount can hold. The zero Sum is 0.
+type Sum struct {
+	high int64
+	low  uint64
+}
+
+// Add adds an amount.
+func (s *Sum) Add(a Amount) {
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, uint64(a), 0)
+	s.high += int64(a)>>63 + int64(carry)
+}
+
+// Sub takes an amount away.
+func (s *Sum) Sub(a Amount) {
+	var borrow uint64
+	s.low, borrow = bits.Sub64(s.low, uint64(a), 0)
+	s.high -= int64(a)>>63 + int64(borrow)
+}
+
+// Merge adds another sum.
+func (s *Sum) Merge(o Sum) {
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, o.low, 0)
+	s.high += o.high + int64(carry)
+}
+
+// Negative reports whether the sum is below 0.
+func (s Sum) Negative() bool { return s.high < 0 }
+
+// Within reports whether the sum is at most limit away from 0.
+func (s Sum) Within(limit Amount) bool {
+	return s.high == 0 && s.low <= uint64(limit) || s.high == -1 && -s.low-1 < uint64(limit)
+}
+
+// Fixed2 writes the sum with two decimals, rounded half away from zero as Amount.Fixed2 does.
+func (s Sum) Fixed2() string {
+	n := new(big.Int).Lsh(big.NewInt(s.high), 64)
+	n.Add(n, new(big.Int).SetUint64(s.low))
+	negative := n.Sign() < 0
+	n.Abs(n)
+	const cent = Scale / 100
+	n.Add(n, big.NewInt(cent/2)).Quo(n, big.NewInt(cent))
+	if n.Sign() == 0 {
+		return "0.00"
+	}
+	digits := n.String()
+	for len(digits) < 3 {
+		digits = "0" + digits
+	}
+	text := digits[:len(digits)-2] + "." + digits[len(digits)-2:]
+	if negative {
+		return "-" + text
+	}
+	return text
+}
+
+// AppendWords appends an amount in Spanish capitals with its cents as a fraction, the form of MF2's examples:
+// "QUINIENTOS OCHENTA 50/100 USD". It rounds to the cent first and takes up to 92,000,000,000 either side of zero.
+func AppendWords(dst []byte, a Amount) []byte {
+	a = a.Round2()
+	u := uint64(a)
+	if a < 0 {
+		dst = append(dst, "MENOS "...)
+		u = -u
+	}
+	whole, cents := u/Scale, u%Scale/(Scale/100)
+	dst = appendCardinal(dst, whole, false)
+	return append(dst, ' ', byte('0'+cents/10), byte('0'+cents%10), '/', '1', '0', '0', ' ', 'U', 'S', 'D')
+}
+
+var (
+	units = [...]string{
+		"CERO", "UNO", "DOS", "TRES", "CUATRO", "CINCO", "SEIS", "SIETE", "OCHO", "NUEVE", "DIEZ", "ONCE", "DOCE",
+		"TRECE", "CATORCE", "QUINCE", "DIECISÉIS", "DIECISIETE", "DIECIOCHO", "DIECINUEVE", "VEINTE", "VEINTIUNO",
+		"VEINTIDÓS", "VEINTITRÉS", "VEINTICUATRO", "VEINTICINCO", "VEINTISÉIS", "VEINTISIETE", "VEINTIOCHO",
+		"VEINTINUEVE",
+	}
+	tens     = [...]string{3: "TREINTA", "CUARENTA", "CINCUENTA", "SESENTA", "SETENTA", "OCHENTA", "NOVENTA"}
+	hundreds = [...]string{
+		1: "CIENTO", "DOSCIENTOS", "TRESCIENTOS", "CUATROCIENTOS", "QUINIENTOS", "SEISCIENTOS", "SETECIENTOS",
+		"OCHOCIENTOS", "NOVECIENTOS",
+	}
+)
+
+// appendCardinal writes n. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand
+// millions. Short means that a noun follows (mil, millones), before which UNO loses its end.
+func appendCardinal(dst []byte, n uint64, short bool) []byte {
+	switch {
+	case n >= 1_000_000:
+		if n/1_000_000 == 1 {
+			dst = append(dst, "UN MILLÓN"...)
+		} else {
+			dst = append(appendCardinal(dst, n/1_000_000, true), " MILLONES"...)
+		}
+		n %= 1_000_000
+	case n >= 1000:
+		if n/1000 > 1 {
+			dst = append(appendCardinal(dst, n/1000, true), ' ')
+		}
+		dst = append(dst, "MIL"...)
+		n %= 1000
+	case n == 100:
+		return append(dst, "CIEN"...)
+	case n > 100:
+		dst = append(dst, hundreds[n/100]...)
+		n %= 100
+	case n >= 30:
+		dst = append(dst, tens[n/10]...)
+		if n %= 10; n > 0 {
+			dst = append(dst, " Y"...)
+		}
+	case short && n == 1:
+		return append(dst, "UN"...)
+	case short && n == 21:
+		return append(dst, "VEINTIÚN"...)
+	default:
+		return append(dst, units[n]...)
+	}
+	if n == 0 {
+		return dst
+	}
+	return appendCardinal(append(dst, ' '), n, short)
 }

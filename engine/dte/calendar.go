@@ -1,6 +1,8 @@
 package dte
 
-import "time"
+import (
+	"time"
+)
 
 // holidays are the days of rest with a fixed date (Labour Code art. 190; 10 May and 17 June by decrees 399/2016 and
 // 208/2012), as month and day.
@@ -41,3 +43,16 @@ func easter(year int) time.Time {
 	n := (h - m + r + 90) / 25
 	return time.Date(year, time.Month(n), (h-m+r+n+19)%32, 0, 0, 0, 0, Zone)
 }
+
+// Zone is El Salvador's time: UTC-6 all year, without the system's zone database. A document dated in UTC is one
+// day ahead from six in the evening on, which MH observes or, at the end of a month, refuses.
+var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
+
+// Date is a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.
+func Date(t time.Time) string { return t.In(Zone).Format(time.DateOnly) }
+
+// Hour is a horEmi: the Salvadoran time of day, HH:MM:SS in 24 hours.
+func Hour(t time.Time) string { return t.In(Zone).Format(time.TimeOnly) }
+
+// Year is the Salvadoran calendar year: the one that numbers a series.
+func Year(t time.Time) int { return t.In(Zone).Year() }

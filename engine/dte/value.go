@@ -1,6 +1,7 @@
 package dte
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -267,4 +268,60 @@ func AppendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, s...)
 	return append(dst, '"')
+}
+
+// Stable codes of a Fault. A code is never renamed nor reused.
+const (
+	FaultRequired  = "REQUIRED"  // nothing gives the value
+	FaultType      = "TYPE"      // a number where a text belongs, null where none may be
+	FaultPattern   = "PATTERN"   // a text of the wrong form
+	FaultLength    = "LENGTH"    // a text too short or too long, in characters
+	FaultRange     = "RANGE"     // a number too small or too large
+	FaultPrecision = "PRECISION" // a number with too many decimals
+	FaultEnum      = "ENUM"      // a value that is not one of the few allowed
+	FaultFormat    = "FORMAT"    // not a date, not an e-mail address
+	FaultCount     = "COUNT"     // too few or too many items
+	FaultDuplicate = "DUPLICATE" // an item, or a member's name, twice
+	FaultCondition = "CONDITION" // breaks a rule that depends on another value
+	FaultCatalogue = "CATALOGUE" // not a code of MH's catalogue
+	FaultUnknown   = "UNKNOWN"   // a member that the schema does not know
+	FaultSyntax    = "SYNTAX"    // not JSON
+)
+
+// Fault is one breach, told to whoever sent the facts.
+type Fault struct {
+	Path    string // where, in fact form: "cuerpoDocumento[3].precioUni"; "" is the whole
+	Code    string // one of the constants
+	Message string // Spanish: what is wrong and what is allowed
+}
+
+// Error is the fault in one line, for logs.
+func (f Fault) Error() string {
+	if f.Path == "" {
+		return f.Code + ": " + f.Message
+	}
+	return f.Path + ": " + f.Code + ": " + f.Message
+}
+
+// Outcomes are MH's decisions about the newest documents, or events, that one version of a rule made.
+type Outcomes struct {
+	Decided int `json:"decided"`
+	Refused int `json:"refused"`           // of these
+	ByRule  int `json:"by_rule,omitempty"` // of the refused: MH names a value that the rule made, or the layout
+}
+
+// gravePart: one decision in so many that is refused for what the rule made is grave.
+const gravePart = 20
+
+// Grave reports whether the rule, most likely, is wrong: MH refuses more than half of what it made, whatever the reason, or more
+// than one in gravePart for what the rule made. No number of decisions, points of sale or kinds of sale is needed: an alarm may
+// come from one till. A branch returns to an earlier rule by stricter criteria.
+func (o Outcomes) Grave() bool { return 2*o.Refused > o.Decided || gravePart*o.ByRule > o.Decided }
+
+// Sound returns an error if the counts, which came from elsewhere, cannot be.
+func (o Outcomes) Sound() error {
+	if o.ByRule < 0 || o.Refused < o.ByRule || o.Decided < o.Refused {
+		return fmt.Errorf("%d refused by the rule of %d refused of %d decided", o.ByRule, o.Refused, o.Decided)
+	}
+	return nil
 }

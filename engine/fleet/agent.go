@@ -14,17 +14,18 @@ import (
 	"slices"
 	"time"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Defaults and limits of the agent's times.
 const (
-	DefaultPoll   = time.Minute
+	DefaultPoll   = 2 * time.Minute
 	DefaultReport = 15 * time.Minute
-	// lookEvery is how often the box asks whether another one has taken its branch, lookSoon how often it does while it does not
-	// know that the branch is its own, and the store fails.
-	lookEvery = 5 * time.Minute
-	lookSoon  = 15 * time.Second
+	// DefaultLook is how often the box asks at least whether another one has taken its branch, lookSoon how often it does while
+	// the store does not answer.
+	DefaultLook = time.Minute
+	lookSoon    = 15 * time.Second
 	// askFor bounds a request for something small, fetchFor one for a bundle.
 	askFor   = 20 * time.Second
 	fetchFor = 5 * time.Minute
@@ -34,20 +35,22 @@ const (
 
 // Options of New. Every field without a default is required.
 type Options struct {
-	Store    wire.Store
+	Store    fleetproto.Store
+	Chain    fleetproto.Chain
 	Branch   string
 	Group    string
-	Director []wire.Key  // any of them may sign
-	Box      wire.Signer // the box's own key
-	Points   []wire.Point
+	Director []fleetproto.Key  // the oldest first: once a key has signed a version that was taken, those before it are trusted no longer
+	Box      fleetproto.Signer // the box's own key
+	Points   []fleetproto.Point
 	Rules    Rules
 	State    File
 	// Settings, where the settings file is kept for the next start of the appliance; nil keeps none.
 	Settings File
 	// Describe fills in what the branch says of itself; the agent fills in the rest.
-	Describe func(*wire.Status)
+	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
 	Report   time.Duration // default DefaultReport
+	Look     time.Duration // default DefaultLook
 	Logger   *slog.Logger  // default slog.Default
 	Now      func() time.Time
 	Rand     *rand.Rand // jitter; default random
@@ -71,12 +74,14 @@ type Agent struct {
 	tuning   *tuning
 
 	nextLook, nextPoll, report time.Time
+	grave                      []string // what graveRules returned last
+	silent                     bool     // the store did not answer the last look
 }
 
 // New returns an agent that goes on where the last one stopped. A state file that cannot be read is begun anew: the
 // rules' own floors are on the shelf.
 func New(o Options) (*Agent, error) {
-	o.Poll, o.Report = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport)
+	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -84,7 +89,7 @@ func New(o Options) (*Agent, error) {
 		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
 	for name, value := range map[string]string{"branch": o.Branch, "group": o.Group} {
-		if err := wire.CheckName(value); err != nil {
+		if err := fleetproto.CheckName(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -92,9 +97,9 @@ func New(o Options) (*Agent, error) {
 	if err := c.load(); err != nil {
 		return nil, err
 	}
-	a := &Agent{core: c, reader: &reader{c}, reporter: &reporter{c}, tuning: &tuning{c}}
-	a.owner, a.follower = &owner{c, a.reader}, &follower{c, a.tuning}
-	c.fence = newFence(a.owner.standing(c.state.enrolled))
+	a := &Agent{core: c, reader: &reader{core: c}, reporter: &reporter{c}, tuning: &tuning{c}}
+	a.owner, a.follower = &owner{core: c, reader: a.reader}, &follower{c, a.tuning}
+	c.fence = newFence(c.state.standing())
 	// Boxes that start together, after a power cut in a region, do not ask together.
 	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.tuning.poll(), 10*time.Second))))
 	return a, nil
@@ -123,25 +128,37 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) Step(ctx context.Context) time.Duration {
 	now := a.o.Now()
 	if !now.Before(a.nextLook) {
-		err, again := a.owner.look(ctx), lookEvery
+		before := a.state.enrolled
+		answered, err := a.owner.look(ctx)
 		a.note("enrolment", err)
-		a.fence.releaseWaiting(a.o.Now())
-		switch {
-		case a.state.Own > 0:
-		case err != nil:
-			again = lookSoon
-		default: // it waits to be enrolled
-			again = min(lookEvery, a.tuning.poll())
+		if a.state.Own != before.Own || a.state.Over != before.Over { // its status has another place from now on, or says so
+			a.report = time.Time{}
 		}
-		a.nextLook = a.o.Now().Add(a.jitter(again))
+		again := a.o.Look
+		if a.silent = !answered; a.silent { // who waits may hear from the next one
+			again = min(again, lookSoon)
+		} else {
+			a.fence.releaseWaiting(a.o.Now())
+		}
+		if answered && a.state.Own == 0 { // it waits to be enrolled
+			again = min(again, a.tuning.poll())
+		}
+		a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64()))) // never later
 	}
 	if !now.Before(a.nextPoll) {
-		a.note("desired", a.read(ctx))
+		err := a.read(ctx)
+		a.note("desired", err)
+		if err == nil && a.silent { // the store is back: what it says of the enrolment comes before the next number
+			a.nextLook = time.Time{}
+		}
 		a.follower.reconcile(ctx)
 		a.note("acts", a.sendActs(ctx))
 		a.nextPoll = a.o.Now().Add(a.jitter(a.tuning.poll()))
 		if a.dirty && len(a.state.Acts) == 0 {
 			a.report = time.Time{} // not more often than the store is asked
+		}
+		if grave := a.graveRules(); !slices.Equal(grave, a.grave) {
+			a.grave, a.report = grave, time.Time{} // the centre waits for it: it holds a roll-out
 		}
 	}
 	if !now.Before(a.report) {
@@ -156,4 +173,100 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 // jitter spreads a time by a tenth to both sides.
 func (a *Agent) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*a.o.Rand.Float64()))
+}
+
+// Rules is the branch's own shelf of rule bundles, as the agent needs it. It has the last word.
+type Rules interface {
+	// Bundles are all that are on the shelf, or were.
+	Bundles() []Bundle
+	// Admit takes a bundle's file through every step of the branch's gate. An error is of the branch's own trouble: the agent tries
+	// again. One that is there already is admitted.
+	Admit(ctx context.Context, file []byte, o Order) (Admission, error)
+	// StepBack makes a bundle of the shelf whose first day has come the one in force, also one that was taken off.
+	StepBack(ctx context.Context, to Bundle, o Order) error
+	// Cancel takes a bundle off whose first day is ahead.
+	Cancel(ctx context.Context, coming Bundle, o Order) error
+}
+
+// Order is who wants a change, and why.
+type Order struct {
+	Who, Reason string
+	// AmountsChange, FewerCases: see fleetproto.Rule. Both are true for what every branch runs: others have tried it.
+	AmountsChange, FewerCases bool
+}
+
+// Admission is what came of a bundle.
+type Admission struct {
+	Refused string // the step that refused it; "": it is on the shelf
+	Reason  string // what the step said; of one that is on the shelf, what is to be known of it
+}
+
+// Where a bundle is.
+type Where string
+
+const (
+	Live    Where = "live"    // in force today
+	Coming  Where = "coming"  // in force from a later day
+	Spare   Where = "spare"   // superseded by a newer one
+	Retired Where = "retired" // taken off
+	Unsound Where = "unsound" // it may not compute
+)
+
+// Off is who took a bundle off.
+type Off string
+
+const (
+	OffItself   Off = "itself"   // the branch, because it did harm
+	OffCentre   Off = "centre"   // this agent, by order
+	OffOperator Off = "operator" // somebody in the branch
+)
+
+// Bundle is one on the shelf.
+type Bundle struct {
+	Digest   string `json:"digest"` // of the signed manifest
+	Name     string `json:"name"`
+	Version  string `json:"version"`
+	Kind     string `json:"kind"` // document, event or catalogue
+	Document string `json:"document"`
+	Schema   int    `json:"schema,omitempty"`
+	From     string `json:"from"` // first day, "2026-12-01"
+	Where    Where  `json:"where"`
+	// Of a retired one, who took it off and why.
+	Off    Off    `json:"off,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Outcomes are MH's newest decisions about what the bundle made.
+	Outcomes dte.Outcomes `json:"outcomes,omitzero"`
+}
+
+func (b *Bundle) sameGeneration(r fleetproto.Rule) bool {
+	return b.Kind == r.Bundle && b.Document == r.Document && b.Schema == r.Schema
+}
+
+// inForce reports whether a bundle is, or will be, in force.
+func (b *Bundle) inForce() bool { return b.Where == Live || b.Where == Coming }
+
+// find is a bundle of the shelf, nil when it was never there.
+func find(list []Bundle, digest string) *Bundle {
+	if i := slices.IndexFunc(list, func(b Bundle) bool { return b.Digest == digest }); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
+
+// inPlace is the bundle of a rule's generation that is in force or, with none in force, to come; nil: there is none.
+func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
+	for i := range list {
+		b := &list[i]
+		if b.sameGeneration(r) && b.inForce() && (best == nil || best.Where == Coming && b.Where == Live) {
+			best = b
+		}
+	}
+	return best
+}
+
+// admissionOrder is the order in which kinds of bundles come in: the golden cases of the others need the catalogues.
+var admissionOrder = []string{"catalogue", "document", "event"}
+
+func byKind(a, b fleetproto.Rule) int {
+	return slices.Index(admissionOrder, a.Bundle) - slices.Index(admissionOrder, b.Bundle)
 }

@@ -2,12 +2,13 @@ package fleet_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
 )
 
@@ -22,7 +23,7 @@ func TestAgent_Rollout(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0")
 	w.rollout("r1", second)
 	w.pass(2*time.Minute + 15*time.Second)
-	if got := w.stage(); got != wire.StageLive {
+	if got := w.stage(); got != fleetproto.StageLive {
 		t.Errorf("stage %q", got)
 	}
 	w.live(second)
@@ -36,10 +37,10 @@ func TestAgent_Rollout(t *testing.T) {
 
 // A branch outside of the ring, one whose time has not come, and a roll-out that is held: nothing is taken.
 func TestAgent_Ring(t *testing.T) {
-	for name, alter := range map[string]func(*wire.Rollout){
-		"outside": func(r *wire.Rollout) { r.Pilots = []string{"norte"} },
-		"early":   func(r *wire.Rollout) { r.NotBefore = r.Opened.Add(time.Hour) },
-		"held":    func(r *wire.Rollout) { r.Held = true },
+	for name, alter := range map[string]func(*fleetproto.Rollout){
+		"outside": func(r *fleetproto.Rollout) { r.Pilots = []string{"norte"} },
+		"early":   func(r *fleetproto.Rollout) { r.NotBefore = r.Opened.Add(time.Hour) },
+		"held":    func(r *fleetproto.Rollout) { r.Held = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -47,12 +48,12 @@ func TestAgent_Ring(t *testing.T) {
 			w.live(w.rule("catalogos", "1.0.0"))
 			w.start()
 			w.rollout("r1", second)
-			w.publish(func(d *wire.Desired) { alter(d.Rollout) })
-			w.store.Lose(wire.DesiredKey(w.group, 2)) // the box never sees the ring that it was of
-			w.last.Version, w.last.Previous = 2, wire.Digest(mustHold(w, wire.DesiredKey(w.group, 1)))
+			w.publish(func(d *fleetproto.Desired) { alter(d.Rollout) })
+			w.store.Lose(fleetproto.DesiredKey(w.group, 2)) // the box never sees the ring that it was of
+			w.last.Version, w.last.Previous = 2, fleetproto.Digest(mustHold(w, fleetproto.DesiredKey(w.group, 1)))
 			w.publishAgain()
 			w.pass(20 * time.Minute)
-			if where, stage := w.where(second), w.stage(); where != "" || stage != wire.StageOutside {
+			if where, stage := w.where(second), w.stage(); where != "" || stage != fleetproto.StageOutside {
 				t.Errorf("%s, %s", where, stage)
 			}
 		})
@@ -70,12 +71,12 @@ func mustHold(w *world, key string) []byte {
 // publishAgain writes the last version anew.
 func (w *world) publishAgain() {
 	w.t.Helper()
-	data, err := wire.SealDesired(*w.last, director)
+	data, err := chain.SealDesired(*w.last, director)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.store.Lose(wire.DesiredKey(w.group, w.last.Version+1))
-	w.put(wire.DesiredKey(w.group, w.last.Version), data)
+	w.store.Lose(fleetproto.DesiredKey(w.group, w.last.Version+1))
+	w.put(fleetproto.DesiredKey(w.group, w.last.Version), data)
 	w.data = data
 }
 
@@ -136,7 +137,7 @@ func TestAgent_Refused(t *testing.T) {
 	if got := w.where(first) + " " + w.where(good) + " " + w.where(bad); got != "live retiredcentre " || asked != 1 {
 		t.Errorf("%s, asked %d times", got, asked)
 	}
-	if p := w.status().Rollout; p.Stage != wire.StageRefused || !strings.Contains(p.Reason, "case 3") {
+	if p := w.status().Rollout; p.Stage != fleetproto.StageRefused || !strings.Contains(p.Reason, "case 3") {
 		t.Errorf("%+v", p)
 	}
 	same(t, "acts", w.acts(), "live a 1.0.0", "live b 1.0.0", "refused b 1.0.1")
@@ -158,7 +159,7 @@ func TestAgent_Return(t *testing.T) {
 	w.pass(3 * time.Minute)
 	w.gate.Return(second.Digest, "MH refuses")
 	w.pass(3 * time.Minute)
-	if p := w.status().Rollout; p.Stage != wire.StageReturned || p.Reason != "MH refuses" {
+	if p := w.status().Rollout; p.Stage != fleetproto.StageReturned || p.Reason != "MH refuses" {
 		t.Errorf("%+v", p)
 	}
 	w.live(second) // the centre goes on all the same
@@ -179,14 +180,74 @@ func TestAgent_Dates(t *testing.T) {
 	w.start()
 	w.rollout("r1", w.rule("catalogos", "2.0.0", "2026-12-01"))
 	w.pass(3 * time.Minute)
-	if got := w.stage(); got != wire.StageAdmitted {
+	if got := w.stage(); got != fleetproto.StageAdmitted {
 		t.Errorf("stage %q", got)
 	}
 	w.pass(8 * 24 * time.Hour)
-	if got := w.stage(); got != wire.StageLive {
+	if got := w.stage(); got != fleetproto.StageLive {
 		t.Errorf("stage %q", got)
 	}
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "live catalogos 2.0.0")
+}
+
+// TestAgent_BackBeforeItsDay: a law that waits for its day is taken back, and comes again when the centre wants it again.
+func TestAgent_BackBeforeItsDay(t *testing.T) {
+	w := newWorld(t)
+	first, law := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "2.0.0", "2026-12-01")
+	w.live(first)
+	w.start()
+	w.rollout("r1", law)
+	w.pass(3 * time.Minute)
+	w.live(first) // back
+	w.pass(3 * time.Minute)
+	if s := w.status(); s.Desired.Trouble != "" || w.where(law) != "retiredcentre" || w.where(first) != "live" {
+		t.Errorf("%s, %s: %s", w.where(law), w.where(first), s.Desired.Trouble)
+	}
+	w.rollout("r2", law)
+	w.pass(3 * time.Minute)
+	if w.stage() != fleetproto.StageAdmitted {
+		t.Errorf("%s: %s", w.stage(), w.status().Desired.Trouble)
+	}
+	w.live(law) // it has reached all, and is taken back before its day
+	w.live(first)
+	w.pass(9 * 24 * time.Hour)
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 2.0.0", "cancel catalogos 2.0.0", "admit catalogos 2.0.0", "cancel catalogos 2.0.0")
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "withdrawn catalogos 2.0.0", "admitted catalogos 2.0.0", "withdrawn catalogos 2.0.0")
+}
+
+// TestAgent_CannotLeave: a bundle that the branch cannot leave, because nothing stood before it or what did has ended, holds up no other
+// roll-out, of its own generation or another; nobody goes back to it, and it goes when it can.
+func TestAgent_CannotLeave(t *testing.T) {
+	for name, before := range map[string]bool{"nothing before it": false, "what was before it has ended": true} {
+		w := newWorld(t)
+		var live []fleetproto.Rule
+		if before {
+			live = append(live, w.rule("a", "1.0.0"))
+			w.gate.Ends = map[string]string{"a 1.0.0": "2026-11-23"}
+		}
+		w.live(live...)
+		w.start()
+		w.pass(2 * time.Minute)
+		bad, next, other := w.rule("a", "1.0.1"), w.rule("a", "1.0.2"), w.rule("b", "1.0.0")
+		w.rollout("r1", bad)
+		w.pass(24 * time.Hour)
+		w.live(live...) // back
+		w.pass(time.Hour)
+		if got := w.status().Desired.Trouble; !strings.Contains(got, "cannot leave") || w.where(bad) != "live" {
+			t.Errorf("%s: %s, %q", name, w.where(bad), got)
+		}
+		w.rollout("r2", other)
+		w.pass(time.Hour)
+		if w.where(other) != "live" || w.stage() != fleetproto.StageLive {
+			t.Errorf("%s: another roll-out waits: %s", name, w.status().Desired.Trouble)
+		}
+		w.live(append(slices.Clone(live), other)...)
+		w.rollout("r3", next)
+		w.pass(time.Hour)
+		if s := w.status(); w.where(next) != "live" || s.Desired.Trouble != "" {
+			t.Errorf("%s: the next roll-out waits: %s", name, s.Desired.Trouble)
+		}
+	}
 }
 
 // Past its expiry a version has no effect any more; what is in force stays, and the box says so.
@@ -196,8 +257,8 @@ func TestAgent_Expired(t *testing.T) {
 	w.live(first)
 	w.start()
 	w.pass(2 * time.Minute)
-	w.publish(func(d *wire.Desired) {
-		d.Rollout = &wire.Rollout{Name: "r1", State: wire.State{Rules: []wire.Rule{second}}, Pilots: []string{"centro"}, Opened: w.now}
+	w.publish(func(d *fleetproto.Desired) {
+		d.Rollout = &fleetproto.Rollout{Name: "r1", State: fleetproto.State{Rules: []fleetproto.Rule{second}}, Pilots: []string{"centro"}, Opened: w.now}
 		d.Expires = w.now.Add(time.Second)
 	})
 	w.now = w.now.Add(time.Second)
@@ -205,7 +266,7 @@ func TestAgent_Expired(t *testing.T) {
 	if s := w.status(); !strings.Contains(s.Desired.Trouble, "expired") || w.where(second) != "" || w.where(first) != "live" {
 		t.Errorf("%+v", s.Desired)
 	}
-	w.publish(func(*wire.Desired) {})
+	w.publish(func(*fleetproto.Desired) {})
 	w.pass(3 * time.Minute)
 	if s := w.status(); s.Desired.Trouble != "" || w.where(second) != "live" {
 		t.Errorf("%+v", s.Desired)
@@ -263,13 +324,6 @@ func TestAgent_Replaced(t *testing.T) {
 	if s := w.agent.Fence().Standing(); !s.Replaced {
 		t.Errorf("enrolled anew: %+v", s)
 	}
-	pinned := director
-	defer func() { director = pinned }()
-	director = signer("next", 5)
-	w.start()
-	if s := w.agent.Fence().Standing(); s.Replaced {
-		t.Errorf("by a key that is pinned no longer: %+v", s)
-	}
 }
 
 // A new box takes what everybody runs before a roll-out, also where the store fails at it: else there would be nothing to go back to.
@@ -279,7 +333,7 @@ func TestAgent_LiveFirst(t *testing.T) {
 	w.live(first)
 	w.rollout("r1", second)
 	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
-		if r.Key == wire.RuleKey(first.File) {
+		if r.Key == fleetproto.RuleKey(first.File) {
 			w.store.Fault = nil
 			return fleettest.Failed
 		}
@@ -299,7 +353,7 @@ func TestAgent_CutShort(t *testing.T) {
 	w.enrol(1, signer("first", 4), director)
 	w.enrol(2, w.box, director)
 	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
-		if r.Key == wire.BoxKey("centro", 2) {
+		if r.Key == fleetproto.BoxKey("centro", 2) {
 			w.store.Fault = nil
 			return fleettest.Lost
 		}
@@ -322,8 +376,8 @@ func TestAgent_Enrols(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.pass(time.Minute)
-	s, err := wire.OpenStatus(mustHold(w, wire.StatusKey("centro")), "centro")
-	if err != nil || s.Epoch != 0 || s.Key != wire.EncodeKey(public(w.box).Public) {
+	s, err := chain.OpenStatus(mustHold(w, fleetproto.StatusKey("centro", 0)), "centro", 0)
+	if err != nil || s.Epoch != 0 || s.Key != fleetproto.EncodeKey(public(w.box).Public) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	w.enrol(1, w.box, director)
@@ -344,12 +398,12 @@ func TestAgent_Enrols(t *testing.T) {
 
 func TestAgent_Settings(t *testing.T) {
 	w := newWorld(t)
-	values, err := wire.EncodeSettings(wire.Settings{Poll: "10m", Report: "1h"})
+	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Poll: "10m", Report: "1h"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(wire.SettingsKey(wire.Digest(values)), values)
-	w.publish(func(d *wire.Desired) { d.Live.Settings = wire.Digest(values) })
+	w.put(fleetproto.SettingsKey(fleetproto.Digest(values)), values)
+	w.publish(func(d *fleetproto.Desired) { d.Live.Settings = fleetproto.Digest(values) })
 	w.start()
 	w.pass(10 * time.Minute)
 	before := w.store.Requests()
@@ -359,10 +413,10 @@ func TestAgent_Settings(t *testing.T) {
 	}
 	same(t, "acts", w.acts(), "settings ")
 	bad := []byte(`{"kind":"settings","data":"/etc"}`)
-	w.put(wire.SettingsKey(wire.Digest(bad)), bad)
-	w.publish(func(d *wire.Desired) { d.Live.Settings = wire.Digest(bad) })
+	w.put(fleetproto.SettingsKey(fleetproto.Digest(bad)), bad)
+	w.publish(func(d *fleetproto.Desired) { d.Live.Settings = fleetproto.Digest(bad) })
 	w.pass(3 * time.Hour)
-	if s := w.status(); s.Settings != wire.Digest(values) || !strings.Contains(s.Desired.Trouble, "data") {
+	if s := w.status(); s.Settings != fleetproto.Digest(values) || !strings.Contains(s.Desired.Trouble, "data") {
 		t.Errorf("%+v", s)
 	}
 }
@@ -370,6 +424,7 @@ func TestAgent_Settings(t *testing.T) {
 // At rest a box asks no more than DESIGN says: 100 requests an hour.
 func TestAgent_Requests(t *testing.T) {
 	w := newWorld(t)
+	w.poll, w.look = 0, 0 // the defaults
 	w.enrol(1, w.box, director)
 	w.live(w.rule("a", "1.0.0"))
 	w.start()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
 )
 
@@ -69,7 +69,7 @@ func (w *world) outcome() string {
 // that the gate refuses half, one that is taken back, one with dates and settings, one that the branch leaves by itself, and
 // another box.
 func months(w *world) []func() {
-	a := func(version string) wire.Rule { return w.rule("a", version) }
+	a := func(version string) fleetproto.Rule { return w.rule("a", version) }
 	b1, bad, later := w.rule("b", "1.0.0"), w.rule("b", "1.0.1"), w.rule("b", "2.0.0", "2026-12-01")
 	w.gate.Refuse = func(b *bundle.Bundle) string {
 		if b.Manifest.Name == "b" && b.Manifest.Version == "1.0.1" {
@@ -77,12 +77,12 @@ func months(w *world) []func() {
 		}
 		return ""
 	}
-	values, err := wire.EncodeSettings(wire.Settings{Report: "20m"})
+	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Report: "20m"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	settings := wire.Digest(values)
-	w.put(wire.SettingsKey(settings), values)
+	settings := fleetproto.Digest(values)
+	w.put(fleetproto.SettingsKey(settings), values)
 	return []func(){
 		func() { w.enrol(1, w.box, director); w.live(a("1.0.0")) },
 		func() { w.live(a("1.0.0"), b1) },
@@ -92,12 +92,12 @@ func months(w *world) []func() {
 		func() { w.rollout("r3", a("1.0.3")) },
 		func() { w.live(a("1.0.1"), b1) }, // back
 		func() {
-			w.publish(func(d *wire.Desired) {
-				d.Rollout = &wire.Rollout{Name: "r4", State: wire.State{Rules: []wire.Rule{later}}, Share: wire.Whole, Opened: w.now}
+			w.publish(func(d *fleetproto.Desired) {
+				d.Rollout = &fleetproto.Rollout{Name: "r4", State: fleetproto.State{Rules: []fleetproto.Rule{later}}, Share: fleetproto.Whole, Opened: w.now}
 			})
 		},
 		func() { w.live(a("1.0.1"), later) },
-		func() { w.publish(func(d *wire.Desired) { d.Live.Settings = settings }) },
+		func() { w.publish(func(d *fleetproto.Desired) { d.Live.Settings = settings }) },
 		func() { w.rollout("r5", a("1.0.5")) },
 		func() { w.gate.Return(a("1.0.5").Digest, "MH refuses") },
 		func() { w.enrol(2, signer("other", 4), director) },

@@ -1,104 +1,240 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // owner finds out whose the branch is, and opens and closes the fence.
 type owner struct {
 	*core
 	reader *reader
+	looks  int
 }
 
-// maxForeign is how many objects that no director signed are passed over in a look for the next enrolment: somebody with the
-// store's credentials may have put them where the next one belongs.
-const maxForeign = 16
+const (
+	// maxForeign is how many objects that no trusted key signed are passed over in a look for the next enrolment: somebody with the
+	// store's credentials may have put them where the next one belongs.
+	maxForeign = 16
+	// againEvery is after how many looks the box reads its own enrolment again: the director may have signed it again, with other points
+	// of sale or another key, and a store that was rolled back may have given its epoch to another box.
+	againEvery = 30
+)
 
-// look goes through the enrolments of the branch that the box has not seen. The highest that the director signed says whose the
+// look goes through the enrolments of the branch that the box has not seen. The highest that a trusted key has signed says whose the
 // branch is. An epoch that another box has after this box's ends this box for good, also when its key is enrolled once more: what
-// its store knows is old.
-func (w *owner) look(ctx context.Context) error {
-	next := enrolled{Highest: w.state.Highest, Object: w.state.Object, Own: w.state.Own, Over: w.state.Over}
-	var fault error
-	foreign, away, known := 0, false, int64(0)
-	for epoch := next.Highest + 1; foreign < maxForeign; epoch++ {
-		o, err := w.get(ctx, wire.BoxKey(w.o.Branch, epoch), wire.MaxJWS)
-		if errors.Is(err, wire.ErrNotFound) {
+// its store knows is old. Where the highest was signed by a key that is trusted no longer, look reads all of them again: those that
+// the director signed again count, and without any the box stays as it is. It returns whether the store answered.
+func (w *owner) look(ctx context.Context) (answered bool, fault error) {
+	before := w.state.enrolled
+	next, first := before, before.Highest+1
+	if _, err := w.open(before.Object, before.Highest); before.Highest > 0 && err != nil {
+		next, first = enrolled{}, 1
+	} else if w.looks%againEvery == 0 || !w.bound() {
+		first = max(1, before.Highest)
+	}
+	w.looks++
+	answered = true
+	after, highest := int64(0), int64(0)
+	for epoch, foreign := first, 0; foreign < maxForeign; epoch++ {
+		o, err := w.get(ctx, fleetproto.BoxKey(w.o.Branch, epoch), fleetproto.MaxJWS)
+		if errors.Is(err, fleetproto.ErrNotFound) {
+			if epoch <= before.Highest { // the store has lost it: the box has not
+				continue
+			}
 			break
 		}
-		if err != nil && !errors.Is(err, wire.ErrTooLarge) {
-			fault, away = fmt.Errorf("asking for epoch %d: %w", epoch, err), true
+		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+			answered, fault = false, fmt.Errorf("asking for epoch %d: %w", epoch, err)
 			break
 		}
-		var e *wire.Enrolment
+		var e *fleetproto.Enrolment
 		if err == nil {
-			e, err = wire.OpenEnrolment(o.Data, w.o.Director, w.o.Branch, epoch)
+			e, err = w.open(o.Data, epoch)
 		}
-		if err != nil {
-			foreign++
-			fault = fmt.Errorf("epoch %d is not taken: %w", epoch, err)
+		switch {
+		case err != nil:
+			if fault = fmt.Errorf("epoch %d is not taken: %w", epoch, err); epoch > before.Highest {
+				foreign++
+			}
+			continue
+		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && w.owns(e) && e.At.Before(next.At): // an older signing of it
 			continue
 		}
-		next.Highest, next.Object = epoch, o.Data
+		next.Highest, next.Object, next.At = epoch, o.Data, e.At
+		highest = max(highest, e.Highest)
 		switch {
 		case !w.owns(e):
-			next.Over = next.Over || next.Own > 0
-		case !next.Over:
-			next.Own, known = epoch, e.After
+			next.Over, next.Points = true, nil
+			next.Passed = next.Passed || next.Own > 0
+		case !next.Passed:
+			next.Own, next.Over, next.Points, after = epoch, false, e.Points, e.After
 		}
 	}
-	if next.Highest == w.state.Highest || away && next.Own == 0 { // nothing new; or the enrolment of this box may be the next one
-		return fault
+	// Without a trusted enrolment the box stays what it is. Where the store fell silent, this box's own may be the next one.
+	if next.Highest == 0 || !answered && (next.Own == 0 || first == 1) {
+		return answered, fault
 	}
-	before, now := w.fence.enrolled(), w.standing(next)
-	if now == before {
-		return fault
+	if next.Highest < highest {
+		return answered, errors.Join(fault, fmt.Errorf("epoch %d of the branch was given, and the store does not have it", highest))
 	}
-	if now.Epoch != before.Epoch && w.state.Version < known {
-		if err := w.reader.read(ctx); w.state.Version < known {
-			return errors.Join(fault, fmt.Errorf("version %d of the desired state is to be known before anything is numbered", known), err)
+	if next.Own == 0 {
+		next.Own = before.Own
+	}
+	if bytes.Equal(next.Object, before.Object) {
+		return answered, fault
+	}
+	if next.Own != before.Own && w.state.Version < after {
+		if err := w.reader.read(ctx); w.state.Version < after {
+			return answered, errors.Join(fault, fmt.Errorf("version %d of the desired state is to be known before anything is numbered", after), err)
 		}
 	}
 	err := w.change(func(s *state) {
 		s.enrolled = next
-		if now.Replaced && !before.Replaced {
-			w.tell(s, wire.Act{What: wire.ActReplaced, Reason: fmt.Sprintf("epoch %d", now.Highest)})
+		if next.Over && !before.Over {
+			w.tell(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
 		}
 	})
 	// The fence closes also when the state cannot be written; it opens only behind that.
-	if err == nil || now.Replaced {
-		w.fence.set(now)
+	if err == nil || next.Over {
+		w.fence.set(next.standing())
 	}
 	if err != nil {
-		return errors.Join(fault, err)
+		return answered, errors.Join(fault, err)
 	}
 	w.dirty = true
-	if now.Replaced && !before.Replaced {
-		w.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", now.Highest, "own", now.Epoch)
+	if next.Over && !before.Over {
+		w.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", next.Highest, "own", next.Own)
 	} else {
-		w.o.Logger.Info("the branch's enrolment", "branch", w.o.Branch, "epoch", now.Highest, "own", now.Epoch)
+		w.o.Logger.Info("the branch's enrolment", "branch", w.o.Branch, "epoch", next.Highest, "own", next.Own)
 	}
-	return fault
+	return answered, fault
+}
+
+// open reads an enrolment of the branch that a trusted key has signed.
+func (w *owner) open(object []byte, epoch int64) (*fleetproto.Enrolment, error) {
+	return w.o.Chain.OpenEnrolment(object, w.trusted(), w.o.Branch, epoch)
 }
 
 // owns reports whether an enrolment names this box's key.
-func (w *owner) owns(e *wire.Enrolment) bool {
+func (w *owner) owns(e *fleetproto.Enrolment) bool {
 	return e.BoxKeyOf().Public.Equal(w.public())
 }
 
-// standing is what the enrolments prove: the highest counts while a pinned director's key has signed it.
-func (w *owner) standing(n enrolled) Standing {
-	s := Standing{Epoch: n.Own, Highest: n.Highest}
-	if n.Highest == 0 {
-		return s
+// bound reports whether the enrolment names all points of sale that the box is configured with.
+func (w *owner) bound() bool {
+	s := w.state.standing()
+	for _, p := range w.o.Points {
+		if !s.Numbers(p) {
+			return s.Replaced
+		}
 	}
-	e, err := wire.OpenEnrolment(n.Object, w.o.Director, w.o.Branch, n.Highest)
-	if err == nil && (n.Over || !w.owns(e)) {
-		s.Replaced, s.Since = true, e.At
-	}
+	return true
+}
+
+// standing is what the enrolments have proven.
+func (n enrolled) standing() Standing {
+	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Since: n.At, Points: n.Points}
+}
+
+// Fence knows whether this box may take numbers. Its methods never ask the store; only Await waits until the agent has asked it.
+type Fence struct {
+	kicked chan struct{} // one element: the agent is to ask
+
+	mu       sync.Mutex
+	standing Standing
+	year     string        // El Salvador's, in which the store was last asked, whatever it answered
+	answer   chan struct{} // closed by the next answer
+	cloned   bool          // another copy of this box runs
+}
+
+// Standing is whose the branch is.
+type Standing struct {
+	Epoch   int64 // at which this box is enrolled; 0: it never was, and numbers nothing
+	Highest int64 // of the branch; 0: no box is enrolled
+	// Replaced: another box has the branch. Since is when the director signed the highest enrolment.
+	Replaced bool
+	Since    time.Time
+	Points   []fleetproto.Point // that this box may number: those of its enrolment, and no others
+}
+
+// Numbers reports whether the box may number a point of sale.
+func (s Standing) Numbers(p fleetproto.Point) bool {
+	return s.Epoch > 0 && !s.Replaced && slices.Contains(s.Points, p)
+}
+
+// firstPatience is how long the first number after a start, and the first of a year, waits for the store.
+const firstPatience = 2 * time.Second
+
+func newFence(s Standing) *Fence {
+	return &Fence{kicked: make(chan struct{}, 1), standing: s, answer: make(chan struct{})}
+}
+
+// Standing is whose the branch is, as far as this box knows.
+func (f *Fence) Standing() Standing {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.standing
+	s.Replaced = s.Replaced || f.cloned
 	return s
+}
+
+// Close ends the numbering: another copy of this box runs.
+func (f *Fence) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cloned = true
+}
+
+// Await waits for the store's word before the first number after a start and before the first of a year, firstPatience at
+// most: a box that was away may have been replaced meanwhile. All other numbers wait for nothing.
+func (f *Fence) Await(now time.Time) {
+	year := dte.Date(now)[:4]
+	f.mu.Lock()
+	asked, answer := f.year, f.answer
+	f.mu.Unlock()
+	if asked == year {
+		return
+	}
+	select {
+	case f.kicked <- struct{}{}:
+	default: // it is on its way
+	}
+	timer := time.NewTimer(firstPatience)
+	defer timer.Stop()
+	select {
+	case <-answer:
+	case <-timer.C:
+		f.noteAsked(now) // a store that is silent holds up one sale, not all
+	}
+}
+
+// noteAsked notes that the store was asked in a year.
+func (f *Fence) noteAsked(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.year = dte.Date(now)[:4]
+}
+
+// releaseWaiting releases the callers of Await.
+func (f *Fence) releaseWaiting(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.year = dte.Date(now)[:4]
+	close(f.answer)
+	f.answer = make(chan struct{})
+}
+
+func (f *Fence) set(s Standing) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.standing = s
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
 )
 
 // The first number after a start, and the first of a year, waits for the store's word; a store that is silent costs that one sale
@@ -30,7 +30,7 @@ func TestFence_Await(t *testing.T) {
 					}
 					return fleettest.None
 				}
-				agent, err := fleet.New(fleet.Options{Store: w.store, Branch: "centro", Group: "norte", Director: []wire.Key{public(director)}, Box: w.box,
+				agent, err := fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: "norte", Director: []fleetproto.Key{public(director)}, Box: w.box,
 					Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler), Now: now})
 				if err != nil {
 					t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Whoever holds the store's credentials brings no rule, no version and no box.
@@ -20,35 +20,35 @@ func TestAgent_Forged(t *testing.T) {
 	for name, forge := range map[string]func() (back func()){
 		"a version of another key": func() func() {
 			d := *w.last
-			d.Version, d.Previous = 2, wire.Digest(w.data)
-			data, err := wire.SealDesired(d, thief)
+			d.Version, d.Previous = 2, fleetproto.Digest(w.data)
+			data, err := chain.SealDesired(d, thief)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.put(wire.DesiredKey(w.group, 2), data)
-			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+			w.put(fleetproto.DesiredKey(w.group, 2), data)
+			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 		"a version of before": func() func() {
-			w.put(wire.DesiredKey(w.group, 2), w.data)
-			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+			w.put(fleetproto.DesiredKey(w.group, 2), w.data)
+			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 		"a version behind another past": func() func() {
 			d := *w.last
-			d.Version, d.Previous = 2, wire.Digest(nil)
-			data, err := wire.SealDesired(d, director)
+			d.Version, d.Previous = 2, fleetproto.Digest(nil)
+			data, err := chain.SealDesired(d, director)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.put(wire.DesiredKey(w.group, 2), data)
-			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+			w.put(fleetproto.DesiredKey(w.group, 2), data)
+			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 		"another box": func() func() {
 			w.enrol(2, thief, thief)
-			return func() { w.store.Lose(wire.BoxKey("centro", 2)) }
+			return func() { w.store.Lose(fleetproto.BoxKey("centro", 2)) }
 		},
 		"no object at all": func() func() {
-			w.put(wire.DesiredKey(w.group, 2), []byte("{"))
-			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+			w.put(fleetproto.DesiredKey(w.group, 2), []byte("{"))
+			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 	} {
 		back := forge()
@@ -66,7 +66,7 @@ func TestAgent_Forged(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0")
 	// A file that was exchanged in the store, and one that is another bundle than the director named.
 	data, r := file(t, "catalogos", "1.0.2", author, "2026-01-01")
-	w.put(wire.RuleKey(second.File), data)
+	w.put(fleetproto.RuleKey(second.File), data)
 	w.rollout("r1", second)
 	w.pass(16 * time.Minute)
 	if s := w.status(); !strings.Contains(s.Desired.Trouble, "digest") || w.where(second)+w.where(r) != "" {
@@ -82,14 +82,14 @@ func TestAgent_StolenDirector(t *testing.T) {
 	w.start()
 	w.pass(2 * time.Minute)
 	unsigned, u := file(t, "catalogos", "9.0.0", thief, "2026-01-01")
-	w.put(wire.RuleKey(u.File), unsigned)
+	w.put(fleetproto.RuleKey(u.File), unsigned)
 	older := w.rule("catalogos", "1.0.0")
 	named := second
 	named.Version = "7.0.0"
-	for i, r := range []wire.Rule{u, older, named} {
+	for i, r := range []fleetproto.Rule{u, older, named} {
 		w.rollout("r"+string(rune('1'+i)), r)
 		w.pass(16 * time.Minute)
-		if got := w.stage(); got != wire.StageRefused {
+		if got := w.stage(); got != fleetproto.StageRefused {
 			t.Errorf("%+v: %s", r, got)
 		}
 		w.live(r)
@@ -114,33 +114,33 @@ func TestAgent_StolenBox(t *testing.T) {
 	w.pass(2 * time.Minute)
 
 	d := *w.last
-	d.Version, d.Previous, d.Live = 2, wire.Digest(w.data), wire.State{}
-	data, err := wire.SealDesired(d, w.box)
+	d.Version, d.Previous, d.Live = 2, fleetproto.Digest(w.data), fleetproto.State{}
+	data, err := chain.SealDesired(d, w.box)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(wire.DesiredKey(w.group, 2), data)
+	w.put(fleetproto.DesiredKey(w.group, 2), data)
 	w.enrol(2, thief, w.box)
 	w.pass(16 * time.Minute)
 	if s := w.status(); s.Desired.Version != 1 || s.Desired.Trouble == "" || s.Replaced {
 		t.Errorf("%+v", s)
 	}
-	w.store.Lose(wire.DesiredKey(w.group, 2))
-	w.store.Lose(wire.BoxKey("centro", 2))
+	w.store.Lose(fleetproto.DesiredKey(w.group, 2))
+	w.store.Lose(fleetproto.BoxKey("centro", 2))
 
 	other := *w.status()
 	other.Branch = "norte"
-	if data, err = wire.SealStatus(other, w.box); err != nil {
+	if data, err = chain.SealStatus(other, w.box); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wire.OpenStatus(data, "norte", public(signer("norte", 6))); !errors.Is(err, wire.ErrSignature) {
+	if _, err := chain.OpenStatus(data, "norte", 1, public(signer("norte", 6))); !errors.Is(err, fleetproto.ErrSignature) {
 		t.Errorf("a status of another branch: %v", err)
 	}
-	act := wire.Act{Branch: "centro", Epoch: 1, Number: 2, At: w.now, What: wire.ActReturned, Rule: "catalogos 1.0.0"}
-	if data, err = wire.SealAct(act, w.box); err != nil {
+	act := fleetproto.Act{Branch: "centro", Epoch: 1, Number: 2, At: w.now, What: fleetproto.ActReturned, Rule: "catalogos 1.0.0"}
+	if data, err = chain.SealAct(act, w.box); err != nil {
 		t.Fatal(err)
 	}
-	w.put(wire.ActKey("centro", 2), data)
+	w.put(fleetproto.ActKey("centro", 2), data)
 	w.live(w.rule("catalogos", "1.0.1"))
 	w.pass(16 * time.Minute)
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "returned catalogos 1.0.0", "live catalogos 1.0.1")

@@ -1,20 +1,24 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"dtegate/engine/fleet/wire"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // reporter tells the centre: the branch's status, and each act once.
 type reporter struct{ *core }
 
 // Status is what the centre would be told now.
-func (r *reporter) Status() wire.Status {
-	s := wire.Status{}
+func (r *reporter) Status() fleetproto.Status {
+	s := fleetproto.Status{}
 	if r.o.Describe != nil {
 		r.o.Describe(&s)
 	}
@@ -23,9 +27,9 @@ func (r *reporter) Status() wire.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Branch, s.Group, s.Points = r.o.Branch, r.o.Group, r.o.Points
-	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, wire.EncodeKey(r.public())
+	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, fleetproto.EncodeKey(r.public())
 	s.At, s.Sequence, s.Acts, s.Settings = r.o.Now().UTC(), r.state.Sequence, r.state.Act, r.state.Settings
-	s.Desired = wire.Reached{Version: r.state.Version, At: r.asked.UTC(), Trouble: trouble}
+	s.Desired = fleetproto.Reached{Version: r.state.Version, Digest: r.state.Digest, At: r.asked.UTC(), Trouble: trouble}
 	if r.asked.IsZero() {
 		s.Desired.At = time.Time{}
 	}
@@ -35,24 +39,40 @@ func (r *reporter) Status() wire.Status {
 	s.Rollout, s.Rules = r.progress, nil
 	for _, b := range r.o.Rules.Bundles() {
 		if b.inForce() {
-			s.Rules = append(s.Rules, wire.Running{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
-				Schema: b.Schema, From: b.From, Live: b.Where == Live})
+			s.Rules = append(s.Rules, fleetproto.Running{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
+				Schema: b.Schema, From: b.From, Live: b.Where == Live, Outcomes: b.Outcomes})
 		}
 	}
 	return s
 }
 
+// graveRules returns the digests of the bundles in force that MH refuses.
+func (r *reporter) graveRules() (list []string) {
+	for _, b := range r.o.Rules.Bundles() {
+		if b.Where == Live && b.Outcomes.Grave() {
+			list = append(list, b.Digest)
+		}
+	}
+	return list
+}
+
 // Look is what people at the box are shown of the chain.
 type Look struct {
 	Standing Standing
-	Version  int64     // of the desired state
-	Asked    time.Time // when the store last answered; zero: not since the start
-	Trouble  string    // what is wrong; empty: nothing
+	Unbound  []fleetproto.Point // of this box, that its enrolment does not name
+	Version  int64              // of the desired state
+	Asked    time.Time          // when the store last answered; zero: not since the start
+	Trouble  string             // what is wrong; empty: nothing
 }
 
 // Look is how the box and its chain are to each other.
 func (r *reporter) Look() Look {
 	l := Look{Standing: r.fence.Standing(), Trouble: r.trouble("")}
+	for _, p := range r.o.Points {
+		if !l.Standing.Numbers(p) {
+			l.Unbound = append(l.Unbound, p)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.Version, l.Asked = r.state.Version, r.asked
@@ -70,11 +90,12 @@ func (r *reporter) sendStatus(ctx context.Context) error {
 	if err := r.change(func(s *state) { s.Sequence++ }); err != nil {
 		return err
 	}
-	data, err := wire.SealStatus(r.Status(), r.o.Box)
+	status := r.Status()
+	data, err := r.o.Chain.SealStatus(status, r.o.Box)
 	if err != nil {
 		return fmt.Errorf("the status cannot be written: %w", err)
 	}
-	if err := r.put(ctx, wire.StatusKey(r.o.Branch), data); err != nil {
+	if err := r.put(ctx, fleetproto.StatusKey(r.o.Branch, status.Epoch), data); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	r.dirty = false
@@ -85,27 +106,161 @@ func (r *reporter) sendStatus(ctx context.Context) error {
 // recall reads what the store knows of the branch, when the box has no state: where its acts go on, and behind which number its
 // statuses. Nothing else is believed of it.
 func (r *reporter) recall(ctx context.Context) error {
-	held, err := r.get(ctx, wire.StatusKey(r.o.Branch), wire.MaxJWS)
-	if errors.Is(err, wire.ErrNotFound) {
+	var last *fleetproto.Status
+	for epoch := r.state.Own; epoch >= 0 && last == nil; epoch-- {
+		held, err := r.get(ctx, fleetproto.StatusKey(r.o.Branch, epoch), fleetproto.MaxJWS)
+		if err != nil && !errors.Is(err, fleetproto.ErrNotFound) {
+			return fmt.Errorf("reading the last status: %w", err)
+		}
+		if err == nil {
+			last, _ = r.o.Chain.OpenStatus(held.Data, r.o.Branch, epoch) // nil of somebody else's writing: this box overwrites it
+		}
+	}
+	if last == nil {
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading the last status: %w", err)
-	}
-	last, err := wire.OpenStatus(held.Data, r.o.Branch)
-	if err != nil {
-		return nil // somebody else's writing: this box overwrites it
 	}
 	act := r.state.Act
 	if last.Acts > act {
-		if _, err := r.get(ctx, wire.ActKey(r.o.Branch, last.Acts), wire.MaxJWS); err == nil {
+		if _, err := r.get(ctx, fleetproto.ActKey(r.o.Branch, last.Acts), fleetproto.MaxJWS); err == nil {
 			act = last.Acts
 		}
 	}
 	return r.change(func(s *state) {
 		s.Act = act
-		if last.Key == wire.EncodeKey(r.public()) {
+		if last.Key == fleetproto.EncodeKey(r.public()) {
 			s.Sequence = last.Sequence
 		}
 	})
+}
+
+// maxActs are kept of a box that cannot send them; the oldest go first.
+const maxActs = 1000
+
+// tell puts an act among those to be sent.
+func (c *core) tell(s *state, act fleetproto.Act) {
+	act.At, act.Branch = c.o.Now().UTC(), c.o.Branch
+	if s.Acts = append(s.Acts, act); len(s.Acts) > maxActs {
+		s.Acts = s.Acts[len(s.Acts)-maxActs:]
+	}
+}
+
+// sendActs writes the acts that wait, in their order. The signature of the same act under the same number is the same bytes,
+// therefore an attempt whose answer was lost is known by them. A number that other bytes have is another box's: the act takes
+// the next.
+func (r *reporter) sendActs(ctx context.Context) error {
+	for len(r.state.Acts) > 0 {
+		act := r.state.Acts[0]
+		act.Number, act.Epoch = r.state.Act+1, r.state.Own
+		data, err := r.o.Chain.SealAct(act, r.o.Box)
+		if err != nil {
+			return fmt.Errorf("an act cannot be written: %w", err)
+		}
+		key := fleetproto.ActKey(r.o.Branch, act.Number)
+		err = r.create(ctx, key, data)
+		mine := err == nil
+		if errors.Is(err, fleetproto.ErrExists) {
+			held, e := r.get(ctx, key, fleetproto.MaxJWS)
+			if e != nil && !errors.Is(e, fleetproto.ErrTooLarge) {
+				return fmt.Errorf("reading act %d: %w", act.Number, e)
+			}
+			mine, err = bytes.Equal(held.Data, data), nil
+		}
+		if err != nil {
+			return fmt.Errorf("writing act %d: %w", act.Number, err)
+		}
+		if err := r.change(func(s *state) {
+			s.Act = act.Number
+			if mine {
+				s.Acts = s.Acts[1:]
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type metrics struct {
+	requests *prometheus.CounterVec
+	reported prometheus.Gauge
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_fleet_requests_total",
+			Help: "Requests to the chain's object store, by verb and result: ok (an answer, also that nothing is there), failed."}, []string{"verb", "result"}),
+		reported: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_fleet_reported_timestamp_seconds",
+			Help: "When the branch's status was last written to the store; 0: not since the start."}),
+	}
+	for _, verb := range []string{"get", "create", "put"} {
+		for _, result := range []string{"ok", "failed"} {
+			m.requests.WithLabelValues(verb, result)
+		}
+	}
+	return m
+}
+
+func (m *metrics) count(verb string, err error) {
+	result := "ok"
+	if err != nil && !errors.Is(err, fleetproto.ErrNotFound) && !errors.Is(err, fleetproto.ErrExists) && !errors.Is(err, fleetproto.ErrTooLarge) {
+		result = "failed"
+	}
+	m.requests.WithLabelValues(verb, result).Inc()
+}
+
+var (
+	versionDesc  = prometheus.NewDesc("dte_fleet_desired_version", "The last version of the group's desired state that this box has verified; 0: none.", nil, nil)
+	expiryDesc   = prometheus.NewDesc("dte_fleet_desired_expiry_timestamp_seconds", "When that version expires; 0: there is none.", nil, nil)
+	askedDesc    = prometheus.NewDesc("dte_fleet_asked_timestamp_seconds", "When the store last answered about the desired state; 0: not since the start.", nil, nil)
+	troubleDesc  = prometheus.NewDesc("dte_fleet_trouble", "1 while the box does not do what is desired, or cannot reach the store; the log says why.", nil, nil)
+	actsDesc     = prometheus.NewDesc("dte_fleet_acts_waiting", "Acts that are not in the store yet.", nil, nil)
+	replacedDesc = prometheus.NewDesc("dte_fleet_replaced", "1 while another box has the branch, and nothing is numbered here.", nil, nil)
+	closedDesc   = prometheus.NewDesc("dte_fleet_closed_points", "Points of sale of this box that number nothing: the centre has closed them for this year, or its enrolment does not name them.", nil, nil)
+	epochDesc    = prometheus.NewDesc("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", nil, nil)
+	stageDesc    = prometheus.NewDesc("dte_fleet_rollout_stage", "1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, returned; absent without one.", []string{"stage"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
+	a.metrics.requests.Describe(ch)
+	a.metrics.reported.Describe(ch)
+	for _, d := range []*prometheus.Desc{versionDesc, expiryDesc, askedDesc, troubleDesc, actsDesc, closedDesc, replacedDesc, epochDesc, stageDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (a *Agent) Collect(ch chan<- prometheus.Metric) {
+	a.metrics.requests.Collect(ch)
+	a.metrics.reported.Collect(ch)
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	flag := map[bool]float64{true: 1}
+	standing, trouble, closed := a.fence.Standing(), a.trouble(""), 0
+	for _, p := range a.o.Points {
+		if !standing.Numbers(p) || a.Closed(p, dte.Year(a.o.Now())) {
+			closed++
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var asked, expires int64
+	if !a.asked.IsZero() {
+		asked = a.asked.Unix()
+	}
+	if a.desired != nil {
+		expires = a.desired.Expires.Unix()
+	}
+	gauge(versionDesc, float64(a.state.Version))
+	gauge(expiryDesc, float64(expires))
+	gauge(askedDesc, float64(asked))
+	gauge(troubleDesc, flag[trouble != ""])
+	gauge(actsDesc, float64(len(a.state.Acts)))
+	gauge(closedDesc, float64(closed))
+	gauge(replacedDesc, flag[standing.Replaced])
+	gauge(epochDesc, float64(standing.Epoch))
+	if a.progress != nil {
+		gauge(stageDesc, 1, string(a.progress.Stage))
+	}
 }

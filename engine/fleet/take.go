@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/bundle"
 )
 
@@ -37,15 +39,15 @@ func (f *follower) reconcile(ctx context.Context) {
 	}
 	// What everybody runs comes first: it is what a roll-out replaces.
 	seen, left, live := f.watch(d), f.leave(ctx, d), f.takeLive(ctx, d)
-	if left == nil { // else what the next roll-out replaces is not known
-		left = f.begin(d, now)
+	if left == nil || errors.Is(left, errOwed) { // else what the next roll-out replaces is not known
+		left = errors.Join(left, f.begin(d, now))
 	}
 	f.note("rules", errors.Join(seen, left, live, f.takeRollout(ctx, d), f.watch(d)))
 	f.note("settings", f.tuning.take(ctx, d))
 }
 
 // effective says why a version has no effect now; what it ordered before stays.
-func (f *follower) effective(d *wire.Desired, now time.Time) error {
+func (f *follower) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
 		return nil
@@ -60,7 +62,7 @@ func (f *follower) effective(d *wire.Desired, now time.Time) error {
 }
 
 // order is who wants a change, and why.
-func order(d *wire.Desired, rollout string) Order {
+func order(d *fleetproto.Desired, rollout string) Order {
 	o := Order{Who: Who(d.By), Reason: fmt.Sprintf("%s, version %d", d.Group, d.Version)}
 	if rollout != "" {
 		o.Reason += ", roll-out " + rollout
@@ -72,12 +74,12 @@ func order(d *wire.Desired, rollout string) Order {
 }
 
 // takeLive brings the bundles that every box runs, but those for which the roll-out stands.
-func (f *follower) takeLive(ctx context.Context, d *wire.Desired) error {
+func (f *follower) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := f.state.Taken
 	rules := slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind)
 	var faults []error
 	for _, r := range rules {
-		if t != nil && t.Stage != wire.StageRefused && t.Stage != wire.StageReturned && d.Rollout != nil && t.Rollout == d.Rollout.Name &&
+		if t != nil && t.Stage != fleetproto.StageRefused && t.Stage != fleetproto.StageReturned && d.Rollout != nil && t.Rollout == d.Rollout.Name &&
 			slices.ContainsFunc(t.Rules, func(o takenRule) bool { return sameGeneration(o.Rule, r) }) {
 			continue
 		}
@@ -98,7 +100,7 @@ func (f *follower) takeLive(ctx context.Context, d *wire.Desired) error {
 			clear(s.Refused) // of versions before
 			s.Refused[r.Digest] = refusal{d.Version, refused}
 			delete(s.Told, r.Digest)
-			f.tell(s, wire.Act{What: wire.ActRefused, Version: d.Version, Rule: r.Name + " " + r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
+			f.tell(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rule: r.Name + " " + r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
 		})
 		if err != nil {
 			faults = append(faults, err)
@@ -109,7 +111,7 @@ func (f *follower) takeLive(ctx context.Context, d *wire.Desired) error {
 
 // ensure has a bundle in force, or to come. It returns why the gate refuses it. An error is of the store or of the box, or, of
 // what is everybody's, that the branch went another way before: it stays until the centre or the branch changes its mind.
-func (f *follower) ensure(ctx context.Context, d *wire.Desired, r wire.Rule, rollout string) (refused string, err error) {
+func (f *follower) ensure(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule, rollout string) (refused string, err error) {
 	if b := find(f.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
@@ -117,6 +119,8 @@ func (f *follower) ensure(ctx context.Context, d *wire.Desired, r wire.Rule, rol
 			return "", nil
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"
+		case b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(f.o.Now()):
+			// It was cancelled before its day: it comes in again through the gate.
 		case b.Where == Retired && b.Off == OffCentre:
 			// The centre wants it again. If we crash behind the step, the next look finds it in force.
 			if err := f.o.Rules.StepBack(ctx, *b, order(d, rollout)); err != nil {
@@ -135,7 +139,7 @@ func (f *follower) ensure(ctx context.Context, d *wire.Desired, r wire.Rule, rol
 			return other, nil
 		}
 	}
-	file, err := f.fetch(ctx, wire.RuleKey(r.File), r.File, wire.MaxRule)
+	file, err := f.fetch(ctx, fleetproto.RuleKey(r.File), r.File, fleetproto.MaxRule)
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", r.Name, r.Version, err)
 	}
@@ -148,7 +152,9 @@ func (f *follower) ensure(ctx context.Context, d *wire.Desired, r wire.Rule, rol
 			return "", err
 		}
 	}
-	made, err := f.o.Rules.Admit(ctx, file, order(d, rollout))
+	o := order(d, rollout)
+	o.AmountsChange, o.FewerCases = r.AmountsChange || rollout == "", r.FewerCases || rollout == ""
+	made, err := f.o.Rules.Admit(ctx, file, o)
 	if err != nil {
 		return "", fmt.Errorf("admitting %s %s: %w", r.Name, r.Version, err)
 	}
@@ -159,15 +165,291 @@ func (f *follower) ensure(ctx context.Context, d *wire.Desired, r wire.Rule, rol
 }
 
 // differs says how a file is another bundle than the director named. Whose keys have signed it the gate asks.
-func differs(file []byte, r wire.Rule) string {
+func differs(file []byte, r fleetproto.Rule) string {
 	b, err := bundle.Inspect(file)
 	if err != nil {
 		return "bundle: " + err.Error()
 	}
 	m := b.Manifest
-	got := wire.Rule{File: r.File, Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
+	got := fleetproto.Rule{File: r.File, Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema,
+		AmountsChange: r.AmountsChange, FewerCases: r.FewerCases}
 	if got != r {
 		return fmt.Sprintf("bundle: the file holds %s %s of %s %s, generation %d (%.12s)", m.Name, m.Version, m.Kind, m.Document, m.Schema, b.Digest)
 	}
 	return ""
+}
+
+// begin takes up a roll-out in whose ring the branch is, and notes what it will replace before anything is replaced.
+func (f *follower) begin(d *fleetproto.Desired, now time.Time) error {
+	r := d.Rollout
+	if r == nil || !r.Takes(f.o.Branch, now) || f.state.Taken != nil && f.state.Taken.Rollout == r.Name {
+		return nil
+	}
+	shelf := f.o.Rules.Bundles()
+	t := &taken{Rollout: r.Name, Stage: fleetproto.StageWaiting, Since: now.UTC()}
+	for _, rule := range r.State.Rules {
+		if b := find(shelf, rule.Digest); b != nil && b.inForce() {
+			continue // the branch has it, by another way: it is not the roll-out's to take back
+		}
+		if l := f.owed(d, shelf, rule); l != nil {
+			return fmt.Errorf("roll-out %s waits for %s %s, which it replaces", r.Name, l.Name, l.Version)
+		}
+		replaced := inPlace(shelf, rule)
+		for _, owed := range f.state.Owed {
+			if replaced != nil && owed.Rule.Digest == replaced.Digest { // nobody wants to go back to that one
+				replaced = owed.Replaced
+			}
+		}
+		t.Rules = append(t.Rules, takenRule{Rule: rule, Replaced: replaced})
+	}
+	slices.SortStableFunc(t.Rules, func(a, b takenRule) int { return byKind(a.Rule, b.Rule) })
+	return f.change(func(s *state) { s.Taken = t })
+}
+
+// owed is the bundle that every box runs in the place of a roll-out's, where this box could not take it yet, as when the store failed.
+// Without it there would be nothing to go back to, and behind the roll-out's it is below the floor.
+func (f *follower) owed(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.Rule) *fleetproto.Rule {
+	at := slices.IndexFunc(d.Live.Rules, func(l fleetproto.Rule) bool { return sameGeneration(l, rule) })
+	if at < 0 {
+		return nil
+	}
+	l := &d.Live.Rules[at]
+	if _, refused := f.state.Refused[l.Digest]; refused || l.Digest == rule.Digest || find(shelf, l.Digest) != nil {
+		return nil
+	}
+	return l
+}
+
+// takeRollout brings the bundles of the roll-out through the gate. One that is refused ends it in this branch: those that
+// came in before it go back.
+func (f *follower) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
+	t := f.state.Taken
+	if t == nil || d.Rollout == nil || d.Rollout.Name != t.Rollout || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
+		return nil
+	}
+	if t.Stage == fleetproto.StageRefused {
+		return f.undo(ctx, d, t)
+	}
+	for _, r := range t.Rules {
+		refused, err := f.ensure(ctx, d, r.Rule, t.Rollout)
+		if err != nil {
+			return err
+		}
+		if refused == "" {
+			continue
+		}
+		err = f.change(func(s *state) {
+			s.Taken.Stage, s.Taken.Since, s.Taken.Reason = fleetproto.StageRefused, f.o.Now().UTC(), refused
+			delete(s.Told, r.Rule.Digest)
+			f.tell(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: t.Rollout, Rule: r.Rule.Name + " " + r.Rule.Version,
+				Digest: r.Rule.Digest, Document: r.Rule.Document, Reason: refused})
+		})
+		if err != nil {
+			return err
+		}
+		return f.undo(ctx, d, f.state.Taken)
+	}
+	return nil
+}
+
+// undo goes back from what came in of a roll-out that the branch refused as a whole.
+func (f *follower) undo(ctx context.Context, d *fleetproto.Desired, t *taken) error {
+	var faults []error
+	for _, r := range t.Rules {
+		b := find(f.o.Rules.Bundles(), r.Rule.Digest)
+		if b != nil && b.Where == Live && r.Replaced == nil {
+			continue // there is nothing to go back to: it stays
+		}
+		faults = append(faults, f.stepBack(ctx, d, t.Rollout, r))
+	}
+	return errors.Join(faults...)
+}
+
+// leave goes back from the bundles of the last roll-out that this box took, when the centre wants them no longer: to what they
+// replaced here, and to nothing older. It is done once for a roll-out, therefore the director's key cannot walk a branch down. A bundle
+// that the branch cannot leave now is owed: it is tried again, and holds up no other roll-out.
+func (f *follower) leave(ctx context.Context, d *fleetproto.Desired) error {
+	var faults []error
+	owed := slices.DeleteFunc(slices.Clone(f.state.Owed), func(r takenRule) bool {
+		wanted := func(o fleetproto.Rule) bool { return o.Digest == r.Rule.Digest }
+		if slices.ContainsFunc(d.Live.Rules, wanted) || d.Rollout != nil && slices.ContainsFunc(d.Rollout.State.Rules, wanted) {
+			return true
+		}
+		err := f.stepBack(ctx, d, "", r)
+		faults = append(faults, err)
+		return err == nil
+	})
+	t := f.state.Taken
+	over := false
+	if t != nil && (d.Rollout == nil || d.Rollout.Name != t.Rollout) {
+		for _, r := range t.Rules {
+			at := slices.IndexFunc(d.Live.Rules, func(o fleetproto.Rule) bool { return sameGeneration(o, r.Rule) })
+			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil || d.Live.Rules[at].Digest != r.Replaced.Digest) {
+				continue // it is everybody's now, or takeLive brings a newer one
+			}
+			over = true
+			if err := f.stepBack(ctx, d, t.Rollout, r); err != nil {
+				faults, owed = append(faults, err), append(owed, r)
+			}
+		}
+	}
+	if over || len(owed) != len(f.state.Owed) {
+		err := f.change(func(s *state) {
+			if s.Owed = owed; over { // else it may still be taken back
+				s.Taken = nil
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("%w: %w", errOwed, err)
+	}
+	return nil
+}
+
+// errOwed means that a bundle is still there which the centre wants no longer.
+var errOwed = errors.New("the branch cannot leave a bundle")
+
+// stepBack goes back from a bundle of a roll-out: it takes off one that is to come, and puts back what one in force replaced.
+func (f *follower) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
+	b := find(f.o.Rules.Bundles(), r.Rule.Digest)
+	switch {
+	case b == nil || !b.inForce():
+		return nil
+	case b.Where == Coming:
+		if err := f.o.Rules.Cancel(ctx, *b, order(d, rollout)); err != nil {
+			return fmt.Errorf("cancelling %s %s: %w", b.Name, b.Version, err)
+		}
+		return nil
+	case r.Replaced == nil:
+		return fmt.Errorf("%s %s is not wanted any more, and there was none before it", b.Name, b.Version)
+	}
+	if err := f.o.Rules.StepBack(ctx, *r.Replaced, order(d, rollout)); err != nil {
+		return fmt.Errorf("going back to %s %s: %w", r.Replaced.Name, r.Replaced.Version, err)
+	}
+	return nil
+}
+
+func sameGeneration(a, b fleetproto.Rule) bool {
+	return a.Bundle == b.Bundle && a.Document == b.Document && a.Schema == b.Schema
+}
+
+// watch compares the shelf with what the centre was told last, and tells what is new: that a bundle is on the shelf, that it is
+// in force, that the branch has left it by itself. It asks the shelf, therefore nothing is missed that happened while the agent
+// stood still or had crashed.
+func (f *follower) watch(d *fleetproto.Desired) error {
+	shelf := f.o.Rules.Bundles()
+	var acts []fleetproto.Act
+	told := maps.Clone(f.state.Told)
+	stage, reason := f.state.Taken.stage(shelf)
+	for i := range shelf {
+		b := &shelf[i]
+		digest := b.Digest
+		if _, own := told[digest]; !own {
+			continue
+		}
+		if f.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused && b.inForce()) {
+			continue // the roll-out may yet be refused as a whole, or was
+		}
+		now := reportedAs(b)
+		if now == "" || now == told[digest] {
+			continue
+		}
+		if now == fleetproto.ActWithdrawn && told[digest] == "" { // nobody has heard of it
+			delete(told, digest)
+			continue
+		}
+		told[digest] = now
+		act := fleetproto.Act{What: now, Rule: b.Name + " " + b.Version, Digest: digest, Document: b.Document}
+		if d != nil {
+			act.Version = d.Version
+		}
+		if t := f.state.Taken; t != nil && t.has(digest) {
+			act.Rollout = t.Rollout
+		}
+		if b.Where == Retired {
+			act.Reason = b.Reason
+		}
+		acts = append(acts, act)
+	}
+	if len(told) != len(f.state.Told) || len(acts) > 0 || f.state.Taken != nil && stage != f.state.Taken.Stage {
+		err := f.change(func(s *state) {
+			s.Told = told
+			maps.DeleteFunc(s.Told, func(_, last string) bool {
+				return last == fleetproto.ActReturned || last == fleetproto.ActWithdrawn // the last word
+			})
+			for _, act := range acts {
+				f.tell(s, act)
+			}
+			if s.Taken != nil && stage != s.Taken.Stage {
+				s.Taken.Stage, s.Taken.Reason, s.Taken.Since = stage, reason, f.o.Now().UTC()
+			}
+		})
+		if err != nil {
+			return err
+		}
+		f.dirty = true
+	}
+	f.setProgress(d)
+	return nil
+}
+
+// reportedAs is what the centre hears of a bundle where it is; "" for nothing.
+func reportedAs(b *Bundle) string {
+	switch {
+	case b.Where == Live:
+		return fleetproto.ActLive
+	case b.Where == Coming:
+		return fleetproto.ActAdmitted
+	case b.Where == Retired && b.Off == OffItself:
+		return fleetproto.ActReturned
+	case b.Where == Retired && b.Off == OffCentre:
+		return fleetproto.ActWithdrawn
+	}
+	return ""
+}
+
+func (t *taken) has(digest string) bool {
+	return t != nil && slices.ContainsFunc(t.Rules, func(r takenRule) bool { return r.Rule.Digest == digest })
+}
+
+// stage is how far a roll-out is in this branch, of the shelf. A refusal and a return are the last word.
+func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
+	if t == nil {
+		return "", ""
+	}
+	if t.Stage.Failed() {
+		return t.Stage, t.Reason
+	}
+	stage = fleetproto.StageLive
+	for _, r := range t.Rules {
+		b := find(shelf, r.Rule.Digest)
+		switch {
+		case b == nil || b.Where == Unsound:
+			return fleetproto.StageWaiting, ""
+		case b.Where == Retired && b.Off == OffItself:
+			return fleetproto.StageReturned, b.Reason
+		case b.Where == Retired:
+			return fleetproto.StageRefused, "it was taken off in the branch: " + b.Reason
+		case b.Where == Coming:
+			stage = fleetproto.StageAdmitted
+		}
+	}
+	return stage, ""
+}
+
+// setProgress keeps what the status says of the roll-out.
+func (f *follower) setProgress(d *fleetproto.Desired) {
+	var p *fleetproto.Progress
+	if d != nil && d.Rollout != nil {
+		p = &fleetproto.Progress{Name: d.Rollout.Name, Stage: fleetproto.StageOutside, Since: d.Issued}
+		if t := f.state.Taken; t != nil && t.Rollout == d.Rollout.Name {
+			p.Stage, p.Since, p.Reason = t.Stage, t.Since, t.Reason
+		}
+	}
+	f.mu.Lock()
+	f.progress = p
+	f.mu.Unlock()
 }

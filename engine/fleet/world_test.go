@@ -13,38 +13,45 @@ import (
 	"time"
 
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
 )
 
 // world is a centre, a store, and one branch: pilot of whatever is rolled out.
 type world struct {
-	t     testing.TB
-	now   time.Time
-	store *fleettest.Store
-	gate  *fleettest.Gate
-	disk  *fleettest.File
-	box   wire.Signer
-	agent *fleet.Agent
-	group string
+	t          testing.TB
+	now        time.Time
+	store      *fleettest.Store
+	gate       *fleettest.Gate
+	disk       *fleettest.File
+	box        fleetproto.Signer
+	agent      *fleet.Agent
+	group      string
+	poll, look time.Duration
+	directors  []fleetproto.Key  // that the box pins
+	by         fleetproto.Signer // of what the centre publishes
 	// What the centre published last, and its bytes.
-	last *wire.Desired
+	last *fleetproto.Desired
 	data []byte
 }
 
-func signer(id string, seed byte) wire.Signer {
-	return wire.Signer{ID: id, Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))}
+func signer(id string, seed byte) fleetproto.Signer {
+	return fleetproto.Signer{ID: id, Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))}
 }
 
-func public(s wire.Signer) wire.Key {
-	return wire.Key{ID: s.ID, Public: s.Private.Public().(ed25519.PublicKey)}
+func public(s fleetproto.Signer) fleetproto.Key {
+	return fleetproto.Key{ID: s.ID, Public: s.Private.Public().(ed25519.PublicKey)}
 }
+
+var points = []fleetproto.Point{{Establishment: "M001", Point: "P001"}}
+
+var chain = fleetproto.Chain{Name: "super", Ambiente: "00"}
 
 var director, author, thief = signer("director", 1), signer("author", 2), signer("thief", 9)
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), box: signer("box", 3), group: "norte", disk: &fleettest.File{}}
+	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), box: signer("box", 3), group: "norte", by: director, directors: []fleetproto.Key{public(director)}, poll: time.Minute, look: 5 * time.Minute, disk: &fleettest.File{}}
 	w.store = fleettest.New(func() time.Time { return w.now })
 	w.gate = &fleettest.Gate{Keys: bundle.Keys{Pinned: []bundle.Key{public(author)}}, Ambiente: "00", Today: func() string { return w.now.Format(time.DateOnly) }}
 	return w
@@ -54,10 +61,10 @@ func newWorld(t testing.TB) *world {
 func (w *world) start() {
 	w.t.Helper()
 	var err error
-	w.agent, err = fleet.New(fleet.Options{Store: w.store, Branch: "centro", Group: w.group, Director: []wire.Key{public(director)}, Box: w.box,
-		Points: []wire.Point{{Establishment: "M001", Point: "P001"}}, Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler),
+	w.agent, err = fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: w.group, Director: w.directors, Box: w.box,
+		Points: points, Poll: w.poll, Look: w.look, Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return w.now }, Rand: rand.New(rand.NewPCG(1, 1)),
-		Describe: func(s *wire.Status) { s.Ready = true }})
+		Describe: func(s *fleetproto.Status) { s.Ready = true }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -75,13 +82,13 @@ var cached = make(map[string]signedRule)
 
 type signedRule struct {
 	data []byte
-	rule wire.Rule
+	rule fleetproto.Rule
 }
 
 func rnd(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 1)) }
 
 // file is a bundle of a catalogue.
-func file(t testing.TB, name, version string, by wire.Signer, from string) ([]byte, wire.Rule) {
+func file(t testing.TB, name, version string, by fleetproto.Signer, from string) ([]byte, fleetproto.Rule) {
 	t.Helper()
 	key := strings.Join([]string{name, version, by.ID, from}, " ")
 	if c, ok := cached[key]; ok {
@@ -96,16 +103,16 @@ func file(t testing.TB, name, version string, by wire.Signer, from string) ([]by
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := wire.Rule{File: wire.Digest(data), Digest: b.Digest, Name: name, Version: version, Bundle: "catalogue", Document: name}
+	r := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: name, Version: version, Bundle: "catalogue", Document: name}
 	cached[key] = signedRule{data, r}
 	return data, r
 }
 
 // rule puts a bundle into the store.
-func (w *world) rule(name, version string, from ...string) wire.Rule {
+func (w *world) rule(name, version string, from ...string) fleetproto.Rule {
 	w.t.Helper()
 	data, r := file(w.t, name, version, author, append(from, "2026-01-01")[0])
-	w.put(wire.RuleKey(r.File), data)
+	w.put(fleetproto.RuleKey(r.File), data)
 	return r
 }
 
@@ -121,48 +128,49 @@ func (w *world) put(key string, data []byte) {
 }
 
 // publish writes the next version.
-func (w *world) publish(alter func(*wire.Desired)) {
+func (w *world) publish(alter func(*fleetproto.Desired)) {
 	w.t.Helper()
-	d := wire.Desired{Group: w.group, Version: 1}
+	d := fleetproto.Desired{Group: w.group, Version: 1}
 	if w.last != nil {
 		d = *w.last
-		d.Version, d.Previous = d.Version+1, wire.Digest(w.data)
+		d.Version, d.Previous = d.Version+1, fleetproto.Digest(w.data)
 	}
 	d.Issued, d.Expires, d.By = w.now, w.now.Add(30*24*time.Hour), "ana"
 	alter(&d)
-	data, err := wire.SealDesired(d, director)
+	data, err := chain.SealDesired(d, w.by)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.put(wire.DesiredKey(w.group, d.Version), data)
+	w.put(fleetproto.DesiredKey(w.group, d.Version), data)
 	w.last, w.data = &d, data
 }
 
-func (w *world) rollout(name string, rules ...wire.Rule) {
+func (w *world) rollout(name string, rules ...fleetproto.Rule) {
 	w.t.Helper()
-	w.publish(func(d *wire.Desired) {
-		d.Rollout = &wire.Rollout{Name: name, State: wire.State{Rules: rules}, Pilots: []string{"centro"}, Opened: w.now}
+	w.publish(func(d *fleetproto.Desired) {
+		d.Rollout = &fleetproto.Rollout{Name: name, State: fleetproto.State{Rules: rules}, Pilots: []string{"centro"}, Opened: w.now}
 	})
 }
 
-func (w *world) live(rules ...wire.Rule) {
+func (w *world) live(rules ...fleetproto.Rule) {
 	w.t.Helper()
-	w.publish(func(d *wire.Desired) { d.Live, d.Rollout = wire.State{Rules: rules}, nil })
+	w.publish(func(d *fleetproto.Desired) { d.Live, d.Rollout = fleetproto.State{Rules: rules}, nil })
 }
 
-func (w *world) enrol(epoch int64, box, by wire.Signer) {
+func (w *world) enrol(epoch int64, box, by fleetproto.Signer) {
 	w.t.Helper()
-	data, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: epoch, Key: wire.EncodeKey(public(box).Public), At: w.now, By: "ana"}, by)
+	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points}, by)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.put(wire.BoxKey("centro", epoch), data)
+	w.put(fleetproto.BoxKey("centro", epoch), data)
 }
 
 // status is what the centre reads.
-func (w *world) status() *wire.Status {
+func (w *world) status() *fleetproto.Status {
 	w.t.Helper()
-	s, err := wire.OpenStatus(w.store.Held(wire.StatusKey("centro")), "centro", public(w.box))
+	epoch := w.agent.Fence().Standing().Epoch
+	s, err := chain.OpenStatus(w.store.Held(fleetproto.StatusKey("centro", epoch)), "centro", epoch, public(w.box))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -173,14 +181,14 @@ func (w *world) status() *wire.Status {
 func (w *world) acts() (list []string) {
 	w.t.Helper()
 	for n := int64(1); ; n++ {
-		data := w.store.Held(wire.ActKey("centro", n))
+		data := w.store.Held(fleetproto.ActKey("centro", n))
 		if data == nil {
-			if keys := w.store.Keys(wire.ActsFolder); len(keys) != len(list) {
+			if keys := w.store.Keys(fleetproto.ActsFolder); len(keys) != len(list) {
 				w.t.Fatalf("the acts have a gap: %v", keys)
 			}
 			return list
 		}
-		act, err := wire.OpenAct(data, "centro", n, public(w.box))
+		act, err := chain.OpenAct(data, "centro", n, public(w.box))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -188,7 +196,7 @@ func (w *world) acts() (list []string) {
 	}
 }
 
-func (w *world) stage() wire.Stage {
+func (w *world) stage() fleetproto.Stage {
 	w.t.Helper()
 	p := w.status().Rollout
 	if p == nil {
@@ -205,7 +213,7 @@ func same(t testing.TB, what string, got []string, want ...string) {
 	}
 }
 
-func (w *world) where(r wire.Rule) string {
+func (w *world) where(r fleetproto.Rule) string {
 	for _, b := range w.gate.Bundles() {
 		if b.Digest == r.Digest {
 			return fmt.Sprintf("%s%s", b.Where, b.Off)

@@ -2,9 +2,12 @@ package mail
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"html"
 	"mime"
 	netmail "net/mail"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -210,4 +213,220 @@ func checkID(id string) error {
 		return &FieldError{"ID", "is not of the form something@domain"}
 	}
 	return nil
+}
+
+// State is the state of the document that a message is about.
+type State uint8
+
+const (
+	Processed   State = iota // MH's seal is on it
+	Contingency              // issued in contingency: signed, not yet sealed
+	Invalidated              // invalidated before MH
+)
+
+// Facts are the contents of a message about a document. Characters of HTML in them are escaped.
+type Facts struct {
+	State State
+	Test  bool // ambiente 00
+
+	Document string // the type in words, as CAT-002 names it: "Comprobante de crédito fiscal"
+	Number   string // numeroControl; empty on a retorno, which has none
+	Code     string // codigoGeneracion
+	Seal     string // selloRecibido; empty in contingency
+	Date     string // fecEmi, as the receiver shall read it
+	Total    string // in USD, as the receiver shall read it: "1,234.50"
+	Emisor   string // name
+	Receptor string // name; may be empty
+	Consult  string // URL of MH's public consultation; anything but http and https is left out
+
+	Look Look
+}
+
+// Look is the appearance of an emisor's messages. The plain text has its texts too.
+type Look struct {
+	Trade    string // the emisor's trade name, for the head of the page; empty: Facts.Emisor
+	Tax      string // the emisor's NIT, as people write it; may be empty
+	Phone    string // the emisor's telephone, as people write it; may be empty
+	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
+	Greeting string // one line behind the salutation; may be empty
+	// Logo is the ContentID of a picture among the message's Inline, LogoWidth × LogoHeight pixels as it is shown; empty: none.
+	Logo                  string
+	LogoWidth, LogoHeight int
+}
+
+// legends stand above the facts. The words of contingency are those that the readable version bears (MF2 pp.4, 19).
+var legends = map[State]string{
+	Contingency: "Modelo diferido, transmisión por contingencia: el documento está firmado y todavía no lleva el sello de " +
+		"recepción del Ministerio de Hacienda. El emisor lo transmitirá en cuanto se restablezca el servicio.",
+	Invalidated: "DOCUMENTO INVALIDADO: el emisor lo invalidó ante el Ministerio de Hacienda.",
+}
+
+const testLegend = "AMBIENTE DE PRUEBAS: este documento no tiene validez fiscal."
+
+// Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no template
+// package, because the two of the standard library make the appliance 6 MB larger: with them the linker cannot leave out unused
+// methods.
+func Compose(f Facts) (subject, text, page string) {
+	f.flatten()
+	subject = f.Document + " " + f.Number
+	if f.Number == "" {
+		subject = f.Document + " " + f.Code
+	}
+	switch f.State {
+	case Contingency:
+		subject += " (contingencia)"
+	case Invalidated:
+		subject = "INVALIDADO: " + subject
+	}
+	if f.Test {
+		subject = "[PRUEBAS] " + subject
+	}
+	subject = cut(subject+" de "+f.Emisor, maxHeader)
+	return subject, f.text(), f.page()
+}
+
+// flatten makes each fact one line.
+func (f *Facts) flatten() {
+	l := &f.Look
+	for _, s := range []*string{&f.Document, &f.Number, &f.Code, &f.Seal, &f.Date, &f.Total, &f.Emisor, &f.Receptor, &l.Trade, &l.Tax, &l.Phone, &l.Greeting} {
+		*s = flat(*s)
+	}
+	if u, err := url.Parse(f.Consult); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		f.Consult = ""
+	}
+	if !isColor(l.Color) {
+		l.Color = "#163864"
+	}
+}
+
+func isColor(s string) bool {
+	return len(s) == 7 && s[0] == '#' && !strings.ContainsFunc(s[1:], func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })
+}
+
+// salutation addresses the receiver, of whom nobody knows how to be addressed.
+func (f *Facts) salutation() string {
+	if f.Receptor == "" {
+		return "Estimado cliente:"
+	}
+	return "Estimado cliente, " + f.Receptor + ":"
+}
+
+// sender is who to turn to.
+func (f *Facts) sender() string {
+	s := f.Emisor
+	if f.Look.Tax != "" {
+		s += ", NIT " + f.Look.Tax
+	}
+	if f.Look.Phone != "" {
+		s += ", teléfono " + f.Look.Phone
+	}
+	return s
+}
+
+// notices are the legends that apply.
+func (f *Facts) notices() []string {
+	var n []string
+	if f.Test {
+		n = append(n, testLegend)
+	}
+	if l := legends[f.State]; l != "" {
+		n = append(n, l)
+	}
+	return n
+}
+
+// rows are label and value; those without a value are left out.
+func (f *Facts) rows() [][2]string {
+	all := [][2]string{
+		{"Documento", f.Document},
+		{"Número de control", f.Number},
+		{"Código de generación", f.Code},
+		{"Sello de recepción", f.Seal},
+		{"Fecha de emisión", f.Date},
+		{"Total (USD)", f.Total},
+		{"Emisor", f.Emisor},
+		{"Receptor", f.Receptor},
+	}
+	rows := all[:0]
+	for _, r := range all {
+		if r[1] != "" {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+const (
+	opening = "Adjunto encontrará su documento tributario electrónico: la versión legible (PDF) y el archivo DTE (JSON), " +
+		"que es el documento legal. Consérvelos."
+	closing = "Este mensaje se envió automáticamente."
+)
+
+// consulting introduces the link. MH shows a document of contingency only once it has it.
+func (f *Facts) consulting() string {
+	if f.State == Contingency {
+		return "Una vez transmitido, podrá comprobarlo en la consulta pública del Ministerio de Hacienda:"
+	}
+	return "Puede comprobarlo en la consulta pública del Ministerio de Hacienda:"
+}
+
+func (f *Facts) text() string {
+	var b strings.Builder
+	for _, n := range f.notices() {
+		fmt.Fprintf(&b, "%s\n\n", n)
+	}
+	fmt.Fprintf(&b, "%s\n\n", f.salutation())
+	if f.Look.Greeting != "" {
+		fmt.Fprintf(&b, "%s\n\n", f.Look.Greeting)
+	}
+	fmt.Fprintf(&b, "%s\n\n", opening)
+	for _, r := range f.rows() {
+		fmt.Fprintf(&b, "%s: %s\n", r[0], r[1])
+	}
+	if f.Consult != "" {
+		fmt.Fprintf(&b, "\n%s\n%s\n", f.consulting(), f.Consult)
+	}
+	fmt.Fprintf(&b, "\n%s\n%s\n", f.sender(), closing)
+	return b.String()
+}
+
+// page is well-formed XML besides: its test reads it so.
+func (f *Facts) page() string {
+	var b strings.Builder
+	b.WriteString("<!DOCTYPE html>\n" +
+		`<html lang="es"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width"/><meta name="color-scheme" content="light dark"/><title>` +
+		html.EscapeString(f.Document) + "</title></head>\n" +
+		`<body style="margin:0;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:1.5">` + "\n" + `<div style="max-width:640px;padding:16px">` + "\n")
+	b.WriteString(f.head())
+	for _, n := range f.notices() {
+		b.WriteString(`<p style="padding:12px;border:2px solid #b45309;font-weight:bold">` + html.EscapeString(n) + "</p>\n")
+	}
+	b.WriteString("<p>" + html.EscapeString(f.salutation()) + "</p>\n")
+	if f.Look.Greeting != "" {
+		b.WriteString("<p>" + html.EscapeString(f.Look.Greeting) + "</p>\n")
+	}
+	b.WriteString("<p>" + opening + "</p>\n" + `<table style="border-collapse:collapse">` + "\n")
+	for _, r := range f.rows() {
+		b.WriteString(`<tr><th scope="row" style="padding:4px 16px 4px 0;text-align:left;vertical-align:top">` + r[0] +
+			`</th><td style="padding:4px 0;overflow-wrap:anywhere">` + html.EscapeString(r[1]) + "</td></tr>\n")
+	}
+	b.WriteString("</table>\n")
+	if f.Consult != "" {
+		u := html.EscapeString(f.Consult)
+		b.WriteString("<p>" + f.consulting() + `<br/><a style="overflow-wrap:anywhere" href="` + u + `">` + u + "</a></p>\n")
+	}
+	b.WriteString(`<p style="font-size:13px">` + html.EscapeString(f.sender()) + "<br/>" + closing + "</p>\n</div>\n</body></html>\n")
+	return b.String()
+}
+
+// head is the emisor's logo and name over a bar of its colour. The logo has a white ground, whatever ground the reader's
+// program gives the message.
+func (f *Facts) head() string {
+	l := &f.Look
+	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))
+	out := `<div style="margin-bottom:16px;padding-bottom:12px;border-bottom:4px solid ` + l.Color + `">`
+	if l.Logo != "" {
+		out += fmt.Sprintf(`<img src="cid:%s" width="%d" height="%d" alt="" style="display:block;margin-bottom:8px;background:#ffffff"/>`, html.EscapeString(l.Logo), l.LogoWidth, l.LogoHeight)
+	}
+	return out + `<b style="font-size:18px">` + name + "</b></div>\n"
 }

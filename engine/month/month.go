@@ -3,6 +3,7 @@ package month
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -39,25 +40,20 @@ type Document struct {
 	Invalidated string `json:"invalidado,omitempty"`
 	// Refusal is what MH said of a rejected document.
 	Refusal string `json:"rechazo,omitempty"`
-	// Payload is the second part of the JWS: base64url of the signed bytes.
+	// Payload is the second part of the JWS: base64url of the signed bytes. "": the store has lost them.
 	Payload string `json:"payload"`
 }
 
-// Page is some documents, by growing id.
+// Page is some documents, by day and then by id.
 type Page struct {
 	Documents []Document `json:"documents"`
-	Next      uint64     `json:"next"` // After of the next page; 0 when this is the last
-	Done      uint64     `json:"done"` // records read of Total, for a progress bar
+	Next      uint64     `json:"next"` // the place after which the next page begins; 0 when this is the last
+	Done      uint64     `json:"done"` // days read of Total, for a progress bar
 	Total     uint64     `json:"total"`
 }
 
-const (
-	// monthsBack is how many months before its own a document may be to be invalidated in one: MF2 p. 11 gives three from the
-	// seal, and what was issued in contingency is sealed days after its date.
-	monthsBack = 4
-	// unsizedBytes is what a document is taken for whose record does not say its size.
-	unsizedBytes = 16 << 10
-)
+// unsizedBytes is what a document is taken for whose record does not say its size.
+const unsizedBytes = 16 << 10
 
 // Valid reports whether a text is a month like "2026-11".
 func Valid(text string) bool {
@@ -65,50 +61,44 @@ func Valid(text string) bool {
 	return err == nil
 }
 
-// Page reads the documents of a month ("2026-11") above an id, 0 for the first page.
+// Page reads the documents of a month ("2026-11") after a place, 0 for the first page.
 func (r *Reader) Page(month string, after uint64) (*Page, error) {
 	first, err := time.Parse("2006-01", month)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no month like 2026-11", month)
 	}
-	from, err := record.FirstID(r.store, first.AddDate(0, -monthsBack, 0).Format(time.DateOnly))
-	if err != nil {
-		return nil, fmt.Errorf("finding the documents of %s: %w", month, err)
-	}
-	end, err := record.LastID(r.store, first.AddDate(0, 1, 0).Format(time.DateOnly))
-	if err != nil {
-		return nil, fmt.Errorf("finding the end of %s: %w", month, err)
-	}
-	p := &Page{Documents: []Document{}, Total: end - min(from, end)}
-	at, size := max(from, after), int64(0)
-	for read := 0; at < end; {
-		if read >= r.records || size >= r.bytes {
-			p.Next, p.Done = at, at-from
-			return p, nil
-		}
-		entries, err := r.store.Page(at, 64)
-		if err != nil {
-			return nil, fmt.Errorf("reading the documents of %s: %w", month, err)
-		}
-		if len(entries) == 0 {
-			break
-		}
-		for _, e := range entries {
+	begin, last := record.Day(month+"-01"), record.Day(first.AddDate(0, 1, -1).Format(time.DateOnly))
+	day, id := max(begin, begin-1+uint32(min(after>>idBits, 32))), after&(1<<idBits-1)
+	p := &Page{Documents: []Document{}, Total: uint64(last - begin + 1)}
+	for read, size := 0, int64(0); day <= last; day, id = day+1, 0 {
+		for more := true; more; {
 			if read >= r.records || size >= r.bytes {
-				break
+				p.Done, p.Next = uint64(day-begin), uint64(day-begin+1)<<idBits|id
+				return p, nil
 			}
-			at = e.ID
-			read++
-			n, err := p.take(r.store, e, month)
+			entries, err := r.store.Day(day, id, min(64, r.records-read))
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("reading the documents of %s: %w", month, err)
 			}
-			size += n
+			more = len(entries) > 0
+			for _, e := range entries {
+				if size >= r.bytes {
+					break
+				}
+				n, err := p.take(r.store, e, month, day)
+				if err != nil {
+					return nil, err
+				}
+				id, read, size = e.ID, read+1, size+n
+			}
 		}
 	}
 	p.Done = p.Total
 	return p, nil
 }
+
+// idBits is how many bits of a place are the last id; above them is the day of the month.
+const idBits = 48
 
 // ErrNotFound means that the store has no document with this code.
 var ErrNotFound = storage.ErrNotFound
@@ -129,18 +119,22 @@ func (r *Reader) Document(code dte.Code) (*Document, error) {
 	return documentOf(r.store, entry, h)
 }
 
-// take adds a record to the page if it is of the month, and returns its size.
-func (p *Page) take(store *storage.Store, entry storage.Entry, month string) (int64, error) {
-	if !record.IsDocument(entry.State) || entry.State != record.Invalidated && !bytes.Contains(entry.Head, []byte(month)) {
-		return 0, nil // the date is in the head: what lacks the month's text is of another
+// take adds a record to the page if the month shows it on that day, and returns its size. A document is shown on its date, or on the
+// day of its invalidation if its date is of another month.
+func (p *Page) take(store *storage.Store, entry storage.Entry, month string, day uint32) (int64, error) {
+	if !record.IsDocument(entry.State) {
+		return 0, nil
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return 0, err
 	}
-	in := func(date string) bool { return strings.HasPrefix(date, month) }
-	if !in(h.Date) && (entry.State != record.Invalidated || !in(invalidatedOn(h))) {
-		return 0, nil
+	date := h.Date
+	if !strings.HasPrefix(date, month) && entry.State == record.Invalidated {
+		date = invalidatedOn(h)
+	}
+	if record.Day(date) != day {
+		return 0, nil // it was corrected on that day, or invalidated after its date in this month
 	}
 	d, err := documentOf(store, entry, h)
 	if err != nil {
@@ -154,13 +148,14 @@ func (p *Page) take(store *storage.Store, entry storage.Entry, month string) (in
 }
 
 func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*Document, error) {
-	jws, _, err := record.SignedForm(store, entry, h)
-	if err != nil {
+	jws, err := record.SignedForm(store, entry.Code, h)
+	lost := errors.Is(err, record.ErrLost)
+	if err != nil && !lost {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
 	}
 	_, rest, _ := bytes.Cut(jws, []byte("."))
 	body, _, ok := bytes.Cut(rest, []byte("."))
-	if !ok {
+	if !ok && !lost {
 		return nil, fmt.Errorf("reading document %s: not a compact JWS", dte.Code(entry.Code))
 	}
 	d := &Document{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Document: h.Document, Estado: record.Estado(entry.State), Date: h.Date,

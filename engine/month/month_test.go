@@ -20,12 +20,16 @@ import (
 )
 
 // TestPages: whatever the size of the pages, they hold each document of the month and each that was invalidated in it, once, in the
-// order of their ids, with the bytes that were signed; no other record and no document of another month.
+// order of their days, with the bytes that were signed; no other record and no document of another month.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	for day := time.Date(2026, 8, 20, 12, 0, 0, 0, dte.Zone); day.Year() == 2026; day = day.AddDate(0, 0, 1) {
+		clock := day
+		if w.r.IntN(4) == 0 { // the clock is set ahead or back, for more documents than any window
+			clock = day.AddDate(0, 0, w.r.IntN(61)-30)
+		}
 		for range w.r.IntN(16) {
-			w.document(day)
+			w.document(clock)
 		}
 		if w.r.IntN(8) == 0 {
 			w.append(storage.Draft{Code: w.code(), State: record.LotDone, Head: []byte(`{"date":"2026-11-05"}`)}) // no document
@@ -42,6 +46,9 @@ func TestPages(t *testing.T) {
 				}
 				for _, d := range p.Documents {
 					raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
+					if d.Payload == "" && w.lost[d.Code] { // its signed bytes are lost: it is there all the same
+						raw = []byte(`{"code":"` + d.Code + `"}`)
+					}
 					if err != nil || string(raw) != `{"code":"`+d.Code+`"}` {
 						t.Fatalf("%s holds %s, %v", d.Code, raw, err)
 					}
@@ -55,7 +62,7 @@ func TestPages(t *testing.T) {
 			if want := w.of(month); !slices.Equal(got, want) {
 				t.Errorf("%s, by %d records and %d bytes: %d documents, want %d", month, r.records, r.bytes, len(got), len(want))
 			}
-			if r.records == 1 && month == "2026-11" && pages < 300 {
+			if r.records == 1 && month == "2026-11" && pages < 200 {
 				t.Errorf("only %d pages of one record", pages)
 			}
 		}
@@ -73,6 +80,7 @@ type world struct {
 	r     *rand.Rand
 	store *storage.Store
 	list  []string // as TestPages names them
+	lost  map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -90,7 +98,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	return &world{t: t, r: rand.New(rand.NewPCG(1, 2)), store: s}
+	return &world{t: t, r: rand.New(rand.NewPCG(1, 2)), store: s, lost: make(map[string]bool)}
 }
 
 func (w *world) code() (c storage.Code) {
@@ -113,10 +121,12 @@ func (w *world) document(day time.Time) {
 	day = day.AddDate(0, 0, -w.r.IntN(2))
 	states := []storage.State{record.Signed, record.Accepted, record.Accepted, record.Rejected, record.Deferred, record.Reported, record.Invalidated, record.Invalidated}
 	state, code := states[w.r.IntN(len(states))], w.code()
-	head := map[string]any{"document": "01", "date": dte.Date(day), "total": "1.00", "form": "normal", "bytes": 500 + w.r.IntN(1000)}
+	h := &record.Head{Date: dte.Date(day)}
+	head := map[string]any{"document": "01", "date": h.Date, "total": "1.00", "form": "normal", "bytes": 500 + w.r.IntN(1000)}
 	back := ""
 	if state == record.Invalidated {
-		at := day.AddDate(0, 0, w.r.IntN(90))
+		at := day.AddDate(0, 0, w.r.IntN(200)-w.r.IntN(40)) // a clock that is set back takes a document back before its date
+		h.Invalidation = &record.Invalidation{At: at}
 		head["invalidation"], back = map[string]any{"at": at, "estado": "PROCESSED"}, dte.Date(at)
 	}
 	raw, err := json.Marshal(head)
@@ -128,12 +138,13 @@ func (w *world) document(day time.Time) {
 		form = "contingency" // the record names a form that was never signed
 	}
 	text := dte.Code(code).String()
-	w.append(storage.Draft{Code: code, State: state, Head: raw,
+	w.lost[text] = form != "normal"
+	w.append(storage.Draft{Code: code, State: state, Head: raw, Days: h.Days(),
 		Parts: []storage.Part{{Name: form, Data: []byte("e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"code":"`+text+`"}`)) + ".c2ln")}, {Name: "facts", Data: []byte("{}")}}})
 	w.list = append(w.list, fmt.Sprintf("%s %s %s %s", text, record.Estado(state), dte.Date(day), back))
 }
 
-// of are the documents of a month, by reading all.
+// of are the documents of a month, by reading all: by the day that puts them there, and then as they were stored.
 func (w *world) of(month string) (list []string) {
 	for _, d := range w.list {
 		f := strings.Split(d, " ")
@@ -141,5 +152,15 @@ func (w *world) of(month string) (list []string) {
 			list = append(list, d)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b string) int {
+		return strings.Compare(dayIn(month, strings.Split(a, " ")), dayIn(month, strings.Split(b, " ")))
+	})
 	return list
+}
+
+func dayIn(month string, f []string) string {
+	if strings.HasPrefix(f[2], month) {
+		return f[2]
+	}
+	return f[3]
 }

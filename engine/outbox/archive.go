@@ -3,21 +3,28 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/bits"
+	"path"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
-	"dtegate/engine/fair"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
 // archiveOne puts both files of a document into the archive and says in s what came of it. Both are as MH sealed the
 // document, whatever became of it since: an object is written once.
-func (box *archiving) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
+func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
 	now := box.now()
-	if box.delivery.Archive == nil {
+	if box.options.Archive == nil {
 		s.Postpone(now, errors.New("no archive is configured"), false)
 		return
 	}
@@ -57,7 +64,7 @@ func (box *archiving) archiveOne(ctx context.Context, s *record.Step, entry stor
 }
 
 // putBoth puts a document's files into the archive, or finds them there as it held them before.
-func (box *archiving) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
+func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
 	r, err := box.docs.View(entry)
 	if err != nil {
 		return held, err
@@ -66,7 +73,7 @@ func (box *archiving) putBoth(ctx context.Context, entry storage.Entry, h *recor
 		key := ArchivePath(box.issuer.Slug, h, ext, r.Code)
 		if held[i].Sum != "" {
 			// The archive may have lost one of them only, and the other need not be printed today as it was.
-			if o, err := box.delivery.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
+			if o, err := box.options.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
 				held[i].Tag = o.Tag
 				continue
 			}
@@ -75,11 +82,11 @@ func (box *archiving) putBoth(ctx context.Context, entry storage.Entry, h *recor
 		if ext == "pdf" {
 			d := Printable(r)
 			d.State, d.Note, kind = pdf.Processed, "", "application/pdf"
-			if data, err = box.Print(ctx, fair.House, d, pdf.Letter, false); err != nil {
+			if data, err = box.Print(ctx, fairqueue.House, d, pdf.Letter, false); err != nil {
 				return held, err
 			}
 		}
-		o, err := box.delivery.Archive.Put(ctx, key, kind, data)
+		o, err := box.options.Archive.Put(ctx, key, kind, data)
 		if err != nil {
 			return held, err
 		}
@@ -91,4 +98,258 @@ func (box *archiving) putBoth(ctx context.Context, entry storage.Entry, h *recor
 // ArchivePath returns the key of a document's file in the archive (SPEC 2.2).
 func ArchivePath(slug string, h *record.Head, extension, code string) string {
 	return archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, extension)
+}
+
+// ArchiveCheck compares a store with its archive, and changes neither. It needs two bits of memory for each record.
+type ArchiveCheck struct {
+	Store    *storage.Store
+	Archive  *archive.Archive
+	Slug     string // of the issuer
+	Ambiente string // CAT-001
+	// Read has every object read. Otherwise the archive is believed where it names the bytes as it did when it took them,
+	// and asked for their SHA-256 where it does not.
+	Read bool
+	// Shared: other branches of the issuer archive under the same prefix, so that documents unknown here may be theirs.
+	Shared   bool
+	Progress func(done, total int64) error // in objects
+	Found    func(ArchiveFinding) error
+
+	mu     sync.Mutex // of Progress, Found and totals.Findings
+	totals ArchiveTotals
+	owed   bitSet
+}
+
+// ArchiveFinding is one object that is not as the store has it.
+type ArchiveFinding struct {
+	Kind string `json:"kind"` // missing, altered, foreign
+	Key  string `json:"key"`
+	Code string `json:"codigoGeneracion,omitempty"` // of the document, when the store has it
+	What string `json:"what,omitempty"`
+}
+
+// Kinds of findings.
+const (
+	ArchiveMissing = "missing" // the store says that it rests there
+	ArchiveAltered = "altered" // other bytes than the archive took
+	ArchiveForeign = "foreign" // no document of this store belongs there
+)
+
+// ArchiveTotals is what a check went through.
+type ArchiveTotals struct {
+	Documents int            `json:"documents"` // archived, by the store's word
+	Objects   int            `json:"objects"`   // that the archive lists
+	Findings  map[string]int `json:"findings,omitempty"`
+}
+
+// checkAtOnce is how many objects are asked for at once.
+const checkAtOnce = 8
+
+var ArchiveFiles = [2]string{"json", "pdf"}
+
+// Run makes the check. Documents that are archived meanwhile are no concern of it.
+func (c *ArchiveCheck) Run(ctx context.Context) (*ArchiveTotals, error) {
+	c.totals.Findings = make(map[string]int)
+	var last uint64
+	err := c.archived(ctx, 0, func(entry storage.Entry, _ *record.Head) error {
+		c.totals.Documents++
+		last = entry.ID
+		c.owed.add(2 * entry.ID)
+		c.owed.add(2*entry.ID + 1)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := inParallel(ctx, c.list); err != nil {
+		return nil, err
+	}
+	err = inParallel(ctx, func(ctx context.Context, work *errgroup.Group) error { return c.missing(ctx, work, last) })
+	if err != nil {
+		return nil, err
+	}
+	return &c.totals, nil
+}
+
+func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) error) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(checkAtOnce)
+	err := fn(ctx, work)
+	return errorsFirst(work.Wait(), err) // what a worker met is why fn was cut short
+}
+
+// archived calls fn with the documents above an id that the store says are archived.
+func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(storage.Entry, *record.Head) error) error {
+	return c.Store.Records(after, func(entry storage.Entry) error {
+		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
+			return err
+		}
+		h, err := record.DecodeHead(entry)
+		if err != nil || !h.Archived() {
+			return err
+		}
+		return fn(entry, h)
+	})
+}
+
+func (c *ArchiveCheck) key(entry storage.Entry, h *record.Head, file int) string {
+	return ArchivePath(c.Slug, h, ArchiveFiles[file], dte.Code(entry.Code).String())
+}
+
+// list goes through the archive, looks each object up in the store, and takes those that are there off what is owed.
+func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
+	total := int64(2 * c.totals.Documents)
+	for o, err := range c.Archive.List(ctx, c.Slug+"/DTES/"+strings.ToLower(record.AmbienteName(c.Ambiente))+"/") {
+		if err != nil {
+			return err
+		}
+		c.totals.Objects++
+		if c.totals.Objects%1000 == 0 {
+			if err := c.progress(min(int64(c.totals.Objects), total), total); err != nil {
+				return err
+			}
+		}
+		entry, h, file, err := c.owner(o.Key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case h == nil:
+			if file < 0 || !c.Shared {
+				err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, What: "no document of this store"})
+			}
+		case c.key(entry, h, file) != o.Key:
+			err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, Code: dte.Code(entry.Code).String(), What: "its document belongs at " + c.key(entry, h, file)})
+		case h.Archived():
+			c.owed.remove(2*entry.ID + uint64(file))
+			if c.Read || o.Tag == "" || o.Tag != h.Delivery.Archive.Held[file].Tag {
+				work.Go(func() error { return c.compare(ctx, entry, h, file) })
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// owner finds the document that an object is named for, nil when the store has none; file is -1 when it is not even
+// named for one.
+func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
+	name, file := path.Base(key), -1
+	for i, ext := range ArchiveFiles {
+		if path.Ext(name) == "."+ext {
+			file = i
+		}
+	}
+	code, err := dte.ParseCode(strings.TrimSuffix(name, path.Ext(name)))
+	if err != nil || file < 0 {
+		return entry, nil, -1, nil
+	}
+	entry, err = c.Store.Get(storage.Code(code))
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(entry.State) {
+		return entry, nil, file, nil
+	}
+	if err != nil {
+		return entry, nil, file, err
+	}
+	h, err = record.DecodeHead(entry)
+	return entry, h, file, err
+}
+
+// compare asks for an object by name.
+func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *record.Head, file int) error {
+	key, want := c.key(entry, h, file), h.Delivery.Archive.Held[file]
+	look := c.Archive.Stat
+	if c.Read {
+		look = c.Archive.Read
+	}
+	o, err := look(ctx, key)
+	finding := ArchiveFinding{Kind: ArchiveMissing, Key: key, Code: dte.Code(entry.Code).String()}
+	switch {
+	case errors.Is(err, archive.ErrNotFound):
+		return c.found(finding)
+	case err != nil:
+		return fmt.Errorf("checking %s: %w", key, err)
+	case o.Sum != want.Sum:
+		finding.Kind = ArchiveAltered
+		finding.What = fmt.Sprintf("%d bytes of SHA-256 %s, archived was %s", o.Size, o.Sum, want.Sum)
+		return c.found(finding)
+	}
+	return nil
+}
+
+// missing asks by name for what the list did not hold, among the records up to last.
+func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group, last uint64) error {
+	first, ok := c.owed.first()
+	if !ok {
+		return nil
+	}
+	err := c.archived(ctx, first/2-1, func(entry storage.Entry, h *record.Head) error {
+		if entry.ID > last {
+			return record.ErrEnough
+		}
+		for file := range ArchiveFiles {
+			if c.owed.has(2*entry.ID + uint64(file)) {
+				work.Go(func() error { return c.compare(ctx, entry, h, file) })
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, record.ErrEnough) {
+		return nil
+	}
+	return err
+}
+
+func (c *ArchiveCheck) progress(done, total int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Progress(done, total)
+}
+
+func (c *ArchiveCheck) found(f ArchiveFinding) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.totals.Findings[f.Kind]++
+	return c.Found(f)
+}
+
+// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. Of c it uses Read, Shared, Progress and Found.
+// Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
+func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
+	if box.options.Archive == nil {
+		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}
+	}
+	c.Store, c.Archive, c.Slug, c.Ambiente = box.store, box.options.Archive, box.issuer.Slug, box.issuer.Ambiente
+	return c.Run(ctx)
+}
+
+// bitSet is a set of numbers, at a bit for each up to the largest.
+type bitSet struct{ words []uint64 }
+
+func (b *bitSet) add(n uint64) {
+	for n/64 >= uint64(len(b.words)) {
+		b.words = append(b.words, 0)
+	}
+	b.words[n/64] |= 1 << (n % 64)
+}
+
+func (b *bitSet) has(n uint64) bool {
+	return n/64 < uint64(len(b.words)) && b.words[n/64]&(1<<(n%64)) != 0
+}
+
+func (b *bitSet) remove(n uint64) {
+	if b.has(n) {
+		b.words[n/64] &^= 1 << (n % 64)
+	}
+}
+
+// first is the smallest, if there is any.
+func (b *bitSet) first() (uint64, bool) {
+	for i, w := range b.words {
+		if w != 0 {
+			return uint64(64*i + bits.TrailingZeros64(w)), true
+		}
+	}
+	return 0, false
 }

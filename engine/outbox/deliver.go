@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"dtegate/engine/archive"
 	"dtegate/engine/bell"
 	"dtegate/engine/dte"
-	"dtegate/engine/fair"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
@@ -35,28 +34,31 @@ type Delivery struct {
 
 // deliveries is the process's side of delivering; a restart may forget it.
 type deliveries struct {
-	Delivery
 	mail, archive breaker
 	bell          bell.Bell
-	printing      *fair.Queue // by token
+	printing      *fairqueue.Queue // by token
 
 	mu      sync.Mutex
 	waiting map[storage.Code]chan string // resends whose till waits, by their letter
 }
 
-func (d *deliveries) init(o Delivery, now func() time.Time) {
-	if o.GiveUpAfter == 0 {
-		o.GiveUpAfter = 5 * 24 * time.Hour
+// withDefaults returns the settings with their defaults. Without a printer nothing is mailed or archived.
+func (d Delivery) withDefaults() Delivery {
+	if d.GiveUpAfter == 0 {
+		d.GiveUpAfter = 5 * 24 * time.Hour
 	}
-	if o.Printer == nil {
-		o.Mail, o.Archive = nil, nil
+	if d.Printer == nil {
+		d.Mail, d.Archive = nil, nil
 	}
-	d.Delivery = o
+	return d
+}
+
+func (d *deliveries) init(now func() time.Time) {
 	d.bell = bell.New()
 	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who prints those comes
 	// near the allowance.
-	d.printing = fair.New(fair.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,
-		Allowance: fair.Allowance{Burst: 5 * time.Second, Share: .15}})
+	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,
+		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
 	// What waited for a server before the restart is tried at once.
 	d.mail.resume()
@@ -65,10 +67,7 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 
 // Run mails and archives what is due, until ctx ends.
 func (box *Outbox) Run(ctx context.Context) {
-	if err := box.renumberLetters(ctx); err != nil && ctx.Err() == nil {
-		box.log.Error("renumbering the letters of an earlier version", "error", err)
-	}
-	if box.delivery.Printer == nil {
+	if box.options.Printer == nil {
 		return
 	}
 	for ctx.Err() == nil {
@@ -102,13 +101,6 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 		if err != nil {
 			return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
-		due = slices.DeleteFunc(due, func(entry storage.Entry) bool {
-			_, err := box.stepsOf(entry)
-			if err != nil {
-				box.unread.Note(record.QueueDeliver, err)
-			}
-			return err != nil
-		})
 		if len(due) == 0 {
 			break
 		}
@@ -147,8 +139,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 		for _, entry := range all {
 			s, err := box.stepsOf(entry)
 			if err != nil {
-				box.unread.Note(record.QueueDeliver, err)
-				continue
+				continue // it is set aside when it is due
 			}
 			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail, &box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
 				waiting = append(waiting, entry)
@@ -199,7 +190,7 @@ func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, awa
 	for range min(deliverAtOnce, len(entries)) {
 		wg.Go(func() {
 			for entry := range work {
-				if err := box.deliverOne(ctx, entry, away); err != nil {
+				if err := box.lost.Skip(ctx, entry, box.deliverOne(ctx, entry, away)); err != nil {
 					mu.Lock()
 					first = errorsFirst(first, fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err))
 					mu.Unlock()
@@ -245,13 +236,19 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 		return err
 	}
 	var mailed, archived *record.Step
-	if s := h.Delivery.Mail; stepWanted(s, box.now(), away, &box.delivery.mail) {
-		next := *s
+	mails, archives := stepWanted(h.Delivery.Mail, box.now(), away, &box.delivery.mail), stepWanted(h.Delivery.Archive, box.now(), away, &box.delivery.archive)
+	if mails || archives {
+		if _, err := record.SignedForm(box.store, entry.Code, h); err != nil {
+			return err
+		}
+	}
+	if mails {
+		next := *h.Delivery.Mail
 		box.mailTo(ctx, &next, entry, h, h.Mail, messageID(entry.Code))
 		mailed = &next
 	}
-	if s := h.Delivery.Archive; stepWanted(s, box.now(), away, &box.delivery.archive) {
-		next := *s
+	if archives {
+		next := *h.Delivery.Archive
 		box.archiveOne(ctx, &next, entry, h)
 		archived = &next
 	}
@@ -266,4 +263,83 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 			d.Archive = archived
 		}
 	})
+}
+
+// A server that does not take this box is left alone for a while, first one minute, at most five.
+const (
+	pauseFirst = time.Minute
+	PauseMost  = 5 * time.Minute
+)
+
+// breaker is what is known of a server.
+type breaker struct {
+	mu      sync.Mutex
+	failing bool
+	until   time.Time // when it is tried again
+	pause   time.Duration
+	why     error
+	turns   int
+}
+
+// leftAlone tells that the server is left alone now, and why.
+func (b *breaker) leftAlone(now time.Time) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failing && now.Before(b.until), b.why
+}
+
+// mayRetry reports whether it may be tried again.
+func (b *breaker) mayRetry(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failing && !now.Before(b.until)
+}
+
+// retryAt is when it is tried again, zero when nothing is wrong.
+func (b *breaker) retryAt() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.failing {
+		return time.Time{}
+	}
+	return b.until
+}
+
+func (b *breaker) reason() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.why
+}
+
+// fail records that the server did not take this box. Attempts that were under way together count once.
+func (b *breaker) fail(now time.Time, why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failing && now.Before(b.until) {
+		return
+	}
+	b.pause = min(max(2*b.pause, pauseFirst), PauseMost)
+	b.failing, b.until, b.why = true, now.Add(b.pause), why
+}
+
+// reset records that it did, or that nobody wants anything of it.
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failing, b.pause, b.why = false, 0, nil
+}
+
+// resume has everything that waits for the server tried now.
+func (b *breaker) resume() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failing, b.until = true, time.Time{}
+}
+
+// turn counts 0, 1, … n-1, 0, ….
+func (b *breaker) turn(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns++
+	return b.turns % n
 }

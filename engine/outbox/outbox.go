@@ -12,7 +12,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
-	"dtegate/engine/fair"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
 	"dtegate/storage"
@@ -20,39 +20,17 @@ import (
 
 // Outbox delivers the documents of one branch. Make it with New; it is safe for concurrent use.
 type Outbox struct {
-	*core
-	*printing
-	*letters
-	*archiving
-}
-
-// core is what the parts of an outbox share.
-type core struct {
+	options  Delivery
 	docs     Documents
 	store    *storage.Store
+	lost     *record.LostRecords
 	issuer   seller.Issuer
 	log      *slog.Logger
 	now      func() time.Time
 	rand     io.Reader // of the letters' codes
+	giveWay  func() (rest func())
 	metrics  *metrics
 	delivery deliveries
-	giveWay  func() (rest func())
-	unread   *record.Unread
-}
-
-// printing makes printed versions.
-type printing struct{ *core }
-
-// letters mails documents.
-type letters struct {
-	*core
-	*printing
-}
-
-// archiving puts documents into the archive, and looks whether they are there.
-type archiving struct {
-	*core
-	*printing
 }
 
 // Documents are the operations on documents that the outbox needs; the engine has them.
@@ -71,9 +49,10 @@ type Documents interface {
 
 // Options of New. Every field but Delivery is required.
 type Options struct {
-	Delivery
+	Delivery  Delivery
 	Documents Documents
 	Store     *storage.Store
+	Lost      *record.LostRecords // of Store
 	Issuer    seller.Issuer
 	Logger    *slog.Logger
 	Now       func() time.Time
@@ -84,23 +63,33 @@ type Options struct {
 
 // New returns an outbox; it starts nothing.
 func New(o Options) *Outbox {
-	c := &core{docs: o.Documents, store: o.Store, issuer: o.Issuer, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(), giveWay: o.GiveWay, unread: record.NewUnread(o.Logger)}
-	c.delivery.init(o.Delivery, o.Now)
-	p := &printing{c}
-	return &Outbox{c, p, &letters{c, p}, &archiving{c, p}}
+	box := &Outbox{
+		options: o.Delivery.withDefaults(),
+		docs:    o.Documents,
+		store:   o.Store,
+		lost:    o.Lost,
+		issuer:  o.Issuer,
+		log:     o.Logger,
+		now:     o.Now,
+		rand:    o.Rand,
+		giveWay: o.GiveWay,
+		metrics: newMetrics(),
+	}
+	box.delivery.init(o.Now)
+	return box
 }
 
 // Ring makes Run look soon at what is due.
-func (box *core) Ring() { box.delivery.bell.Ring() }
+func (box *Outbox) Ring() { box.delivery.bell.Ring() }
 
 // Mails reports whether documents are mailed.
-func (box *core) Mails() bool { return box.delivery.Mail != nil }
+func (box *Outbox) Mails() bool { return box.options.Mail != nil }
 
 // Printing returns the queue in which callers wait to print.
-func (box *core) Printing() *fair.Queue { return box.delivery.printing }
+func (box *Outbox) Printing() *fairqueue.Queue { return box.delivery.printing }
 
 // Archive returns the archive of the documents, nil for none.
-func (box *core) Archive() *archive.Archive { return box.delivery.Archive }
+func (box *Outbox) Archive() *archive.Archive { return box.options.Archive }
 
 type metrics struct{ mailed, archived *prometheus.CounterVec }
 
@@ -122,6 +111,6 @@ func newMetrics() *metrics {
 }
 
 // Counters returns the metrics that are counted when things happen.
-func (box *core) Counters() []prometheus.Collector {
+func (box *Outbox) Counters() []prometheus.Collector {
 	return []prometheus.Collector{box.metrics.mailed, box.metrics.archived}
 }

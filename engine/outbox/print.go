@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/fair"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -16,7 +16,7 @@ import (
 )
 
 // legal returns a stored document that is legally there: one that MH refused is not.
-func (box *printing) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
 	r, err := box.docs.Document(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (box *printing) legal(ctx context.Context, code dte.Code, c seller.Caller) 
 
 // Printed returns the readable version of a document. layout is letter, ticket80 or ticket58. escpos, for a ticket, returns the
 // commands of a thermal printer instead of a PDF. Errors are *refusal.Error.
-func (box *printing) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
+func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
@@ -54,7 +54,7 @@ func (box *printing) Printed(ctx context.Context, code dte.Code, c seller.Caller
 
 // printedEnough is the answer to a token whose share of printing is used up; nil for any other error.
 func printedEnough(err error) error {
-	var busy *fair.Busy
+	var busy *fairqueue.Busy
 	if !errors.As(err, &busy) {
 		return nil
 	}
@@ -68,8 +68,8 @@ var errNoPrinter = errors.New("this branch prints nothing")
 
 // Print lays a document out. It waits for the turn of who: a token's id, LinkHolders, or fair.House. Errors: a *fair.Busy if
 // who has used up its share, or the printer's.
-func (box *printing) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
-	if box.delivery.Printer == nil {
+func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+	if box.options.Printer == nil {
 		return nil, errNoPrinter
 	}
 	leave, err := box.delivery.printing.Enter(ctx, who)
@@ -80,9 +80,9 @@ func (box *printing) Print(ctx context.Context, who int64, d pdf.Document, l pdf
 	d.Rest = box.giveWay()
 	var b bytes.Buffer
 	if escpos {
-		err = box.delivery.Printer.ESCPOS(&b, d, l)
+		err = box.options.Printer.ESCPOS(&b, d, l)
 	} else {
-		err = box.delivery.Printer.Render(&b, d, l)
+		err = box.options.Printer.Render(&b, d, l)
 	}
 	return b.Bytes(), err
 }
@@ -114,7 +114,7 @@ func Printable(r *record.View) pdf.Document {
 
 // Archivo returns the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
 // seal. The seal is null in contingency. Errors are those of Documents.Document.
-func (box *printing) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
+func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func archivo(r *record.View) []byte {
 
 // Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive does not have the
 // version that is asked for: the archive has only the letter-size version of documents that MH sealed.
-func (box *printing) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
-	if box.delivery.Archive == nil || layout != pdf.Letter.String() {
+func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
+	if box.options.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
 	}
 	r, err := box.legal(ctx, code, c)
@@ -154,7 +154,7 @@ func (box *printing) Link(ctx context.Context, code dte.Code, c seller.Caller, l
 	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != record.StepDone {
 		return "", nil
 	}
-	link, err := box.delivery.Archive.Presign(ctx, ArchivePath(box.issuer.Slug, h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
+	link, err := box.options.Archive.Presign(ctx, ArchivePath(box.issuer.Slug, h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
 	if err != nil {
 		return "", refusal.Internal(err)
 	}

@@ -14,9 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"rsc.io/qr"
+
 	"dtegate/engine/dte"
-	"dtegate/engine/pdf/qr"
-	"dtegate/engine/pdf/qr/qrtest"
+	"dtegate/engine/pdf/qrtest"
+	"dtegate/engine/pdf/sheet"
 )
 
 // consultations are what the QR codes of the fixtures must say, written out by hand.
@@ -59,6 +61,21 @@ func TestQR_Written(t *testing.T) {
 	}
 }
 
+// TestQR_Lengths decodes codes of many lengths: the library always takes mask 0, which a scanner must read whatever the content.
+func TestQR_Lengths(t *testing.T) {
+	for n := 1; n <= 666; n += 5 {
+		text := strings.ToValidUTF8(strings.Repeat("aZ9-/?&=é", 80)[:n], "")
+		code, err := qr.Encode(text, qr.M)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture := qrtest.Paint(code.Size+2*sheet.Quiet, func(x, y int) bool { return code.Black(x-sheet.Quiet, y-sheet.Quiet) })
+		if got := qrtest.Decode(t, picture); got != text {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+}
+
 // repaint draws the rectangles of a path on a grid of their height.
 func repaint(path []byte) image.Image {
 	var rects [][4]float64
@@ -80,7 +97,7 @@ func repaint(path []byte) image.Image {
 			size = max(size, x+i+1)
 		}
 	}
-	return qrtest.Paint(size+2*qr.Quiet, func(x, y int) bool { return dark[[2]int{x - qr.Quiet, y - qr.Quiet}] })
+	return qrtest.Paint(size+2*sheet.Quiet, func(x, y int) bool { return dark[[2]int{x - sheet.Quiet, y - sheet.Quiet}] })
 }
 
 func tool(t *testing.T, name string) string {

@@ -8,8 +8,8 @@
 // generation: members are looked for under all the names they have had, a summary amount with an unknown name is
 // printed under that name, and what is absent, null or zero leaves no trace.
 //
-// The rooms: view says what a document says, in words; qr makes its code; this package lays both out on letter size, on a ticket, and
-// the accountant's books; sheet measures texts, holds what is drawn on a page, and writes the PDF.
+// The parts: view puts a document into words; this package lays them out on letter size, on a ticket and in the accountant's
+// books; sheet measures texts, holds what is drawn on a page, and writes the PDF.
 package pdf
 
 import (
@@ -19,7 +19,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dtegate/engine/pdf/qr"
+	"rsc.io/qr"
+
 	"dtegate/engine/pdf/sheet"
 	"dtegate/engine/pdf/view"
 )
@@ -151,7 +152,7 @@ func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 }
 
 // prepare checks what was asked and makes the view and the QR code.
-func (p *Printer) prepare(d Document, layout Layout) (*view.View, *qr.Code, error) {
+func (p *Printer) prepare(d Document, layout Layout) (*view.View, *sheet.Code, error) {
 	switch {
 	case layout > Ticket58:
 		return nil, nil, fmt.Errorf("pdf: layout: unknown %s", layout)
@@ -166,11 +167,11 @@ func (p *Printer) prepare(d Document, layout Layout) (*view.View, *qr.Code, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	code, err := qr.Encode(v.URL)
+	code, err := qr.Encode(v.URL, qr.M)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pdf: QR of %d bytes: %w", len(v.URL), err)
 	}
-	return v, code, nil
+	return v, &sheet.Code{Size: code.Size, Dark: code.Black}, nil
 }
 
 // Logo is the emisor's logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a logo.

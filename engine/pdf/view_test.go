@@ -27,7 +27,7 @@ func TestRender_Errors(t *testing.T) {
 		"identificacion.codigoGeneracion": {func(d *Document) { d.JSON = []byte(`{"identificacion":{"fecEmi":"2026-12-01"}}`) }, Letter},
 		"identificacion.fecEmi: required": {func(d *Document) { d.JSON = []byte(`{"identificacion":{"codigoGeneracion":"X"}}`) }, Letter},
 		"QR of": {func(d *Document) {
-			d.JSON = bytes.Replace(d.JSON, []byte("3F6C1B52"), bytes.Repeat([]byte("A"), 700), 1)
+			d.JSON = bytes.Replace(d.JSON, []byte("3F6C1B52"), bytes.Repeat([]byte("A"), 2400), 1)
 		}, Letter},
 	} {
 		d := good

@@ -1,13 +1,11 @@
 package record
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"dtegate/engine/authority"
 	"dtegate/storage"
 )
 
@@ -33,23 +31,25 @@ func CorrectionNumber(form string) int {
 	return n
 }
 
+// formRank orders forms by when they are made; 0 is no form.
+func formRank(name string) int {
+	switch n := CorrectionNumber(name); {
+	case name == FormNormal:
+		return 1
+	case name == FormContingency:
+		return 2
+	case n > 0:
+		return 2 + n
+	case name == FormArchived:
+		return 1_000_000
+	}
+	return 0
+}
+
 // FormsOf returns the signed forms among the parts of a record, in the order in which they were made.
 func FormsOf(parts []storage.Part) []storage.Part {
-	rank := func(name string) int {
-		switch n := CorrectionNumber(name); {
-		case name == FormNormal:
-			return 1
-		case name == FormContingency:
-			return 2
-		case n > 0:
-			return 2 + n
-		case name == FormArchived:
-			return 1_000_000
-		}
-		return 0
-	}
-	forms := slices.DeleteFunc(slices.Clone(parts), func(p storage.Part) bool { return rank(p.Name) == 0 })
-	slices.SortFunc(forms, func(a, b storage.Part) int { return rank(a.Name) - rank(b.Name) })
+	forms := slices.DeleteFunc(slices.Clone(parts), func(p storage.Part) bool { return formRank(p.Name) == 0 })
+	slices.SortFunc(forms, func(a, b storage.Part) int { return formRank(a.Name) - formRank(b.Name) })
 	return forms
 }
 
@@ -76,31 +76,33 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 // was lost. If MH refused the last form as already registered, the doubt is 0: then MH most likely holds the form before it.
 const QueryDoubt = 2 * time.Second
 
-// SignedForm returns the JWS of a document in the form that its record names, and the name of that form. After a restoration an
-// earlier version of this program wrote records that name a form which was never signed. For such a record it returns the form
-// that MH sealed.
-func SignedForm(store *storage.Store, entry storage.Entry, h *Head) (jws []byte, form string, err error) {
-	jws, err = store.Part(entry.Code, h.Form)
-	if !errors.Is(err, storage.ErrNotFound) {
-		return jws, h.Form, err
+// Forms returns the names of the forms that a document was signed in, in the order in which they were made. parts are what the store
+// has of the document: the head names forms that are lost.
+func (h *Head) Forms(parts []storage.Part) []string {
+	var names []string
+	for _, f := range FormsOf(parts) {
+		names = append(names, f.Name)
 	}
-	parts, readErr := store.Parts(entry.Code)
-	forms := FormsOf(parts)
-	if readErr != nil || len(forms) == 0 {
-		return nil, h.Form, errors.Join(err, readErr)
-	}
-	names := make([]string, len(forms))
-	for i, f := range forms {
-		names[i] = f.Name
-	}
-	form = names[len(names)-1]
-	if h.Response != nil {
-		form = h.FormSealed(names, authority.ParseTime(h.Response.FhProcesamiento), QueryDoubt)
-	}
-	for _, f := range forms {
-		if f.Name == form {
-			jws = f.Data
+	signed := []string{h.Form}
+	if n := CorrectionNumber(h.Form); n > 0 {
+		signed = append(signed, FormContingency)
+		for i := range n - 1 {
+			signed = append(signed, FormCorrection+strconv.Itoa(i+1))
 		}
 	}
-	return jws, form, nil
+	if !h.Sent.IsZero() && h.Forwarded.IsZero() {
+		signed = append(signed, FormNormal) // no other form has been sent
+	}
+	for _, name := range signed {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return formRank(a) - formRank(b) })
+	return names
+}
+
+// SignedForm returns the JWS of a document in the form that its record names. ErrLost if the store has lost it.
+func SignedForm(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
+	return Part(store, code, h.Form)
 }

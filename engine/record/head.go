@@ -82,11 +82,11 @@ func (h *Head) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeHead returns the head of a document's record. An error means that the head is not the JSON of a Head.
+// DecodeHead returns the head of a document's record. ErrLost if the head is not the JSON of a Head.
 func DecodeHead(e storage.Entry) (*Head, error) {
 	h := new(Head)
 	if err := json.Unmarshal(e.Head, h); err != nil {
-		return nil, fmt.Errorf("decoding record %s: %w", dte.Code(e.Code), err)
+		return nil, fmt.Errorf("%w: decoding record %s: %w", ErrLost, dte.Code(e.Code), err)
 	}
 	return h, nil
 }

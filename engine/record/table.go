@@ -58,6 +58,7 @@ const (
 	QueueLot         = "lot"         // lots until each of their documents has its result
 	QueueRules       = "rules"       // every record of rules, for ever
 	QueueAudit       = "audit"       // every act, for ever, the newest first
+	QueueLost        = "lost"        // taken out of one of the others, because the store lacks what the next step needs; see LostRecords
 )
 
 // Kind is the kind of a record of the store.
@@ -93,22 +94,22 @@ func to(states ...storage.State) []storage.State { return states }
 // invalidation begins or MH refuses it, or the document is delivered; Rejected, it can no longer be corrected. Deferred and
 // Reported become Accepted when MH turns out to hold a form of the document, Rejected when MH took an earlier sending.
 var table = []row{
-	{Signed, Document, "", in(QueueSettle), to(Signed, Accepted, Rejected, Deferred)},
-	{Accepted, Document, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered), to(Accepted, Invalidated)},
-	{Rejected, Document, EstadoRejected, in(QueueCorrect), to(Rejected, Reported, Accepted)},
-	{Deferred, Document, EstadoContingency, in(QueueReport), to(Deferred, Reported, Accepted)},
-	{Reported, Document, EstadoContingency, in(QueueForward), to(Reported, Accepted, Rejected)},
-	{Invalidated, Document, EstadoInvalidated, in(QueueDeliver, QueueUndelivered), to(Invalidated)},
+	{Signed, Document, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
+	{Accepted, Document, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost), to(Accepted, Invalidated)},
+	{Rejected, Document, EstadoRejected, in(QueueCorrect, QueueLost), to(Rejected, Reported, Accepted)},
+	{Deferred, Document, EstadoContingency, in(QueueReport, QueueLost), to(Deferred, Reported, Accepted)},
+	{Reported, Document, EstadoContingency, in(QueueForward, QueueLost), to(Reported, Accepted, Rejected)},
+	{Invalidated, Document, EstadoInvalidated, in(QueueDeliver, QueueUndelivered, QueueLost), to(Invalidated)},
 
 	{PeriodOpen, PeriodRecord, "", in(QueuePeriod), to(PeriodOpen, PeriodEnded)},
 	{PeriodEnded, PeriodRecord, "", in(QueuePeriod), to(PeriodEnded, PeriodOpen)},
 
-	{EventSigned, EventRecord, "", in(QueueEvent), to(EventAccepted, EventRejected)},
-	{EventAccepted, EventRecord, "", in(QueueEvent), to(EventDone)},
-	{EventRejected, EventRecord, "", in(QueueEvent), to(EventRejected)},
+	{EventSigned, EventRecord, "", in(QueueEvent, QueueLost), to(EventSigned, EventAccepted, EventRejected)},
+	{EventAccepted, EventRecord, "", in(QueueEvent, QueueLost), to(EventAccepted, EventDone)},
+	{EventRejected, EventRecord, "", in(QueueEvent, QueueLost), to(EventRejected)},
 	{EventDone, EventRecord, "", nil, nil},
 
-	{LotOpen, LotRecord, "", in(QueueLot), to(LotOpen, LotDone)},
+	{LotOpen, LotRecord, "", in(QueueLot, QueueLost), to(LotOpen, LotDone)},
 	{LotDone, LotRecord, "", nil, nil},
 
 	{RuleAdmitted, RuleRecord, "", in(QueueRules), to(RuleAdmitted)},
@@ -117,7 +118,7 @@ var table = []row{
 	{ActBegun, ActRecord, "", in(QueueAudit), to(ActEnded)},
 	{ActEnded, ActRecord, "", in(QueueAudit), nil},
 
-	{LetterOpen, LetterRecord, "", in(QueueDeliver), to(LetterOpen, LetterSent, LetterFailed)},
+	{LetterOpen, LetterRecord, "", in(QueueDeliver, QueueLost), to(LetterOpen, LetterSent, LetterFailed)},
 	{LetterSent, LetterRecord, "", nil, nil},
 	{LetterFailed, LetterRecord, "", in(QueueUndelivered), to(LetterOpen, LetterFailed)},
 }

@@ -1,9 +1,7 @@
 package record
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
@@ -11,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/dte"
 	"dtegate/storage"
 )
 
-// TestEachDocument: of documents whose days are mixed as far as DateWindow allows, and other records between them, a walk over any
-// days reads those of the days, all of them, once, in order; and LastID lies behind them.
+// TestEachDocument: whatever the clock did between two sales, a walk over any days reads the documents of the days, all of them and no
+// other, once, by day and then by id.
 func TestEachDocument(t *testing.T) {
 	dir := t.TempDir()
 	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Logger: slog.New(slog.DiscardHandler), Now: time.Now}
@@ -31,73 +30,53 @@ func TestEachDocument(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	days := []string{"2026-11-01", "2026-11-02", "2026-11-04", "2026-11-05"} // no sale on the third
-	const sales = 2*DateWindow + 40                                          // a day
+	days := []string{"2026-11-01", "2026-11-02", "2026-11-03", "2026-11-04"}
 	r, n := rand.New(rand.NewPCG(1, 2)), 0
-	type document struct {
-		id   uint64
-		date string
-	}
-	var all []document
-	put := func(state storage.State, date string) {
+	byDay := make(map[string][]uint64)
+	put := func(state storage.State, h *Head) {
 		t.Helper()
 		n++
-		head, err := json.Marshal(map[string]any{"document": "01", "date": date, "total": "1.00"})
+		head, err := h.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		code := storage.Code{0: byte(n >> 8), 1: byte(n), 6: 0x40, 8: 0x80}
-		entry, err := store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: code, State: state, Head: head})
+		entry, err := store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: code, State: state, Head: head, Days: h.Days()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if IsDocument(state) {
-			all = append(all, document{entry.ID, date})
+			byDay[h.Date] = append(byDay[h.Date], entry.ID)
 		}
 	}
-	for i, day := range days {
-		for k := range sales {
-			date := day
-			switch { // the last of a day are stored as late as may be, behind the first of the next
-			case i == 2 && k == DateWindow-1:
-				date = days[1]
-			case i%2 == 1 && k < DateWindow:
-				date = days[i-r.IntN(2)]
-			case k >= DateWindow && r.IntN(8) == 0:
-				put(LotDone, day)
+	for range 40 { // times between which the clock is set
+		day := days[r.IntN(len(days))]
+		for range r.IntN(2 * walkChunk / 8) {
+			h := &Head{Document: "01", Date: day, Total: "1.00"}
+			if r.IntN(8) == 0 {
+				at, _ := time.ParseInLocation(time.DateOnly, days[r.IntN(len(days))], dte.Zone)
+				h.Invalidation, h.Corrections = &Invalidation{At: at}, []Correction{{At: at}, {At: at.AddDate(0, 0, 1)}}
 			}
-			put(Accepted, date)
+			put([]storage.State{Accepted, LotDone}[r.IntN(9)/8], h)
 		}
 	}
 	for from := range days {
 		for to := from; to < len(days); to++ {
-			name := fmt.Sprintf("%s to %s", days[from], days[to])
 			var want, got []uint64
-			for _, d := range all {
-				if d.date >= days[from] && d.date <= days[to] {
-					want = append(want, d.id)
-				}
+			for _, day := range days[from : to+1] {
+				want = append(want, byDay[day]...)
 			}
-			walked := 0
-			err := EachDocument(t.Context(), store, days[from], func(h *Head) bool { return h.Date > days[to] }, func(e storage.Entry, h *Head) error {
-				if walked++; h.Date >= days[from] {
-					got = append(got, e.ID)
-				}
+			err := EachDocument(t.Context(), store, days[from], days[to], func(e storage.Entry, _ *Head) error {
+				got = append(got, e.ID)
 				return nil
 			})
 			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("%s: %d documents, want %d: %v", name, len(got), len(want), err)
-			}
-			if walked > len(want)+3*DateWindow {
-				t.Errorf("%s: %d documents are read for %d", name, walked, len(want))
-			}
-			if end, err := LastID(store, days[to]+"x"); err != nil || end < want[len(want)-1] || end > store.LastID() {
-				t.Errorf("%s: they end at %d, the last is %d: %v", name, end, want[len(want)-1], err)
+				t.Errorf("%s to %s: %d documents, want %d: %v", days[from], days[to], len(got), len(want), err)
 			}
 		}
 	}
 	seen := 0
-	err = EachDocument(t.Context(), store, days[0], func(*Head) bool { return false }, func(storage.Entry, *Head) error {
+	err = EachDocument(t.Context(), store, days[0], days[3], func(storage.Entry, *Head) error {
 		if seen++; seen == 3 {
 			return ErrEnough
 		}
@@ -107,7 +86,7 @@ func TestEachDocument(t *testing.T) {
 		t.Errorf("a walk that has enough goes on: %d, %v", seen, err)
 	}
 	broken := errors.New("broken")
-	if err := EachDocument(t.Context(), store, days[0], func(*Head) bool { return false }, func(storage.Entry, *Head) error { return broken }); !errors.Is(err, broken) {
+	if err := EachDocument(t.Context(), store, days[0], days[3], func(storage.Entry, *Head) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("a walk that fails: %v", err)
 	}
 }

@@ -33,6 +33,7 @@ const (
 	CodeStoreBehind    = "STORE_BEHIND"
 	CodeBoxReplaced    = "BOX_REPLACED"
 	CodePointClosed    = "POINT_OF_SALE_CLOSED"
+	CodeNotEnrolled    = "NOT_ENROLLED"
 	CodeRuleFailed     = "RULE_FAILED"
 	CodeInternal       = "INTERNAL"
 )

@@ -35,21 +35,22 @@ type Guard struct {
 	series  prometheus.Gauge
 }
 
-// New returns a guard that knows of no such number yet.
+// New returns a guard that knows what the store holds of earlier runs: a restart ends no hold.
 func New(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
-	return &Guard{store: store, issuer: issuer, archive: archive, log: log, series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
+	g := &Guard{store: store, issuer: issuer, archive: archive, log: log, series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
 		Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl reconcile."})}
+	held, err := store.Held()
+	if err != nil {
+		log.Error("reading which series are held", "error", err)
+		g.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
+			Message: "No se puede leer qué series están detenidas: avise a soporte", English: "Which series are held cannot be read: dtectl fsck"})
+	}
+	g.refuseFor(held)
+	return g
 }
 
 // Gauge returns a metric: the number of series of which a witness knows a higher number than the store.
 func (g *Guard) Gauge() prometheus.Collector { return g.series }
-
-// Ahead is a series of which a witness knows a higher number (There) than the store (Here).
-type Ahead struct {
-	Witness     string // MH, Archive
-	Series      string
-	There, Here uint64
-}
 
 // Witnesses outside of the box.
 const (
@@ -63,14 +64,31 @@ var names = map[string]struct{ spanish, english string }{MH: {"Hacienda", "MH"},
 // behindRetry is when a till may try again: a person has to decide.
 const behindRetry = time.Minute
 
-// stopNumbering refuses every new document from now on, until the process ends: its next number may be another document's.
-func (g *Guard) stopNumbering(list []Ahead) {
+// stopNumbering refuses every new document from now on, over restarts too: its next number may be another document's.
+func (g *Guard) stopNumbering(list []storage.Held) {
+	held := list
+	err := g.store.Hold(list)
+	if err == nil {
+		held, err = g.store.Held()
+	}
+	if err != nil {
+		g.log.Error("holding series in the store: a restart would forget it", "error", err)
+		held = list
+	}
+	g.refuseFor(held)
+}
+
+// refuseFor refuses new documents because of the series that are held, if there are any.
+func (g *Guard) refuseFor(list []storage.Held) {
+	if len(list) == 0 {
+		return
+	}
 	var said, english []string
-	for _, a := range list {
-		g.log.Error("another medium knows more numbers than the store: nothing is numbered before dtectl reconcile",
-			"witness", a.Witness, "series", a.Series, "there", a.There, "here", a.Here)
-		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", names[a.Witness].spanish, a.There, a.Series, a.Here))
-		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", names[a.Witness].english, a.There, a.Series, a.Here))
+	for _, h := range list {
+		g.log.Error("a witness outside of the box knows more numbers than the store: nothing is numbered before dtectl reconcile",
+			"witness", h.Witness, "words", h.Words, "series", h.Series, "there", h.There, "here", h.Here)
+		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", names[h.Witness].spanish, h.There, h.Series, h.Here))
+		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", names[h.Witness].english, h.There, h.Series, h.Here))
 	}
 	g.series.Set(float64(len(list)))
 	g.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
@@ -88,8 +106,8 @@ func (g *Guard) Behind() error {
 }
 
 // NumberTaken is called when MH holds a number of ours under another code. MH refused the document, and its number is spent.
-// The next numbers would be refused too, therefore the numbering stops.
-func (g *Guard) NumberTaken(code string) {
+// The next numbers would be refused too, therefore the numbering stops. words is what MH said.
+func (g *Guard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
 	if err == nil {
@@ -100,7 +118,7 @@ func (g *Guard) NumberTaken(code string) {
 		return
 	}
 	// What the store has under that number is not what MH has.
-	g.stopNumbering([]Ahead{{MH, entry.Series, entry.Number, entry.Number - 1}})
+	g.stopNumbering([]storage.Held{{Witness: MH, Words: words, Series: entry.Series, There: entry.Number, Here: entry.Number - 1}})
 }
 
 // maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
@@ -112,7 +130,7 @@ func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to 
 	if g.archive == nil {
 		return nil
 	}
-	ahead := make(map[string]Ahead)
+	ahead := make(map[string]storage.Held)
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
@@ -142,17 +160,17 @@ func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to 
 	if len(ahead) == 0 {
 		return nil
 	}
-	var list []Ahead
+	var list []storage.Held
 	for _, a := range ahead {
 		list = append(list, a)
 	}
-	slices.SortFunc(list, func(a, b Ahead) int { return strings.Compare(a.Series, b.Series) })
+	slices.SortFunc(list, func(a, b storage.Held) int { return strings.Compare(a.Series, b.Series) })
 	g.stopNumbering(list)
 	return nil
 }
 
 // weighUnknown compares the number of an archived document with those of its series.
-func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]Ahead) error {
+func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]storage.Held) error {
 	data, err := g.archive.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
@@ -177,7 +195,7 @@ func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Po
 		return err
 	}
 	if there > here && there > ahead[series].There {
-		ahead[series] = Ahead{Archive, series, there, here}
+		ahead[series] = storage.Held{Witness: Archive, Words: key, Series: series, There: there, Here: here}
 	}
 	return nil
 }

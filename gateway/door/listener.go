@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -267,4 +268,55 @@ func Trust(c net.Conn, token int64) {
 		return // a test's
 	}
 	v.door.known(v, token)
+}
+
+// Discard reads what a client still sends, up to 16 MiB, for two seconds or until the client pauses. Closing a connection with
+// unread bytes would reset it, and the client would never see the answer.
+func Discard(c net.Conn) {
+	var b [32 << 10]byte
+	end := time.Now().Add(2 * time.Second)
+	for n := 0; n < 16<<20 && time.Now().Before(end); {
+		if c.SetReadDeadline(time.Now().Add(200*time.Millisecond)) != nil {
+			return
+		}
+		k, err := c.Read(b[:])
+		if err != nil {
+			return
+		}
+		n += k
+	}
+}
+
+// AddressOf returns the exact address that a connection comes from, with the zone of a link-local address.
+func AddressOf(a net.Addr) netip.Addr {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return t.AddrPort().Addr().Unmap()
+}
+
+// NetworkOf returns the name under which a request without a good token is counted: an IPv4 address, or the IPv6 network that
+// one host can have for itself and in which it can change its address. It stops no till: a request with a good token is not
+// counted.
+func NetworkOf(a net.Addr) string {
+	ip := AddressOf(a)
+	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
+		ip = network.Addr()
+	}
+	return ip.String()
+}
+
+// OwnHost reports whether a request on a connection without TLS may name this host. On loopback only an address or localhost may: a
+// page of the Internet whose name is made to lead to 127.0.0.1 (DNS rebinding) bears its own name in Host.
+func OwnHost(local net.Addr, host string) bool {
+	if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() || host == "" {
+		return true
+	}
+	name := host
+	if only, _, err := net.SplitHostPort(host); err == nil {
+		name = only
+	}
+	name = strings.Trim(name, "[]")
+	return strings.EqualFold(name, "localhost") || net.ParseIP(name) != nil
 }

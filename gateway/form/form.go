@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
 )
@@ -50,4 +51,121 @@ func (d *Filled) Refusal() *Refusal {
 		}
 	}
 	return r
+}
+
+// Filled is a request turned into facts, with all of its faults.
+type Filled struct {
+	Facts           dte.Value
+	Origin          *engine.Origin // the document that this one is issued against
+	TestContingency bool
+	Warnings        []string // of what is taken, and may not be what the till means
+
+	reader  // holds the Faults
+	form    *Form
+	body    dte.Value
+	entries []string // members that became the first entries of the appendix
+}
+
+// Fill turns a request into facts. Faults have the paths of the request. codes maps a till's own payment codes to CAT-017.
+func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
+	d := &Filled{form: form, body: body}
+	if body.Kind() != dte.KindObject {
+		d.fault("", dte.FaultType, "El cuerpo debe ser un objeto JSON")
+		return d
+	}
+	d.unknown(body, form.fields, "")
+	d.alternatives()
+	var root, resumen []dte.Member
+	var entries []dte.Value
+	for i := range form.fields {
+		f := &form.fields[i]
+		v := d.value(body.Get(f.name), f, "")
+		if !v.Exists() {
+			continue
+		}
+		switch f.place {
+		case inRoot:
+			root = append(root, dte.Member{Name: f.factName(), Value: v})
+		case inResumen:
+			resumen = append(resumen, dte.Member{Name: f.factName(), Value: v})
+		case inPagos:
+			resumen = append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(v)})
+		case inApendice:
+			entries = append(entries, d.entry(f, v))
+		}
+	}
+	d.TestContingency = body.Get("testContingencia").Bool()
+	if form.pays {
+		resumen = d.payments(body, resumen, codes)
+	}
+	d.Facts = dte.Obj(append(root, dte.Member{Name: "resumen", Value: dte.Obj(resumen...)})...)
+	d.append(entries)
+	d.shape()
+	return d
+}
+
+// payments applies SPEC 2.7: a cash payment by default, a payment required otherwise, one or the list and not both.
+func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
+	one, list := body.Get("pago"), body.Get("pagos")
+	if hasValue(one) && hasValue(list) {
+		d.fault("pago", dte.FaultCondition, "Indique pago o pagos, no los dos")
+		d.fault("pagos", dte.FaultCondition, "Indique pago o pagos, no los dos")
+		return resumen
+	}
+	if !hasValue(one) && !hasValue(list) {
+		if n, ok := body.Get("condicionOperacion").Int(); ok && n > 1 {
+			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con otra condición")
+			return resumen
+		}
+		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str(cash)})
+		return append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(cash)})
+	}
+	for i, m := range resumen {
+		if m.Name != "pagos" {
+			continue
+		}
+		all := make([]dte.Value, m.Value.Len())
+		for j := range all {
+			path := index("pagos", j)
+			if hasValue(one) {
+				path = "pago"
+			}
+			all[j] = d.payment(m.Value.Index(j), path, codes)
+		}
+		resumen[i].Value = dte.Arr(all...)
+	}
+	return resumen
+}
+
+// cash is CAT-017's code of notes and coins.
+const cash = "01"
+
+// ambiguousPayments are the codes that this service's specification (2.7) and MH's catalogue (CAT-017) name differently:
+// what MH takes the code for, what the specification says, and MH's code of that.
+var ambiguousPayments = map[string][3]string{
+	"03": {"tarjeta de crédito", "cheque", "04"},
+	"04": {"cheque", "transferencia", "05"},
+}
+
+// payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), and a till's own is dropped; a term and
+// its number of periods come together (pp.50-51).
+func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
+	code := p.Get("codigo").Text()
+	if to, ok := codes[code]; ok {
+		p = p.With("codigo", dte.Str(to))
+	} else if w, differs := ambiguousPayments[code]; differs && len(codes) == 0 && len(d.Warnings) == 0 {
+		d.Warnings = append(d.Warnings, "El código de pago "+code+" es "+w[0]+" para Hacienda (CAT-017). Si la caja quiere decir "+w[1]+
+			", envíe "+w[2]+" o configure payment_codes en el equipo")
+	}
+	if p.Get("codigo").Text() == cash && p.Get("referencia").Exists() {
+		p = p.With("referencia", dte.Null())
+	}
+	switch term, periods := p.Get("plazo").Exists(), p.Get("periodo").Exists(); {
+	case d.faulty(path+".plazo") || d.faulty(path+".periodo"):
+	case term && !periods:
+		d.fault(path+".periodo", dte.FaultRequired, "Falta cuántos días, meses o años dura el plazo")
+	case periods && !term:
+		d.fault(path+".plazo", dte.FaultRequired, "Falta la unidad del plazo: 01 días, 02 meses, 03 años")
+	}
+	return p
 }

@@ -1,10 +1,15 @@
 package page
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	g "maragu.dev/gomponents"
+
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 )
 
@@ -30,6 +35,7 @@ type board struct {
 	Refused        string // MH's words on an event
 	Live, Coming   []ruleLine
 	RulesRefused   []ruleLine // stored, and may not compute
+	Rejecting      []string   // rules in force that MH refuses, a sentence each
 	Returned       string     // to which rule, and when
 	ReturnedRaw    string     // why, in the appliance's own words
 	Deliveries     []fact
@@ -74,6 +80,9 @@ func newBoard(lang string, o *Overview) *board {
 			}
 			b.Waiting = append(b.Waiting, q)
 		}
+	}
+	if n := o.Owed.Lost; n > 0 {
+		b.Waiting = append(b.Waiting, queue{Name: say(lang, "queue.lost"), Note: say(lang, "queue.lost.note"), N: count(n), Level: "bad"})
 	}
 	b.rules(lang, o)
 	b.deliveries(lang, o)
@@ -174,11 +183,25 @@ func (b *board) rules(lang string, o *Overview) {
 			if r.Expired {
 				line.Note, line.Level = say(lang, "expired")+" "+day(lang, r.Expires), "bad"
 			}
+			b.outcomes(lang, &line, r.Outcomes)
 			b.Live = append(b.Live, line)
 		}
 	}
 	if back := o.Rules.Return; back != nil {
 		b.Returned, b.ReturnedRaw = strings.TrimSpace(back.To.Name+" "+back.To.Version)+", "+momentText(lang, back.At, o.At), masked(back.Reason)
+	}
+}
+
+// outcomes adds what MH refuses of a rule in force to the rule's line, and to the verdict if the rule is most likely wrong.
+func (b *board) outcomes(lang string, line *ruleLine, o *dte.Outcomes) {
+	if o == nil || o.Refused == 0 {
+		return
+	}
+	text := say(lang, "rule.rejects") + " " + count(o.Refused) + " " + say(lang, "authorisation.of") + " " + count(o.Decided)
+	line.Note = strings.TrimPrefix(line.Note+" · "+text, " · ")
+	if o.Grave() {
+		line.Level = "bad"
+		b.Rejecting = append(b.Rejecting, line.Name+" "+line.Version+": "+text+".")
 	}
 }
 
@@ -224,6 +247,10 @@ func (b *board) box(lang string, o *Overview) {
 		switch {
 		case c.Replaced:
 			f.Note, f.Level = say(lang, "chain.replaced"), "bad"
+		case len(c.Unbound) > 0:
+			f.Note, f.Level = say(lang, "chain.unbound")+" "+strings.Join(c.Unbound, " "), "bad"
+		case c.Lacks != "":
+			f.Note, f.Level, f.Raw = say(lang, "chain.lacks"), "bad", masked(c.Lacks)
 		case c.Trouble != "":
 			f.Note, f.Level, f.Raw = say(lang, "chain.trouble"), "warn", masked(c.Trouble)
 		}
@@ -271,4 +298,157 @@ func masked(s string) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// Pages are made of nodes, which escape every text. html/template would do the same and make the program a third larger:
+// with it the linker keeps every method there is.
+
+// el is an element with the attributes and children given.
+func el(name string, children ...g.Node) g.Node { return g.El(name, children...) }
+
+// txt is an element that holds a text.
+func txt(name, text string) g.Node { return el(name, g.Text(text)) }
+
+func attr(name, value string) g.Node { return g.Attr(name, value) }
+
+// class is an attribute that is left out when it is empty.
+func class(name string) g.Node { return g.If(name != "", g.Attr("class", name)) }
+
+// small is a remark, left out when it is empty.
+func small(text string) g.Node { return g.If(text != "", txt("small", text)) }
+
+func link(to, text string) g.Node { return el("a", attr("href", to), g.Text(text)) }
+
+// listed is an element around one node for each item, left out when there is none.
+func listed[T any](name string, items []T, node func(T) g.Node, before ...g.Node) g.Node {
+	if len(items) == 0 {
+		return nil
+	}
+	return el(name, append(before, g.Map(items, node))...)
+}
+
+// document is a whole page in a language. style is the only one that the policy of secure allows.
+func document(lang, title, style string, head g.Node, body ...g.Node) []byte {
+	var b bytes.Buffer
+	b.WriteString("<!doctype html>\n")
+	page := el("html", attr("lang", lang), el("head",
+		el("meta", attr("charset", "utf-8")),
+		el("meta", attr("name", "viewport"), attr("content", "width=device-width, initial-scale=1")),
+		el("meta", attr("name", "color-scheme"), attr("content", "light dark")),
+		head, txt("title", title), el("style", g.Raw(style))), el("body", body...))
+	_ = page.Render(&b) // to memory
+	return b.Bytes()
+}
+
+// chart is the day by the hour, as stacked bars. Its unit is a point of the drawing, which is chartWide by chartHigh.
+type chart struct {
+	Wide, High int
+	Bars       []bar
+	Hours      []tick // below the bars
+	Lines      []tick // of the scale
+	Now        int    // x of the hour that goes on
+	Label      string // for who does not see it
+}
+
+type bar struct {
+	Title string
+	Parts []part
+}
+
+// part is a piece of a bar; Kind is a class: normal, contingency, rejected.
+type part struct {
+	Kind       string
+	X, Y, W, H float64
+}
+
+type tick struct {
+	At   float64
+	Text string
+}
+
+const (
+	chartWide, chartHigh = 360, 150
+	chartLeft, chartFoot = 36, 20 // room for the scale and for the hours
+	chartTop             = 8
+)
+
+func newChart(lang string, day documents.Today, now int) *chart {
+	c := &chart{Wide: chartWide, High: chartHigh}
+	most, best, total := 0, 0, 0
+	for h, x := range day.Hours {
+		n := x.Normal + x.Contingency + x.Rejected
+		total += n
+		if n > most {
+			most, best = n, h
+		}
+	}
+	top := ceiling(most)
+	height := float64(chartHigh - chartFoot - chartTop)
+	y := func(n int) float64 { return chartTop + height*(1-float64(n)/float64(top)) }
+	step := float64(chartWide-chartLeft) / 24
+	for h, x := range day.Hours {
+		left := chartLeft + float64(h)*step
+		if h%3 == 0 {
+			c.Hours = append(c.Hours, tick{left + step/2, fmt.Sprintf("%02d", h)})
+		}
+		if h == now {
+			c.Now = int(left)
+		}
+		if x == (documents.Hour{}) {
+			continue
+		}
+		b := bar{Title: fmt.Sprintf("%02d:00–%02d:59 · %s", h, h, tally(lang, x))}
+		below := 0
+		for _, p := range []struct {
+			kind string
+			n    int
+		}{{"normal", x.Normal}, {"contingency", x.Contingency}, {"rejected", x.Rejected}} {
+			if p.n > 0 {
+				b.Parts = append(b.Parts, part{Kind: p.kind, X: left + 1.5, Y: y(below + p.n), W: step - 3, H: max(1, y(below)-y(below+p.n))})
+				below += p.n
+			}
+		}
+		c.Bars = append(c.Bars, b)
+	}
+	for _, n := range []int{0, top / 2, top} {
+		c.Lines = append(c.Lines, tick{y(n), count(n)})
+	}
+	c.Label = fmt.Sprintf("%s: %s.", say(lang, "today"), count(total))
+	if total > 0 {
+		c.Label += fmt.Sprintf(" %s: %02d:00, %s.", say(lang, "chart.peak"), best, count(most))
+	}
+	return c
+}
+
+// tally says what an hour holds, leaving out what it has none of.
+func tally(lang string, h documents.Hour) string {
+	s := ""
+	for _, p := range []struct {
+		key string
+		n   int
+	}{{"normal", h.Normal}, {"contingency", h.Contingency}, {"rejected", h.Rejected}} {
+		if p.n > 0 {
+			if s != "" {
+				s += ", "
+			}
+			s += count(p.n) + " " + say(lang, "chart."+p.key)
+		}
+	}
+	return s
+}
+
+// ceiling is the even, round number that a scale ends at.
+func ceiling(n int) int {
+	for _, top := range []int{2, 4, 6, 8} {
+		if top >= n {
+			return top
+		}
+	}
+	for unit := 1; ; unit *= 10 {
+		for _, m := range []int{10, 12, 16, 20, 24, 30, 40, 50, 60, 80} {
+			if unit*m >= n {
+				return unit * m
+			}
+		}
+	}
 }

@@ -135,10 +135,10 @@ func TestLogged(t *testing.T) {
 
 // neverNil are errors that no caller leaves out, and texts.
 var neverNil = map[string]bool{
-	"engine/shelf/activation.go a.Error": true, "storage/options.go message": true, "engine/fleet/ship/carry.go why": true, // texts
-	"rules/room.go err":           true, // cacheFailed is called with a failure
-	"gateway/answer.go err":       true, // refuse is called with an error
-	"engine/shelf/guard.go cause": true, // RetryWithPrevious is called with what failed
+	"engine/rulestore/activation.go a.Error": true, "storage/create.go message": true, "engine/fleet/ship/carry.go why": true, // texts
+	"rules/room.go err":                      true, // cacheFailed is called with a failure
+	"gateway/gateway.go err":                 true, // refuse is called with an error
+	"engine/rulestore/autorollback.go cause": true, // RetryWithPrevious is called with what failed
 }
 
 // TestLogged_Errors: a line of the log bears an error only where there is one: what is logged as "error" has been compared

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/register"
+	"dtegate/engine/documents"
 )
 
 // TestParts: small pieces of the pages, to the letter.
 func TestParts(t *testing.T) {
-	for want, h := range map[string]register.Hour{
+	for want, h := range map[string]documents.Hour{
 		"":                     {},
 		"2 normal":             {Normal: 2},
 		"2 normal, 1 rejected": {Normal: 2, Rejected: 1},

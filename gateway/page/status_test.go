@@ -15,34 +15,34 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/authorisation"
 	"dtegate/engine/contingency"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/register"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 )
 
 // overviews are the states of a branch that the page is looked at in.
 func overviews() map[string]*Overview {
 	now := time.Date(2026, 12, 4, 14, 32, 5, 0, dte.Zone)
 	skew := 400 * time.Millisecond
-	live := func(kind, document, version string) shelf.ShownBundle {
-		return shelf.ShownBundle{Admitted: shelf.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
+	live := func(kind, document, version string) rulestore.ShownBundle {
+		return rulestore.ShownBundle{Admitted: rulestore.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
 	}
 	normal := func() *Overview {
-		day := register.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}
+		day := documents.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}
 		for h, n := range []int{0, 0, 0, 0, 0, 0, 12, 64, 118, 143, 151, 172, 208, 196, 104} {
 			day.Hours[h].Normal = n
 		}
 		day.Hours[9].Rejected, day.Hours[12].Rejected = 2, 3
-		month := &Month{Name: "2026-12", Totals: []register.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "PROCESSED", Count: 4210, Amount: "1234567.80"}, {Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "INVALIDATED", Count: 3, Amount: "40.00"},
+		month := &Month{Name: "2026-12", Totals: []documents.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "PROCESSED", Count: 4210, Amount: "1234567.80"}, {Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "INVALIDATED", Count: 3, Amount: "40.00"},
 			{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "CONTINGENCIA", Count: 12, Amount: "96.10"}, {Tipo: "NOTA_CREDITO", Estado: "REJECTED", Count: 1, Amount: "9.00"}}}
 		coming := live("document", "01", "2.1.0")
 		coming.State, coming.From = "coming", "2027-01-01"
 		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Name: "La Ceiba <Santa Ana>", Today: day, Month: month,
 			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}},
-			Rules: &shelf.Listing{Engine: "compiler", Rules: []shelf.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
+			Rules: &rulestore.Listing{Engine: "compiler", Rules: []rulestore.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
 				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"), live("document", "18", "1.0.0"),
 				live("catalogue", "catalogues", "2026.8.11"), live("event", "contingencia", "3.0.0"), live("event", "invalidacion", "2.0.0")}},
 			SecondCopy: &SecondCopy{Live: true, Since: now.Add(-75 * time.Hour)}, Mail: true, Archive: true, Free: 41 << 30, Reserve: 512 << 20, Skew: &skew,
@@ -56,8 +56,8 @@ func overviews() map[string]*Overview {
 	offline.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
 		Waiting: map[string]int{"report": 187, "settle": 1}},
 		Delivery: outbox.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
-	offline.Today.Hours[13] = register.Hour{Normal: 133, Contingency: 63}
-	offline.Today.Hours[14] = register.Hour{Contingency: 124}
+	offline.Today.Hours[13] = documents.Hour{Normal: 133, Contingency: 63}
+	offline.Today.Hours[14] = documents.Hour{Contingency: 124}
 	offline.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Message: "in contingency", Text: "in contingency cause=1 motive= resumed=false", Count: 1},
 		{At: now.Add(-52 * time.Minute), Message: "no answer to a lot", Text: "no answer to a lot documents=12 error=timeout", Count: 3}}
 
@@ -69,7 +69,7 @@ func overviews() map[string]*Overview {
 	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour), Why: "write /media/copia/second.log: no space left on device"}
 	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
 	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true
-	late.Rules.Return = &shelf.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
+	late.Rules.Return = &rulestore.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
 	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Message: "sending what is owed", Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
 		{At: now.Add(-2 * time.Hour), Error: true, Message: "second copy is not written", Text: "second copy is not written path=/media/copia error=\"no space left on device\" to=ana@example.com", Count: 1}}
 
@@ -78,7 +78,7 @@ func overviews() map[string]*Overview {
 		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
 	stopped.Free = 120 << 20
 	done := authorisation.Progress{Since: "2026-10-04", Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
-	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}}, Today: register.Today{Partial: true}}
+	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}}, Today: documents.Today{Partial: true}}
 	return map[string]*Overview{"normal": normal(), "contingency": offline, "late": late, "stopped": stopped, "quiet": quiet}
 }
 
@@ -136,7 +136,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestUnanswered: why MH did not answer, by the kinds of cmd/dted/box's reason.
+// TestUnanswered: why MH did not answer, by the kinds of cmd/dted/health's reason.
 func TestUnanswered(t *testing.T) {
 	for why, want := range map[string]string{"timeout": "mh.why.timeout", "DNS: no such host": "mh.why.name", "HTTP 503": "mh.why.fault",
 		"connection refused": "mh.why.link", "": "mh.why.link", "DNS": "mh.why.link", "network is unreachable": "mh.why.link"} {

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"dtegate/engine/refusal"
-	"dtegate/gateway/codes"
+	"dtegate/gateway/problem"
 )
 
 // fresh is how long an error of the log is red. An older one is history: what is still wrong has a line of its own, or
@@ -35,6 +36,8 @@ func (b *board) verdict(lang string, o *Overview) {
 		state, b.Level, b.Reason = "stopped", "bad", stopped(lang, o.Stopped)
 	case late:
 		state, b.Level = "late", "bad"
+	case len(b.Rejecting) > 0:
+		state, b.Level, b.Reason = "rejecting", "bad", strings.Join(b.Rejecting, " ")
 	case o.Owed.Contingency != nil:
 		state, b.Level = "contingency", "warn"
 		b.Reason = say(lang, fmt.Sprintf("cause.%d", o.Owed.Contingency.Cause))
@@ -57,7 +60,7 @@ func stopped(lang string, err error) string {
 	case errors.As(err, &e) && lang == "es" && !e.Operator:
 		return e.Message
 	case errors.As(err, &e):
-		return codes.OperatorMessage(e)
+		return problem.OperatorMessage(e)
 	case errors.Is(err, ErrNoRules):
 		return say(lang, "stopped.rules")
 	}

@@ -10,9 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"dtegate/engine/contingency"
+	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
-	"dtegate/engine/shelf"
-	"dtegate/gateway/codes"
+	"dtegate/engine/rulestore"
+	"dtegate/gateway/problem"
 )
 
 // ailments are everything that can be wrong on the page, each as one thing that is done to a sound branch.
@@ -33,6 +34,8 @@ var ailments = []struct {
 	{"archive blocked", "red", func(o *Overview) { o.Owed.Delivery.ArchiveTrouble = "403" }},
 	{"given up", "red", func(o *Overview) { o.Owed.Delivery.GivenUp = 1 }},
 	{"chain out of step", "yellow", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Trouble: "rules: refused"} }},
+	{"point of sale not enrolled", "red", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Unbound: []string{"M001P001"}} }},
+	{"copy of the chain incomplete", "red", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Lacks: "pieces 2 to 3"} }},
 	{"box replaced", "red", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Replaced: true} }},
 	{"second copy stopped", "red", func(o *Overview) { o.SecondCopy.Live = false }},
 	{"disk low", "yellow", func(o *Overview) { o.Free = o.Reserve + 1 }},
@@ -42,14 +45,15 @@ var ailments = []struct {
 	{"certificate over", "red", func(o *Overview) { o.Expires[1].At = o.At.Add(-time.Hour) }},
 	{"rule ends", "yellow", func(o *Overview) { o.Rules.Rules[0].Expires = "2026-12-20" }},
 	{"rule over", "red", func(o *Overview) { o.Rules.Rules[0].Expires, o.Rules.Rules[0].Expired = "2026-11-30", true }},
-	{"rule damaged", "red", func(o *Overview) { o.Rules.Rules[0].Trouble = &shelf.Trouble{Why: "damaged"} }},
-	{"rule stepped back", "red", func(o *Overview) { o.Rules.Return = &shelf.StepBack{At: o.At} }},
+	{"rule damaged", "red", func(o *Overview) { o.Rules.Rules[0].Trouble = &rulestore.Trouble{Why: "damaged"} }},
+	{"rule stepped back", "red", func(o *Overview) { o.Rules.Return = &rulestore.StepBack{At: o.At} }},
 	{"error a minute ago", "red", func(o *Overview) {
 		o.Trouble = append(o.Trouble, Trouble{At: o.At.Add(-time.Minute), Error: true, Text: "x", Count: 1})
 	}},
 	{"error yesterday", "", func(o *Overview) {
 		o.Trouble = append(o.Trouble, Trouble{At: o.At.AddDate(0, 0, -1), Error: true, Text: "x", Count: 1})
 	}},
+	{"rule that MH refuses", "red", func(o *Overview) { o.Rules.Rules[0].Outcomes = &dte.Outcomes{Decided: 3, Refused: 2} }},
 	{"stopped", "red", func(o *Overview) { o.Stopped = errors.New("the disk is full") }},
 }
 
@@ -111,7 +115,7 @@ func indexes(n int) []int {
 
 // TestStopped: no text for tills is on the English page.
 func TestStopped(t *testing.T) {
-	for _, c := range codes.All() {
+	for _, c := range problem.All() {
 		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
 		if got := stopped("en", e); got != c.Meaning.EN {
 			t.Errorf("%s: %s", c.Name, got)

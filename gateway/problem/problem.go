@@ -11,7 +11,6 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
-	"dtegate/gateway/codes"
 )
 
 // Problem is an error as callers see it.
@@ -80,10 +79,10 @@ func (p *Problem) InEnglish() *Problem {
 		return p
 	}
 	e := *p
-	e.Message = codes.English(p.Type, p.Message, p.English)
+	e.Message = English(p.Type, p.Message, p.English)
 	e.Faults = slices.Clone(p.Faults)
 	for i := range e.Faults {
-		if c, ok := codes.Find(e.Faults[i].Code); ok {
+		if c, ok := Find(e.Faults[i].Code); ok {
 			e.Faults[i].Message = c.Meaning.EN
 		}
 	}
@@ -96,10 +95,10 @@ func (p *Problem) InSpanish() *Problem {
 		return p
 	}
 	s := *p
-	s.Message = codes.Spanish(p.Type)
+	s.Message = Spanish(p.Type)
 	s.Faults = slices.Clone(p.Faults)
 	for i := range s.Faults {
-		s.Faults[i].Message = codes.Spanish(s.Faults[i].Code)
+		s.Faults[i].Message = Spanish(s.Faults[i].Code)
 	}
 	return &s
 }
@@ -110,7 +109,7 @@ func OperatorText(err error) string {
 	if !errors.As(err, &e) {
 		return err.Error()
 	}
-	text := e.Code + ": " + codes.OperatorMessage(e)
+	text := e.Code + ": " + OperatorMessage(e)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}

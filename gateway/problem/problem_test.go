@@ -7,7 +7,6 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
-	"dtegate/gateway/codes"
 	"dtegate/gateway/page"
 	"dtegate/gateway/problem"
 )
@@ -15,7 +14,7 @@ import (
 // TestProblem_English: what a till is told in Spanish an operator is told in English, by the list of codes; what was
 // written for operators stays as it is.
 func TestProblem_English(t *testing.T) {
-	for _, c := range codes.All() {
+	for _, c := range problem.All() {
 		p := &problem.Problem{Type: c.Name, Message: "Texto para la caja", Faults: []dte.Fault{{Path: "p", Code: c.Name, Message: "Otro texto"}}}
 		e := p.InEnglish()
 		if e.Message != c.Meaning.EN || e.Faults[0].Message != c.Meaning.EN || e.Faults[0].Path != "p" {
@@ -32,7 +31,7 @@ func TestProblem_English(t *testing.T) {
 
 // TestOperatorText: no text for tills is in what /readyz and the supervisor say of an error.
 func TestOperatorText(t *testing.T) {
-	for _, c := range codes.All() {
+	for _, c := range problem.All() {
 		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
 		if got := problem.OperatorText(e); got != c.Name+": "+c.Meaning.EN+": the cause" {
 			t.Errorf("%s: %s", c.Name, got)

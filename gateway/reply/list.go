@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strconv"
 
+	"dtegate/engine/documents"
 	"dtegate/engine/outbox"
-	"dtegate/engine/register"
 )
 
 // Infos returns the answer of POST /dte/documentos-info (SPEC 4.10), in the order of the request.
-func Infos(found []register.Info) []byte {
+func Infos(found []documents.Info) []byte {
 	n := 0
 	for _, i := range found {
 		if i.Found {
@@ -31,7 +31,7 @@ func Infos(found []register.Info) []byte {
 }
 
 // Listing returns a page of GET /dte/documentos.
-func Listing(l *register.Listing) []byte {
+func Listing(l *documents.Listing) []byte {
 	b := append([]byte(nil), `{"status":"success","data":{"documentos":[`...)
 	for i, x := range l.Lines {
 		if i > 0 {
@@ -58,7 +58,7 @@ func Listing(l *register.Listing) []byte {
 	return append(b, `]}}`...)
 }
 
-func appendLine(b []byte, x *register.Line) []byte {
+func appendLine(b []byte, x *documents.Line) []byte {
 	b = strconv.AppendInt(append(b, `{"id":`...), x.ID, 10)
 	b = text(append(b, `,"tipo":`...), x.Tipo)
 	b = text(append(b, `,"tipoDte":`...), x.Document)
@@ -74,7 +74,7 @@ func appendLine(b []byte, x *register.Line) []byte {
 }
 
 // Changes returns a page of GET /dte/cambios; next is the cursor of the next page.
-func Changes(list []register.Late, next uint64) []byte {
+func Changes(list []documents.Late, next uint64) []byte {
 	b := append([]byte(nil), `{"status":"success","data":{"cambios":[`...)
 	for i, l := range list {
 		if i > 0 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"dtegate/cmd/dtectl/certify"
-	"dtegate/engine/authority/simulator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/books"
 	"dtegate/engine/month"
 	"dtegate/engine/record"

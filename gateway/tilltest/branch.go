@@ -22,14 +22,13 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
 	"dtegate/engine/authority"
-	"dtegate/engine/authority/simulator"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
-	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/gateway/apitest"
@@ -90,11 +89,11 @@ func share(t testing.TB) (parts, error) {
 
 var (
 	booksMu sync.Mutex
-	books   = make(map[string]*rulebook.Book)
+	books   = make(map[string]*rulestore.Book)
 )
 
 // allRules is every rule of this repository for an ambiente, both generations, admitted once a process.
-func allRules(t testing.TB, ambiente string) (*rulebook.Book, error) {
+func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
 	booksMu.Lock()
 	defer booksMu.Unlock()
 	if books[ambiente] != nil {
@@ -114,7 +113,7 @@ func allRules(t testing.TB, ambiente string) (*rulebook.Book, error) {
 		return nil, err
 	}
 	defer store.Close()
-	shelf := shelf.New(shelf.Options{Store: store, Host: shared.hosts[0], Interpreter: shared.hosts[1],
+	shelf := rulestore.New(rulestore.Options{Store: store, Host: shared.hosts[0], Interpreter: shared.hosts[1],
 		Keys: bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}, Ambiente: ambiente, Logger: quiet, Now: early})
 	shipped := make(map[string][]byte)
 	for _, name := range plugins.Names {
@@ -178,7 +177,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 		Point: seller.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
 		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
 			"COMPROBANTE_RETENCION", "ANULACION"}}})
-	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine, Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
+	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine.Documents(), Outbox: b.Engine.Outbox(), Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
 		Limits: gateway.Limits{Rate: 1_000_000, Burst: 1_000_000}})
 	b.run(func() error { return door.Serve(ctx, tills) })
 	b.URL = "http://" + tills.Addr().String()

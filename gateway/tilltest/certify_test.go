@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/certify"
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authorisation"
-	"dtegate/engine/authority/simulator"
 	"dtegate/gateway/tilltest"
 )
 
@@ -31,12 +31,12 @@ var opened = time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
 
 func open(t *testing.T) *branch {
 	b := &branch{Branch: tilltest.Open(t, "00", opened), t: t}
-	b.tally = authorisation.NewTally(b.Engine, b.Store, 1, b.Now)
+	b.tally = authorisation.NewTally(b.Engine.Documents(), b.Store, 1, b.Now)
 	return b
 }
 
 // status is what /status of an appliance says, as JSON.
-func (b *branch) status(ctx context.Context) (*operator.Status, error) {
+func (b *branch) status(ctx context.Context) (*adminclient.Status, error) {
 	a, err := b.tally.Count(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (b *branch) status(ctx context.Context) (*operator.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := new(operator.Status)
+	s := new(adminclient.Status)
 	return s, json.Unmarshal(text, s)
 }
 
@@ -294,7 +294,7 @@ func TestCertify_Away(t *testing.T) {
 func TestCertify_Production(t *testing.T) {
 	b := open(t)
 	o := b.options()
-	o.Status = func(context.Context) (*operator.Status, error) { return &operator.Status{Ambiente: "01"}, nil }
+	o.Status = func(context.Context) (*adminclient.Status, error) { return &adminclient.Status{Ambiente: "01"}, nil }
 	if _, err := certify.New(o).Run(t.Context()); !errors.Is(err, certify.ErrProduction) {
 		t.Error(err)
 	}

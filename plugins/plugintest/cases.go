@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"dtegate/engine/dte"
 	"dtegate/rules/abi"
@@ -193,6 +194,15 @@ func (g generator) facts(in *abi.Input) dte.Value {
 		dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(lines...)},
 		dte.Member{Name: "resumen", Value: dte.Obj(dte.Member{Name: "condicionOperacion", Value: dte.Int(1)},
 			dte.Member{Name: "pagos", Value: dte.Arr(dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")}))})})
+	var discounts []dte.Member
+	for i, f := range g.d.Scalars {
+		if name, ok := strings.CutPrefix(f.Name, "descuentoGlobal."); ok && in.Scalars[i] != abi.Absent {
+			discounts = append(discounts, dte.Member{Name: name, Value: dte.Num(dte.Amount(in.Scalars[i]))})
+		}
+	}
+	if len(discounts) > 0 {
+		facts = facts.With("descuentoGlobal", dte.Obj(discounts...))
+	}
 	if !g.note() {
 		return facts
 	}

@@ -13,7 +13,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/schema"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins"
 	"dtegate/rules"
 	"dtegate/rules/abi"
@@ -70,7 +70,7 @@ func Cases(t *testing.T, name string) {
 			}
 			t.Errorf("%s, %s:\ngot  %s\nwant %s", part, engine, got.answer(), c.answer())
 			if os.Getenv("DTE_UPDATE") != "" {
-				if err := os.WriteFile(filepath.Join(Root(t), "plugins", name, part), rulebook.LayoutCase(got.Why, got.Facts, got.Document, got.Faults), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(Root(t), "plugins", name, part), rulestore.LayoutCase(got.Why, got.Facts, got.Document, got.Faults), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -152,6 +152,26 @@ func (b *Bundle) Cases() []string {
 	})
 }
 
+// Different is the number of the bundle's golden cases; copies count once.
+func (b *Bundle) Different() int {
+	sums := make(map[string]bool)
+	for _, name := range b.Cases() {
+		sums[b.Manifest.Parts[name]] = true
+	}
+	return len(sums)
+}
+
+// CompareCases compares the number of different golden cases of a bundle with that of the bundle that it replaces. Fewer are an error:
+// cases that went prove nothing any more.
+func CompareCases(cases int, before *Bundle) (string, error) {
+	m, n := &before.Manifest, before.Different()
+	if cases < n {
+		return "", fmt.Errorf("cases: it carries %d different golden cases, and %s %s, which it replaces, %d; "+
+			"if that is meant, repeat it with --fewer-cases", cases, m.Name, m.Version, n)
+	}
+	return fmt.Sprintf("%d golden cases, %d before", cases, n), nil
+}
+
 // sum is the SHA-256 of data, in hex.
 func sum(data []byte) string {
 	s := sha256.Sum256(data)

@@ -90,6 +90,25 @@ func TestWrite_Refuses(t *testing.T) {
 	}
 }
 
+// TestCompareCases: copies of one golden case stand for no others.
+func TestCompareCases(t *testing.T) {
+	made := func(cases ...string) *Bundle {
+		b := &Bundle{Manifest: Manifest{Parts: map[string]string{}}, Parts: map[string][]byte{}}
+		for i, text := range cases {
+			name := "cases/" + string(rune('a'+i)) + ".json"
+			b.Parts[name], b.Manifest.Parts[name] = []byte(text), sum([]byte(text))
+		}
+		return b
+	}
+	before := made("one", "two", "three")
+	if _, err := CompareCases(made("one", "one", "one").Different(), before); err == nil {
+		t.Error("copies count")
+	}
+	if _, err := CompareCases(made("one", "three", "four").Different(), before); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestManifest_Faults(t *testing.T) {
 	_, m := sample()
 	m.Version, m.Kind, m.Params[0].Value = "1.2", "law", "0.123456789"

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/rules/near"
 	"dtegate/rules/signed"
+	"dtegate/rules/suggest"
 )
 
 // Extension of bundle files.
@@ -92,7 +92,7 @@ func nearestMember(path string) string {
 	for i, m := range manifestMembers {
 		names[i] = m[0]
 	}
-	i, _ := near.Of(path[strings.LastIndexByte(path, '.')+1:], names)
+	i, _ := suggest.Of(path[strings.LastIndexByte(path, '.')+1:], names)
 	return "; the nearest that there is: " + manifestMembers[i][1]
 }
 

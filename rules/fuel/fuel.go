@@ -17,8 +17,8 @@
 // the same recursion ends at the same call in every engine.
 //
 // Limits. Engines set memory aside for as many items as a module says that it has, and compile for as long as its
-// functions are tangled. Therefore every count is checked here against what is there and against a limit (modulelimits.go),
-// and the work of compiling is estimated and refused before it begins (work.go).
+// functions are tangled. Therefore every count is checked here against what is there and against a limit (limits below),
+// and the work of compiling is estimated and refused before it begins (work).
 //
 // The rewrite understands the instructions of WebAssembly 1.0 with sign extension, saturating conversion, multiple
 // values, reference types and copies of memory. It refuses every other (vectors, threads, tail calls, exceptions,
@@ -68,3 +68,115 @@ func Meter(wasm []byte, start int64) ([]byte, error) {
 	}
 	return out, nil
 }
+
+// Prices in instructions. They are measured: no instruction of a guest whose memory is in the processor's caches works
+// longer than 1.5 ns for each instruction that it is charged, so that a unit is at most 100 ns (see
+// TestMeter_Worst). What waits for memory that is in no cache at each step works up to 3.5 µs a unit. A price for that would
+// make honest loads fifty times as dear; the host ends such a guest by its time.
+const (
+	crossing   = 512 // a call that leaves the module, ref.func, a growth of memory apart from its size
+	indirect   = 16  // a call through a table
+	passing    = 2   // each parameter or result of a call beyond freeValues
+	freeValues = 4   // parameters and results that a call's own price covers
+	copying    = 8   // memory.copy, apart from its length
+	filling    = 20  // memory.fill, apart from its length
+	moving     = 2   // each local or result beyond freeMoves that may have to be moved where control flow merges
+	freeMoves  = 16  // moves at a merge that the prices of its branches cover
+	forking    = 1   // a branch, beside its own 1, for what a compiler moves between registers
+)
+
+// shape is what an instruction without an index takes from the operand stack and leaves there, and its price.
+type shape struct{ pop, push, price int8 }
+
+// plain are the instructions that have no index of anything: at most the two numbers of a memory access. The others
+// have no price here.
+var plain = plainInstructions()
+
+func plainInstructions() (all [256]shape) {
+	all[0x01], all[opDrop], all[opSelect], all[opRefIsNull] = shape{0, 0, 1}, shape{1, 0, 1}, shape{3, 1, 1}, shape{1, 1, 1}
+	add := func(from, to int, s shape) {
+		for op := from; op <= to; op++ {
+			all[op] = s
+		}
+	}
+	unary, binary := shape{1, 1, 1}, shape{2, 1, 1}
+	add(opI32Load, opI64Load32U, unary)
+	add(opI64Load32U+1, opI64Store32, shape{2, 0, 1})
+	add(opI32Eqz, opI64Extend32S, unary)
+	for _, span := range [][2]int{{0x46, 0x4f}, {0x51, 0x5a}, {0x5b, 0x66}, // comparisons
+		{0x6a, 0x78}, {0x7c, 0x8a}, {0x92, 0x98}, {0xa0, 0xa6}} { // arithmetic
+		add(span[0], span[1], binary)
+	}
+	long := func(price int8, ops ...int) {
+		for _, op := range ops {
+			all[op].price = price
+		}
+	}
+	long(2, 0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82) // divisions of integers
+	long(4, 0x91, 0x95, 0x9f, 0xa3)                         // divisions and square roots of floats
+	return all
+}
+
+// work estimates the work of compiling a module, in ns of the processor that the figures were measured on (wazero
+// 1.12's compiler on an EPYC of 2.x GHz), from above: what is compiled is compiled in no more than the estimate.
+type work int
+
+// What a compiler works longer for than in proportion to the bytes. Its phases walk over each value that is alive at
+// each piece of straight code, and over each pair of values that are selected where control flow merges; those of loops
+// once more for each loop, until nothing changes. After each call it reads every
+// global again. A plain Go guest is estimated at 3.6 s.
+const (
+	maxWork = 15_000_000_000
+
+	typeWork     = 10_000 // of each type
+	functionWork = 20_000 // of each function
+	valueWork    = 3000   // of each parameter and result of a type, a function or a call
+	stepWork     = 1000   // of each instruction
+	moveWork     = 1000   // of each value that is selected, for each way into the merge
+	pairWork     = 1      // of each pair of these, for each way and each loop
+	alongWork    = 4      // of each of these for each piece of code
+	pieceWork    = 3      // of each pair of pieces of code
+	loopWork     = 60     // of each loop for each piece
+	reloadWork   = 300    // of each global for each call, after which a compiler reads the globals again
+	localWork    = 10     // of each local for each piece
+	heightWork   = 5      // of each value on the operand stack for each piece
+	accessWork   = 80     // of each memory access for each piece: what bounds were checked is remembered
+)
+
+// add adds to the estimate. Sums of a module of limited size are far from 63 bits.
+func (w *work) add(n int) { *w += work(n) }
+
+// function adds the work of one function, and refuses the module when the sum is beyond the limit.
+func (w *work) function(f *scan, s signature) error {
+	w.add(functionWork + valueWork*(s.params+s.results+f.passed) + stepWork*f.instructions)
+	w.add(f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops))
+	w.add(loopWork*f.loops*f.pieces + reloadWork*f.reloads())
+	w.add(f.pieces * (pieceWork*f.pieces + localWork*f.locals + heightWork*f.highest + accessWork*f.accesses))
+	if *w > maxWork {
+		return fmt.Errorf("to compile the module up to here is estimated at %.1f s, more than %d s: its control flow is too tangled or too wide (%d pieces of code, %d locals, %d values that are selected where it merges)",
+			float64(*w)/1e9, maxWork/1_000_000_000, f.pieces, f.locals, f.moved)
+	}
+	return nil
+}
+
+// Limits of a module, each far above what compilers of rules make. rules/abi/README.md tells authors.
+const (
+	maxParams    = 32     // of a function; a plain Go guest has 1
+	maxValues    = 16     // results of a function; parameters and results of a block
+	maxTypes     = 10_000 // function types
+	maxImports   = 100    // functions; ten are given
+	maxFunctions = 20_000 // a plain Go guest has 3,000
+	maxTable     = 65_536 // items of the one table
+	maxGlobals   = 1000
+	maxExports   = 1000
+	maxSegments  = 100_000  // of the table, of the memory
+	maxElements  = 100_000  // items of all segments of the table
+	maxLocals    = 1000     // of a function, its parameters included
+	maxBody      = 64 << 10 // bytes of a function; the largest of a plain Go guest has 12,000
+	maxMoves     = 100_000  // values moved where control flow merges, in a function; a plain Go guest has 11,000
+	maxReloads   = 500_000  // globals, once for each call, in a function: 170 bytes each in the compiler; a plain Go guest has 1700
+	maxHeight    = 10_000   // values on the operand stack of a function
+
+	minFrame = 4 << 10 // bytes of stack that each function which calls is charged at least
+	maxFrame = 1 << 20 // bytes of stack that a function may need, by the estimate
+)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
@@ -26,7 +26,7 @@ import (
 type Box struct {
 	T       *testing.T
 	Dir     string
-	Options *operator.Options
+	Options *adminclient.Options
 	Config  *config.Config
 }
 
@@ -34,7 +34,7 @@ type Box struct {
 func New(t *testing.T, authority string) *Box {
 	t.Helper()
 	b := &Box{T: t, Dir: t.TempDir()}
-	b.Options = &operator.Options{Config: b.At("dted.toml")}
+	b.Options = &adminclient.Options{Config: b.At("dted.toml")}
 	b.Must(os.Mkdir(b.At("rules"), 0o700), config.WriteFile(b.Options.Config, fmt.Appendf(nil, boxConfig, authority)))
 	b.Must(config.WriteFile(b.At("authority.password"), []byte("secreto-mh.2026\n")), config.WriteFile(b.At("admin.token"), []byte(AdminToken+"\n")))
 	_, err := workshop.NewKey(b.At("rules.key"))

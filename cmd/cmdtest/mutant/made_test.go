@@ -28,7 +28,7 @@ func TestMade(t *testing.T) {
 		t.Skip("make mutants plays them")
 	}
 	root := plugintest.Root(t)
-	judged, err := Judged(filepath.Join(root, "testdata", "mutants", "judged.txt"))
+	judged, err := Judged("testdata/judged.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

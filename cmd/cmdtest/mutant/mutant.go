@@ -1,5 +1,5 @@
 // Package mutant breaks the product on purpose, and finds out whether a test notices. A mutant is a file of
-// testdata/mutants: what is wrong, which test must fail, and the change as a patch. The change is given to go as an
+// cmd/cmdtest/mutant/testdata: what is wrong, which test must fail, and the change as a patch. The change is given to go as an
 // overlay; the tree stays as it is.
 //
 //	# The number lies in one batch, the record in the next.
@@ -23,7 +23,7 @@
 // out or stay must be in the file, once.
 //
 // Besides, Make makes mutants of the source by rule. "make mutants" plays a choice of them (Made.Play) and prints how many the
-// suite noticed. Those that nobody noticed are judged by people, in testdata/mutants/judged.txt, or get a test.
+// suite noticed. Those that nobody noticed are judged by people, in cmd/cmdtest/mutant/testdata/judged.txt, or get a test.
 package mutant
 
 import (

@@ -16,7 +16,7 @@ import (
 func TestMutants(t *testing.T) {
 	root := plugintest.Root(t)
 	look(t, root)
-	list, err := Read(filepath.Join(root, "testdata", "mutants"))
+	list, err := Read("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ var noticers = map[string][]string{
 	"engine/pdf":       {"engine:TestPDF.*|TestPrint.*", "gateway"},
 	"engine/pdf/":      {"engine/pdf", "engine:TestPDF.*|TestPrint.*", "gateway"},
 	"engine/sign":      {"cmd/dted:TestKey.*", "cmd/dtectl:TestInit.*"},
-	"engine/shelf":     {"engine:TestShelf.*|TestRules.*|TestBackTest.*|TestShadow.*|TestReplay.*|TestGuard.*", "cmd/dted:TestRules.*|TestOperatorRules.*|TestReturned.*"},
+	"engine/rulestore": {"engine:TestShelf.*|TestRules.*|TestBackTest.*|TestShadow.*|TestReplay.*|TestGuard.*", "cmd/dted:TestRules.*|TestOperatorRules.*|TestReturned.*"},
 	"engine/":          {"engine", "gateway", "gateway/tilltest"},
 	"rules":            {"rules", "rules/fuel", "rules/bundle", "rules/abi/abitest", "plugins/dte01", "engine:TestShelf.*"},
 	"plugins/sdk":      {"plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno"},

@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
-	"dtegate/engine/rulebook"
+	"dtegate/cmd/term"
+	"dtegate/engine/rulestore"
 	"dtegate/rules"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
@@ -89,7 +89,7 @@ func (c *newCommand) Run() error {
 	if err := c.writeTest(to); err != nil {
 		return fmt.Errorf("writing the rule's test: %w", err)
 	}
-	screen.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
+	term.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
 		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
 	return nil
 }
@@ -110,17 +110,17 @@ func (c *newCommand) sibling(rule, generation, name string) error {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
 	manifest := filepath.Join(to, "manifest.json")
-	screen.Printf("%s is a copy of %s, of the same module.\n", to, from)
+	term.Printf("%s is a copy of %s, of the same module.\n", to, from)
 	if c.On == "" {
-		screen.Printf("  version, days  %s: a higher version, and the first day in validity\n", manifest)
+		term.Printf("  version, days  %s: a higher version, and the first day in validity\n", manifest)
 	} else {
 		version, err := dateManifest(manifest, c.On)
 		if err != nil {
 			return fmt.Errorf("%s: %w", manifest, err)
 		}
-		screen.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n", version, c.On)
+		term.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n", version, c.On)
 	}
-	screen.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them into the cases\n  try it         dtectl rules test %s/%s\n",
+	term.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them into the cases\n  try it         dtectl rules test %s/%s\n",
 		manifest, rule, name, rule, name)
 	return nil
 }
@@ -187,7 +187,7 @@ func (c *TestCommand) Run(ctx context.Context) error {
 	}
 	var failed []error
 	for _, name := range names {
-		screen.Printf("%s\n", name)
+		term.Printf("%s\n", name)
 		if c.Update {
 			if err := updateCases(ctx, w, name); err != nil {
 				failed = append(failed, fmt.Errorf("%s: its cases are not updated: %w", name, err))
@@ -207,11 +207,11 @@ func updateCases(ctx context.Context, w *workshop.Workshop, name string) error {
 	for _, c := range list {
 		if c.Differs != nil {
 			written++
-			screen.Printf("%s is written: %v\n", c.Part, c.Differs)
+			term.Printf("%s is written: %v\n", c.Part, c.Differs)
 		}
 	}
 	if err == nil {
-		screen.Printf("%d of %d cases are written\n", written, len(list))
+		term.Printf("%d of %d cases are written\n", written, len(list))
 	}
 	return err
 }
@@ -225,13 +225,13 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	for _, s := range p.Steps {
 		a.add(s)
 	}
-	err = a.print(screen.Out)
+	err = a.print(term.Out)
 	if p.Rule == nil {
 		return err
 	}
 	if c.Fuel && p.Rule.Module != nil {
 		var peak int64
-		if peak, err = rulebook.PeakFuel(ctx, p.Rule); err == nil {
+		if peak, err = rulestore.PeakFuel(ctx, p.Rule); err == nil {
 			err = declareFuel(filepath.Join(w.Folder(name), "manifest.json"), peak)
 		}
 	}
@@ -259,7 +259,7 @@ func declareFuel(path string, peak int64) error {
 	if !strings.HasPrefix(old, `"fuel"`) {
 		text += ",\n  " + old
 	}
-	screen.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",", 2)[0])
+	term.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",", 2)[0])
 	return os.WriteFile(path, slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), 0o644)
 }
 
@@ -281,7 +281,7 @@ type signCommand struct {
 }
 
 // Run adds a signature; the bundle keeps its digest.
-func (c *signCommand) Run(top *operator.Options) error {
+func (c *signCommand) Run(top *adminclient.Options) error {
 	data, err := os.ReadFile(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 )
@@ -20,7 +20,7 @@ func TestRules_Fuel(t *testing.T) {
 			continue
 		}
 		r, _ := plugintest.Load(t, name, "compiler")
-		peak, err := rulebook.PeakFuel(t.Context(), r)
+		peak, err := rulestore.PeakFuel(t.Context(), r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

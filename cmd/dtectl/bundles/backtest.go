@@ -15,8 +15,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 )
 
@@ -37,10 +37,10 @@ type comparison struct {
 
 func (c *comparison) print(out io.Writer) {
 	if len(c.Differences) == 0 {
-		screen.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
+		term.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
 	}
 	for _, d := range c.Differences {
-		screen.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, dash(d.Old), dash(d.New))
+		term.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, dash(d.Old), dash(d.New))
 	}
 }
 
@@ -99,9 +99,9 @@ func (p *periodFlags) progress(day string) float64 {
 // follow prints a stream to out and returns its last line.
 func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, error) {
 	defer resp.Body.Close()
-	var bar *screen.Gauge // of several branches none: how many are done is shown
-	if out == io.Writer(screen.Out) {
-		bar = screen.NewGauge(screen.Err)
+	var bar *term.Gauge // of several branches none: how many are done is shown
+	if out == io.Writer(term.Out) {
+		bar = term.NewGauge(term.Err)
 	}
 	defer bar.Clear()
 	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
@@ -126,21 +126,21 @@ func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, err
 type backtestCommand struct {
 	File string `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
 	periodFlags
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 // Run lists every amount that differs, and the totals by field.
-func (c *backtestCommand) Run(ctx context.Context, top *operator.Options) error {
-	data, err := operator.ReadNamed(c.File)
+func (c *backtestCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	data, err := adminclient.ReadNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}
-	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return c.backtest(ctx, b, out, data)
 	})
 }
 
-func (c *backtestCommand) backtest(ctx context.Context, b *operator.Gateway, out io.Writer, data []byte) error {
+func (c *backtestCommand) backtest(ctx context.Context, b *adminclient.Gateway, out io.Writer, data []byte) error {
 	resp, err := b.Send(ctx, http.MethodPost, "/admin/rules/backtest", c.query(), data)
 	if err != nil {
 		return err
@@ -153,34 +153,34 @@ func (c *backtestCommand) backtest(ctx context.Context, b *operator.Gateway, out
 		return last.Refused.print(out)
 	}
 	t := last.Totals
-	screen.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
+	term.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
 	printCounts(out, t.Results)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
 		f := t.Fields[name]
-		screen.Fprintf(w, "%s\t%d amounts in %d documents\t%s →\t%s\t\n", name, f.Amounts, f.Documents, f.Old, f.New)
+		term.Fprintf(w, "%s\t%d amounts in %d documents\t%s →\t%s\t\n", name, f.Amounts, f.Documents, f.Old, f.New)
 	}
 	return w.Flush()
 }
 
 func printCounts(out io.Writer, results map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		screen.Fprintf(out, "%d %s\n", results[name], name)
+		term.Fprintf(out, "%d %s\n", results[name], name)
 	}
 }
 
 type replayCommand struct {
 	Code string `arg:"" optional:"" help:"codigoGeneracion of one document; without it, a period."`
 	periodFlags
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 // Run fails when a document is not what its bundle makes of its facts.
-func (c *replayCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.Each(ctx, top, c.replay)
 }
 
-func (c *replayCommand) replay(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+func (c *replayCommand) replay(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 	if c.Code != "" {
 		var one comparison
 		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil, &one); err != nil {
@@ -190,7 +190,7 @@ func (c *replayCommand) replay(ctx context.Context, b *operator.Gateway, out io.
 			one.print(out)
 			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
 		}
-		screen.Fprintf(out, "%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
+		term.Fprintf(out, "%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
 		return nil
 	}
 	if c.From == "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/plugins/plugintest"
 )
 
@@ -44,9 +44,9 @@ func TestBranches(t *testing.T) {
 	}
 	list := "# " + filepath.Base(dir) + "\n" + urls[0] + " token\n" + silent.URL + " token\n" + urls[1] + " token\n\n" + urls[2] + " token\n"
 	resume := filepath.Join(dir, "failed")
-	flags := operator.BranchFlags{Branches: put("branches.txt", list), Resume: resume, Parallel: 2, Patience: 200 * time.Millisecond}
+	flags := adminclient.BranchFlags{Branches: put("branches.txt", list), Resume: resume, Parallel: 2, Patience: 200 * time.Millisecond}
 	said := cmdtest.Capture(t, func() {
-		err := (&statusCommand{flags}).Run(t.Context(), &operator.Options{})
+		err := (&statusCommand{flags}).Run(t.Context(), &adminclient.Options{})
 		if err == nil || !strings.Contains(err.Error(), "1 of 4 branches failed: "+silent.URL) {
 			t.Errorf("got %v", err)
 		}
@@ -61,7 +61,7 @@ func TestBranches(t *testing.T) {
 	before := asked[0]
 	push := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: flags}
 	cmdtest.Capture(t, func() {
-		if err := push.Run(t.Context(), &operator.Options{}); err == nil || !strings.Contains(err.Error(), "1 of 1 branches failed: "+silent.URL) {
+		if err := push.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "1 of 1 branches failed: "+silent.URL) {
 			t.Errorf("resumed: %v", err)
 		}
 	})
@@ -69,7 +69,7 @@ func TestBranches(t *testing.T) {
 		t.Error("a branch that had not failed was asked again")
 	}
 	put("failed", "")
-	if err := (&listCommand{BranchFlags: flags}).Run(t.Context(), &operator.Options{}); err == nil || !strings.Contains(err.Error(), "all are done") {
+	if err := (&listCommand{BranchFlags: flags}).Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "all are done") {
 		t.Errorf("all done: %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestBranches_Example(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, err := operator.ReadBranches(path); err != nil || len(list) != 2 {
+	if list, err := adminclient.ReadBranches(path); err != nil || len(list) != 2 {
 		t.Errorf("%d branches, %v", len(list), err)
 	}
 }

@@ -3,7 +3,7 @@ package bundles
 import (
 	"fmt"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/rules/bundle"
 )
 
@@ -19,7 +19,7 @@ func (f *bundleFile) String() string { return f.manifest.Name + " " + f.manifest
 func readBundles(paths []string) (list []*bundleFile, err error) {
 	for _, path := range paths {
 		f := &bundleFile{path: path}
-		if f.data, err = operator.ReadNamed(path); err != nil {
+		if f.data, err = adminclient.ReadNamed(path); err != nil {
 			return nil, fmt.Errorf("reading rule bundle: %w", err)
 		}
 		b, err := bundle.Inspect(f.data) // as strictly as a branch does: what a branch would refuse is not sent

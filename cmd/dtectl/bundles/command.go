@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
@@ -24,16 +24,15 @@ type Command struct {
 	Build       buildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
 	Try         tryCommand         `cmd:"" help:"Show the document that bundles would make on a day, beside the branch: nothing is activated."`
 	Sign        signCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
-	Push        PushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list: live, or coming from their own day on."`
-	Activate    activateCommand    `cmd:"" help:"Send bundles to one branch, or to all of a list, and show every step."`
+	Push        PushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list, and show every step: live, or coming from their own day on."`
 	List        listCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
 	Status      statusCommand      `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
 	Backtest    backtestCommand    `cmd:"" help:"Compute a branch's stored documents again with a bundle, and list the amounts that would differ."`
 	Shadow      shadowCommand      `cmd:"" help:"Let a bundle compute live sales beside the active one."`
-	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live at a branch."`
-	Cancel      cancelCommand      `cmd:"" help:"Take a bundle off that is to come; what is in force stays."`
-	Acknowledge acknowledgeCommand `cmd:"" help:"Say that the return that a branch made by itself is known."`
-	Reinstate   reinstateCommand   `cmd:"" help:"Put a bundle back that the branch left by itself."`
+	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live: takes off every later bundle that has begun. For a bundle that has not begun: cancel."`
+	Cancel      cancelCommand      `cmd:"" help:"Take off a bundle that has not begun; the bundles in force stay, and it can be pushed again. For one that has begun: rollback."`
+	Acknowledge acknowledgeCommand `cmd:"" help:"Agree to a return that the branch made by itself: doctor no longer reports it. To undo the return: reinstate."`
+	Reinstate   reinstateCommand   `cmd:"" help:"Undo a return that the branch made by itself: its bundle is live again. For a bundle that an operator took off: rollback."`
 	Replay      replayCommand      `cmd:"" help:"Compute stored documents again with the bundles that they name, byte for byte."`
 	Documents   documentsCommand   `cmd:"" help:"List the documents that one version of a rule computed."`
 }
@@ -62,7 +61,7 @@ type buildCommand struct {
 
 // Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. What fails its cases is not
 // built: a branch would refuse it.
-func (c *buildCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	signer, err := signerOf(c.Key, c.KeyID, top)
 	if err != nil {
 		return err
@@ -85,7 +84,7 @@ func (c *buildCommand) Run(ctx context.Context, top *operator.Options) error {
 		if err := config.WriteFile(path, data); err != nil {
 			return err
 		}
-		screen.Printf("%s\n", path)
+		term.Printf("%s\n", path)
 	}
 	return nil
 }
@@ -95,7 +94,7 @@ const defaultKeyID = "central-it"
 
 // signerOf reads a signing key. Where the configuration can be read and pins the key, its name is that one's: a branch refuses
 // a bundle whose signature names its key otherwise.
-func signerOf(file, id string, top *operator.Options) (s bundle.Signer, err error) {
+func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return s, fmt.Errorf("reading rules key: %w", err)

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 )
 
 type documentsCommand struct {
@@ -25,7 +25,7 @@ type documentsCommand struct {
 	State   []string `placeholder:"PROCESSED" help:"Only these: PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED."`
 	JSON    bool     `help:"Write one JSON object a line, as dtectl invalidate reads them."`
 	After   uint64   `help:"Go on behind the document with this id: where a listing of one branch broke off."`
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 // madeDocument is a line of GET /admin/rules/documents.
@@ -53,9 +53,9 @@ type madePage struct {
 
 // Run writes page by page: a store of any size takes no more memory than a page. Several branches are read at once, and each line
 // names its own.
-func (c *documentsCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	for _, s := range c.State {
-		if s == "" || !slices.Contains(operator.PublicStates[:], s) {
+		if s == "" || !slices.Contains(adminclient.PublicStates[:], s) {
 			return fmt.Errorf("--state: %q is not PROCESSED, REJECTED, CONTINGENCIA or INVALIDATED", s)
 		}
 	}
@@ -70,7 +70,7 @@ func (c *documentsCommand) Run(ctx context.Context, top *operator.Options) error
 	faults := make([]error, len(list))
 	one := func(i int) error {
 		if c.Branches != "" {
-			if faults[i] = operator.Awake(ctx, list[i], c.Patience); faults[i] != nil {
+			if faults[i] = adminclient.Awake(ctx, list[i], c.Patience); faults[i] != nil {
 				return faults[i]
 			}
 		}
@@ -83,21 +83,21 @@ func (c *documentsCommand) Run(ctx context.Context, top *operator.Options) error
 		c.All(list, one)
 		for i, fault := range faults {
 			if fault != nil {
-				screen.Fprintf(screen.Err, "%s  FAILED: %v\n", list[i].URL, fault)
+				term.Fprintf(term.Err, "%s  FAILED: %v\n", list[i].URL, fault)
 			}
 		}
 		err = c.Failed(list, faults)
 	}
-	screen.Fprintf(screen.Err, "%d documents\n", out.n)
+	term.Fprintf(term.Err, "%d documents\n", out.n)
 	return err
 }
 
 // read lists the documents of one branch.
-func (c *documentsCommand) read(ctx context.Context, b *operator.Gateway, out *documentLines) error {
+func (c *documentsCommand) read(ctx context.Context, b *adminclient.Gateway, out *documentLines) error {
 	query := url.Values{"rule": {strings.ToLower(c.Version)}, "name": {c.Name}, "from": {c.From}, "to": {c.To}}
-	var bar *screen.Gauge
+	var bar *term.Gauge
 	if c.Branches == "" {
-		bar = screen.NewGauge(screen.Err)
+		bar = term.NewGauge(term.Err)
 	}
 	defer bar.Clear()
 	for after := c.After; ; {
@@ -125,11 +125,11 @@ type documentLines struct {
 	n              int
 }
 
-func (l *documentLines) write(b *operator.Gateway, page []madeDocument, states []string) error {
+func (l *documentLines) write(b *adminclient.Gateway, page []madeDocument, states []string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var text strings.Builder
-	lines := json.NewEncoder(screen.Data())
+	lines := json.NewEncoder(term.Data())
 	for _, d := range page {
 		if len(states) > 0 && !slices.Contains(states, d.Estado) {
 			continue
@@ -145,15 +145,15 @@ func (l *documentLines) write(b *operator.Gateway, page []madeDocument, states [
 			continue
 		}
 		if l.n == 1 {
-			screen.Fprintf(&text, documentColumns, "DATE", "TYPE", "CODE", "CONTROL NUMBER", "STATE", "TOTAL", "RULE", "DIGEST")
+			term.Fprintf(&text, documentColumns, "DATE", "TYPE", "CODE", "CONTROL NUMBER", "STATE", "TOTAL", "RULE", "DIGEST")
 		}
-		screen.Fprintf(&text, documentColumns, d.Date, d.Document, d.Code, d.Control, d.Estado, d.Total, d.Rule.Name+" "+d.Rule.Version, d.Rule.Digest)
+		term.Fprintf(&text, documentColumns, d.Date, d.Document, d.Code, d.Control, d.Estado, d.Total, d.Rule.Name+" "+d.Rule.Version, d.Rule.Digest)
 		if l.branches {
-			screen.Fprintf(&text, "  %s", d.Branch)
+			term.Fprintf(&text, "  %s", d.Branch)
 		}
 		text.WriteByte('\n')
 	}
-	_, err := io.WriteString(screen.Out, text.String())
+	_, err := io.WriteString(term.Out, text.String())
 	return err
 }
 

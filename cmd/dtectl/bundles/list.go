@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 )
 
 // shelfListing is what GET /admin/rules answers.
@@ -77,7 +77,6 @@ type activation struct {
 	Rule    ruleRef          `json:"rule"`
 	State   string           `json:"state"`
 	From    string           `json:"from"`
-	Already bool             `json:"already"`
 	Steps   []activationStep `json:"steps"`
 	Refused string           `json:"refused"`
 	Error   string           `json:"error"`
@@ -98,7 +97,7 @@ func (a *activation) print(out io.Writer) error {
 		if s.Error != "" {
 			word, text = "FAILED", s.Error
 		}
-		screen.Fprintf(w, "%s\t%s\t%.0f ms\t%s\n", s.Name, word, s.MS, text)
+		term.Fprintf(w, "%s\t%s\t%.0f ms\t%s\n", s.Name, word, s.MS, text)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -110,33 +109,33 @@ func (a *activation) print(out io.Writer) error {
 			name = a.Rule.Name + " " + a.Rule.Version
 		}
 		return fmt.Errorf("%s is refused at the step %s", name, a.Refused)
-	case a.Already:
-		screen.Fprintf(out, "%s %s was %s already\n", a.Rule.Name, a.Rule.Version, a.State)
 	case a.State == "coming":
-		screen.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
+		term.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
 	case a.State != "":
-		screen.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
+		term.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
+	default: // a dry push
+		term.Fprintf(out, "%s %s would pass\n", a.Rule.Name, a.Rule.Version)
 	}
 	return nil
 }
 
 type listCommand struct {
 	All bool `help:"Also those that were superseded or taken off."`
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 // Run prints a line a bundle.
-func (c *listCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.Each(ctx, top, c.list)
 }
 
-func (c *listCommand) list(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+func (c *listCommand) list(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 	var s shelfListing
 	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE\n")
+	term.Fprintf(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE\n")
 	for _, r := range s.Rules {
 		if !c.All && r.State != "live" && r.State != "coming" && (r.Trouble == nil || r.Off != nil) {
 			continue
@@ -152,7 +151,7 @@ func (c *listCommand) list(ctx context.Context, b *operator.Gateway, out io.Writ
 		case r.Expires != "":
 			note = "nothing takes over then"
 		}
-		screen.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, brief(note))
+		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, brief(note))
 	}
 	return w.Flush()
 }
@@ -168,14 +167,14 @@ func brief(text string) string {
 	return text
 }
 
-type statusCommand struct{ operator.BranchFlags }
+type statusCommand struct{ adminclient.BranchFlags }
 
 // Run fails when a rule's time is over without a successor.
-func (c *statusCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *statusCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.Each(ctx, top, c.status)
 }
 
-func (c *statusCommand) status(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+func (c *statusCommand) status(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 	var s shelfListing
 	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
@@ -185,26 +184,26 @@ func (c *statusCommand) status(ctx context.Context, b *operator.Gateway, out io.
 		counts[r.State]++
 		if r.Trouble != nil && r.Off == nil {
 			refused++
-			screen.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, brief(r.Trouble.Text))
+			term.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, brief(r.Trouble.Text))
 		}
 		if r.Expired {
 			expired++
 		}
 	}
-	screen.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
+	term.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
 	for _, r := range s.Rules {
 		if r.State == "coming" {
-			screen.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
+			term.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
 		}
 		if r.Expires != "" {
-			screen.Fprintf(out, "ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
+			term.Fprintf(out, "ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
 		}
 	}
 	if r := s.Return; r != nil {
-		screen.Fprintf(out, "returned %s to %s %s: %s\n", operator.Local(r.At), r.To.Name, r.To.Version, brief(r.Reason))
+		term.Fprintf(out, "returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version, brief(r.Reason))
 	}
 	for _, n := range s.Notes {
-		screen.Fprintf(out, "note     %s\n", n)
+		term.Fprintf(out, "note     %s\n", n)
 	}
 	if refused > 0 {
 		return fmt.Errorf("%d rules in the store may not compute", refused)

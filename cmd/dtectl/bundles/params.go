@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 
 	"dtegate/cmd/dtectl/workshop"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/rules/bundle"
 )
 
@@ -34,8 +34,8 @@ func (c *paramsCommand) Run() error {
 			manifests = append(manifests, filepath.Join(c.Source, "plugins", name, "manifest.json"))
 		}
 	}
-	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "RULE\tVERSION\tFROM 00\tFROM 01\tPARAMETER\tVALUE\tSOURCE\n")
+	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "RULE\tVERSION\tFROM 00\tFROM 01\tPARAMETER\tVALUE\tSOURCE\n")
 	found := 0
 	for _, path := range manifests {
 		text, err := os.ReadFile(path)
@@ -55,7 +55,7 @@ func (c *paramsCommand) Run() error {
 				continue
 			}
 			found++
-			screen.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", folder, m.Version, m.Validity["00"].From, m.Validity["01"].From, p.Name, p.Value, p.Source)
+			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", folder, m.Version, m.Validity["00"].From, m.Validity["01"].From, p.Name, p.Value, p.Source)
 		}
 	}
 	if found == 0 {

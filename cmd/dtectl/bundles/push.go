@@ -3,27 +3,26 @@ package bundles
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 )
 
 type PushCommand struct {
 	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
 	Dry    bool     `help:"Only go through the steps; change nothing."`
 	Reason string   `help:"Why, for the branches' records; required unless --dry."`
-	operator.BranchFlags
+	Fewer  bool     `name:"fewer-cases" help:"A bundle may carry fewer golden cases than the bundle that it replaces."`
+	adminclient.BranchFlags
 }
 
-// Run can be repeated: a branch that has a bundle already is left as it is. It fails when one branch did, and names
-// those.
-func (c *PushCommand) Run(ctx context.Context, top *operator.Options) error {
+// Run shows every step of every branch. It can be repeated: a branch that has a bundle already is left as it is. Run fails
+// when a branch did, and names the branches that failed.
+func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Reason == "" && !c.Dry {
 		return errors.New("--reason: why, for the branches' records")
 	}
@@ -31,112 +30,38 @@ func (c *PushCommand) Run(ctx context.Context, top *operator.Options) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.Open(top)
-	if err != nil {
-		return err
+	query := url.Values{"reason": {c.Reason}}
+	if c.Dry {
+		query.Set("dry", "1")
 	}
-	results, faults := make([]*pushed, len(list)), make([]error, len(list))
-	c.All(list, func(i int) error {
-		results[i] = c.push(ctx, list[i], files)
-		faults[i] = results[i].err
-		return faults[i]
+	if c.Fewer {
+		query.Set("fewer_cases", "1")
+	}
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
+		return push(ctx, b, out, files, query)
 	})
-	if err := report(screen.Out, results); err != nil {
-		return err
-	}
-	return c.Failed(list, faults)
 }
 
-// pushed is what became of a branch.
-type pushed struct {
-	branch *operator.Gateway
-	lines  [][3]string // bundle, result, time or reason
-	err    error
-}
-
-// push sends bundles in their order; the first that fails ends it.
-func (c *PushCommand) push(ctx context.Context, b *operator.Gateway, files []*bundleFile) *pushed {
+// push sends bundles to a branch in their order. The first bundle that fails ends it.
+func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*bundleFile, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	p := &pushed{branch: b}
-	add := func(f *bundleFile, result, detail string) {
-		p.lines = append(p.lines, [3]string{f.String(), result, detail})
-	}
-	if p.err = operator.Awake(ctx, b, c.Patience); p.err != nil {
-		add(files[0], "FAILED", p.err.Error())
-		return p
-	}
 	var has shelfListing
-	if p.err = b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &has); p.err != nil {
-		add(files[0], "FAILED", p.err.Error())
-		return p
+	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &has); err != nil {
+		return err
 	}
 	for _, f := range files {
 		if state := has.state(f.digest); state == "live" || state == "coming" {
-			add(f, state, "was there already")
+			term.Fprintf(out, "%s was %s already\n", f, state)
 			continue
 		}
-		query := url.Values{"reason": {c.Reason}}
-		if c.Dry {
-			query.Set("dry", "1")
-		}
 		var a activation
-		began := time.Now()
-		if p.err = b.Ask(ctx, http.MethodPost, "/admin/rules", query, f.data, &a); p.err != nil {
-			add(f, "FAILED", p.err.Error())
-			return p
+		if err := b.Ask(ctx, http.MethodPost, "/admin/rules", query, f.data, &a); err != nil {
+			return err
 		}
-		if a.Refused != "" {
-			p.err = fmt.Errorf("%s: %s", a.Refused, a.Error)
-			add(f, "REFUSED", p.err.Error())
-			return p
-		}
-		detail := fmt.Sprintf("%d steps, %v", len(a.Steps), time.Since(began).Round(time.Millisecond))
-		switch a.State {
-		case "":
-			a.State = "would pass"
-		case "coming":
-			detail = "from " + a.From + ", " + detail
-		}
-		add(f, a.State, detail)
-	}
-	return p
-}
-
-// report prints a line a branch and bundle.
-func report(out io.Writer, results []*pushed) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "BRANCH\tBUNDLE\tRESULT\t\n")
-	for _, r := range results {
-		for _, l := range r.lines {
-			screen.Fprintf(w, "%s\t%s\t%s\t%s\n", r.branch.URL, l[0], l[1], l[2])
+		if err := a.print(out); err != nil {
+			return err
 		}
 	}
-	return w.Flush()
-}
-
-type activateCommand struct {
-	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
-	Reason string   `required:"" help:"Why, for the branch's record."`
-	operator.BranchFlags
-}
-
-// Run is a push that shows every step of every branch.
-func (c *activateCommand) Run(ctx context.Context, top *operator.Options) error {
-	files, err := readBundles(c.Files)
-	if err != nil {
-		return err
-	}
-	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
-		for _, f := range files {
-			var a activation
-			if err := b.Ask(ctx, http.MethodPost, "/admin/rules", url.Values{"reason": {c.Reason}}, f.data, &a); err != nil {
-				return err
-			}
-			if err := a.print(out); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"dtegate/cmd/cmdtest"
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 )
@@ -85,14 +85,14 @@ func TestPush(t *testing.T) {
 		}
 		offices, urls, list = append(offices, o), append(urls, server.URL), list+server.URL+" "+token+"\n"
 	}
-	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: operator.BranchFlags{Branches: put("branches", list), Parallel: 4}}
-	err := c.Run(t.Context(), &operator.Options{})
+	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Parallel: 4}}
+	err := c.Run(t.Context(), &adminclient.Options{})
 	if err == nil || !strings.Contains(err.Error(), "2 of 12 branches failed: ") || !strings.Contains(err.Error(), urls[3]) || !strings.Contains(err.Error(), urls[7]) {
 		t.Errorf("got %v", err)
 	}
 	offices[3].refuse = false
 	put("bad.token", "secret")
-	if err := c.Run(t.Context(), &operator.Options{}); err != nil {
+	if err := c.Run(t.Context(), &adminclient.Options{}); err != nil {
 		t.Errorf("repeated: %v", err)
 	}
 	var pushes []int
@@ -104,8 +104,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// rules activate shows every step of each branch of a list, and --resume asks those that failed only.
-func TestActivate_Branches(t *testing.T) {
+// A push shows every step of each branch of a list, and --resume asks those that failed only.
+func TestPush_Steps(t *testing.T) {
 	dir := t.TempDir()
 	put := filesIn(t, dir)
 	put("token", "secret")
@@ -120,10 +120,10 @@ func TestActivate_Branches(t *testing.T) {
 			bad = server.URL
 		}
 	}
-	c := &activateCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))},
-		BranchFlags: operator.BranchFlags{Branches: put("branches", list), Resume: filepath.Join(dir, "failed"), Parallel: 2}}
+	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))},
+		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Resume: filepath.Join(dir, "failed"), Parallel: 2}}
 	said := cmdtest.Capture(t, func() {
-		if err := c.Run(t.Context(), &operator.Options{}); err == nil || !strings.Contains(err.Error(), "1 of 3 branches failed: "+bad) {
+		if err := c.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "1 of 3 branches failed: "+bad) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -132,7 +132,7 @@ func TestActivate_Branches(t *testing.T) {
 	}
 	offices[1].refuse = false
 	said = cmdtest.Capture(t, func() {
-		if err := c.Run(t.Context(), &operator.Options{}); err != nil {
+		if err := c.Run(t.Context(), &adminclient.Options{}); err != nil {
 			t.Errorf("resumed: %v", err)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 )
 
 type shadowCommand struct {
@@ -23,16 +23,16 @@ type rulesShadowStart struct {
 	File      string        `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
 	Documents int           `default:"1000" help:"End after so many sales of its type."`
 	For       time.Duration `default:"24h" help:"End after this time."`
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 // Run starts a shadow; tills never wait for it.
-func (c *rulesShadowStart) Run(ctx context.Context, top *operator.Options) error {
-	data, err := operator.ReadNamed(c.File)
+func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) error {
+	data, err := adminclient.ReadNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}
-	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		var a activation
 		query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
 		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
@@ -42,25 +42,25 @@ func (c *rulesShadowStart) Run(ctx context.Context, top *operator.Options) error
 	})
 }
 
-type rulesShadowShow struct{ operator.BranchFlags }
+type rulesShadowShow struct{ adminclient.BranchFlags }
 
 // Run prints the differences.
-func (c *rulesShadowShow) Run(ctx context.Context, top *operator.Options) error {
-	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+func (c *rulesShadowShow) Run(ctx context.Context, top *adminclient.Options) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return showShadow(ctx, b, out, http.MethodGet)
 	})
 }
 
-type rulesShadowStop struct{ operator.BranchFlags }
+type rulesShadowStop struct{ adminclient.BranchFlags }
 
 // Run ends the shadow and prints the differences.
-func (c *rulesShadowStop) Run(ctx context.Context, top *operator.Options) error {
-	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+func (c *rulesShadowStop) Run(ctx context.Context, top *adminclient.Options) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return showShadow(ctx, b, out, http.MethodDelete)
 	})
 }
 
-func showShadow(ctx context.Context, b *operator.Gateway, out io.Writer, method string) error {
+func showShadow(ctx context.Context, b *adminclient.Gateway, out io.Writer, method string) error {
 	var s struct {
 		Rule      ruleRef        `json:"rule"`
 		Running   bool           `json:"running"`
@@ -76,9 +76,9 @@ func showShadow(ctx context.Context, b *operator.Gateway, out io.Writer, method 
 	}
 	word := "over"
 	if s.Running {
-		word = "runs until " + operator.Local(s.Until)
+		word = "runs until " + adminclient.Local(s.Until)
 	}
-	screen.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
+	term.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
 	printCounts(out, s.Results)
 	for _, c := range s.Differing {
 		c.print(out)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 )
 
 // ruleTarget names a bundle of a branch.
@@ -18,67 +18,67 @@ type ruleTarget struct {
 	Version string `arg:"" help:"Version that was live here."`
 	Reason  string `required:"" help:"Why, for the branch's record."`
 	Expired bool   `help:"Also a rule whose own dates are over."`
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 type rollbackCommand struct{ ruleTarget }
 
 // Run takes off whatever stands above that version. The floor stays where it is.
-func (c *rollbackCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "/admin/rules/rollback")
 }
 
 type reinstateCommand struct{ ruleTarget }
 
 // Run cancels a return that the branch made by itself.
-func (c *reinstateCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "/admin/rules/reinstate")
 }
 
 type cancelCommand struct{ ruleTarget }
 
 // Run takes off what is to come. The same bundle can be pushed again.
-func (c *cancelCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "/admin/rules/cancel")
 }
 
 type acknowledgeCommand struct {
 	Reason string `required:"" help:"Why it is well, for the branch's record."`
-	operator.BranchFlags
+	adminclient.BranchFlags
 }
 
 // Run fails where there is nothing to acknowledge.
-func (c *acknowledgeCommand) Run(ctx context.Context, top *operator.Options) error {
-	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		var back stepBack
 		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/acknowledge", url.Values{"reason": {c.Reason}}, nil, &back); err != nil {
 			return err
 		}
-		screen.Fprintf(out, "the return to %s %s of %s is known\n", back.To.Name, back.To.Version, operator.Local(back.At))
+		term.Fprintf(out, "the return to %s %s of %s is known\n", back.To.Name, back.To.Version, adminclient.Local(back.At))
 		return nil
 	})
 }
 
-func (c *ruleTarget) step(ctx context.Context, top *operator.Options, path string) error {
-	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, path string) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return c.stepAt(ctx, b, out, path)
 	})
 }
 
-func (c *ruleTarget) stepAt(ctx context.Context, b *operator.Gateway, out io.Writer, path string) error {
+func (c *ruleTarget) stepAt(ctx context.Context, b *adminclient.Gateway, out io.Writer, path string) error {
 	var back stepBack
 	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version, c.Expired)
 	if err := b.Ask(ctx, http.MethodPost, path, url.Values{"reason": {c.Reason}}, body, &back); err != nil {
 		return err
 	}
 	if back.To.Name != "" {
-		screen.Fprintf(out, "%s %s is live\n", back.To.Name, back.To.Version)
+		term.Fprintf(out, "%s %s is live\n", back.To.Name, back.To.Version)
 	}
 	if back.Expired != "" {
-		screen.Fprintf(out, "its own dates were over on %s\n", back.Expired)
+		term.Fprintf(out, "its own dates were over on %s\n", back.Expired)
 	}
 	for _, r := range back.Off {
-		screen.Fprintf(out, "%s %s is retired\n", r.Name, r.Version)
+		term.Fprintf(out, "%s %s is retired\n", r.Name, r.Version)
 	}
 	return nil
 }

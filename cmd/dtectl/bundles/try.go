@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/gateway/form"
 	"dtegate/rules/bundle"
@@ -28,7 +28,7 @@ type tryCommand struct {
 }
 
 // Run computes and shows what the bundles would make on a day. Nothing is sent to the branch, numbered, signed or stored.
-func (c *tryCommand) Run(ctx context.Context, top *operator.Options) error {
+func (c *tryCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *tryCommand) Run(ctx context.Context, top *operator.Options) error {
 	if err != nil {
 		return err
 	}
-	screen.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Ref.Name, rule.Ref.Version, rule.Ref.Digest, c.At, cfg.Ambiente)
+	term.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Ref.Name, rule.Ref.Version, rule.Ref.Digest, c.At, cfg.Ambiente)
 	for _, s := range sales {
 		made, faults, err := r.Document(ctx, rule, start.Issuer(cfg), start.Points(cfg)[0], s.facts)
 		if err != nil {
@@ -66,8 +66,8 @@ func (c *tryCommand) Run(ctx context.Context, top *operator.Options) error {
 		if err := json.Indent(&shown, made, "", "  "); err != nil {
 			return err
 		}
-		screen.Fprintf(screen.Out, "%s\n", s.name)
-		if _, err := screen.Out.Write(append(shown.Bytes(), '\n')); err != nil {
+		term.Fprintf(term.Out, "%s\n", s.name)
+		if _, err := term.Out.Write(append(shown.Bytes(), '\n')); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/engine/dte"
 )
 
@@ -44,7 +44,7 @@ type Options struct {
 	Token  string // of a till that may issue every kind and invalidate
 	Client *http.Client
 	// Status asks the appliance's /status.
-	Status func(context.Context) (*operator.Status, error)
+	Status func(context.Context) (*adminclient.Status, error)
 	Seed   uint64
 	// Kinds narrows what is sent; none: all of Kinds.
 	Kinds []string
@@ -77,7 +77,7 @@ const (
 type Runner struct {
 	o        Options
 	till     *till
-	status   *operator.Status
+	status   *adminclient.Status
 	pools    map[string][]string // documents that others may be made against, by kind
 	filled   map[string]int      // how many of a kind were sealed when its pool was read
 	used     map[string]bool     // documents that nothing more can be made against
@@ -147,13 +147,13 @@ func (r *Runner) look(ctx context.Context) error {
 	}
 }
 
-func (r *Runner) count(kind string) operator.Tests {
+func (r *Runner) count(kind string) adminclient.Tests {
 	for _, c := range r.status.Authorisation.Kinds {
 		if c.Kind == kind {
 			return c
 		}
 	}
-	return operator.Tests{Kind: kind}
+	return adminclient.Tests{Kind: kind}
 }
 
 func (r *Runner) wants(kind string) bool { return slices.Contains(r.o.Kinds, kind) }

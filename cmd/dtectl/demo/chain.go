@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/fleet"
-	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
@@ -28,6 +28,7 @@ var Branches = []string{"centro", "norte", "sur"}
 const (
 	demoBucket = "cadena"
 	demoAccess = "AKIDCADENA"
+	demoChain  = "super-ejemplo"
 	demoGroup  = "tiendas"
 	demoRule   = "dte01/v2" // that README publishes under the next version
 )
@@ -59,10 +60,11 @@ func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 			copied: "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a second medium\n",
 			fleet: fmt.Sprintf(`
 [fleet]
+chain = %q
 branch = %q
 group = %q
 director_key = "../director.pub"
-poll = "15s"                # the demonstration is quicker than a branch: the defaults are 1m and 15m
+poll = "15s"                # the demonstration is quicker than a branch: the defaults are 2m and 15m
 report = "1m"
 ship = "sync"
 
@@ -72,7 +74,7 @@ bucket = %q
 access_key = %q
 secret_file = "../store.secret"
 path_style = true
-`, name, demoGroup, d.store, demoBucket, demoAccess)})
+`, demoChain, name, demoGroup, d.store, demoBucket, demoAccess)})
 	}
 	if _, err := os.Stat(dir); err == nil {
 		if _, err := os.Stat(filepath.Join(dir, "fleet.toml")); err != nil {
@@ -80,7 +82,7 @@ path_style = true
 		}
 		return d, d.writeConfigs(dir)
 	}
-	screen.Printf("making a chain of %d branches in %s (once; the rules are compiled)\n", len(d.branches), d.shown)
+	term.Printf("making a chain of %d branches in %s (once; the rules are compiled)\n", len(d.branches), d.shown)
 	return d, makeFolder(dir, func(aside string) error { return d.fill(ctx, aside) })
 }
 
@@ -178,6 +180,8 @@ func copyTaxpayer(from, to string) error {
 // writeConfigs writes the centre's settings and the branches'.
 func (d *chainDemo) writeConfigs(dir string) error {
 	err := config.WriteFile(filepath.Join(dir, "fleet.toml"), []byte(fmt.Sprintf(`# Central IT's settings of a chain: dtectl fleet --centre FILE, or DTECTL_FLEET. No box has this file.
+chain = %q
+ambiente = "00"
 cache = "fleet-cache"       # for what never changes in the store
 rules_threshold = 1
 
@@ -196,7 +200,7 @@ passphrase_file = "director.passphrase"
 [[rules_key]]               # whose bundles are published: as the boxes pin them
 id = "demo"
 file = "%s/rules.key.pub"
-`, d.store, demoBucket, demoAccess, Branches[0])))
+`, demoChain, d.store, demoBucket, demoAccess, Branches[0])))
 	for i, b := range d.branches {
 		err = errors.Join(err, b.writeConfig(filepath.Join(dir, Branches[i], "dted.toml")))
 	}
@@ -241,17 +245,17 @@ func (c *Command) runChain(ctx context.Context) error {
 		for i, b := range d.branches {
 			run(filepath.Join(Branches[i], "dted.pid"), func() *exec.Cmd { return command("dted", "-config", b.Config) })
 		}
-		for _, b := range d.branches {
-			if err := Await(ctx, "http://"+b.Ops+"/readyz"); err != nil {
-				return err
-			}
-		}
 		rules, err := filepath.Glob(filepath.Join(c.Dir, Branches[0], "rules", "*"+bundle.Extension))
 		if err != nil {
 			return err
 		}
-		if err := fleet.FirstDay(ctx, at("fleet.toml"), operator.Who, len(d.branches), demoGroup, rules); err != nil {
+		if err := fleet.FirstDay(ctx, at("fleet.toml"), adminclient.Who, len(d.branches), demoGroup, rules); err != nil {
 			return fmt.Errorf("the chain's first day: %w", err)
+		}
+		for _, b := range d.branches { // they sell once they are enrolled
+			if err := Await(ctx, "http://"+b.Ops+"/readyz"); err != nil {
+				return err
+			}
 		}
 		return d.greet()
 	})
@@ -277,12 +281,12 @@ func awaitListener(ctx context.Context, address string) error {
 }
 
 func (d *chainDemo) greet() error {
-	screen.Printf("\nThe chain is open: %d branches of one taxpayer.\n  store       http://%s      (an S3 server over %s/store)\n  authority   http://%s      simulated; http://%s manages it\n",
+	term.Printf("\nThe chain is open: %d branches of one taxpayer.\n  store       http://%s      (an S3 server over %s/store)\n  authority   http://%s      simulated; http://%s manages it\n",
 		len(d.branches), d.store, d.shown, d.branches[0].authority, d.branches[0].manage)
 	for i, b := range d.branches {
-		screen.Printf("  %-10s  http://%s      (token in %s/%s/pos.token; http://%s is its status page)\n", Branches[i], b.API, d.shown, Branches[i], b.Ops)
+		term.Printf("  %-10s  http://%s      (token in %s/%s/pos.token; http://%s is its status page)\n", Branches[i], b.API, d.shown, Branches[i], b.Ops)
 	}
-	_, err := screen.Printf(`
+	_, err := term.Printf(`
 In another terminal:
 
   export DTECTL_FLEET=%[1]s/fleet.toml

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 )
 
 type Command struct {
@@ -60,7 +61,7 @@ func (c *Command) Run(ctx context.Context) error {
 		if err := Await(ctx, "http://"+d.Ops+"/readyz"); err != nil {
 			return err
 		}
-		d.greet(screen.Out)
+		d.greet(term.Out)
 		return nil
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -123,7 +124,7 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 			if time.Since(began) > 10*time.Second {
 				pause = 100 * time.Millisecond
 			}
-			screen.Fprintf(screen.Err, "%s ended (%v), starting it again\n", filepath.Base(cmd.Path), err)
+			term.Fprintf(term.Err, "%s ended (%v), starting it again\n", filepath.Base(cmd.Path), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -162,7 +163,7 @@ func Await(ctx context.Context, url string) error {
 
 // greet prints where everything is and a sale to paste.
 func (d *Demo) greet(w io.Writer) {
-	screen.Fprintf(w, strings.TrimLeft(`
+	term.Fprintf(w, strings.TrimLeft(`
 The branch is open%[8]s.
   tills       http://%[1]s      (token in %[2]s/pos.token)
   operators   http://%[3]s      (/ is the status page; /metrics /livez /readyz /status)
@@ -182,3 +183,33 @@ A tax credit voucher (DTE-03):
 const saleFE = `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"items":[{"descripcion":"Café molido 1 lb","cantidad":2,"precioUnitario":6.95},{"descripcion":"Pan francés","cantidad":10,"precioUnitario":0.25}],"condicionOperacion":1}`
 
 const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nit":"06140202801028","nrc":"7654321","nombre":"Comercial El Roble, S.A. de C.V.","codActividad":"62010","descActividad":"Programación informática","direccion":{"departamento":"05","municipio":"28","distrito":"11","complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`
+
+// freeWithin is how long the processes of a demonstration that was just ended may take to leave their addresses.
+const freeWithin = 5 * time.Second
+
+// awaitFree fails when somebody goes on listening on an address that a demonstration is about to use: its programs would be started again
+// and again, and the tills would meet somebody else's.
+func awaitFree(ctx context.Context, addresses ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, freeWithin)
+	defer cancel()
+	for _, address := range addresses {
+		for {
+			l, err := net.Listen("tcp", address)
+			if err == nil {
+				err = l.Close()
+			}
+			if err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s is not free: if another demonstration runs, end it first (Ctrl-C): %w", address, err)
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// addresses are those of a branch and its authority.
+func (d *Demo) addresses() []string { return []string{d.API, d.Ops, d.authority, d.manage, d.inbox} }

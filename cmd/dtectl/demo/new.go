@@ -17,7 +17,7 @@ import (
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
 	"dtegate/plugins"
@@ -62,7 +62,7 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 		}
 		return d, d.writeConfig(d.Config)
 	}
-	screen.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
+	term.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
 	return d, makeFolder(dir, func(aside string) error {
 		if err := os.MkdirAll(filepath.Join(aside, "rules"), 0o700); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (d *Demo) makeBox(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := setup.Prepare(cfg, opened); err != nil {
+	if err := setup.Prepare(cfg, opened, true); err != nil {
 		return err
 	}
 	for _, p := range cfg.Points {

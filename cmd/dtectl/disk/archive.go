@@ -11,9 +11,9 @@ import (
 	"net/http"
 	"net/url"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/outbox"
 	"dtegate/storage"
 )
@@ -39,7 +39,7 @@ type archiveLine struct {
 
 // check names every object that is not as the store has it, a line each, and exits non-zero when there is one. A stopped
 // appliance's store it opens itself, to read; a running one it asks, which goes on issuing meanwhile.
-func (f *archiveFlags) check(ctx context.Context, top *operator.Options) error {
+func (f *archiveFlags) check(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -47,14 +47,14 @@ func (f *archiveFlags) check(ctx context.Context, top *operator.Options) error {
 	if cfg.Archive == nil {
 		return errors.New("[archive]: is not in the configuration")
 	}
-	r := &archiveReport{out: screen.Out, bar: screen.NewGauge(screen.Err)}
+	r := &archiveReport{out: term.Out, bar: term.NewGauge(term.Err)}
 	store, err := storage.OpenReadOnly(cfg.Store(slog.Default()))
 	var totals *outbox.ArchiveTotals
 	switch {
 	case errors.Is(err, storage.ErrInUse):
 		if f.Repair {
 			r.repair = func(codes []string) error {
-				return operator.SettleDeliveries(ctx, operator.Flags{}, top, "retry", codes, true)
+				return adminclient.SettleDeliveries(ctx, adminclient.Flags{}, top, "retry", codes, true)
 			}
 		}
 		totals, err = f.running(ctx, top, r)
@@ -81,8 +81,8 @@ func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *s
 	return c.Run(ctx)
 }
 
-func (f *archiveFlags) running(ctx context.Context, top *operator.Options, r *archiveReport) (*outbox.ArchiveTotals, error) {
-	g, err := operator.Flags{}.Open(top)
+func (f *archiveFlags) running(ctx context.Context, top *adminclient.Options, r *archiveReport) (*outbox.ArchiveTotals, error) {
+	g, err := adminclient.Flags{}.Open(top)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ const repairAtOnce = 100
 // archiveReport prints findings as they come.
 type archiveReport struct {
 	out    io.Writer
-	bar    *screen.Gauge
+	bar    *term.Gauge
 	repair func(codes []string) error // nil: nothing is repaired
 	lost   []string                   // documents that wait for it
 }
@@ -139,7 +139,7 @@ func (r *archiveReport) found(f outbox.ArchiveFinding) error {
 		what = "  (" + f.What + ")"
 	}
 	r.bar.Clear()
-	screen.Fprintf(r.out, "%-8s %s%s\n", f.Kind, f.Key, what)
+	term.Fprintf(r.out, "%-8s %s%s\n", f.Kind, f.Key, what)
 	if r.repair == nil || f.Kind != outbox.ArchiveMissing {
 		return nil
 	}
@@ -162,9 +162,9 @@ func (r *archiveReport) end(t *outbox.ArchiveTotals) error {
 		return err
 	}
 	missing, altered, foreign := t.Findings[outbox.ArchiveMissing], t.Findings[outbox.ArchiveAltered], t.Findings[outbox.ArchiveForeign]
-	screen.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
+	term.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
 	if missing+altered+foreign == 0 {
-		screen.Fprintf(r.out, "no problem found\n")
+		term.Fprintf(r.out, "no problem found\n")
 		return nil
 	}
 	return fmt.Errorf("the archive is not as the store has it: %d missing, %d altered, %d foreign", missing, altered, foreign)

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/audit"
 	"dtegate/storage"
 )
@@ -27,7 +27,7 @@ type Audit struct {
 }
 
 // Run shows the newest acts, the newest first. It asks a running appliance, and reads the store of one that stands still.
-func (c *Audit) Run(ctx context.Context, top *operator.Options) error {
+func (c *Audit) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (c *Audit) Run(ctx context.Context, top *operator.Options) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(screen.Data())
+		e := json.NewEncoder(term.Data())
 		for _, a := range acts {
 			if err := e.Encode(a); err != nil {
 				return err
@@ -45,21 +45,21 @@ func (c *Audit) Run(ctx context.Context, top *operator.Options) error {
 		}
 		return nil
 	}
-	if err := printActs(screen.Out, acts); err != nil {
+	if err := printActs(term.Out, acts); err != nil {
 		return err
 	}
 	shown := make(map[string]int)
 	for _, a := range acts {
 		shown[a.Authenticity]++
 	}
-	screen.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n", audit.Sentence(shown))
+	term.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n", audit.Sentence(shown))
 	return nil
 }
 
-func readActs(ctx context.Context, cfg *config.Config, top *operator.Options, limit int) ([]audit.Act, error) {
+func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options, limit int) ([]audit.Act, error) {
 	store, err := storage.OpenReadOnly(cfg.Store(slog.New(slog.DiscardHandler)))
 	if errors.Is(err, storage.ErrInUse) {
-		g, err := operator.Flags{}.Open(top)
+		g, err := adminclient.Flags{}.Open(top)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func readActs(ctx context.Context, cfg *config.Config, top *operator.Options, li
 
 func printActs(out io.Writer, acts []audit.Act) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t\n")
+	term.Fprintf(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t\n")
 	for _, a := range acts {
 		if a.Outcome == "" {
 			a.Outcome = "begun"
@@ -92,7 +92,7 @@ func printActs(out io.Writer, acts []audit.Act) error {
 				more = append(more, s)
 			}
 		}
-		screen.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, operator.Local(a.At), a.Who, a.From, strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
+		term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, adminclient.Local(a.At), a.Who, a.From, strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
 	}
 	return w.Flush()
 }
@@ -103,6 +103,6 @@ func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.St
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: operator.Who(), From: "dtectl", What: "store.reconcile",
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(), From: "dtectl", What: "store.reconcile",
 		Target: fmt.Sprintf("%d series", series), Detail: reason, Outcome: audit.Done})
 }

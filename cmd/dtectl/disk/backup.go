@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/storage"
 )
 
@@ -23,12 +23,12 @@ type Backup struct {
 
 // Run makes a verified backup. A stopped appliance's store it opens itself; a running one it asks, which has the store
 // open and goes on issuing meanwhile.
-func (c *Backup) Run(ctx context.Context, top *operator.Options) error {
-	bar := screen.NewBar(screen.Err)
+func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
+	bar := term.NewBar(term.Err)
 	if c.Check {
 		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.Show)
 		bar.End()
-		if err := describeBackup(screen.Out, b, err); err != nil {
+		if err := describeBackup(term.Out, b, err); err != nil {
 			return err
 		}
 		return c.vouched(top)
@@ -41,24 +41,24 @@ func (c *Backup) Run(ctx context.Context, top *operator.Options) error {
 	if errors.Is(err, storage.ErrInUse) {
 		b, err := backupRunning(ctx, cfg, c.Dir, bar)
 		bar.End()
-		return describeBackup(screen.Out, b, err)
+		return describeBackup(term.Out, b, err)
 	}
 	if err != nil {
 		return err
 	}
 	b, err := store.Backup(ctx, c.Dir, bar.Show)
 	bar.End()
-	return describeBackup(screen.Out, b, errors.Join(err, store.Close()))
+	return describeBackup(term.Out, b, errors.Join(err, store.Close()))
 }
 
 // vouched says whose signature the rules in the backup bear, by the keys that the configuration pins.
-func (c *Backup) vouched(top *operator.Options) error {
+func (c *Backup) vouched(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
-		screen.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n", err)
+		term.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n", err)
 		return nil
 	}
-	bad, err := printVouched(screen.Out, cfg, func(o storage.Options) (*storage.Store, error) { return storage.OpenBackup(c.Dir, o) })
+	bad, err := printVouched(term.Out, cfg, func(o storage.Options) (*storage.Store, error) { return storage.OpenBackup(c.Dir, o) })
 	if err == nil && bad > 0 {
 		err = fmt.Errorf("%d rules or acts in the backup are not what this box or the pinned keys vouch for: who has written to it?", bad)
 	}
@@ -69,8 +69,8 @@ func describeBackup(out io.Writer, b *storage.Backup, err error) error {
 	if err != nil {
 		return err
 	}
-	screen.Fprintf(out, "store      %s\ntaken      %s\nrecords    %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
-		b.Store, operator.Local(b.Taken), b.Documents, len(b.Last), screen.Bytes(b.Bytes))
+	term.Fprintf(out, "store      %s\ntaken      %s\nrecords    %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
+		b.Store, adminclient.Local(b.Taken), b.Documents, len(b.Last), term.Bytes(b.Bytes))
 	return nil
 }
 
@@ -84,9 +84,9 @@ type backupState struct {
 }
 
 // backupRunning has the running appliance make a backup, on the appliance's own filesystem.
-func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *screen.Bar) (*storage.Backup, error) {
+func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *term.Bar) (*storage.Backup, error) {
 	var s backupState
-	if err := operator.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir}, &s); err != nil {
+	if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir}, &s); err != nil {
 		return nil, fmt.Errorf("the appliance has the store open and does not make the backup itself; stop it first: %w", err)
 	}
 	for s.Backup == nil && s.Error == "" {
@@ -97,7 +97,7 @@ func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *scr
 		case <-time.After(time.Second):
 		}
 		s = backupState{}
-		if err := operator.AskOwn(ctx, cfg, http.MethodGet, "/admin/backup", nil, &s); err != nil {
+		if err := adminclient.AskOwn(ctx, cfg, http.MethodGet, "/admin/backup", nil, &s); err != nil {
 			return nil, err
 		}
 	}

@@ -3,9 +3,9 @@ package disk
 import (
 	"errors"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 )
 
 // Clock is dtectl clock.
@@ -17,7 +17,7 @@ type Clock struct {
 type ClockAccept struct{}
 
 // Run has the store forget the time that it knew: after a clock that was ahead, or a year in a cupboard.
-func (*ClockAccept) Run(top *operator.Options) error {
+func (*ClockAccept) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -34,6 +34,6 @@ func (*ClockAccept) Run(top *operator.Options) error {
 	if err := errors.Join(err, store.Close()); err != nil {
 		return err
 	}
-	screen.Printf("%s is taken for right; until now it was %s\n", operator.Local(now), operator.Local(last))
+	term.Printf("%s is taken for right; until now it was %s\n", adminclient.Local(now), adminclient.Local(last))
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/storage"
@@ -29,7 +29,7 @@ type Fsck struct {
 
 // Run walks every key of the store, also of one that the appliance refuses to open, alters nothing, and exits non-zero
 // when anything is wrong.
-func (c *Fsck) Run(ctx context.Context, top *operator.Options) error {
+func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Archive {
 		return c.check(ctx, top)
 	}
@@ -47,21 +47,20 @@ func (c *Fsck) Run(ctx context.Context, top *operator.Options) error {
 	case err != nil:
 		return err
 	}
-	checkForms(ctx, cfg, report)
-	screen.Printf("records   %d\nseries    %d\n", report.Documents, report.Series)
+	term.Printf("records   %d\nseries    %d\n", report.Documents, report.Series)
 	for _, series := range slices.Sorted(maps.Keys(report.Last)) {
-		screen.Printf("  %s  1…%d\n", series, report.Last[series])
+		term.Printf("  %s  1…%d\n", series, report.Last[series])
 	}
 	for _, l := range report.Lost {
-		screen.Printf("given up  %s  %d…%d on %s: %s\n", l.Series, l.From, l.To, operator.Local(l.At), l.Reason)
+		term.Printf("given up  %s  %d…%d on %s: %s\n", l.Series, l.From, l.To, adminclient.Local(l.At), l.Reason)
 	}
 	for _, m := range report.Missing {
-		screen.Printf("missing   %v\n", m)
+		term.Printf("missing   %v\n", m)
 	}
 	for _, p := range report.Problems {
-		screen.Printf("problem   %v\n", p)
+		term.Printf("problem   %v\n", p)
 		if c.Verbose && p.Detail != "" {
-			screen.Printf("          %s\n", p.Detail)
+			term.Printf("          %s\n", p.Detail)
 		}
 	}
 	if err := c.affected(ctx, report, cfg); err != nil {
@@ -70,15 +69,15 @@ func (c *Fsck) Run(ctx context.Context, top *operator.Options) error {
 	if n := len(report.Problems); n > 0 {
 		return fmt.Errorf("%d problems: do not issue from this store", n)
 	}
-	screen.Printf("integrity: whole\n")
-	bad, err := printVouched(screen.Out, cfg, storage.OpenReadOnly)
+	term.Printf("integrity: whole\n")
+	bad, err := printVouched(term.Out, cfg, storage.OpenReadOnly)
 	switch {
 	case err != nil:
 		return fmt.Errorf("asking who wrote the rules and the acts: %w", err)
 	case bad > 0:
 		return fmt.Errorf("%d rules or acts are not what this box or the pinned keys vouch for: such a rule computes nothing", bad)
 	}
-	screen.Printf("no problem found\n")
+	term.Printf("no problem found\n")
 	return nil
 }
 
@@ -99,7 +98,7 @@ func (c *Fsck) affected(ctx context.Context, report *storage.Report, cfg *config
 		return err
 	}
 	if err != nil { // the documents are named all the same
-		screen.Printf("no medium was searched: %v\n", err)
+		term.Printf("no medium was searched: %v\n", err)
 		list = nil
 		for _, a := range report.Affected {
 			list = append(list, storage.Located{Affected: a})
@@ -111,21 +110,21 @@ func (c *Fsck) affected(ctx context.Context, report *storage.Report, cfg *config
 	}
 	for _, s := range sources {
 		if len(s.Bad) > 0 {
-			screen.Printf("%s: cannot be read: %s\n", s.Name, strings.Join(s.Bad, ", "))
+			term.Printf("%s: cannot be read: %s\n", s.Name, strings.Join(s.Bad, ", "))
 		}
 	}
 	held := 0
 	for _, l := range list {
-		screen.Printf("document  %s\n", locatedText(l, sealed[l.Code]))
+		term.Printf("document  %s\n", locatedText(l, sealed[l.Code]))
 		if len(l.Media) > 0 {
 			held++
 		}
 	}
 	if held > 0 {
-		screen.Printf("dtectl repair takes these documents from the media that hold them; name the same --copy and --backup to it\n")
+		term.Printf("dtectl repair takes these documents from the media that hold them; name the same --copy and --backup to it\n")
 	}
 	if !c.Ask {
-		screen.Printf("the archive and MH were not asked: --ask\n")
+		term.Printf("the archive and MH were not asked: --ask\n")
 	}
 	return nil
 }
@@ -168,7 +167,7 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Locate
 	sealed := make(map[storage.Code]string)
 	password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile)
 	if err != nil {
-		screen.Printf("MH was not asked: %v\n", err)
+		term.Printf("MH was not asked: %v\n", err)
 		return sealed
 	}
 	way := cfg.Authority.Link()
@@ -182,12 +181,12 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Locate
 			continue
 		}
 		if asked++; asked > askedOfAuthority {
-			screen.Printf("MH was asked for %d documents, and for no more\n", askedOfAuthority)
+			term.Printf("MH was asked for %d documents, and for no more\n", askedOfAuthority)
 			break
 		}
 		o := client.Query(ctx, series[1], dte.Code(l.Code).String())
 		if o.Kind == authority.Unknown {
-			screen.Printf("MH does not answer: %v\n", o.Err)
+			term.Printf("MH does not answer: %v\n", o.Err)
 			break
 		}
 		if o.Kind == authority.Accepted {

@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"strings"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/audit"
 	"dtegate/storage"
 )
@@ -26,7 +26,7 @@ type markShow struct {
 }
 
 // Run compares mark files with the store, and alters nothing.
-func (c *markShow) Run(top *operator.Options) error {
+func (c *markShow) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -58,10 +58,10 @@ func (c *markShow) Run(top *operator.Options) error {
 		case used:
 			role = ", last used by the store"
 		}
-		screen.Printf("%s%s\n  %s\n", m.Kind, role, m.What)
+		term.Printf("%s%s\n  %s\n", m.Kind, role, m.What)
 		if i == 0 {
 			if do := MarkRemedy(s, m); do != "" {
-				screen.Printf("  → %s\n", do)
+				term.Printf("  → %s\n", do)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ type markMove struct {
 }
 
 // Run brings the mark to the configured path.
-func (c *markMove) Run(ctx context.Context, top *operator.Options) error {
+func (c *markMove) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *markMove) Run(ctx context.Context, top *operator.Options) error {
 	if err != nil {
 		return err
 	}
-	screen.Printf("the mark is now %s; %s is none any more\n", cfg.Mark, from)
+	term.Printf("the mark is now %s; %s is none any more\n", cfg.Mark, from)
 	if store.Restored() == nil && store.Behind() == nil { // else nothing is written before that is settled
 		err = recordMark(ctx, cfg, store, "mark.move", "moved from "+from)
 	}
@@ -132,7 +132,7 @@ func recordMark(ctx context.Context, cfg *config.Config, store *storage.Store, w
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: operator.Who(), From: "dtectl", What: what,
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(), From: "dtectl", What: what,
 		Target: cfg.Mark, Detail: detail, Outcome: audit.Done})
 }
 
@@ -143,7 +143,7 @@ func (c *Reconcile) newMark(ctx context.Context, cfg *config.Config) (owed bool,
 		return false, errors.New("--new-mark goes with neither --accept-mark nor --trust-copy: the mark is gone, and the store is there")
 	}
 	o := cfg.Store(slog.Default())
-	bar := screen.NewBar(screen.Err)
+	bar := term.NewBar(term.Err)
 	p, err := storage.NewMark(ctx, cfg.SecondCopy, c.Advance > 0, o, bar.Show)
 	bar.End()
 	switch {
@@ -158,14 +158,14 @@ func (c *Reconcile) newMark(ctx context.Context, cfg *config.Config) (owed bool,
 	case err != nil:
 		return false, err
 	}
-	printProof(screen.Out, p)
+	printProof(term.Out, p)
 	switch {
 	case p.Owed:
 		c.Reason = "no mark: " + p.Mark.What + "; not proven: " + strings.Join(p.Doubts, "; ") + c.why()
 		c.Reason = strings.ToValidUTF8(c.Reason[:min(len(c.Reason), 900)], "")
 		return true, nil
 	case !p.Made:
-		screen.Printf(`
+		term.Printf(`
 Nothing was altered. If the store is whole but for that, move every series further than it can have got since. Numbers that are
 left out harm nothing, one that is used twice is refused. Compare with the tills' last receipts, then for example
 
@@ -178,7 +178,7 @@ left out harm nothing, one that is used twice is refused. Compare with the tills
 	if err != nil {
 		return false, err
 	}
-	screen.Printf("there is a new mark at %s; every series goes on where it was\n", cfg.Mark)
+	term.Printf("there is a new mark at %s; every series goes on where it was\n", cfg.Mark)
 	err = recordMark(ctx, cfg, store, "mark.new", "proven by the walk through the store and by the second copy; before: "+p.Mark.What+c.why())
 	return false, errors.Join(err, store.Close())
 }
@@ -193,21 +193,21 @@ func (c *Reconcile) why() string {
 
 // printProof says what was proven, and what was not.
 func printProof(out io.Writer, p *storage.MarkProof) {
-	screen.Fprintf(out, "the mark   %s\n", p.Mark.What)
+	term.Fprintf(out, "the mark   %s\n", p.Mark.What)
 	if p.Aside != "" {
-		screen.Fprintf(out, "           it was set aside as %s\n", p.Aside)
+		term.Fprintf(out, "           it was set aside as %s\n", p.Aside)
 	}
 	if p.Series > 0 || p.Documents > 0 {
-		screen.Fprintf(out, "the store  %d records of %d series, every row and every chain walked: no problem\n", p.Documents, p.Series)
+		term.Fprintf(out, "the store  %d records of %d series, every row and every chain walked: no problem\n", p.Documents, p.Series)
 	}
 	if !p.Last.IsZero() {
-		screen.Fprintf(out, "           the last moment that it knows is %s. Did the branch sell after that? Then this is an old disk: stop here\n", operator.Local(p.Last))
+		term.Fprintf(out, "           the last moment that it knows is %s. Did the branch sell after that? Then this is an old disk: stop here\n", adminclient.Local(p.Last))
 	}
 	if len(p.Doubts) == 0 {
-		screen.Fprintf(out, "the copy   ends exactly where the store ends: the store holds all that was issued\n")
+		term.Fprintf(out, "the copy   ends exactly where the store ends: the store holds all that was issued\n")
 	}
 	for _, doubt := range p.Doubts {
-		screen.Fprintf(out, "not proven %s\n", doubt)
+		term.Fprintf(out, "not proven %s\n", doubt)
 	}
-	screen.Fprintf(out, "MH         cannot be asked for the last number of a series; it refuses a number that is used twice\n")
+	term.Fprintf(out, "MH         cannot be asked for the last number of a series; it refuses a number that is used twice\n")
 }

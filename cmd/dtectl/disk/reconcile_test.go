@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -40,6 +41,40 @@ func TestReconcile_TakesCopy(t *testing.T) {
 	}
 }
 
+// The card knows more, which the store has noted, and cannot be read any more, whole or at its end: nothing is given up. Once it
+// can be read again, reconcile takes everything.
+func TestReconcile_UnreadableCard(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-11-01", 10)
+	b.Must(s.Close(), exec.Command("cp", "-r", b.Config.Data, b.At("old")).Run(), exec.Command("cp", b.Config.Mark, b.At("old.mark")).Run())
+	s = b.Copied()
+	b.Fill(s, "2026-11-21", 15)
+	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data), os.Rename(b.At("old.mark"), b.Config.Mark))
+	s = b.Copied()
+	if len(s.Behind()) != 1 {
+		t.Fatal(s.Behind())
+	}
+	b.Must(s.Close(), exec.Command("cp", "-r", b.At("card"), b.At("sound")).Run())
+	ctx := context.Background()
+	segments, err := filepath.Glob(b.At("card/*.copy"))
+	b.Must(err)
+	for i := range segments { // the newest, then one more each time: a folder reads as an I/O error
+		path := segments[len(segments)-1-i]
+		b.Must(os.Remove(path), os.Mkdir(path, 0o700))
+		said, err := barebox.Output(t, func() error { return (&disk.Reconcile{AcceptMissing: true}).Run(ctx, b.Options) })
+		if err == nil || !strings.Contains(err.Error(), "nothing is given up") {
+			t.Fatalf("%d of %d segments unreadable: %s, %v", i+1, len(segments), said, err)
+		}
+	}
+	b.Must(os.RemoveAll(b.At("card")), os.Rename(b.At("sound"), b.At("card")))
+	text, err := barebox.Output(t, func() error { return (&disk.Reconcile{}).Run(ctx, b.Options) })
+	if err != nil || !strings.Contains(text, "00/01/M001/P001/2026: 10 here, 25 there") {
+		t.Fatalf("%s, %v", text, err)
+	}
+}
+
 // A card of which a segment cannot be read: the rest is taken, what is missing is listed, and accepted by name.
 func TestRebuild_Damaged(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
@@ -47,7 +82,9 @@ func TestRebuild_Damaged(t *testing.T) {
 	s := b.Copied()
 	b.Fill(s, "2026-11-01", 30)
 	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
-	path := b.At("card/0000000001.copy")
+	segments, err := filepath.Glob(b.At("card/*.copy"))
+	b.Must(err)
+	path := segments[0]
 	text, err := os.ReadFile(path)
 	b.Must(err)
 	text[len(text)/2] ^= 1

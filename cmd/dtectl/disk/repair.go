@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"strings"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
@@ -26,7 +26,7 @@ type Repair struct {
 
 // Run makes a damaged store anew of what it still reads, the second copy, backups and the archive. The damaged one stays beside
 // it. What nothing has is listed, and the store issues once that is accepted.
-func (c *Repair) Run(ctx context.Context, top *operator.Options) error {
+func (c *Repair) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (c *Repair) Run(ctx context.Context, top *operator.Options) error {
 	if c.Copy != "" {
 		from.Copy = c.Copy
 	}
-	bar := screen.NewBar(screen.Err)
+	bar := term.NewBar(term.Err)
 	said, err := storage.Repair(ctx, from, cfg.Store(slog.New(slog.DiscardHandler)), bar.Show)
 	bar.End()
 	switch {
@@ -46,7 +46,7 @@ func (c *Repair) Run(ctx context.Context, top *operator.Options) error {
 	case err != nil:
 		return err
 	}
-	printRepaired(screen.Out, said)
+	printRepaired(term.Out, said)
 	if said.Whole {
 		return recordRepairs(ctx, cfg)
 	}
@@ -60,7 +60,7 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	}
 	bucket, err := cfg.Archive.Open()
 	if err != nil {
-		screen.Printf("the archive is not asked: %v\n", err)
+		term.Printf("the archive is not asked: %v\n", err)
 		return nil
 	}
 	return partsOf(func(ctx context.Context, e storage.Entry) ([]byte, error) {
@@ -87,21 +87,21 @@ func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func
 
 func printRepaired(out io.Writer, r *storage.Repaired) {
 	for _, s := range r.Sources {
-		screen.Fprintf(out, "%-16s %d rows", s.Name, s.Taken)
+		term.Fprintf(out, "%-16s %d rows", s.Name, s.Taken)
 		if len(s.Bad) > 0 {
-			screen.Fprintf(out, "; cannot be read: %s", strings.Join(s.Bad, ", "))
+			term.Fprintf(out, "; cannot be read: %s", strings.Join(s.Bad, ", "))
 		}
 		if len(s.Diverged) > 0 {
-			screen.Fprintf(out, "; holds another history of %s, of which nothing was taken", strings.Join(s.Diverged, ", "))
+			term.Fprintf(out, "; holds another history of %s, of which nothing was taken", strings.Join(s.Diverged, ", "))
 		}
-		screen.Fprintf(out, "\n")
+		term.Fprintf(out, "\n")
 	}
-	screen.Fprintf(out, "records          %d\nthe damaged store lies in %s; delete it when nobody misses anything\n", r.Documents, r.Damaged)
+	term.Fprintf(out, "records          %d\nthe damaged store lies in %s; delete it when nobody misses anything\n", r.Documents, r.Damaged)
 	for _, l := range r.Lacking {
-		screen.Fprintf(out, "lacks            %s  %d  %s  %s\n", l.Series, l.From, dte.Code(l.Code), l.What)
+		term.Fprintf(out, "lacks            %s  %d  %s  %s\n", l.Series, l.From, dte.Code(l.Code), l.What)
 	}
 	if r.Whole {
-		screen.Fprintf(out, "nothing is missing: the store goes on where it was\n")
+		term.Fprintf(out, "nothing is missing: the store goes on where it was\n")
 	}
 }
 
@@ -122,5 +122,5 @@ func recordRepairsIn(ctx context.Context, cfg *config.Config, store *storage.Sto
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, cfg.Now).RecordRepairs(ctx, operator.Who(), "dtectl")
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).RecordRepairs(ctx, adminclient.Who(), "dtectl")
 }

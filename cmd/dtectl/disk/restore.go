@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"slices"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/fleet/ship"
 	"dtegate/storage"
 )
@@ -21,13 +21,13 @@ type Restore struct {
 }
 
 // Run makes a store of a backup where the configuration says, never over another, and prints what must be reconciled.
-func (c *Restore) Run(ctx context.Context, top *operator.Options) error {
+func (c *Restore) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
 	}
 	o := cfg.Store(slog.Default())
-	bar := screen.NewBar(screen.Err)
+	bar := term.NewBar(term.Err)
 	b, err := storage.Restore(ctx, c.Dir, o, bar.Show)
 	bar.End()
 	return restored(ctx, cfg, b, c.AcceptMark, err)
@@ -42,7 +42,7 @@ type Rebuild struct {
 }
 
 // Run makes a store of a second copy, as restore does of a backup.
-func (c *Rebuild) Run(ctx context.Context, top *operator.Options) error {
+func (c *Rebuild) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -53,18 +53,19 @@ func (c *Rebuild) Run(ctx context.Context, top *operator.Options) error {
 	if c.Epoch < 0 || c.Epoch > 0 && !c.Fleet {
 		return errors.New("rebuild: --epoch goes with --fleet, and is 1 or more")
 	}
+	o := cfg.Store(slog.Default())
 	if c.Fleet {
-		if c.Dir, err = fetchCopy(ctx, cfg, c.Epoch); err != nil {
+		if c.Dir, o.Elsewhere, err = fetchCopy(ctx, cfg, c.Epoch); err != nil {
 			return err
 		}
 	}
-	bar := screen.NewBar(screen.Err)
-	b, missing, err := storage.Rebuild(ctx, c.Dir, cfg.Store(slog.Default()), bar.Show)
+	bar := term.NewBar(term.Err)
+	b, missing, err := storage.Rebuild(ctx, c.Dir, o, bar.Show)
 	bar.End()
-	if c.Fleet && err == nil {
+	if c.Fleet && err == nil && o.Elsewhere.Lacks == "" {
 		err = ship.Remove(c.Dir)
 	}
-	if err == nil && len(missing) > 0 {
+	if err == nil && (len(missing) > 0 || o.Elsewhere.Lacks != "") {
 		c.AcceptMark = false // a person reads first what is missing
 	}
 	return restored(ctx, cfg, b, c.AcceptMark, err)
@@ -75,11 +76,11 @@ func restored(ctx context.Context, cfg *config.Config, b *storage.Backup, accept
 	if errors.Is(err, storage.ErrExists) {
 		return fmt.Errorf("%s is there: a store is never overwritten; move it away first: %w", cfg.Data, err)
 	}
-	if err := describeBackup(screen.Out, b, err); err != nil {
+	if err := describeBackup(term.Out, b, err); err != nil {
 		return err
 	}
-	if _, err := printVouched(screen.Out, cfg, storage.OpenReadOnly); err != nil {
-		screen.Printf("who wrote the rules and the acts is not known: %v\n", err) // the store is there, and must be reconciled
+	if _, err := printVouched(term.Out, cfg, storage.OpenReadOnly); err != nil {
+		term.Printf("who wrote the rules and the acts is not known: %v\n", err) // the store is there, and must be reconciled
 	}
 	return reconcile(ctx, cfg, Reconcile{AcceptMark: acceptMark})
 }

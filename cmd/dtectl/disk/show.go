@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -20,7 +20,7 @@ type Show struct {
 }
 
 // Run prints the record's own data and each of its parts.
-func (c *Show) Run(top *operator.Options) error {
+func (c *Show) Run(top *adminclient.Options) error {
 	code, err := dte.ParseCode(c.Code)
 	if err != nil {
 		return err
@@ -34,19 +34,19 @@ func (c *Show) Run(top *operator.Options) error {
 	if err != nil {
 		return err
 	}
-	screen.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State, entry.Revision)
-	screen.Printf("%s\n", entry.Head)
+	term.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State, entry.Revision)
+	term.Printf("%s\n", entry.Head)
 	parts, err := store.Parts(entry.Code)
 	if err != nil {
 		return err
 	}
 	for _, p := range parts {
-		screen.Printf("%s %s\n", p.Name, p.Data)
+		term.Printf("%s %s\n", p.Name, p.Data)
 	}
 	return nil
 }
 
-func open(top *operator.Options) (*storage.Store, error) {
+func open(top *adminclient.Options) (*storage.Store, error) {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return nil, err

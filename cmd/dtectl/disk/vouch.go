@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/audit"
-	"dtegate/engine/shelf"
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
 	"dtegate/storage"
 )
 
@@ -20,7 +20,7 @@ import (
 
 // Vouched is what is known of who wrote a store's rules and acts.
 type Vouched struct {
-	Rules *shelf.Listing
+	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
 	// bad is how many rules that are not taken off may not compute, and how many acts are contradicted.
 	bad int
@@ -37,7 +37,7 @@ func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
 		return nil, err
 	}
 	v := new(Vouched)
-	if v.Rules, err = shelf.Inspect(shelf.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: cfg.Now}); err != nil {
+	if v.Rules, err = rulestore.Inspect(rulestore.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	if v.Acts, err = audit.Authenticate(store, box); err != nil {
@@ -53,7 +53,7 @@ func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
 }
 
 // boxOf is the box's key, nil when there is none yet.
-func boxOf(cfg *config.Config) (*vouch.Key, error) {
+func boxOf(cfg *config.Config) (*recordmac.Key, error) {
 	box, err := cfg.Box()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -64,18 +64,18 @@ func boxOf(cfg *config.Config) (*vouch.Key, error) {
 func (v *Vouched) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range v.Rules.Rules {
-		screen.Fprintf(w, "rule\t%s %s\t%.12s\t%s\n", r.Name, r.Version, r.Digest, r.Sentence())
+		term.Fprintf(w, "rule\t%s %s\t%.12s\t%s\n", r.Name, r.Version, r.Digest, r.Sentence())
 	}
 	for _, n := range v.Rules.Notes {
-		screen.Fprintf(w, "rule\t%s\n", n)
+		term.Fprintf(w, "rule\t%s\n", n)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, p := range v.Acts.Problems {
-		screen.Fprintf(out, "problem   %s\n", p)
+		term.Fprintf(out, "problem   %s\n", p)
 	}
-	_, err := screen.Fprintf(out, "authenticity of the trail: %s\n", v.Acts)
+	_, err := term.Fprintf(out, "authenticity of the trail: %s\n", v.Acts)
 	return err
 }
 

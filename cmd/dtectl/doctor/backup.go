@@ -3,7 +3,7 @@ package doctor
 import (
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/storage"
 )
 
@@ -28,9 +28,9 @@ func (m media) backedUp(at time.Time) {
 	case at.IsZero():
 		m.warn("backup", do, "this store has none that was checked to its last row")
 	case m.now.Sub(at) > backupLate:
-		m.warn("backup", do, "none for three days: the latest is of %s", operator.Local(at))
+		m.warn("backup", do, "none for three days: the latest is of %s", adminclient.Local(at))
 	default:
-		m.ok("backup", "the latest is of %s", operator.Local(at))
+		m.ok("backup", "the latest is of %s", adminclient.Local(at))
 	}
 }
 
@@ -48,6 +48,6 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 func (m media) markOf(proved time.Time) {
 	if m.now.Sub(proved) > proofLate {
 		m.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
-			"it is not what was written since %s: the next start will refuse the store", operator.Local(proved))
+			"it is not what was written since %s: the next start will refuse the store", adminclient.Local(proved))
 	}
 }

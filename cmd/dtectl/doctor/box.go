@@ -11,12 +11,12 @@ import (
 	"syscall"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/disk"
-	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
 	"dtegate/storage"
@@ -102,7 +102,7 @@ const (
 )
 
 func (d *doctor) disk() {
-	folder := operator.ExistingAbove(d.cfg.Data)
+	folder := adminclient.ExistingAbove(d.cfg.Data)
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {
 		d.fail("disk", "see whether the disk is mounted", "%s: %v", folder, err)
@@ -112,11 +112,11 @@ func (d *doctor) disk() {
 	const room = "make room, or move the data to a larger disk; dtectl backup and an archive elsewhere come first"
 	switch {
 	case free < int64(d.cfg.DiskReserve):
-		d.fail("disk", room, "%s free at %s: below disk_reserve (%s) nothing new is issued", screen.Bytes(free), folder, screen.Bytes(int64(d.cfg.DiskReserve)))
+		d.fail("disk", room, "%s free at %s: below disk_reserve (%s) nothing new is issued", term.Bytes(free), folder, term.Bytes(int64(d.cfg.DiskReserve)))
 	case free/freeWarn < int64(d.cfg.DiskReserve):
-		d.warn("disk", room, "%s free at %s", screen.Bytes(free), folder)
+		d.warn("disk", room, "%s free at %s", term.Bytes(free), folder)
 	default:
-		d.ok("disk", "%s free at %s", screen.Bytes(free), folder)
+		d.ok("disk", "%s free at %s", term.Bytes(free), folder)
 	}
 	middle, worst, err := timeSync(filepath.Dir(d.cfg.Data))
 	switch {
@@ -140,7 +140,7 @@ func (d *doctor) disk() {
 }
 
 func deviceOf(path string) (uint64, error) {
-	info, err := os.Stat(operator.ExistingAbove(path))
+	info, err := os.Stat(adminclient.ExistingAbove(path))
 	if err != nil {
 		return 0, err
 	}
@@ -180,7 +180,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		d.running(ctx)
 		return last
 	case errors.Is(err, storage.ErrNoStore):
-		d.fail("store", "dtectl init makes one, once; dtectl restore makes one of a backup", "%v", err)
+		d.fail("store", "if this branch has sold before: dtectl rebuild makes its store of the second copy (rebuild --fleet: of what it shipped to the chain's store), dtectl restore of a backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
 		return last
 	case errors.Is(err, storage.ErrCorrupt):
 		d.fail("store", repairRemedy, "%v", err)
@@ -191,7 +191,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	}
 	defer s.Close() // nothing was written
 	if r := s.Restored(); r != nil {
-		d.fail("store", "dtectl reconcile", "%v: run dtectl reconcile (the backup is of %s)", storage.ErrRestored, operator.Local(r.Taken))
+		d.fail("store", "dtectl reconcile", "%v: run dtectl reconcile (the backup is of %s)", storage.ErrRestored, adminclient.Local(r.Taken))
 	} else if m, err := s.LookAtMark(""); err != nil {
 		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	} else if m.Kind != storage.MarkSound {
@@ -227,27 +227,27 @@ func (d *doctor) clock(last, authority time.Time) {
 	switch off := now.Sub(last); {
 	case last.IsZero():
 	case off < -config.ClockBack:
-		d.fail("clock", do, "%s is %v before the time that the store knows: the clock was set back", operator.Local(now), -off.Round(time.Second))
+		d.fail("clock", do, "%s is %v before the time that the store knows: the clock was set back", adminclient.Local(now), -off.Round(time.Second))
 		return
 	case off > config.ClockFar:
 		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock bears it out, or after dtectl clock accept",
-			"%s is %d days after the time that the store knows", operator.Local(now), int(off.Hours()/24))
+			"%s is %d days after the time that the store knows", adminclient.Local(now), int(off.Hours()/24))
 	}
 	if authority.IsZero() {
 		const alone = "%s, compared with nothing but the last record"
 		if slices.ContainsFunc(d.findings, func(f finding) bool { return f.Check == "authority" && f.Status == statusFail }) {
-			d.ok("clock", alone, operator.Local(now)) // why, is said
+			d.ok("clock", alone, adminclient.Local(now)) // why, is said
 			return
 		}
-		d.warn("clock", "see whether NTP runs (timedatectl)", alone, operator.Local(now))
+		d.warn("clock", "see whether NTP runs (timedatectl)", alone, adminclient.Local(now))
 		return
 	}
 	switch skew := now.Sub(authority).Round(time.Second); {
 	case skew.Abs() > skewFail:
-		d.fail("clock", do, "%s is %v off MH's clock", operator.Local(now), skew)
+		d.fail("clock", do, "%s is %v off MH's clock", adminclient.Local(now), skew)
 	case skew.Abs() > skewWarn:
-		d.warn("clock", do, "%s is %v off MH's clock", operator.Local(now), skew)
+		d.warn("clock", do, "%s is %v off MH's clock", adminclient.Local(now), skew)
 	default:
-		d.ok("clock", "%s, within %v of MH's", operator.Local(now), skewWarn)
+		d.ok("clock", "%s, within %v of MH's", adminclient.Local(now), skewWarn)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/cmdtest/boxtest"
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 )
 
 // diagnose is what doctor says of a box, without what depends on this machine's disk, and on MH's certificate, which a box of
@@ -78,7 +78,7 @@ func TestDoctor_ManyFaults(t *testing.T) {
 	b.Set("nit = \"06141804941035\"", "nit = \"\"")
 	b.Set("numero_documento = \"012345678\"", "numero_documento = \"\"")
 	text, err := barebox.Output(t, func() error {
-		return (&Command{JSON: true}).Run(context.Background(), &operator.Options{Config: b.Config()})
+		return (&Command{JSON: true}).Run(context.Background(), &adminclient.Options{Config: b.Config()})
 	})
 	var list []finding
 	if err == nil || json.Unmarshal([]byte(text), &list) != nil {

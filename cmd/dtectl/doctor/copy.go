@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/storage"
 )
 
@@ -20,12 +20,19 @@ func (d *doctor) witnesses(s *storage.Store) {
 	for _, w := range s.Behind() {
 		d.fail("store", do, "nothing is numbered: %v", &w)
 	}
+	held, err := s.Held()
+	if err != nil {
+		d.fail("store", "dtectl fsck", "which series are held cannot be read: %v", err)
+	}
+	for _, h := range held {
+		d.fail("store", "find the last number of the series, then dtectl reconcile --skip SERIES=NUMBER", "nothing is numbered: %v", h)
+	}
 	if d.cfg.SecondCopy == "" {
 		return
 	}
 	c, err := s.LookAtCopy(d.cfg.SecondCopy)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, storage.ErrNotMounted):
 		d.warn("second copy", "mount its medium", "%v", err)
 	case errors.Is(err, storage.ErrNoStore):
 		d.warn("second copy", "move it away, or put the right card in: the appliance begins a new one by itself", "%s: %v", d.cfg.SecondCopy, err)
@@ -49,11 +56,11 @@ func (m media) scrubbed(c storage.Scrub) {
 	case c.Last.IsZero():
 		m.ok("second copy", "not read through yet: the appliance does that a few minutes after its start, then every day")
 	case m.now.Sub(c.Last) > scrubLate:
-		m.warn("second copy", "let the appliance run; see its log for why it does not come to it", "last read through on %s", operator.Local(c.Last))
+		m.warn("second copy", "let the appliance run; see its log for why it does not come to it", "last read through on %s", adminclient.Local(c.Last))
 	case c.Found > 0:
-		m.warn("second copy", replace, "last read through on %s; %d bad segments since it was begun, %d written anew", operator.Local(c.Last), c.Found, c.Mended)
+		m.warn("second copy", replace, "last read through on %s; %d bad segments since it was begun, %d written anew", adminclient.Local(c.Last), c.Found, c.Mended)
 	default:
-		m.ok("second copy", "last read through on %s, %d segments, none bad", operator.Local(c.Last), c.Segments)
+		m.ok("second copy", "last read through on %s, %d segments, none bad", adminclient.Local(c.Last), c.Segments)
 	}
 }
 
@@ -61,19 +68,19 @@ func (m media) scrubbed(c storage.Scrub) {
 func (m media) read(r storage.Reading) {
 	switch {
 	case r.Damaged > 0:
-		m.fail("store", repairRemedy, "read through on %s: %d tables are damaged", operator.Local(r.At), r.Damaged)
+		m.fail("store", repairRemedy, "read through on %s: %d tables are damaged", adminclient.Local(r.At), r.Damaged)
 	case r.At.IsZero():
 		m.ok("store", "not read through yet: the appliance does that ten minutes after its start, then every day")
 	case m.now.Sub(r.At) > scrubLate:
-		m.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s", operator.Local(r.At))
+		m.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s", adminclient.Local(r.At))
 	default:
-		m.ok("store", "last read through on %s, nothing damaged", operator.Local(r.At))
+		m.ok("store", "last read through on %s, nothing damaged", adminclient.Local(r.At))
 	}
 }
 
 // runningStatus judges what a running appliance says of its own store, mark, backups and second copy.
 func (d *doctor) runningStatus(ctx context.Context) {
-	s, err := operator.AskStatus(ctx, d.cfg)
+	s, err := adminclient.AskStatus(ctx, d.cfg)
 	if err != nil {
 		return // what /readyz says comes first
 	}
@@ -86,11 +93,14 @@ func (d *doctor) runningStatus(ctx context.Context) {
 	if s.Backup != nil {
 		d.onMedia().backedUp(*s.Backup)
 	}
+	for _, l := range s.Owed.LostRecords {
+		d.warn("lost", "see Lost records in the runbook", "%s: %s", l.Name(), l.Why)
+	}
 	if s.Copy == nil {
 		return
 	}
 	if !s.Copy.Live {
-		d.fail("second copy", "see Second medium in the runbook", "not written since %s: %s", operator.Local(s.Copy.Since), s.Copy.Why)
+		d.fail("second copy", "see Second medium in the runbook", "not written since %s: %s", adminclient.Local(s.Copy.Since), s.Copy.Why)
 		return
 	}
 	d.onMedia().scrubbed(s.Copy.Scrub)

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/sign"
 )
 
@@ -22,16 +22,16 @@ type Command struct {
 
 // Run looks at everything that the appliance needs and alters nothing but a file that it writes beside the store, to
 // time the disk, and removes. Its exit status is 0 where no check fails, warnings or none, and 1 where one does.
-func (c *Command) Run(ctx context.Context, top *operator.Options) error {
+func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	d := &doctor{command: c, now: time.Now, openKey: sign.Open}
 	d.examine(ctx, top.Config)
 	var err error
 	if c.JSON {
-		e := json.NewEncoder(screen.Data())
+		e := json.NewEncoder(term.Data())
 		e.SetIndent("", "  ")
 		err = e.Encode(d.findings)
 	} else {
-		err = d.print(screen.Out)
+		err = d.print(term.Out)
 	}
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func newPatient(t *testing.T) *patient {
 	p.Box = barebox.New(t, strings.TrimPrefix(mh.URL, "http://"))
 	key, err := sign.Generate(2048)
 	p.Must(err)
-	p.Must(os.RemoveAll(p.Config.Data), os.Remove(p.Config.Mark), setup.Prepare(p.Config, key))
+	p.Must(os.RemoveAll(p.Config.Data), os.Remove(p.Config.Mark), setup.Prepare(p.Config, key, true))
 	crt, err := sign.DemoCertificate(key, p.Config.Issuer.NIT, "pwd", p.now.AddDate(-1, 0, 0), p.now.AddDate(1, 0, 0))
 	p.Must(err, config.WriteFile(p.At("mh.crt"), crt), config.WriteFile(p.At("mh.pwd"), []byte("pwd\n")))
 	_, _, err = setup.NewToken(p.Config, 1, "caja", []string{"ANULACION"})

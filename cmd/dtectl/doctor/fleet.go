@@ -5,9 +5,13 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"io/fs"
+	"slices"
+	"strings"
 
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // fleet looks into the chain's store: whether it lets this box in, and whose the branch is.
@@ -24,21 +28,21 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 		return
 	}
 	public, _ := box.Private.Public().(ed25519.PublicKey)
-	own := wire.Fingerprint(public)
+	own := fleetproto.Fingerprint(public)
 	ctx, cancel := context.WithTimeout(ctx, reachBudget)
 	defer cancel()
-	var last *wire.Enrolment
+	var last *fleetproto.Enrolment
 	for epoch := int64(1); ; epoch++ {
-		held, err := f.Store.Get(ctx, wire.BoxKey(c.Branch, epoch), wire.MaxJWS)
-		if errors.Is(err, wire.ErrNotFound) {
+		held, err := f.Store.Get(ctx, fleetproto.BoxKey(c.Branch, epoch), fleetproto.MaxJWS)
+		if errors.Is(err, fleetproto.ErrNotFound) {
 			break
 		}
 		if err != nil {
 			d.warn(check, "see whether the store is there and takes this box's credentials; the branch sells without it", "%s: the store does not answer: %v", c.Store.Endpoint, err)
 			return
 		}
-		e, err := wire.OpenEnrolment(held.Data, f.Directors, c.Branch, epoch)
-		if errors.Is(err, wire.ErrSignature) {
+		e, err := f.Chain.OpenEnrolment(held.Data, f.Directors, c.Branch, epoch)
+		if errors.Is(err, fleetproto.ErrSignature) {
 			d.warn(check, "was the director's key changed? the key that signed it belongs in fleet.director_key, or the box is to be enrolled again; else find out who wrote it",
 				"epoch %d of branch %s: %v", epoch, c.Branch, err)
 			continue
@@ -51,24 +55,47 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 	}
 	switch {
 	case last == nil:
-		d.warn(check, "enrol it at the centre: dtectl fleet enrol", "branch %s of group %s: no box is enrolled; this one's fingerprint is %s", c.Branch, c.Group, own)
+		d.fail(check, "enrol it at the centre: dtectl fleet enrol", "branch %s of group %s: no box is enrolled, and it numbers nothing; this one's fingerprint is %s", c.Branch, c.Group, own)
 	case !last.BoxKeyOf().Public.Equal(public):
 		d.fail(check, "correct fleet.branch, or enrol this box in the other's place at the centre", "branch %s: another box has it (epoch %d, fingerprint %s); this one's is %s, and it numbers nothing",
-			c.Branch, last.Epoch, wire.Fingerprint(last.BoxKeyOf().Public), own)
+			c.Branch, last.Epoch, fleetproto.Fingerprint(last.BoxKeyOf().Public), own)
+	case len(foreign(d.cfg.Points, last.Points)) > 0:
+		d.fail(check, "have the centre enrol this box again with its points of sale (dtectl fleet enrol there), or correct [[point_of_sale]]",
+			"branch %s, epoch %d: the enrolment does not name %s: nothing is numbered there", c.Branch, last.Epoch, strings.Join(foreign(d.cfg.Points, last.Points), " "))
 	default:
 		d.ok(check, "branch %s of group %s, epoch %d, fingerprint %s", c.Branch, c.Group, last.Epoch, own)
 	}
-	d.shipping()
+	d.shipping(ctx)
 }
 
-// shipping says what of the branch outlives its box.
-func (d *doctor) shipping() {
+// foreign are the configured points of sale that an enrolment does not name.
+func foreign(configured []config.Point, enrolled []fleetproto.Point) (list []string) {
+	for _, p := range configured {
+		if !slices.Contains(enrolled, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale}) {
+			list = append(list, p.Establishment+p.PointOfSale)
+		}
+	}
+	return list
+}
+
+// shipping says what of the branch outlives its box, and whether a rebuild today would be complete.
+func (d *doctor) shipping(ctx context.Context) {
 	const check = "shipping"
+	s := &adminclient.Status{}
+	if running, err := adminclient.AskStatus(ctx, d.cfg); err == nil {
+		s = running
+	}
 	switch c := d.cfg; {
 	case c.Fleet.Ship == "" && c.SecondCopy == "":
 		d.warn(check, "set second_copy, a folder, on a second medium if there is one, and ship in [fleet]", "nothing of this branch outlives its disk")
 	case c.Fleet.Ship == "":
 		d.warn(check, "set ship in [fleet]", "the second copy is not shipped: nothing of this branch outlives the box and its media")
+	case s.Shipped != nil && s.Shipped.Lacks != "":
+		d.fail(check, "see Not shipped in the runbook", "a rebuild today would not be complete: the chain's store has lost %s, and this box cannot ship it again", s.Shipped.Lacks)
+	case s.Shipped != nil && s.Shipped.Why != "":
+		d.warn(check, "see Not shipped in the runbook", "%d changes are not in the chain's store: %s", s.Shipped.Behind, s.Shipped.Why)
+	case s.Shipped != nil && !s.Shipped.Checked.IsZero():
+		d.ok(check, "the second copy is shipped, %s; everything that a rebuild would read was found in the chain's store on %s", c.Fleet.Ship, adminclient.Local(s.Shipped.Checked))
 	default:
 		d.ok(check, "the second copy is shipped, %s", c.Fleet.Ship)
 	}

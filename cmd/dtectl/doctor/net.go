@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"dtegate/engine/authority/link"
+	"dtegate/engine/authority/connpool"
 	"dtegate/engine/dte"
 )
 
@@ -59,7 +59,7 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 }
 
 // unconnected reports the step that failed.
-func unconnected(to *report, steps link.Steps, limit time.Duration, err error) {
+func unconnected(to *report, steps connpool.Steps, limit time.Duration, err error) {
 	what, do := "connection", "see whether a firewall is in the way, or MH is down; meanwhile documents go out in contingency"
 	switch steps.Failed {
 	case "lookup":
@@ -75,7 +75,7 @@ func unconnected(to *report, steps link.Steps, limit time.Duration, err error) {
 }
 
 // connected reports how long each step took, and a link that leaves little room below the limit.
-func connected(to *report, host string, steps link.Steps, limit, answer time.Duration) {
+func connected(to *report, host string, steps connpool.Steps, limit, answer time.Duration) {
 	if total := steps.Lookup + steps.TCP + steps.TLS; total > limit/2 {
 		to.warn("authority", "raise authority.connect_timeout, or see why the link is slow: beyond it the branch goes into contingency",
 			"%s answers, but connecting takes %v of the %v of authority.connect_timeout: %s", host, total.Round(time.Millisecond), limit, times(steps))
@@ -84,6 +84,6 @@ func connected(to *report, host string, steps link.Steps, limit, answer time.Dur
 	to.ok("authority", "%s answers: %s, answer %v; connecting may take %v (authority.connect_timeout)", host, times(steps), answer.Round(time.Millisecond), limit)
 }
 
-func times(s link.Steps) string {
+func times(s connpool.Steps) string {
 	return fmt.Sprintf("name %v, connection %v, TLS %v", s.Lookup.Round(time.Millisecond), s.TCP.Round(time.Millisecond), s.TLS.Round(time.Millisecond))
 }

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 )
 
 const (
@@ -68,9 +68,9 @@ func (r *report) count(status string) (n int) {
 func (r *report) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range r.findings {
-		screen.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
+		term.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
 		if f.Do != "" {
-			screen.Fprintf(w, "\t\t→ %s\n", f.Do)
+			term.Fprintf(w, "\t\t→ %s\n", f.Do)
 		}
 	}
 	return w.Flush()

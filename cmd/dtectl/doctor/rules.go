@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundle"
 )
 
@@ -66,7 +66,7 @@ func (d *doctor) rules() {
 		return
 	}
 	if d.held.windows == nil && !catalogue {
-		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v", rulebook.ErrNoCatalogue)
+		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v", rulestore.ErrNoCatalogue)
 	}
 	calendar(&d.report, windows, d.branchNow())
 }

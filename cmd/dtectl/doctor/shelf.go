@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/disk"
-	"dtegate/cmd/dtectl/operator"
-	"dtegate/engine/shelf"
+	"dtegate/engine/dte"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -27,6 +28,7 @@ type heldRules struct {
 var headings = map[string]string{
 	"BOX_REPLACED": "Box replaced",
 	"CLOCK_WRONG":  "Clock wrong",
+	"NOT_ENROLLED": "Box replaced",
 	"STORAGE_FULL": "Disk full",
 	"STORE_BEHIND": "Store behind",
 	"UNAVAILABLE":  "Server errors",
@@ -44,7 +46,7 @@ func headingFor(why string) string {
 // running looks at an appliance that has the store open: can it issue, and which rules has it.
 func (d *doctor) running(ctx context.Context) {
 	d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
-	address, client, err := operator.OwnOps(d.cfg)
+	address, client, err := adminclient.OwnOps(d.cfg)
 	var resp *http.Response
 	if err == nil {
 		client.Timeout = reachBudget
@@ -64,29 +66,43 @@ func (d *doctor) running(ctx context.Context) {
 		d.ok("appliance", "can issue")
 	}
 	d.runningStatus(ctx)
-	var list shelf.Listing
-	if err := operator.AskOwn(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
+	var list rulestore.Listing
+	if err := adminclient.AskOwn(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
 		return // without an admin token the folder has to do
 	}
 	d.listed(&list)
 }
 
 // listed judges the bundles that the store holds, as a running appliance or the store itself lists them.
-func (d *doctor) listed(list *shelf.Listing) {
+func (d *doctor) listed(list *rulestore.Listing) {
 	for _, r := range list.Rules {
 		switch {
 		case r.Off != nil:
 		case r.Trouble != nil:
 			refusedRule(&d.report, r.Name+" "+r.Version, r.Trouble.Why, r.Trouble.Text)
 		default:
+			if r.State == rulestore.Live && r.Outcomes != nil {
+				d.rejected(r.Name+" "+r.Version, *r.Outcomes)
+			}
 			d.held.add(r.Kind, r.Document, r.From, r.Until)
 			d.held.signed(r.Vouched, r.SignedBy)
 		}
 	}
 	notes(&d.report, list.Notes)
 	if r := list.Return; r != nil && r.Acknowledged == nil {
-		goesOn := slices.ContainsFunc(list.Rules, func(b shelf.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
+		goesOn := slices.ContainsFunc(list.Rules, func(b rulestore.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
 		returned(&d.report, goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
+	}
+}
+
+// rejected reports what MH decided about what a rule in force made.
+func (r *report) rejected(rule string, o dte.Outcomes) {
+	const format = "MH refused %d of the last %d documents or events of %s"
+	switch {
+	case o.Grave():
+		r.fail("rules", "have central IT take the rule back: dtectl fleet back, or dtectl rules rollback; see Rejected at the counter in the runbook", format, o.Refused, o.Decided, rule)
+	case o.Refused > 0:
+		r.ok("rules", format, o.Refused, o.Decided, rule)
 	}
 }
 
@@ -96,7 +112,7 @@ func returned(to *report, goesOn bool, rule string, at time.Time, reason string)
 	if goesOn {
 		since = "it computes today"
 	}
-	to.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells more, dtectl rules acknowledge says that it is known", "the branch went back to %s by itself on %s, and %s: %s", rule, operator.Local(at), since, reason)
+	to.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells more, dtectl rules acknowledge says that it is known", "the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
 }
 
 // refusedRule is a rule in the store that may not compute.

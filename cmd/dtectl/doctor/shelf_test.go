@@ -19,7 +19,7 @@ import (
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/record"
-	"dtegate/engine/shelf"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -50,7 +50,7 @@ func (p *patient) shelve(data, stored []byte) record.RuleRef {
 	ref := record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}
 	digest, err := hex.DecodeString(b.Digest)
 	p.Must(err)
-	p.record(storage.Code(digest[:16]), 64, shelf.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: m.Validity["00"].From,
+	p.record(storage.Code(digest[:16]), 64, rulestore.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: m.Validity["00"].From,
 		Until: m.Validity["00"].Until}, storage.Part{Name: "bundle", Data: stored})
 	return ref
 }
@@ -84,7 +84,7 @@ func TestDoctor_Shelf(t *testing.T) {
 	put("document", "05", p.day(9))
 	off := put("document", "06", "")
 	put("catalogue", "catalogues", "")
-	p.record(storage.Code{5}, 65, shelf.StepBack{Way: "rollback", To: kept, Off: []record.RuleRef{off}})
+	p.record(storage.Code{5}, 65, rulestore.StepBack{Way: "rollback", To: kept, Off: []record.RuleRef{off}})
 	p.Must(os.Remove(p.At("rules/dte01.dterule")))
 	d := p.examine()
 	if !d.says(statusOK, "rules", "valid today: document 03, document 05") || d.says(statusOK, "rules", "document 06") ||

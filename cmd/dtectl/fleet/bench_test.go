@@ -19,14 +19,14 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
+	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/bucket"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
 )
 
@@ -36,7 +36,7 @@ var simulate = flag.Bool("fleet", false, "simulate a chain of DTE_FLEET_N branch
 // clock is the moment for which it was woken, and nobody waits between two moments.
 type simulation struct {
 	*world
-	remote       wire.Lister
+	remote       fleetproto.Lister
 	boxes        []*simulated
 	due          schedule
 	away         time.Time // the store answers nobody until then
@@ -67,10 +67,10 @@ func (b *simulated) Put(ctx context.Context, key string, data []byte) error {
 	return b.ask(len(data), func() error { return b.s.remote.Put(ctx, key, data) })
 }
 
-func (b *simulated) Get(ctx context.Context, key string, limit int64) (o wire.Object, err error) {
+func (b *simulated) Get(ctx context.Context, key string, limit int64) (o fleetproto.Object, err error) {
 	err = b.ask(0, func() error { o, err = b.s.remote.Get(ctx, key, limit); return err })
 	b.bytes += int64(len(o.Data))
-	if n, ok := wire.NumberOf(key); ok && err == nil && strings.HasPrefix(key, wire.DesiredFolder("tiendas")) {
+	if n, ok := fleetproto.NumberOf(key); ok && err == nil && strings.HasPrefix(key, fleetproto.DesiredFolder("tiendas")) {
 		b.versions = append(b.versions, n)
 	}
 	return o, err
@@ -196,9 +196,9 @@ func newSimulation(t *testing.T, n int) *simulation {
 				b.took[r.Manifest.Version] = b.clock
 				return ""
 			}}
-		b.agent, err = fleet.New(fleet.Options{Store: b, Branch: b.name, Group: "tiendas", Director: []wire.Key{s.chain.Director}, Box: wire.Signer{ID: b.name, Private: key(b.name)},
-			Points: []wire.Point{{Establishment: "M001", Point: "P001"}}, Rules: b.gate, State: &fleettest.File{}, Logger: slog.New(slog.DiscardHandler),
-			Now: func() time.Time { return b.clock }, Rand: rand.New(rand.NewPCG(uint64(i), 1)), Describe: func(st *wire.Status) { st.Ready = true }})
+		b.agent, err = fleet.New(fleet.Options{Store: b, Chain: s.chain.Identity, Branch: b.name, Group: "tiendas", Director: []fleetproto.Key{s.chain.Director}, Box: fleetproto.Signer{ID: b.name, Private: key(b.name)},
+			Points: []fleetproto.Point{{Establishment: fmt.Sprintf("M%03d", 1+i/900), Point: fmt.Sprintf("P%03d", 1+i%900)}}, Rules: b.gate, State: &fleettest.File{}, Logger: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return b.clock }, Rand: rand.New(rand.NewPCG(uint64(i), 1)), Describe: func(st *fleetproto.Status) { st.Ready = true }})
 		s.must(err)
 		s.boxes = append(s.boxes, b)
 	}
@@ -228,7 +228,7 @@ func TestChain(t *testing.T) {
 	s.pass(6 * time.Minute) // everybody has asked for its enrolment
 
 	// What runs is published to all.
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	opened := s.now
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.0.0", s.rules)}, Share: &all}))
 	s.pass(3 * time.Minute)
@@ -269,7 +269,7 @@ func (s *simulation) surveyed(n int) {
 	s.t.Helper()
 	s.must(os.RemoveAll(s.chain.Cache))
 	began, spent := time.Now(), processor()
-	first := centre.NewSurveyor(s.chain)
+	first := controlplane.NewSurveyor(s.chain)
 	found, err := first.Read(s.t.Context())
 	s.must(err)
 	s.verdict(fmt.Sprintf("fleet status of %d, everything read", n), time.Since(began).Seconds(), 10, "s")
@@ -278,7 +278,7 @@ func (s *simulation) surveyed(n int) {
 		s.t.Errorf("%+v", got)
 	}
 	began = time.Now()
-	_, err = centre.NewSurveyor(s.chain).Read(s.t.Context())
+	_, err = controlplane.NewSurveyor(s.chain).Read(s.t.Context())
 	s.must(err)
 	s.verdict("fleet status again, enrolments in the cache", time.Since(began).Seconds(), 10, "s")
 	began = time.Now()
@@ -297,7 +297,7 @@ func processor() time.Duration {
 // harmed publishes a rule that one branch in a hundred refuses: the ring stops by itself.
 func (s *simulation) harmed(present []*simulated) {
 	s.t.Helper()
-	quarter := centre.Percent(2500)
+	quarter := controlplane.Percent(2500)
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.1.0", s.rules)}, Share: &quarter, MaxFailures: 50, Soak: time.Minute}))
 	s.pass(4 * time.Minute)
 	if err := s.roll(); !errors.Is(err, errHarms) {
@@ -381,7 +381,7 @@ func (s *simulation) returned(absent []*simulated) {
 // stolen has a thief of the director's key desire a rule that is older than all, and one that the rules' keys never signed.
 func (s *simulation) stolen() {
 	s.t.Helper()
-	for _, file := range []string{s.bundle("0.9.0", s.rules), s.bundle("9.0.0", wire.Signer{ID: "reglas", Private: key("thief")})} {
+	for _, file := range []string{s.bundle("0.9.0", s.rules), s.bundle("9.0.0", fleetproto.Signer{ID: "reglas", Private: key("thief")})} {
 		p := Publish{Files: []string{file}}
 		s.chain.Config.Keys = nil // a thief does not check
 		state, files, err := p.load(s.chain)
@@ -389,7 +389,7 @@ func (s *simulation) stolen() {
 		for key, data := range files {
 			s.must(s.chain.CreateOnce(s.t.Context(), key, data))
 		}
-		_, err = s.chain.Next(s.t.Context(), s.head(), "tiendas", "", time.Time{}, func(d *wire.Desired) error { d.Live = state; return nil })
+		_, err = s.chain.Next(s.t.Context(), s.head(), "tiendas", "", time.Time{}, func(d *fleetproto.Desired) error { d.Live = state; return nil })
 		s.must(err)
 		s.pass(3 * time.Minute)
 	}

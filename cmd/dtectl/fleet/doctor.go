@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 )
 
 // Doctor is dtectl fleet doctor.
@@ -36,11 +36,11 @@ func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	x := newExamination(store, c.Writers, c.Rounds, time.Now)
 	x.examine(ctx)
 	if c.JSON {
-		e := json.NewEncoder(screen.Data())
+		e := json.NewEncoder(term.Data())
 		e.SetIndent("", "  ")
 		err = e.Encode(x.findings)
 	} else {
-		err = printFindings(screen.Out, x.findings)
+		err = printFindings(term.Out, x.findings)
 	}
 	if err != nil {
 		return err
@@ -62,9 +62,9 @@ type finding struct {
 func printFindings(out io.Writer, findings []finding) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range findings {
-		screen.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
+		term.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
 		if f.Do != "" {
-			screen.Fprintf(w, "\t\t→ %s\n", f.Do)
+			term.Fprintf(w, "\t\t→ %s\n", f.Do)
 		}
 	}
 	return w.Flush()

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/engine/fleet/wire"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // FirstDay makes a chain of boxes that have just begun to report, for demonstrations: it waits for so many, enrols them, and
@@ -17,7 +17,7 @@ func FirstDay(ctx context.Context, settings string, who func() string, boxes int
 	if err != nil {
 		return err
 	}
-	surveyor := centre.NewSurveyor(chain)
+	surveyor := controlplane.NewSurveyor(chain)
 	for {
 		s, err := surveyor.Read(ctx)
 		if err == nil && s.Desired(group) != nil {
@@ -38,14 +38,14 @@ func FirstDay(ctx context.Context, settings string, who func() string, boxes int
 		case <-time.After(time.Second):
 		}
 	}
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	if err := (&Publish{Group: group, Files: files, Share: &all, Running: true, MinSuccess: boxes, Reason: "what runs already"}).run(ctx, chain); err != nil {
 		return fmt.Errorf("publishing what runs already: %w", err)
 	}
 	return (&Roll{Follow: true}).Run(ctx, top)
 }
 
-func enrolled(s *centre.Survey) (n int) {
+func enrolled(s *controlplane.Survey) (n int) {
 	for _, b := range s.Branches {
 		if b.Enrolment != nil {
 			n++

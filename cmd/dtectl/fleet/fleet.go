@@ -6,10 +6,10 @@ package fleet
 import (
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
+	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/fleet/bucket"
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Command is dtectl fleet, one verb a file.
@@ -19,6 +19,7 @@ type Command struct {
 	Who func() string `kong:"-"`
 
 	Keygen  Keygen  `cmd:"" help:"Make the director's key, sealed: it signs which rules branches shall run, and whose a branch is."`
+	Rekey   Rekey   `cmd:"" help:"Move the chain from a director's key that is lost or stolen to another: sign again what the old one signed."`
 	Enrol   Enrol   `cmd:"" help:"Say which box is a branch's; without arguments, list the boxes that wait."`
 	Publish Publish `cmd:"" help:"Begin a roll-out of signed bundles, or of settings, to the branches of a group."`
 	Roll    Roll    `cmd:"" help:"Open the next ring of each roll-out whose criteria hold; hold one that harms; sign again what would expire."`
@@ -32,7 +33,7 @@ type Command struct {
 }
 
 // open reads the settings and connects to nothing.
-func (c *Command) open() (*centre.Chain, error) {
+func (c *Command) open() (*controlplane.Chain, error) {
 	settings, err := config.LoadCentre(c.Centre)
 	if err != nil {
 		return nil, err
@@ -49,9 +50,9 @@ func (c *Command) open() (*centre.Chain, error) {
 	if c.Who != nil {
 		who = c.Who()
 	}
-	return &centre.Chain{Store: bucket.New(a), Director: wire.Key{ID: centre.DirectorID, Public: public}, Cache: settings.Cache, Now: time.Now, Who: who, Config: settings,
-		Sign: func() (wire.Signer, error) {
+	return &controlplane.Chain{Store: bucket.New(a), Identity: settings.Identity(), Director: fleetproto.Key{ID: controlplane.DirectorID, Public: public}, Cache: settings.Cache, Now: time.Now, Who: who, Config: settings,
+		Sign: func() (fleetproto.Signer, error) {
 			private, err := settings.Director.Open()
-			return wire.Signer{ID: centre.DirectorID, Private: private}, err
+			return fleetproto.Signer{ID: controlplane.DirectorID, Private: private}, err
 		}}, nil
 }

@@ -1,17 +1,24 @@
 package fleet
 
 import (
+	"cmp"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
-	"dtegate/engine/fleet/wire"
+	"dtegate/cmd/term"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
 )
@@ -56,6 +63,168 @@ func (c *Keygen) Run() error {
 	if err := errors.Join(config.WriteFile(sealed, secret), config.WriteFile(public, open)); err != nil {
 		return err
 	}
-	screen.Printf("key          %s (sealed)\npassphrase   %s: keep it elsewhere\npublic       %s: fleet.director_key of every box\nfingerprint  %s\n", sealed, file, public, wire.Fingerprint(half))
+	term.Printf("key          %s (sealed)\npassphrase   %s: keep it elsewhere\npublic       %s: fleet.director_key of every box\nfingerprint  %s\n", sealed, file, public, fleetproto.Fingerprint(half))
 	return nil
+}
+
+// Rekey is dtectl fleet rekey.
+type Rekey struct {
+	Old    string   `arg:"" type:"existingfile" help:"Public key that the chain moves from; director.public in fleet.toml is the new key."`
+	Except []string `help:"BRANCH/EPOCH of enrolments that are not signed again, because a thief made them." placeholder:"BRANCH/EPOCH"`
+	Back   []string `help:"GROUP=VERSION: desire again what that version desired, because a thief published what came after it; default: the last version." placeholder:"GROUP=VERSION"`
+	DryRun bool     `help:"Show what would be signed again, and write nothing."`
+}
+
+// Run signs with the new key what the old one signed: each enrolment in its place, and behind each group's versions one more. From
+// then on boxes that pin the new key behind the old one, or alone, take nothing more that the old key signs. Cut short, it goes on
+// when it is run again.
+func (c *Rekey) Run(ctx context.Context, top *Command) error {
+	chain, err := top.open()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(c.Old)
+	if err != nil {
+		return err
+	}
+	public, err := bundle.ParsePublic(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Old, err)
+	}
+	if public.Equal(chain.Director.Public) {
+		return fmt.Errorf("%s is director.public of fleet.toml: that must be the new key (dtectl fleet keygen)", c.Old)
+	}
+	return c.run(ctx, chain, fleetproto.Key{ID: fleetproto.Fingerprint(public), Public: public})
+}
+
+func (c *Rekey) run(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key) error {
+	director, err := chain.Sign()
+	if err != nil {
+		return err
+	}
+	// The enrolments first: whoever takes the new key's order finds them.
+	groups, err := c.enrolments(ctx, chain, old, director)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		if err := c.group(ctx, chain, old, group, groups[group]); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", group, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	term.Printf("moved from the key %s to %s: keep the old one, where it is still pinned, before the new one in director_key\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
+	return nil
+}
+
+// enrolments signs again what the old key signed, each branch's highest epoch first: a box that was replaced must not take an earlier
+// epoch for the last. It returns the groups: true of those that a branch is of.
+func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key, director fleetproto.Signer) (map[string]bool, error) {
+	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
+	ordered, err := chain.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range ordered {
+		groups[group] = false
+	}
+	for entry, err := range chain.Store.List(ctx, fleetproto.BoxesFolder) {
+		if err != nil {
+			return nil, err
+		}
+		branch, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, fleetproto.BoxesFolder), "/")
+		epoch, ok := fleetproto.NumberOf(entry.Key)
+		if !ok || entry.Key != fleetproto.BoxKey(branch, epoch) || slices.Contains(c.Except, fmt.Sprintf("%s/%d", branch, epoch)) {
+			continue
+		}
+		held, err := chain.Store.Get(ctx, entry.Key, fleetproto.MaxJWS)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", entry.Key, err)
+		}
+		if e, err := chain.Identity.OpenEnrolment(held.Data, []fleetproto.Key{old, chain.Director}, branch, epoch); err == nil {
+			branches[branch] = append(branches[branch], e)
+			if e.Group != "" { // also where nothing was published: only an order tells its boxes that the key has moved
+				groups[e.Group] = true
+			}
+		} else {
+			term.Printf("%s is left as it is: %v\n", entry.Key, err)
+		}
+	}
+	for _, branch := range slices.Sorted(maps.Keys(branches)) {
+		list := slices.SortedFunc(slices.Values(branches[branch]), func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
+		for _, e := range list {
+			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, controlplane.Fingerprint(e.Key), controlplane.Local(e.At), e.By)
+			if c.DryRun {
+				continue
+			}
+			e.Highest, e.At, e.By = list[0].Epoch, chain.Now().UTC().Truncate(time.Second), chain.Who
+			data, err := chain.Identity.SealEnrolment(*e, director)
+			if err == nil {
+				err = chain.Store.Put(ctx, fleetproto.BoxKey(branch, e.Epoch), data)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("signing epoch %d of %s again: %w", e.Epoch, branch, err)
+			}
+		}
+	}
+	return groups, nil
+}
+
+// group publishes, behind a group's last version, what is desired, signed by the new key; where nothing was published, an order that
+// changes nothing. What neither key signed counts nowhere, therefore nobody can put something in the way.
+func (c *Rekey) group(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key, group string, ofBranch bool) error {
+	before := *chain
+	before.Director = old
+	head, err := before.Head(ctx, group)
+	if controlplane.Strangers(err) {
+		if moved, _ := chain.Head(ctx, group); moved != nil {
+			return nil // it begins with the new key
+		}
+		if !ofBranch {
+			term.Printf("%s is left as it is: %v\n", group, err)
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	last := int64(0)
+	if head != nil {
+		last = head.Last.Version
+		for n := head.Version + 1; n <= last; n++ {
+			if _, err := chain.Version(ctx, group, n); err == nil {
+				return nil // it has moved
+			} else if !controlplane.Strangers(err) {
+				return err
+			}
+		}
+	}
+	for _, b := range c.Back {
+		if name, version, _ := strings.Cut(b, "="); name == group {
+			wanted, err := strconv.ParseInt(version, 10, 64)
+			if err != nil || wanted < 1 || wanted > last {
+				return fmt.Errorf("--back %s: must be GROUP=VERSION, a version from 1 to %d", b, last)
+			}
+			d, err := before.Version(ctx, group, wanted)
+			if err != nil {
+				return fmt.Errorf("version %d: %w", wanted, err)
+			}
+			d.Last = head.Last
+			head = d
+		}
+	}
+	if head != nil {
+		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, controlplane.Local(head.Issued), head.By, controlplane.Describe(head.Live))
+	}
+	if c.DryRun {
+		return nil
+	}
+	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{}, func(*fleetproto.Desired) error { return nil })
+	if err == nil {
+		term.Printf("%s version %d is signed by the new key\n", group, next.Version)
+	}
+	return err
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/fleet/controlplane"
 )
 
 // What /metrics tells of the whole chain, from the last survey. A branch's numbers are those that its box signed.
 var (
 	surveyTime     = prometheus.NewDesc("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.", nil, nil)
-	branchSeen     = prometheus.NewDesc("dte_chain_branch_seen_timestamp_seconds", "The store's time of the branch's last status.", []string{"branch", "group"}, nil)
+	storeLost      = prometheus.NewDesc("dte_chain_lost", "Branches and groups of which the store has lost or put back something.", nil, nil)
+	branchSeen     = prometheus.NewDesc("dte_chain_branch_seen_timestamp_seconds", "When the branch's last status was written.", []string{"branch", "group"}, nil)
 	branchLevel    = prometheus.NewDesc("dte_chain_branch_level", "0 nothing to know, 1 something, 2 something bad.", []string{"branch", "group"}, nil)
 	branchReady    = prometheus.NewDesc("dte_chain_branch_ready", "1 when the branch can sell.", []string{"branch", "group"}, nil)
 	branchPeriod   = prometheus.NewDesc("dte_chain_branch_contingency", "1 when the branch is in contingency.", []string{"branch", "group"}, nil)
@@ -23,6 +23,7 @@ var (
 	branchWaiting  = prometheus.NewDesc("dte_chain_branch_waiting_documents", "Documents that the branch owes MH.", []string{"branch", "group"}, nil)
 	branchEnds     = prometheus.NewDesc("dte_chain_branch_certificate_end_timestamp_seconds", "When a certificate of the branch ends.", []string{"branch", "group", "certificate"}, nil)
 	branchVersion  = prometheus.NewDesc("dte_chain_branch_desired_version", "The last desired state that the branch verified.", []string{"branch", "group"}, nil)
+	branchRefused  = prometheus.NewDesc("dte_chain_branch_refused_ratio", "The part of MH's newest decisions about documents that were refusals, of the rule in force that MH refuses most; absent before the first.", []string{"branch", "group"}, nil)
 	groupVersion   = prometheus.NewDesc("dte_chain_desired_version", "The last desired state that was published.", []string{"group"}, nil)
 	groupExpires   = prometheus.NewDesc("dte_chain_desired_expires_timestamp_seconds", "Until when it is good.", []string{"group"}, nil)
 	rolloutBoxes   = prometheus.NewDesc("dte_chain_rollout_branches", "Branches of the ring of the roll-out that is on its way, by what became of it.", []string{"group", "stage"}, nil)
@@ -46,7 +47,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	for _, r := range s.Rows() {
-		if c.only == "" || c.only == r.Name {
+		if r.Enrolment != nil && (c.only == "" || c.only == r.Name) { // whoever can write to the store can name branches
 			collectRow(r, ch)
 		}
 	}
@@ -54,6 +55,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	ch <- gauge(surveyTime, seconds(s.At))
+	ch <- gauge(storeLost, float64(s.Lost()))
 	for _, v := range s.Groups {
 		ch <- gauge(groupVersion, float64(v.Version), v.Group)
 		ch <- gauge(groupExpires, seconds(v.Expires), v.Group)
@@ -67,7 +69,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func collectRow(r *centre.Row, ch chan<- prometheus.Metric) {
+func collectRow(r *controlplane.Row, ch chan<- prometheus.Metric) {
 	group := r.Group()
 	ch <- gauge(branchLevel, float64(r.Level()), r.Name, group)
 	if !r.Seen.IsZero() {
@@ -88,12 +90,11 @@ func collectRow(r *centre.Row, ch chan<- prometheus.Metric) {
 	if !deadline.IsZero() {
 		ch <- gauge(branchDeadline, seconds(deadline), r.Name, group)
 	}
-	told := make(map[string]bool) // a name that stands twice would spoil the whole scrape
-	for _, c := range st.Certificates {
-		if !told[c.Name] {
-			ch <- gauge(branchEnds, seconds(c.Ends), r.Name, group, screen.Visible(c.Name))
-		}
-		told[c.Name] = true
+	if ratio, known := st.RefusedRatio(); known {
+		ch <- gauge(branchRefused, ratio, r.Name, group)
+	}
+	for _, c := range st.Certificates { // of a closed list, each once: see Status
+		ch <- gauge(branchEnds, seconds(c.Ends), r.Name, group, c.Name)
 	}
 }
 
@@ -113,7 +114,7 @@ func one(b bool) float64 {
 // branchMetrics is one branch's part of /metrics. A silent one answers 503, therefore Prometheus's own up tells it.
 func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 	name, found := r.PathValue("branch"), s.latest.Load()
-	var b *centre.Branch
+	var b *controlplane.Branch
 	if found != nil {
 		for _, o := range found.Branches {
 			if o.Name == name {
@@ -122,11 +123,11 @@ func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
-	case found == nil, s.surveyor.Chain.Now().Sub(found.At) > centre.SilentAfter:
+	case found == nil, s.surveyor.Chain.Now().Sub(found.At) > controlplane.SilentAfter:
 		http.Error(w, "the chain's store was not read", http.StatusServiceUnavailable)
 	case b == nil:
 		http.NotFound(w, r)
-	case b.Seen.IsZero() || found.At.Sub(b.Seen) > centre.SilentAfter:
+	case b.Seen.IsZero() || found.At.Sub(b.Seen) > controlplane.SilentAfter:
 		http.Error(w, "the branch is silent", http.StatusServiceUnavailable)
 	default:
 		registry := prometheus.NewRegistry()
@@ -166,5 +167,5 @@ func (s *site) json(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(found.Report(func(*centre.Row) bool { return true }))
+	_ = json.NewEncoder(w).Encode(found.Report(func(*controlplane.Row) bool { return true }))
 }

@@ -9,9 +9,9 @@ import (
 	"net/url"
 	"strings"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/cmd/screen"
-	"dtegate/engine/fleet/wire"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/cmd/term"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 //go:embed page.css
@@ -29,7 +29,7 @@ var policy = func() string {
 // shownAtMost branches on a page; the rest is found by searching.
 const shownAtMost = 200
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": centre.Local, "visible": screen.Visible}).Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": controlplane.Local, "visible": term.Visible}).Parse(pageText))
 
 // words of the page that depend on the language.
 var words = map[string][2]string{
@@ -47,8 +47,8 @@ var words = map[string][2]string{
 // view is what the page shows.
 type view struct {
 	Lang, Other, Query, Only string
-	Survey                   *centre.Survey
-	Counts                   centre.Counts
+	Survey                   *controlplane.Survey
+	Counts                   controlplane.Counts
 	Trouble                  string
 	Groups                   []groupView
 	Rows                     []rowView
@@ -56,13 +56,13 @@ type view struct {
 }
 
 type groupView struct {
-	*wire.Desired
+	*fleetproto.Desired
 	What, Rollout, Ring string
-	Measured            *centre.Ring
+	Measured            *controlplane.Ring
 }
 
 type rowView struct {
-	*centre.Row
+	*controlplane.Row
 	Title, Group, Level, State, Seen string
 	Words                            []wordView
 	Points, Rules                    []string
@@ -113,10 +113,10 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 func (v *view) fill() {
 	v.Counts = v.Survey.Counts()
 	for _, g := range v.Survey.Groups {
-		gv := groupView{Desired: g.Desired, What: centre.Describe(g.Live)}
+		gv := groupView{Desired: g.Desired, What: controlplane.Describe(g.Live)}
 		if r := g.Rollout; r != nil {
 			m := v.Survey.Measure(r, g.Group)
-			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+centre.Describe(r.State), centre.RingIn(v.Lang, r, m.Boxes), &m
+			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+controlplane.Describe(r.State), controlplane.RingIn(v.Lang, r, m.Boxes), &m
 		}
 		v.Groups = append(v.Groups, gv)
 	}
@@ -137,27 +137,27 @@ func (v *view) fill() {
 	}
 }
 
-func (v *view) row(r *centre.Row) rowView {
-	out := rowView{Row: r, Title: r.Name, Group: screen.Visible(r.Group()), Level: centre.LevelNames[r.Level()], State: r.State(), Seen: v.T("never")}
+func (v *view) row(r *controlplane.Row) rowView {
+	out := rowView{Row: r, Title: r.Name, Group: term.Visible(r.Group()), Level: controlplane.LevelNames[r.Level()], State: r.State(), Seen: v.T("never")}
 	if !r.Seen.IsZero() {
-		out.Seen = centre.Span(max(0, v.Survey.At.Sub(r.Seen)))
+		out.Seen = controlplane.Span(max(0, v.Survey.At.Sub(r.Seen)))
 	}
 	for _, c := range r.Concerns {
-		out.Words = append(out.Words, wordView{screen.Visible(c.Say(v.Lang)), centre.LevelNames[c.Level]})
+		out.Words = append(out.Words, wordView{term.Visible(c.Say(v.Lang)), controlplane.LevelNames[c.Level]})
 	}
 	if st := r.Status; st != nil {
 		if st.Name != "" {
-			out.Title = screen.Visible(st.Name)
+			out.Title = term.Visible(st.Name)
 		}
 		for _, p := range st.Points {
-			out.Points = append(out.Points, screen.Visible(p.Establishment+p.Point))
+			out.Points = append(out.Points, term.Visible(p.Establishment+p.Point))
 		}
 		for _, rule := range st.Rules {
 			text := rule.Name + " " + rule.Version
 			if !rule.Live {
 				text += " (" + rule.From + ")"
 			}
-			out.Rules = append(out.Rules, screen.Visible(text))
+			out.Rules = append(out.Rules, term.Visible(text))
 		}
 	}
 	return out

@@ -15,7 +15,7 @@ import (
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
 	"dtegate/engine/fleet/bucket"
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/plugins/plugintest"
 )
 
@@ -48,13 +48,13 @@ func TestPolicy(t *testing.T) {
 	}
 	box := bucket.New(a)
 
-	digest := wire.Digest([]byte("x"))
-	reads := []string{wire.RuleKey(digest), wire.SettingsKey(digest), wire.DesiredKey("tiendas", 1), wire.BoxKey("centro", 1), wire.ActKey("centro", 1), wire.StatusKey("centro"), wire.SegmentKey("centro", 1, 1),
-		wire.BaseKey("centro", 1, 1), wire.PartKey("centro", 1, digest)}
-	creates := []string{wire.ActKey("centro", 2), wire.SegmentKey("centro", 1, 2), wire.BaseKey("centro", 1, 2), wire.PartKey("centro", 1, wire.Digest(nil))}
-	never := []string{wire.StatusKey("norte"), wire.ActKey("norte", 1), wire.BoxKey("norte", 1), wire.SegmentKey("norte", 1, 1), "otros/x"}
+	digest := fleetproto.Digest([]byte("x"))
+	reads := []string{fleetproto.RuleKey(digest), fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1), fleetproto.BoxKey("centro", 1), fleetproto.ActKey("centro", 1), fleetproto.StatusKey("centro", 1), fleetproto.SegmentKey("centro", 1, 1),
+		fleetproto.BaseKey("centro", 1, 1), fleetproto.PartKey("centro", 1, digest)}
+	creates := []string{fleetproto.ActKey("centro", 2), fleetproto.SegmentKey("centro", 1, 2), fleetproto.BaseKey("centro", 1, 2), fleetproto.PartKey("centro", 1, fleetproto.Digest(nil))}
+	never := []string{fleetproto.StatusKey("norte", 1), fleetproto.ActKey("norte", 1), fleetproto.BoxKey("norte", 1), fleetproto.SegmentKey("norte", 1, 1), "otros/x"}
 	for _, key := range reads {
-		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, wire.ErrNotFound) {
+		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, fleetproto.ErrNotFound) {
 			t.Errorf("%s, which is not there: %v", key, err)
 		}
 		must(t, centre.Put(t.Context(), key, []byte("x")))
@@ -64,13 +64,13 @@ func TestPolicy(t *testing.T) {
 	}
 	for _, key := range creates {
 		must(t, box.Create(t.Context(), key, []byte("x")))
-		if err := box.Create(t.Context(), key, []byte("y")); !errors.Is(err, wire.ErrExists) {
+		if err := box.Create(t.Context(), key, []byte("y")); !errors.Is(err, fleetproto.ErrExists) {
 			t.Errorf("%s, again: %v", key, err)
 		}
 	}
-	must(t, box.Put(t.Context(), wire.StatusKey("centro"), []byte("y")))
+	must(t, box.Put(t.Context(), fleetproto.StatusKey("centro", 1), []byte("y")))
 	writes := []func(context.Context, string, []byte) error{box.Create, box.Put}
-	for _, key := range append(never, wire.RuleKey(wire.Digest([]byte("y"))), wire.SettingsKey(digest), wire.DesiredKey("tiendas", 1), wire.DesiredKey("tiendas", 2), wire.BoxKey("centro", 2)) {
+	for _, key := range append(never, fleetproto.RuleKey(fleetproto.Digest([]byte("y"))), fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1), fleetproto.DesiredKey("tiendas", 2), fleetproto.BoxKey("centro", 2)) {
 		for _, write := range writes {
 			if err := write(t.Context(), key, []byte("thief")); !errors.Is(err, archive.ErrSetup) {
 				t.Errorf("%s is written: %v", key, err)

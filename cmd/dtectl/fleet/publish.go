@@ -8,27 +8,31 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/cmd/screen"
-	"dtegate/engine/fleet/wire"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/cmd/term"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/bundle"
 )
 
 // Publish is dtectl fleet publish.
 type Publish struct {
-	Files       []string        `arg:"" type:"existingfile" help:"Signed bundles (.dterule), and at most one settings file (.json)."`
-	Group       string          `required:"" help:"Group of branches, as their fleet.group has it."`
-	Pilots      []string        `help:"Branches that take it first. Without --share nobody else does until the next ring." placeholder:"A,B"`
-	Share       *centre.Percent `help:"Percentage of the branches in the first ring; default 5, and 0 beside pilots." placeholder:"5"`
-	NotBefore   centre.Moment   `help:"No branch takes it before." placeholder:"T"`
-	Soak        time.Duration   `default:"1h" help:"How long a ring is watched before the next one opens."`
-	MinSuccess  int             `default:"1" help:"Branches of the ring that must have taken it, or all of a smaller ring." placeholder:"N"`
-	MaxFailures centre.Percent  `default:"0" help:"Percentage of the branches that tried it which may refuse it or go back by themselves; more, and fleet roll holds it." placeholder:"P"`
-	Expires     centre.Moment   `help:"Until when the order is good; past it boxes alarm and sell on; default: 90 days." placeholder:"T"`
-	Running     bool            `help:"Of the bundles, only those that branches of the group run already: a chain's first order, which fleet back can go back to."`
-	Reason      string          `help:"Why, for the log."`
+	Files       []string              `arg:"" type:"existingfile" help:"Signed bundles (.dterule), and at most one settings file (.json)."`
+	Group       string                `required:"" help:"Group of branches, as their fleet.group has it."`
+	Pilots      []string              `help:"Branches that take it first. Without --share nobody else does until the next ring." placeholder:"A,B"`
+	Share       *controlplane.Percent `help:"Percentage of the branches in the first ring; default 5, and 0 beside pilots." placeholder:"5"`
+	NotBefore   controlplane.Moment   `help:"No branch takes it before." placeholder:"T"`
+	Soak        time.Duration         `default:"1h" help:"How long a ring is watched before the next one opens."`
+	MinSuccess  int                   `default:"1" help:"Branches of the ring that must have taken it, or all of a smaller ring." placeholder:"N"`
+	MaxFailures controlplane.Percent  `default:"0" help:"Percentage of the branches that tried it which may refuse it, go back by themselves, or have what it makes refused by MH; more, and fleet roll holds it." placeholder:"P"`
+	Expires     controlplane.Moment   `help:"Until when the order is good; past it boxes alarm and sell on; default: 90 days." placeholder:"T"`
+	Running     bool                  `help:"Of the bundles, only those that branches of the group run already: a chain's first order, which fleet back can go back to."`
+	Reason      string                `help:"Why, for the log."`
+	// What a branch refuses unless the order says that it is meant.
+	AmountsChange bool `help:"The bundles may change the amounts of what branches have sold; else a branch whose last sales they change refuses them."`
+	FewerCases    bool `help:"The bundles may carry fewer golden cases than those that they replace."`
 }
 
 // Run puts the files into the store and begins the roll-out.
@@ -40,26 +44,29 @@ func (c *Publish) Run(ctx context.Context, top *Command) error {
 	return c.run(ctx, chain)
 }
 
-func (c *Publish) run(ctx context.Context, chain *centre.Chain) error {
-	if err := wire.CheckName(c.Group); err != nil {
+func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
+	if err := fleetproto.CheckName(c.Group); err != nil {
 		return fmt.Errorf("--group: %w", err)
 	}
 	if c.MinSuccess < 0 || c.Soak < 0 {
 		return errors.New("--min-success, --soak: not negative")
 	}
-	head, err := chain.Head(ctx, c.Group)
+	s, err := restored(ctx, chain, controlplane.NewSurveyor(chain))
 	if err != nil {
 		return err
+	}
+	head := s.Desired(c.Group)
+	for _, b := range s.Branches {
+		if head == nil && b.Enrolment != nil && b.Group() == c.Group && b.Status != nil && b.Status.Desired.Version > 0 {
+			return fmt.Errorf("%s has version %d of what %s shall run, and the store has lost all of it: publish from the machine that published it, which kept it (%s)",
+				b.Name, b.Status.Desired.Version, c.Group, strings.Join(s.Faults, "; "))
+		}
 	}
 	if head != nil && head.Rollout != nil {
 		return fmt.Errorf("%s is on its way in %s: let it end (dtectl fleet roll) or take it back (dtectl fleet back) first", head.Rollout.Name, c.Group)
 	}
-	s, err := centre.NewSurveyor(chain).Read(ctx)
-	if err != nil {
-		return err
-	}
 	for _, p := range c.Pilots {
-		if !slices.ContainsFunc(s.Branches, func(b *centre.Branch) bool { return b.Name == p && b.Group() == c.Group }) {
+		if !slices.ContainsFunc(s.Branches, func(b *controlplane.Branch) bool { return b.Name == p && b.Group() == c.Group }) {
 			return fmt.Errorf("--pilots: no branch %s of group %s has reported", p, c.Group)
 		}
 	}
@@ -68,13 +75,16 @@ func (c *Publish) run(ctx context.Context, chain *centre.Chain) error {
 		return err
 	}
 	if c.Running {
-		state.Rules = slices.DeleteFunc(state.Rules, func(r wire.Rule) bool { return !runs(s, c.Group, r) })
+		state.Rules = slices.DeleteFunc(state.Rules, func(r fleetproto.Rule) bool { return !runs(s, c.Group, r) })
 		if len(state.Rules) == 0 {
 			return fmt.Errorf("--running: no branch of %s runs any of these bundles", c.Group)
 		}
 	}
 	if head != nil {
 		if err := newer(state, head.Live); err != nil {
+			return err
+		}
+		if err := c.covered(ctx, chain, state, files, head.Live); err != nil {
 			return err
 		}
 	}
@@ -86,13 +96,13 @@ func (c *Publish) run(ctx context.Context, chain *centre.Chain) error {
 	}
 	expires := c.Expires.Time
 	if expires.IsZero() {
-		expires = chain.Now().Add(centre.DefaultLife)
+		expires = chain.Now().Add(controlplane.DefaultLife)
 	}
-	d, err := chain.Next(ctx, head, c.Group, c.Reason, expires, func(d *wire.Desired) error {
+	d, err := chain.Next(ctx, head, c.Group, c.Reason, expires, func(d *fleetproto.Desired) error {
 		if !d.Expires.After(d.Issued) {
 			return errors.New("--expires: has passed")
 		}
-		d.Rollout = &wire.Rollout{Name: fmt.Sprintf("r%d", d.Version), State: state, Pilots: c.Pilots, Share: c.share(), NotBefore: c.NotBefore.UTC(), Opened: d.Issued,
+		d.Rollout = &fleetproto.Rollout{Name: fmt.Sprintf("r%d", d.Version), State: state, Pilots: c.Pilots, Share: c.share(), NotBefore: c.NotBefore.UTC(), Opened: d.Issued,
 			SoakSeconds: int64(c.Soak / time.Second), MinSuccess: c.MinSuccess, MaxFailures: int(c.MaxFailures)}
 		if c.NotBefore.IsZero() {
 			d.Rollout.NotBefore = time.Time{}
@@ -116,7 +126,7 @@ func (c *Publish) share() int {
 }
 
 // load reads the files as branches will: a bundle that no pinned key signed goes nowhere.
-func (c *Publish) load(chain *centre.Chain) (state wire.State, files map[string][]byte, err error) {
+func (c *Publish) load(chain *controlplane.Chain) (state fleetproto.State, files map[string][]byte, err error) {
 	files = make(map[string][]byte)
 	keys, err := chain.Config.Pinned()
 	if len(chain.Config.Keys) > 0 && err != nil {
@@ -131,15 +141,15 @@ func (c *Publish) load(chain *centre.Chain) (state wire.State, files map[string]
 			if state.Settings != "" {
 				return state, nil, fmt.Errorf("%s: a second settings file", file)
 			}
-			settings, err := wire.ParseSettings(data)
+			settings, err := fleetproto.ParseSettings(data)
 			if err == nil {
-				data, err = wire.EncodeSettings(*settings)
+				data, err = fleetproto.EncodeSettings(*settings)
 			}
 			if err != nil {
 				return state, nil, fmt.Errorf("%s: %w", file, err)
 			}
-			state.Settings = wire.Digest(data)
-			files[wire.SettingsKey(state.Settings)] = data
+			state.Settings = fleetproto.Digest(data)
+			files[fleetproto.SettingsKey(state.Settings)] = data
 			continue
 		}
 		read := bundle.Inspect
@@ -151,25 +161,26 @@ func (c *Publish) load(chain *centre.Chain) (state wire.State, files map[string]
 			return state, nil, fmt.Errorf("%s: %w", file, err)
 		}
 		m := b.Manifest
-		rule := wire.Rule{File: wire.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
+		rule := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema,
+			AmountsChange: c.AmountsChange, FewerCases: c.FewerCases}
 		if slices.ContainsFunc(state.Rules, rule.SameGeneration) {
 			return state, nil, fmt.Errorf("%s: a second bundle of %s %s, generation %d", file, m.Kind, m.Document, m.Schema)
 		}
 		state.Rules = append(state.Rules, rule)
-		files[wire.RuleKey(rule.File)] = data
+		files[fleetproto.RuleKey(rule.File)] = data
 	}
 	return state, files, nil
 }
 
 // runs tells that a branch of a group has reported a rule as in force, or on its shelf for later.
-func runs(s *centre.Survey, group string, rule wire.Rule) bool {
-	return slices.ContainsFunc(s.Branches, func(b *centre.Branch) bool {
-		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules, func(r wire.Running) bool { return r.Digest == rule.Digest })
+func runs(s *controlplane.Survey, group string, rule fleetproto.Rule) bool {
+	return slices.ContainsFunc(s.Branches, func(b *controlplane.Branch) bool {
+		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules, func(r fleetproto.Running) bool { return r.Digest == rule.Digest })
 	})
 }
 
 // newer refuses a bundle that is older than what branches run: their floor would refuse it.
-func newer(state, live wire.State) error {
+func newer(state, live fleetproto.State) error {
 	for _, r := range state.Rules {
 		for _, l := range live.Rules {
 			if r.SameGeneration(l) && bundle.Compare(r.Version, l.Version) < 0 {
@@ -180,19 +191,45 @@ func newer(state, live wire.State) error {
 	return nil
 }
 
-// printOrder says what a version means for the branches.
-func printOrder(d *wire.Desired, s *centre.Survey) error {
-	var b bytes.Buffer
-	screen.Fprintf(&b, "%s version %d: ", d.Group, d.Version)
-	if d.Rollout == nil {
-		screen.Fprintf(&b, "%s, no roll-out\n", centre.Describe(d.Live))
-	} else {
-		r := d.Rollout
-		screen.Fprintf(&b, "%s %s, %s\n", r.Name, centre.Describe(r.State), centre.RingWords(r, s.Measure(r, d.Group).Boxes))
-		if !r.NotBefore.IsZero() {
-			screen.Fprintf(&b, "not before %s\n", centre.Local(r.NotBefore))
+// covered refuses a bundle of documents with fewer golden cases than the bundle that it replaces, as each branch would.
+func (c *Publish) covered(ctx context.Context, chain *controlplane.Chain, state fleetproto.State, files map[string][]byte, live fleetproto.State) error {
+	for _, r := range state.Rules {
+		at := slices.IndexFunc(live.Rules, r.SameGeneration)
+		if c.FewerCases || r.Bundle != "document" || at < 0 {
+			continue
+		}
+		held, err := chain.Store.Get(ctx, fleetproto.RuleKey(live.Rules[at].File), fleetproto.MaxRule)
+		if err != nil {
+			return fmt.Errorf("reading %s %s, which %s replaces: %w", live.Rules[at].Name, live.Rules[at].Version, r.Version, err)
+		}
+		before, err := bundle.Inspect(held.Data)
+		if err != nil {
+			return fmt.Errorf("%s %s in the chain's store: %w", live.Rules[at].Name, live.Rules[at].Version, err)
+		}
+		b, err := bundle.Inspect(files[fleetproto.RuleKey(r.File)])
+		if err == nil {
+			_, err = bundle.CompareCases(b.Different(), before)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", r.Name, r.Version, err)
 		}
 	}
-	_, err := screen.Out.Write(b.Bytes())
+	return nil
+}
+
+// printOrder says what a version means for the branches.
+func printOrder(d *fleetproto.Desired, s *controlplane.Survey) error {
+	var b bytes.Buffer
+	term.Fprintf(&b, "%s version %d: ", d.Group, d.Version)
+	if d.Rollout == nil {
+		term.Fprintf(&b, "%s, no roll-out\n", controlplane.Describe(d.Live))
+	} else {
+		r := d.Rollout
+		term.Fprintf(&b, "%s %s, %s\n", r.Name, controlplane.Describe(r.State), controlplane.RingWords(r, s.Measure(r, d.Group).Boxes))
+		if !r.NotBefore.IsZero() {
+			term.Fprintf(&b, "not before %s\n", controlplane.Local(r.NotBefore))
+		}
+	}
+	_, err := term.Out.Write(b.Bytes())
 	return err
 }

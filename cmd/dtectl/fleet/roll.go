@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,15 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/cmd/screen"
-	"dtegate/engine/fleet/wire"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/cmd/term"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Roll is dtectl fleet roll.
 type Roll struct {
-	Group string          `help:"One group; default: all of them."`
-	Share *centre.Percent `help:"Percentage of the next ring; default: 5, 25, 100 in turn." placeholder:"25"`
+	Group string                `help:"One group; default: all of them."`
+	Share *controlplane.Percent `help:"Percentage of the next ring; default: 5, 25, 100 in turn." placeholder:"25"`
 	// Follow goes on until the roll-outs have reached all, or one harms.
 	Follow bool `help:"Stay, and open ring after ring until all have it, or it harms."`
 
@@ -36,7 +37,7 @@ func (c *Roll) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	surveyor := centre.NewSurveyor(chain)
+	surveyor := controlplane.NewSurveyor(chain)
 	for {
 		underWay, err := c.once(ctx, chain, surveyor)
 		if err != nil || !c.Follow || !underWay {
@@ -60,23 +61,26 @@ func (c *Roll) say(group, format string, args ...any) {
 		c.said = make(map[string]string)
 	}
 	c.said[group] = text
-	screen.Printf("%s: %s\n", group, text)
+	term.Printf("%s: %s\n", group, text)
 }
 
 // once opens what may be opened, and tells whether a roll-out was under way.
-func (c *Roll) once(ctx context.Context, chain *centre.Chain, surveyor *centre.Surveyor) (underWay bool, err error) {
-	s, err := surveyor.Read(ctx)
+func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *controlplane.Surveyor) (underWay bool, err error) {
+	s, err := restored(ctx, chain, surveyor)
 	if err != nil {
 		return false, err
 	}
 	var failed []error
+	for _, fault := range s.Faults {
+		failed = append(failed, errors.New(fault))
+	}
 	found := false
 	for _, head := range s.Groups {
 		if c.Group != "" && c.Group != head.Group {
 			continue
 		}
 		found = true
-		if head.Rollout != nil && (head.Rollout.Share < wire.Whole || s.Measure(head.Rollout, head.Group).Wants(head.Rollout, chain.Now()) != "") {
+		if head.Rollout != nil && (head.Rollout.Share < fleetproto.Whole || s.Measure(head.Rollout, head.Group).Wants(head.Rollout, chain.Now()) != "") {
 			underWay = true // else this is its end
 		}
 		if err := c.group(ctx, chain, s, head); err != nil {
@@ -89,25 +93,33 @@ func (c *Roll) once(ctx context.Context, chain *centre.Chain, surveyor *centre.S
 	return underWay, errors.Join(failed...)
 }
 
-func (c *Roll) group(ctx context.Context, chain *centre.Chain, s *centre.Survey, head *centre.Version) error {
+func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlplane.Survey, head *controlplane.Version) error {
 	now := chain.Now()
 	r := head.Rollout
+	if len(head.Lost) > 0 {
+		d, err := chain.Next(ctx, head, head.Group, fmt.Sprintf("mends version %d, which the store has lost", head.Lost[0].Version), time.Time{},
+			func(*fleetproto.Desired) error { return nil })
+		if err != nil {
+			return err
+		}
+		return printOrder(d, s)
+	}
 	if r == nil {
 		if head.Expires.Sub(now) > head.Expires.Sub(head.Issued)/2 {
 			c.say(head.Group, "no roll-out is on its way")
 			return nil
 		}
-		d, err := chain.Next(ctx, head, head.Group, "signed again", time.Time{}, func(*wire.Desired) error { return nil })
+		d, err := chain.Next(ctx, head, head.Group, "signed again", time.Time{}, func(*fleetproto.Desired) error { return nil })
 		if err != nil {
 			return err
 		}
-		screen.Printf("%s: signed again, good until %s\n", d.Group, centre.Local(d.Expires))
+		term.Printf("%s: signed again, good until %s\n", d.Group, controlplane.Local(d.Expires))
 		return nil
 	}
 	m := s.Measure(r, head.Group)
 	if m.Harms(r) && !r.Held {
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
-		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
+		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{}, func(d *fleetproto.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s", errHarms, reason)
@@ -116,8 +128,8 @@ func (c *Roll) group(ctx context.Context, chain *centre.Chain, s *centre.Survey,
 		c.say(head.Group, "%s stays as it is: %s", r.Name, why)
 		return nil
 	}
-	if r.Share == wire.Whole {
-		d, err := chain.Next(ctx, head, head.Group, r.Name+" has reached all", time.Time{}, func(d *wire.Desired) error {
+	if r.Share == fleetproto.Whole {
+		d, err := chain.Next(ctx, head, head.Group, r.Name+" has reached all", time.Time{}, func(d *fleetproto.Desired) error {
 			d.Live, d.Rollout = r.State.Over(d.Live), nil
 			return nil
 		})
@@ -126,14 +138,14 @@ func (c *Roll) group(ctx context.Context, chain *centre.Chain, s *centre.Survey,
 		}
 		return printOrder(d, s)
 	}
-	share := centre.NextShare(r.Share)
+	share := controlplane.NextShare(r.Share)
 	if c.Share != nil {
 		share = int(*c.Share)
 	}
 	if share <= r.Share {
-		return fmt.Errorf("--share: the ring has %s already", centre.Percent(r.Share))
+		return fmt.Errorf("--share: the ring has %s already", controlplane.Percent(r.Share))
 	}
-	d, err := chain.Next(ctx, head, head.Group, "", time.Time{}, func(d *wire.Desired) error {
+	d, err := chain.Next(ctx, head, head.Group, "", time.Time{}, func(d *fleetproto.Desired) error {
 		d.Rollout.Share, d.Rollout.Opened = share, d.Issued
 		return nil
 	})
@@ -181,7 +193,7 @@ func (c *Resume) Run(ctx context.Context, top *Command) error {
 	return setHeld(ctx, chain, c.Group, c.Reason, false)
 }
 
-func setHeld(ctx context.Context, c *centre.Chain, name, reason string, held bool) error {
+func setHeld(ctx context.Context, c *controlplane.Chain, name, reason string, held bool) error {
 	head, s, err := look(ctx, c, name)
 	if err != nil {
 		return err
@@ -190,9 +202,9 @@ func setHeld(ctx context.Context, c *centre.Chain, name, reason string, held boo
 		return fmt.Errorf("%s: no roll-out is on its way", head.Group)
 	}
 	if head.Rollout.Held == held {
-		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, centre.RingWords(head.Rollout, s.Measure(head.Rollout, head.Group).Boxes))
+		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, controlplane.RingWords(head.Rollout, s.Measure(head.Rollout, head.Group).Boxes))
 	}
-	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error {
+	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, func(d *fleetproto.Desired) error {
 		d.Rollout.Held = held
 		if !held {
 			d.Rollout.Opened = d.Issued
@@ -205,19 +217,41 @@ func setHeld(ctx context.Context, c *centre.Chain, name, reason string, held boo
 	return printOrder(d, s)
 }
 
-// look reads the chain and the head of a group.
-func look(ctx context.Context, c *centre.Chain, name string) (*centre.Version, *centre.Survey, error) {
-	group, err := c.Group(ctx, name)
+// restored makes a survey, and puts back what the store has lost and this centre has kept.
+func restored(ctx context.Context, c *controlplane.Chain, surveyor *controlplane.Surveyor) (*controlplane.Survey, error) {
+	s, err := surveyor.Read(ctx)
+	if err != nil || len(s.Faults) == 0 {
+		return s, err
+	}
+	put, err := c.RestoreAll(ctx)
+	for _, what := range put {
+		term.Printf("the store had lost %s: it is put back\n", what)
+	}
+	if err != nil {
+		term.Fprintf(term.Err, "%v\n", err)
+	}
+	return surveyor.Read(ctx)
+}
+
+// look reads the chain and the head of a group; without a name, of the only one.
+func look(ctx context.Context, c *controlplane.Chain, name string) (*controlplane.Version, *controlplane.Survey, error) {
+	s, err := restored(ctx, c, controlplane.NewSurveyor(c))
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := centre.NewSurveyor(c).Read(ctx)
-	if err != nil {
-		return nil, nil, err
+	if name == "" {
+		var names []string
+		for _, v := range s.Groups {
+			names = append(names, v.Group)
+		}
+		if len(names) != 1 {
+			return nil, nil, fmt.Errorf("--group: one of these is meant: %s", cmp.Or(strings.Join(names, ", "), "none: nothing was published yet"))
+		}
+		name = names[0]
 	}
-	head := s.Desired(group)
+	head := s.Desired(name)
 	if head == nil {
-		return nil, nil, fmt.Errorf("%s: nothing was published yet", group)
+		return nil, nil, fmt.Errorf("%s: nothing was published yet, or it is not believed: %s", name, strings.Join(s.Faults, "; "))
 	}
 	return head, s, nil
 }
@@ -237,7 +271,7 @@ func (c *Back) Run(ctx context.Context, top *Command) error {
 	return c.run(ctx, chain)
 }
 
-func (c *Back) run(ctx context.Context, chain *centre.Chain) error {
+func (c *Back) run(ctx context.Context, chain *controlplane.Chain) error {
 	head, s, err := look(ctx, chain, c.Group)
 	if err != nil {
 		return err
@@ -248,7 +282,7 @@ func (c *Back) run(ctx context.Context, chain *centre.Chain) error {
 			return err
 		}
 	}
-	d, err := chain.Next(ctx, head, head.Group, c.Reason, time.Time{}, func(d *wire.Desired) error {
+	d, err := chain.Next(ctx, head, head.Group, c.Reason, time.Time{}, func(d *fleetproto.Desired) error {
 		d.Live, d.Rollout = live, nil
 		return nil
 	})
@@ -260,23 +294,23 @@ func (c *Back) run(ctx context.Context, chain *centre.Chain) error {
 
 // liveBefore is what was desired before the last roll-out reached all. Branches go back by one roll-out and no further: whoever holds
 // the director's key alone cannot walk them down.
-func liveBefore(ctx context.Context, c *centre.Chain, head *centre.Version) (wire.State, error) {
+func liveBefore(ctx context.Context, c *controlplane.Chain, head *controlplane.Version) (fleetproto.State, error) {
 	for v := head; ; {
 		b, err := c.Before(ctx, v)
 		switch {
 		case err != nil:
-			return wire.State{}, err
+			return fleetproto.State{}, err
 		case b == nil:
-			return wire.State{}, fmt.Errorf("%s: nothing else was desired before", head.Group)
+			return fleetproto.State{}, fmt.Errorf("%s: nothing else was desired before", head.Group)
 		case reflect.DeepEqual(b.Live, head.Live):
 			v = b
 			continue
 		case b.Rollout == nil:
-			return wire.State{}, fmt.Errorf("%s went back already: branches go back by one roll-out only; publish what shall run under a higher version", head.Group)
+			return fleetproto.State{}, fmt.Errorf("%s went back already: branches go back by one roll-out only; publish what shall run under a higher version", head.Group)
 		}
 		for _, r := range head.Live.Rules { // a branch leaves alone what nobody names
 			if !slices.ContainsFunc(b.Live.Rules, r.SameGeneration) {
-				return wire.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
+				return fleetproto.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
 			}
 		}
 		return b.Live, nil

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
+	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 )
 
 // A rule goes to a pilot, in rings to all, and is taken back; each step waits for its criteria.
@@ -20,7 +23,7 @@ func TestRollout(t *testing.T) {
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
 
 	// What runs already is published to all at once.
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -47,13 +50,16 @@ func TestRollout(t *testing.T) {
 	w.obey()
 	stays("the ring is watched until")
 	w.now = w.now.Add(time.Hour)
-	for _, share := range []int{500, 2500, wire.Whole} {
+	stays("0 branches have read the last order and reported since the ring was watched long enough")
+	w.obey()
+	for _, share := range []int{500, 2500, fleetproto.Whole} {
 		w.must(w.roll())
 		if got := w.head().Rollout.Share; got != share {
 			t.Fatalf("%d, want %d", got, share)
 		}
-		w.obey()
+		stays("r3 catalogues")
 		w.now = w.now.Add(time.Hour)
+		w.obey()
 	}
 	w.must(w.roll())
 	h := w.head()
@@ -72,16 +78,12 @@ func TestRollout(t *testing.T) {
 	}
 
 	// Every version follows the one before, as a box demands.
-	var before *centre.Version
+	var before fleetproto.Verified
 	for n := int64(1); n <= w.head().Version; n++ {
 		v, err := w.chain.Version(t.Context(), "tiendas", n)
 		w.must(err)
-		if before == nil {
-			w.must(v.Follows(nil, ""))
-		} else {
-			w.must(v.Follows(before.Desired, before.Digest))
-		}
-		before = v
+		w.must(v.Follows(before))
+		before = fleetproto.Verified{Version: n, Digest: v.Digest}
 	}
 }
 
@@ -89,12 +91,12 @@ func TestRollout(t *testing.T) {
 func TestRollout_Harms(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
 	w.must(w.publish(Publish{Files: []string{second}, Pilots: []string{"centro", "norte"}}))
-	w.box("norte").stage = wire.StageReturned
+	w.box("norte").stage = fleetproto.StageReturned
 	w.obey()
 	if err := w.roll(); !errors.Is(err, errHarms) || !strings.Contains(err.Error(), "1 of 2 branches that tried r3 failed: norte") {
 		t.Fatal(err)
@@ -128,19 +130,19 @@ func TestRollout_Harms(t *testing.T) {
 
 // Failures within what is permitted do not hold it; the limit is exact.
 func TestRing(t *testing.T) {
-	r := &wire.Rollout{Name: "r1", MaxFailures: 1000, MinSuccess: 3}
+	r := &fleetproto.Rollout{Name: "r1", MaxFailures: 1000, MinSuccess: 3}
 	for _, c := range []struct {
 		succeeded, failed int
 		harms             bool
 	}{{0, 0, false}, {9, 1, false}, {8, 1, true}, {10, 1, false}, {0, 1, true}, {89, 11, true}, {90, 10, false}} {
-		m := centre.Ring{Boxes: 100, Succeeded: c.succeeded, Failed: make([]string, c.failed)}
+		m := controlplane.Ring{Boxes: 100, Succeeded: c.succeeded, Failed: make([]string, c.failed)}
 		if m.Harms(r) != c.harms {
 			t.Errorf("%d took it, %d failed: %v", c.succeeded, c.failed, m.Harms(r))
 		}
 	}
 	now := time.Now()
 	for boxes, wants := range map[int]bool{0: false, 2: false, 3: true, 100: true} { // a smaller ring must have succeeded whole
-		m := centre.Ring{Boxes: boxes, Succeeded: 2}
+		m := controlplane.Ring{Boxes: boxes, Succeeded: 2, Confirmed: 2}
 		if (m.Wants(r, now) != "") != wants {
 			t.Errorf("%d: %q", boxes, m.Wants(r, now))
 		}
@@ -150,7 +152,7 @@ func TestRing(t *testing.T) {
 // What branches would refuse is not published.
 func TestPublish_Refuses(t *testing.T) {
 	w := newWorld(t, "centro")
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	good := w.bundle("1.1.0", w.rules)
 	w.must(w.publish(Publish{Files: []string{good}, Share: &all}))
 	w.obey()
@@ -162,13 +164,13 @@ func TestPublish_Refuses(t *testing.T) {
 	w.must(os.WriteFile(w.at("bad.json"), []byte(`{"kind":"settings","data":"/tmp"}`), 0o600))
 	objects := w.store.Requests()
 	for name, c := range map[string]Publish{
-		"signed by a stranger": {Files: []string{w.bundle("1.2.0", wire.Signer{ID: "reglas", Private: key("thief")})}},
+		"signed by a stranger": {Files: []string{w.bundle("1.2.0", fleetproto.Signer{ID: "reglas", Private: key("thief")})}},
 		"older":                {Files: []string{w.bundle("1.0.9", w.rules)}},
 		"twice":                {Files: []string{w.bundle("1.3.0", w.rules), twin}},
 		"no bundle":            {Files: []string{w.at("rules.pub")}},
 		"foreign settings":     {Files: []string{w.at("bad.json")}},
 		"unknown pilot":        {Files: []string{w.bundle("1.4.0", w.rules)}, Pilots: []string{"oriente"}},
-		"over already":         {Files: []string{w.bundle("1.5.0", w.rules)}, Expires: centre.Moment{Time: w.now.Add(-time.Hour)}},
+		"over already":         {Files: []string{w.bundle("1.5.0", w.rules)}, Expires: controlplane.Moment{Time: w.now.Add(-time.Hour)}},
 	} {
 		if err := w.publish(c); err == nil {
 			t.Errorf("%s: it is published", name)
@@ -183,7 +185,7 @@ func TestPublish_Refuses(t *testing.T) {
 func TestPublish_AtOnce(t *testing.T) {
 	w := newWorld(t, "centro")
 	file := w.bundle("1.0.0", w.rules)
-	key := wire.DesiredKey("tiendas", 1)
+	key := fleetproto.DesiredKey("tiendas", 1)
 	var other []byte
 	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
 		if r.Verb == "create" && r.Key == key && other == nil {
@@ -219,7 +221,7 @@ func TestPublish_AtOnce(t *testing.T) {
 // What nobody changes for long is signed again before it expires.
 func TestRoll_Renews(t *testing.T) {
 	w := newWorld(t, "centro")
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -240,7 +242,7 @@ func TestRoll_Renews(t *testing.T) {
 // An order that is good for ten days stays one of ten days in every ring.
 func TestRoll_Expires(t *testing.T) {
 	w := newWorld(t, "centro")
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}, Expires: centre.Moment{Time: w.now.Add(10 * 24 * time.Hour)}}))
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}, Expires: controlplane.Moment{Time: w.now.Add(10 * 24 * time.Hour)}}))
 	w.obey()
 	w.now = w.now.Add(24 * time.Hour)
 	w.box("centro").report()
@@ -250,7 +252,7 @@ func TestRoll_Expires(t *testing.T) {
 	}
 	w.must((&Back{}).run(t.Context(), w.chain))
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}}))
-	if h := w.head(); h.Expires.Sub(h.Issued) != centre.DefaultLife {
+	if h := w.head(); h.Expires.Sub(h.Issued) != controlplane.DefaultLife {
 		t.Errorf("good from %v until %v", h.Issued, h.Expires)
 	}
 }
@@ -261,22 +263,75 @@ func TestPublish_Settings(t *testing.T) {
 	w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","poll":"2m"}`), 0o600))
 	w.must(w.publish(Publish{Files: []string{w.at("s.json")}}))
 	h := w.head()
-	data := w.store.Held(wire.SettingsKey(h.Rollout.State.Settings))
-	if s, err := wire.ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || wire.Digest(data) != h.Rollout.State.Settings {
+	data := w.store.Held(fleetproto.SettingsKey(h.Rollout.State.Settings))
+	if s, err := fleetproto.ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || fleetproto.Digest(data) != h.Rollout.State.Settings {
 		t.Error(s, err)
 	}
 }
 
 func TestPercent(t *testing.T) {
 	for text, want := range map[string]int{"5": 500, "0.25": 25, "100": 10000, "12.5": 1250, "5%": 500, "0": 0, "100.01": -1, "-1": -1, "1e2": -1, "": -1, "0.125": -1, "101": -1} {
-		var p centre.Percent
+		var p controlplane.Percent
 		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want >= 0) || err == nil && int(p) != want {
 			t.Errorf("%q: %d %v", text, p, err)
 		}
 	}
-	for p, want := range map[centre.Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %", 0: "0 %"} {
+	for p, want := range map[controlplane.Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %", 0: "0 %"} {
 		if p.String() != want {
 			t.Errorf("%s, want %s", p, want)
 		}
+	}
+}
+
+// TestRoll_RefusedByMH: a rule that a branch took, and that MH refuses, holds its ring, after one document of one till; once it is
+// taken back nothing is to be known of the branch.
+func TestRoll_RefusedByMH(t *testing.T) {
+	w := newWorld(t, "a", "b", "c")
+	whole := controlplane.Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &whole}))
+	w.obey()
+	w.must(w.roll())
+	w.obey()
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.1", w.rules)}, Pilots: []string{"a"}}))
+	w.obey()
+	w.box("a").status.Rules[0].Outcomes = dte.Outcomes{Decided: 1, Refused: 1}
+	w.box("a").report()
+	if err := w.roll(); !errors.Is(err, errHarms) || !w.head().Rollout.Held {
+		t.Fatalf("the ring is not held: %v", err)
+	}
+	if got := w.codes("a"); !slices.Equal(got, []string{"rejected"}) {
+		t.Error(got)
+	}
+	if got := w.text(); !strings.Contains(got, "MH refuses 1 of the last 1 documents or events of catalogues 1.0.1") {
+		t.Error(got)
+	}
+	w.must((&Back{Group: "tiendas"}).run(t.Context(), w.chain))
+	w.obey()
+	if got := w.codes("a"); len(got) != 0 {
+		t.Errorf("after it went back: %v", got)
+	}
+}
+
+// TestPublish_FewerCases: a bundle with fewer golden cases than the bundle that it replaces goes out only if that is meant; the
+// order says to the branches what was meant.
+func TestPublish_FewerCases(t *testing.T) {
+	w := newWorld(t, "a")
+	edition := func(version string, changes ...bundletest.Change) string {
+		file := w.at(version + ".dterule")
+		w.must(os.WriteFile(file, bundletest.EditionSigned(t, "dte01/v2", version, bundle.Signer(w.rules), changes...), 0o600))
+		return file
+	}
+	whole := controlplane.Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{edition("3.0.0")}, Share: &whole}))
+	w.obey()
+	w.must(w.roll())
+	cut := Publish{Files: []string{edition("3.0.1", bundletest.Refusals)}}
+	if err := w.publish(cut); err == nil || !strings.Contains(err.Error(), "--fewer-cases") {
+		t.Fatalf("fewer cases went out: %v", err)
+	}
+	cut.FewerCases, cut.AmountsChange = true, true
+	w.must(w.publish(cut))
+	if r := w.head().Rollout.State.Rules[0]; !r.FewerCases || !r.AmountsChange {
+		t.Errorf("%+v", r)
 	}
 }

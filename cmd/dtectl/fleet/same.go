@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"dtegate/cmd/dtectl/fleet/centre"
+	"dtegate/cmd/dtectl/fleet/controlplane"
 )
 
 const (
@@ -26,7 +26,7 @@ type sameView struct {
 
 // sameKey is equal for branches that one line can stand for; "": this branch needs its own.
 func (r *rowView) sameKey() string {
-	if len(r.Concerns) == 0 || slices.ContainsFunc(r.Concerns, func(c centre.Concern) bool { return !slices.Contains(ordered, c.Code) }) {
+	if len(r.Concerns) == 0 || slices.ContainsFunc(r.Concerns, func(c controlplane.Concern) bool { return !slices.Contains(ordered, c.Code) }) {
 		return ""
 	}
 	key := r.Group + "\n" + r.State

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Branches that refuse one roll-out in the same words stand on one line: how many, and the first of them. Who has another trouble too,
@@ -17,7 +17,7 @@ func TestServe_Same(t *testing.T) {
 	w := newWorld(t, "centro")
 	refuse := func(name, reason string) *box {
 		b := w.add(name)
-		b.status.Rollout = &wire.Progress{Name: "r2", Stage: wire.StageRefused, Since: w.now, Reason: reason}
+		b.status.Rollout = &fleetproto.Progress{Name: "r2", Stage: fleetproto.StageRefused, Since: w.now, Reason: reason}
 		return b
 	}
 	for i := range many {

@@ -5,20 +5,23 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/cmd/term"
 )
 
 // Serve is dtectl fleet serve.
@@ -27,6 +30,7 @@ type Serve struct {
 	Every        time.Duration `default:"30s" help:"How often the store is asked."`
 	Certificate  string        `type:"existingfile" help:"TLS certificate, PEM."`
 	Key          string        `type:"existingfile" help:"Its private key, PEM."`
+	Names        []string      `help:"Names by which a proxy asks for it, beside its address, localhost and the certificate's names." placeholder:"A,B"`
 	PasswordFile string        `type:"existingfile" help:"File with the password that a browser asks for (any user), and Prometheus sends (basic_auth)."`
 }
 
@@ -62,8 +66,13 @@ func (c *Serve) Run(ctx context.Context, top *Command) error {
 	if encrypted != nil {
 		ln, scheme = tls.NewListener(ln, encrypted), "https"
 	}
-	screen.Printf("the chain's page is at %s://%s\n", scheme, ln.Addr())
-	return serve(ctx, ln, newSite(chain, password, scheme), c.Every)
+	term.Printf("the chain's page is at %s://%s\n", scheme, ln.Addr())
+	s := newSite(chain, password, scheme)
+	s.names = append(s.names, append(c.Names, host)...)
+	if encrypted != nil {
+		s.certificate = encrypted.Certificates[0].Leaf
+	}
+	return serve(ctx, ln, s, c.Every)
 }
 
 func (c *Serve) certificate() (*tls.Config, error) {
@@ -109,21 +118,27 @@ func serve(ctx context.Context, ln net.Listener, s *site, every time.Duration) e
 
 // site answers from the last survey; no request asks the store.
 type site struct {
-	surveyor *centre.Surveyor
+	surveyor *controlplane.Surveyor
 	password [sha256.Size]byte
 	open     bool // without a password
 	scheme   string
+	names    []string // that a request may ask for, beside addresses
 	routes   *http.ServeMux
-	latest   atomic.Pointer[centre.Survey]
-	trouble  atomic.Pointer[string] // why the last attempt failed; nil: it did not
-	failures prometheus.Counter
+	// certificate has further names; nil: there is none.
+	certificate *x509.Certificate
+	guesses     guesses
+	wrong       prometheus.Counter
+	latest      atomic.Pointer[controlplane.Survey]
+	trouble     atomic.Pointer[string] // why the last attempt failed; nil: it did not
+	failures    prometheus.Counter
 }
 
-func newSite(c *centre.Chain, password, scheme string) *site {
-	s := &site{surveyor: centre.NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "", scheme: scheme, routes: http.NewServeMux(),
+func newSite(c *controlplane.Chain, password, scheme string) *site {
+	s := &site{surveyor: controlplane.NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "", scheme: scheme, names: []string{"localhost"}, routes: http.NewServeMux(),
+		wrong:    prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_wrong_passwords_total", Help: "Requests to dtectl fleet serve that bore a wrong password."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_survey_failures_total", Help: "Attempts to read the chain's store that failed."})}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.failures, &collector{site: s})
+	registry.MustRegister(s.failures, s.wrong, &collector{site: s})
 	s.routes.HandleFunc("GET /{$}", s.page)
 	s.routes.HandleFunc("GET /status.json", s.json)
 	s.routes.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -134,13 +149,12 @@ func newSite(c *centre.Chain, password, scheme string) *site {
 
 // ServeHTTP implements http.Handler.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.open {
-		_, password, _ := r.BasicAuth()
-		if given := sha256.Sum256([]byte(password)); subtle.ConstantTimeCompare(given[:], s.password[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", `Basic realm="dtectl fleet", charset="UTF-8"`)
-			http.Error(w, "password", http.StatusUnauthorized)
-			return
-		}
+	if !s.named(r.Host) {
+		http.Error(w, "this server does not have that name: ask for its address, or start it with --names", http.StatusMisdirectedRequest)
+		return
+	}
+	if !s.open && !s.admit(w, r) {
+		return
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -148,6 +162,67 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	s.routes.ServeHTTP(w, r)
+}
+
+// named reports whether a Host is one of the server's own. A page of another site can make a browser ask this server under that site's
+// name, and never under an address.
+func (s *site) named(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	return net.ParseIP(host) != nil || s.certificate != nil && s.certificate.VerifyHostname(host) == nil ||
+		slices.ContainsFunc(s.names, func(n string) bool { return strings.EqualFold(n, host) })
+}
+
+// admit asks for the password, of each address a few times in a minute.
+func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
+	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	now := s.surveyor.Chain.Now()
+	if !s.guesses.room(from, now) {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "too many wrong passwords", http.StatusTooManyRequests)
+		return false
+	}
+	_, password, asked := r.BasicAuth()
+	if given := sha256.Sum256([]byte(password)); subtle.ConstantTimeCompare(given[:], s.password[:]) == 1 {
+		return true
+	}
+	if asked { // a browser asks without a password first
+		s.guesses.count(from)
+		s.wrong.Inc()
+		term.Fprintf(term.Err, "%s: a wrong password from %s\n", controlplane.Local(now), from)
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="dtectl fleet", charset="UTF-8"`)
+	http.Error(w, "password", http.StatusUnauthorized)
+	return false
+}
+
+// mostGuesses are the wrong passwords that one address may send in a minute. Behind it even the right one is not looked at.
+const mostGuesses = 10
+
+// guesses counts the wrong passwords of the running minute, by address.
+type guesses struct {
+	mu     sync.Mutex
+	minute time.Time
+	wrong  map[string]int
+}
+
+func (g *guesses) room(from string, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Sub(g.minute).Abs() >= time.Minute {
+		g.minute, g.wrong = now, make(map[string]int)
+	}
+	return g.wrong[from] < mostGuesses
+}
+
+func (g *guesses) count(from string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.wrong != nil {
+		g.wrong[from]++
+	}
 }
 
 // refresh reads the chain until ctx ends.
@@ -169,7 +244,7 @@ func (s *site) read(ctx context.Context) {
 			s.failures.Inc()
 			text := err.Error()
 			s.trouble.Store(&text)
-			screen.Fprintf(screen.Err, "reading the chain: %v\n", err)
+			term.Fprintf(term.Err, "reading the chain: %v\n", err)
 		}
 		return
 	}

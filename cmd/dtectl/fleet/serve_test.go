@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/browsertest"
-	"dtegate/cmd/dtectl/fleet/centre"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
 )
 
 // served is the centre's page over a world, read once.
@@ -49,12 +49,12 @@ func get(t *testing.T, url string) (int, string) {
 // troubled is a chain with every kind of trouble.
 func troubled(t *testing.T) *world {
 	w := newWorld(t, "centro", "norte", "sur", "la-union", "oriente")
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Pilots: []string{"centro", "norte"}}))
-	w.box("norte").stage = wire.StageReturned
+	w.box("norte").stage = fleetproto.StageReturned
 	w.obey()
 	w.now = w.now.Add(2 * time.Hour)
 	for _, b := range w.boxes {
@@ -63,7 +63,7 @@ func troubled(t *testing.T) *world {
 		case "sur":
 			b.status.Ready, b.status.NotReady = false, []string{"<script>alert(1)</script> the disk is full"}
 		case "la-union":
-			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(20 * time.Hour)}
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(20 * time.Hour)}
 		}
 		if b.status.Branch != "oriente" {
 			b.report()
@@ -167,25 +167,27 @@ func crowd(t *testing.T, n int) *world {
 		st.Name, st.Rules, st.Desired = fmt.Sprintf("Farmacia San Nicolás %d, Centro Comercial", i), w.box("centro").status.Rules, w.box("centro").status.Desired
 		switch {
 		case i%50 == 3:
-			st.Contingency = &wire.Contingency{Since: w.now.Add(-time.Duration(i%20) * time.Hour), Cause: 2, Deadline: w.now.Add(time.Duration(i%24) * time.Hour)}
+			st.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Duration(i%20) * time.Hour), Cause: 2, Deadline: w.now.Add(time.Duration(i%24) * time.Hour)}
 		case i%100 == 7:
-			st.Rollout = &wire.Progress{Name: "r2", Stage: wire.StageRefused, Since: w.now, Reason: "cases: 2 of 20 cases differ"}
+			st.Rollout = &fleetproto.Progress{Name: "r2", Stage: fleetproto.StageRefused, Since: w.now, Reason: "cases: 2 of 20 cases differ"}
 		case i%500 == 11:
 			st.Ready, st.NotReady = false, []string{"The store cannot be read as it was written: nothing new is issued"}
 		case i%200 == 13:
-			st.Certificates = []wire.Certificate{{Name: "signing key", Ends: w.now.Add(9 * 24 * time.Hour)}}
+			st.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.Add(9 * 24 * time.Hour)}}
 		}
 		b.report()
+		if i%500 == 499 || i == n-1 { // a survey reads so many boxes that wait, and no more
+			w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+		}
 	}
-	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
 	return w
 }
 
-// Five thousand branches are read on a phone: the worst first, counted, each found by its name, and the page stays small.
+// Thousands of branches are read on a phone: the worst first, counted, each found by its name, and the page stays small.
 func TestServe_Crowd(t *testing.T) {
-	n := 5000
-	if testing.Short() {
-		n = 500
+	n := 1000
+	if os.Getenv("DTE_SOAK") != "" {
+		n = 5000
 	}
 	w := crowd(t, n)
 	_, server := served(t, w, "")
@@ -284,13 +286,66 @@ func TestServe_Closed(t *testing.T) {
 		}
 	}
 	w.must(os.WriteFile(w.at("secret"), []byte("x\n"), 0o600))
-	w.must(os.WriteFile(w.at("fleet.toml"), []byte(`store = {endpoint = "http://127.0.0.1:1", bucket = "cadena", access_key = "x", secret_file = "secret"}
+	w.must(os.WriteFile(w.at("fleet.toml"), []byte(`chain = "cadena"
+ambiente = "00"
+store = {endpoint = "http://127.0.0.1:1", bucket = "cadena", access_key = "x", secret_file = "secret"}
 director = {public = "rules.pub"}
 `), 0o600))
 	for _, listen := range []string{"0.0.0.0:0", ":0", "example.com:0", "nonsense"} {
 		if err := (&Serve{Listen: listen, Every: time.Minute}).Run(t.Context(), &Command{Centre: w.at("fleet.toml")}); err == nil || !strings.Contains(err.Error(), "--listen") {
 			t.Errorf("%s: %v", listen, err)
 		}
+	}
+}
+
+// Nobody guesses the password: behind ten wrong ones in a minute of an address none is looked at, and each is counted. A site that has
+// its own name lead to this server reads nothing.
+func TestServe_Strangers(t *testing.T) {
+	w := newWorld(t, "centro")
+	s, _ := served(t, w, "una contraseña larga")
+	s.names = append(s.names, "cadena.example")
+	ask := func(from, host, password string) int {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.RemoteAddr, r.Host = from, host
+		if password != "" {
+			r.SetBasicAuth("x", password)
+		}
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, r)
+		return rec.Code
+	}
+	for host, want := range map[string]int{"127.0.0.1:8090": 200, "10.0.0.4": 200, "[::1]:8090": 200, "LOCALHOST:8090": 200, "cadena.example": 200,
+		"evil.example:8090": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example": 421, "": 421} {
+		if got := ask("10.0.0.9:1", host, "una contraseña larga"); got != want {
+			t.Errorf("Host %q: %d, want %d", host, got, want)
+		}
+	}
+	for i := range 1000 {
+		want := 401
+		if i >= mostGuesses {
+			want = 429
+		}
+		if got := ask("10.0.0.7:1", "10.0.0.4", fmt.Sprint("guess ", i)); got != want {
+			t.Fatalf("guess %d: %d", i, got)
+		}
+		if got := ask("10.0.0.8:1", "10.0.0.4", ""); got != 401 { // a browser that has not asked its user yet
+			t.Fatal(got)
+		}
+	}
+	if got := ask("10.0.0.7:2", "10.0.0.4", "una contraseña larga"); got != 429 {
+		t.Errorf("the right password behind too many wrong ones: %d", got)
+	}
+	w.now = w.now.Add(time.Minute)
+	if got := ask("10.0.0.7:2", "10.0.0.4", "una contraseña larga"); got != 200 {
+		t.Errorf("a minute later: %d", got)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.Host = "localhost"
+	r.SetBasicAuth("x", "una contraseña larga")
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	if want := fmt.Sprintf("dte_chain_wrong_passwords_total %d\n", mostGuesses); !strings.Contains(rec.Body.String(), want) {
+		t.Errorf("%s is not in %s", want, rec.Body)
 	}
 }
 

@@ -3,11 +3,12 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/cmd/term"
 )
 
 // Status is dtectl fleet status.
@@ -16,6 +17,7 @@ type Status struct {
 	Group    string   `help:"Only this group's branches."`
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
 	Trouble  bool     `help:"Only branches of which something is to be known."`
+	Accept   []string `help:"Somebody has looked at what the store lost or put back of these branches: what this centre remembers of them begins anew." placeholder:"A,B"`
 	// Wait is how long to wait until the branches shown have said what became of what is desired.
 	Wait time.Duration `help:"Wait so long at most until these branches run, or refused, what is desired." placeholder:"2m"`
 }
@@ -26,7 +28,8 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	surveyor := centre.NewSurveyor(chain)
+	surveyor := controlplane.NewSurveyor(chain)
+	surveyor.Accept = c.Accept
 	s, err := surveyor.Read(ctx)
 	for end := time.Now().Add(c.Wait); err == nil && !s.Settled(c.shows) && time.Now().Before(end); {
 		select {
@@ -40,13 +43,18 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(screen.Data())
+		e := json.NewEncoder(term.Data())
 		e.SetIndent("", "  ")
-		return e.Encode(s.Report(c.shows))
+		err = e.Encode(s.Report(c.shows))
+	} else {
+		err = s.Print(term.Out, c.shows)
 	}
-	return s.Print(screen.Out, c.shows)
+	if n := s.Lost(); err == nil && n > 0 {
+		return fmt.Errorf("the store has lost or put back something of %d branches or groups: see above", n)
+	}
+	return err
 }
 
-func (c *Status) shows(r *centre.Row) bool {
-	return (c.Group == "" || r.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) && (!c.Trouble || r.Level() > centre.Fine)
+func (c *Status) shows(r *controlplane.Row) bool {
+	return (c.Group == "" || r.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) && (!c.Trouble || r.Level() > controlplane.Fine)
 }

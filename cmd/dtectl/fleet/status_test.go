@@ -1,13 +1,17 @@
 package fleet
 
 import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
-	"dtegate/engine/fleet/wire"
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
 )
 
 // What IT asks first: each ailment is told, and the worst stands first.
@@ -17,37 +21,37 @@ func TestStatus_Concerns(t *testing.T) {
 		level int
 		do    func(w *world, b *box)
 	}{
-		{"replaced", centre.Bad, func(_ *world, b *box) { b.status.Replaced, b.status.Ready = true, false }},
-		{"closed", centre.Bad, func(_ *world, b *box) { b.status.Ready, b.status.NotReady = false, []string{"the disk is full"} }},
-		{"contingency", centre.Warning, func(w *world, b *box) {
-			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(48 * time.Hour)}
+		{"replaced", controlplane.Bad, func(_ *world, b *box) { b.status.Replaced, b.status.Ready = true, false }},
+		{"closed", controlplane.Bad, func(_ *world, b *box) { b.status.Ready, b.status.NotReady = false, []string{"the disk is full"} }},
+		{"contingency", controlplane.Warning, func(w *world, b *box) {
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(48 * time.Hour)}
 		}},
-		{"contingency", centre.Bad, func(w *world, b *box) {
-			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(5 * time.Hour)}
+		{"contingency", controlplane.Bad, func(w *world, b *box) {
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(5 * time.Hour)}
 		}},
-		{"late", centre.Bad, func(w *world, b *box) {
-			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(-time.Minute)}
+		{"late", controlplane.Bad, func(w *world, b *box) {
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(-time.Minute)}
 		}},
-		{"late", centre.Bad, func(w *world, b *box) {
-			b.status.Waiting = wire.Waiting{Documents: 3, Deadline: w.now.Add(-time.Minute)}
+		{"late", controlplane.Bad, func(w *world, b *box) {
+			b.status.Waiting = fleetproto.Waiting{Documents: 3, Deadline: w.now.Add(-time.Minute)}
 		}},
-		{"owing", centre.Bad, func(w *world, b *box) {
-			b.status.Waiting = wire.Waiting{Documents: 3, Deadline: w.now.Add(time.Hour)}
+		{"owing", controlplane.Bad, func(w *world, b *box) {
+			b.status.Waiting = fleetproto.Waiting{Documents: 3, Deadline: w.now.Add(time.Hour)}
 		}},
-		{"ends", centre.Warning, func(w *world, b *box) {
-			b.status.Certificates = []wire.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 20)}}
+		{"ends", controlplane.Warning, func(w *world, b *box) {
+			b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 20)}}
 		}},
-		{"ends", centre.Bad, func(w *world, b *box) {
-			b.status.Certificates = []wire.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 3)}}
+		{"ends", controlplane.Bad, func(w *world, b *box) {
+			b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 3)}}
 		}},
-		{"ended", centre.Bad, func(w *world, b *box) {
-			b.status.Certificates = []wire.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, -1)}}
+		{"ended", controlplane.Bad, func(w *world, b *box) {
+			b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, -1)}}
 		}},
-		{"trouble", centre.Warning, func(_ *world, b *box) { b.status.Desired.Trouble = "version 7 is not signed" }},
-		{"expired", centre.Warning, func(w *world, b *box) { b.status.Desired.Expires = w.now.Add(-time.Minute) }},
-		{"copy", centre.Warning, func(_ *world, b *box) { b.status.Copy = &wire.Shipped{Mode: "async", Why: "the archive is full"} }},
-		{"refused", centre.Bad, func(_ *world, b *box) {
-			b.status.Rollout = &wire.Progress{Name: "r1", Stage: wire.StageRefused, Reason: "cases"}
+		{"trouble", controlplane.Warning, func(_ *world, b *box) { b.status.Desired.Trouble = "version 7 is not signed" }},
+		{"expired", controlplane.Warning, func(w *world, b *box) { b.status.Desired.Expires = w.now.Add(-time.Minute) }},
+		{"copy", controlplane.Warning, func(_ *world, b *box) { b.status.Copy = &fleetproto.Shipped{Mode: "async", Why: "the archive is full"} }},
+		{"refused", controlplane.Bad, func(_ *world, b *box) {
+			b.status.Rollout = &fleetproto.Progress{Name: "r1", Stage: fleetproto.StageRefused, Reason: "cases"}
 		}},
 	} {
 		w := newWorld(t, "centro", "norte")
@@ -87,7 +91,7 @@ func TestStatus_Silence(t *testing.T) {
 // Who lacks what is desired is named, once it had the time.
 func TestStatus_Lacks(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	if got := w.codes("norte"); len(got) > 0 {
 		t.Error(got)
@@ -95,7 +99,7 @@ func TestStatus_Lacks(t *testing.T) {
 	w.obey()
 	w.box("norte").status.Rules = nil
 	w.box("norte").report()
-	w.now = w.now.Add(centre.TakesWithin)
+	w.now = w.now.Add(controlplane.TakesWithin)
 	if got := w.codes("norte"); !slices.Equal(got, []string{"lacks"}) || len(w.codes("centro")) > 0 {
 		t.Error(got)
 	}
@@ -110,13 +114,13 @@ func TestStatus_Forged(t *testing.T) {
 	if got := w.codes("centro"); !slices.Equal(got, []string{"stranger"}) || strings.Contains(w.text(), "forged") || w.survey().Counts().Closed != 0 {
 		t.Errorf("%v\n%s", got, w.text())
 	}
-	w.must(w.store.Put(t.Context(), wire.StatusKey("centro"), []byte("{}")))
-	if got := w.codes("centro"); !slices.Equal(got, []string{"forged"}) {
+	w.must(w.store.Put(t.Context(), fleetproto.StatusKey("centro", 1), []byte("{}")))
+	if got := w.codes("centro"); !slices.Equal(got, []string{"forged", "stranger"}) {
 		t.Error(got)
 	}
 	// One box's word under another's name.
 	w = newWorld(t, "centro", "norte")
-	w.must(w.store.Put(t.Context(), wire.StatusKey("centro"), w.store.Held(wire.StatusKey("norte"))))
+	w.must(w.store.Put(t.Context(), fleetproto.StatusKey("centro", 1), w.store.Held(fleetproto.StatusKey("norte", 1))))
 	if got := w.codes("centro"); !slices.Equal(got, []string{"forged"}) {
 		t.Error(got)
 	}
@@ -130,22 +134,22 @@ func TestEnrol(t *testing.T) {
 	if got := w.codes("centro"); !slices.Equal(got, []string{"waits"}) {
 		t.Error(got)
 	}
-	for _, argument := range []string{"centro", "centro=0123", "norte=" + centre.Fingerprint(b.status.Key)} {
+	for _, argument := range []string{"centro", "centro=0123", "norte=" + controlplane.Fingerprint(b.status.Key)} {
 		if err := (&Enrol{Boxes: []string{argument}}).run(t.Context(), w.chain); err == nil {
 			t.Errorf("%s enrols", argument)
 		}
 	}
-	w.must((&Enrol{Boxes: []string{"centro=" + centre.Fingerprint(b.status.Key)}}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(b.status.Key)}}).run(t.Context(), w.chain))
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Error(got)
 	}
-	all := centre.Percent(wire.Whole)
+	all := controlplane.Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 
 	second := w.add("centro")
 	second.report()
-	argument := "centro=" + centre.Fingerprint(second.status.Key)
+	argument := "centro=" + controlplane.Fingerprint(second.status.Key)
 	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil {
 		t.Error("--all replaces a box")
 	}
@@ -153,16 +157,17 @@ func TestEnrol(t *testing.T) {
 		t.Error("a box is replaced without a word")
 	}
 	w.must((&Enrol{Boxes: []string{argument}, Replace: true, Close: []string{"M001P001"}}).run(t.Context(), w.chain))
-	e, err := wire.OpenEnrolment(w.store.Held(wire.BoxKey("centro", 2)), []wire.Key{w.chain.Director}, "centro", 2)
+	e, err := w.chain.Identity.OpenEnrolment(w.store.Held(fleetproto.BoxKey("centro", 2)), []fleetproto.Key{w.chain.Director}, "centro", 2)
 	if err != nil || e.Key != second.status.Key {
 		t.Errorf("%+v %v", e, err)
 	}
-	if got := w.head().Closed; !slices.Equal(got, []wire.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 2}}) {
+	if got := w.head().Closed; !slices.Equal(got, []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 2}}) {
 		t.Errorf("%+v", got)
 	}
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Error(got)
 	}
+	w.now = w.now.Add(time.Minute)
 	b.report() // the old one is still alive
 	if got := w.codes("centro"); !slices.Equal(got, []string{"former"}) {
 		t.Error(got)
@@ -174,10 +179,10 @@ func TestEnrol_Foreign(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
 	b.report()
-	old, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key, At: w.now, By: "x", Points: []wire.Point{}}, wire.Signer{ID: centre.DirectorID, Private: key("old director")})
+	old, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key, At: w.now, By: "x", Points: []fleetproto.Point{}}, fleetproto.Signer{ID: controlplane.DirectorID, Private: key("old director")})
 	w.must(err)
-	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 1), old))
-	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 2), []byte("x")))
+	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 1), old))
+	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), []byte("x")))
 	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
 	if got := w.survey().Branches[0]; got.Enrolment == nil || got.Enrolment.Epoch != 3 || len(w.codes("centro")) > 0 {
 		t.Errorf("%+v", got)
@@ -187,26 +192,26 @@ func TestEnrol_Foreign(t *testing.T) {
 // Who holds the store's credentials alone takes no branch and gives no order.
 func TestStatus_StoreStolen(t *testing.T) {
 	w := newWorld(t, "centro")
-	thief := wire.Signer{ID: centre.DirectorID, Private: key("thief")}
-	e, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: 2, Key: w.add("centro").status.Key, At: w.now, By: "x", Points: []wire.Point{}}, thief)
+	thief := fleetproto.Signer{ID: controlplane.DirectorID, Private: key("thief")}
+	e, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 2, Key: w.add("centro").status.Key, At: w.now, By: "x", Points: []fleetproto.Point{}}, thief)
 	w.must(err)
-	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 2), e))
-	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 9), []byte("x")))
+	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), e))
+	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 9), []byte("x")))
 	if b := w.survey().Branches[0]; b.Enrolment.Epoch != 1 || b.Status == nil {
 		t.Errorf("%+v", b)
 	}
-	d, err := wire.SealDesired(wire.Desired{Group: "tiendas", Version: 1, Issued: w.now, Expires: w.now.Add(time.Hour), By: "x"}, thief)
+	d, err := w.chain.Identity.SealDesired(fleetproto.Desired{Group: "tiendas", Version: 1, Issued: w.now, Expires: w.now.Add(time.Hour), By: "x"}, thief)
 	w.must(err)
-	w.must(w.store.Create(t.Context(), wire.DesiredKey("tiendas", 1), d))
-	if _, err := centre.NewSurveyor(w.chain).Read(t.Context()); err == nil || !strings.Contains(err.Error(), "signed") {
-		t.Errorf("an order that the director did not sign: %v", err)
+	w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", 1), d))
+	if s := w.survey(); len(s.Groups) > 0 || len(s.Faults) != 1 || !strings.Contains(s.Faults[0], "signed") {
+		t.Errorf("an order that the director did not sign: %+v", s)
 	}
 }
 
 // A second reading asks for what has changed alone.
 func TestSurvey_Again(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
-	s := centre.NewSurveyor(w.chain)
+	s := controlplane.NewSurveyor(w.chain)
 	_, err := s.Read(t.Context())
 	w.must(err)
 	w.box("norte").status.Ready = false
@@ -217,6 +222,20 @@ func TestSurvey_Again(t *testing.T) {
 	if n := w.store.Requests() - before; n != 4 { // three lists, one status
 		t.Errorf("%d requests", n)
 	}
+	// What the director did not sign is read once, by this process and the next.
+	for i := range 50 {
+		w.must(w.store.Create(t.Context(), fleetproto.BoxKey(fmt.Sprintf("x%d", i), 1), []byte("x")))
+	}
+	_, err = s.Read(t.Context())
+	w.must(err)
+	before = w.store.Requests()
+	for _, s := range []*controlplane.Surveyor{s, controlplane.NewSurveyor(w.chain)} {
+		_, err := s.Read(t.Context())
+		w.must(err)
+	}
+	if n := w.store.Requests() - before; n != 3+3+6 { // the new process reads the statuses
+		t.Errorf("%d requests beside 50 enrolments that nobody signed", n)
+	}
 	if again.Rows()[0].Name != "norte" || again.Counts().Closed != 1 {
 		t.Errorf("%+v", again.Counts())
 	}
@@ -226,10 +245,10 @@ func TestLog(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Reason: "tasa nueva"}))
 	w.now = w.now.Add(time.Minute)
-	w.box("centro").act(1, wire.ActAdmitted, "")
+	w.box("centro").act(1, fleetproto.ActAdmitted, "")
 	w.now = w.now.Add(time.Minute)
-	w.box("norte").act(1, wire.ActRefused, "cases")
-	w.must(w.store.Create(t.Context(), wire.ActKey("norte", 2), w.store.Held(wire.ActKey("norte", 1)))) // told twice
+	w.box("norte").act(1, fleetproto.ActRefused, "cases")
+	w.must(w.store.Create(t.Context(), fleetproto.ActKey("norte", 2), w.store.Held(fleetproto.ActKey("norte", 1)))) // told twice
 	events, err := (&Log{}).events(t.Context(), w.chain)
 	w.must(err)
 	var got []string
@@ -248,5 +267,103 @@ func TestLog(t *testing.T) {
 	w.now = w.now.AddDate(0, 0, 8)
 	if events, err := (&Log{}).events(t.Context(), w.chain); err != nil || len(events) != 0 {
 		t.Error(events, err)
+	}
+}
+
+// TestRekey: the director's key is lost, or stolen by somebody who has published and enrolled since. The new key signs again what the
+// old one signed, but for what is the thief's; a rekey that was cut short goes on; the store then means nothing to the old key.
+func TestRekey(t *testing.T) {
+	for name, stolen := range map[string]bool{"lost": false, "stolen": true} {
+		w := newWorld(t, "centro", "norte")
+		all := controlplane.Percent(fleetproto.Whole)
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+		w.obey()
+		w.must(w.roll())
+		good := w.head()
+		old := w.chain.Director
+		// A group for which nothing was published, and what somebody with the store's credentials puts in the way.
+		b := w.add("sur")
+		b.status.Group = "otros"
+		b.report()
+		w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+		for _, key := range []string{fleetproto.DesiredKey("tiendas", 999_999_999_999), fleetproto.DesiredKey("zzz", 1), fleetproto.DesiredKey("tiendas", 7)} {
+			w.must(w.store.Create(t.Context(), key, []byte("x")))
+		}
+		rekey := Rekey{}
+		if stolen {
+			w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
+			thief := w.add("norte")
+			data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "norte", Epoch: 2, Key: thief.status.Key, Group: "tiendas", At: w.now, By: "x"},
+				fleetproto.Signer{ID: controlplane.DirectorID, Private: key("director")})
+			w.must(err)
+			w.must(w.store.Create(t.Context(), fleetproto.BoxKey("norte", 2), data))
+			rekey = Rekey{Except: []string{"norte/2"}, Back: []string{fmt.Sprintf("tiendas=%d", good.Version)}}
+		}
+		next := key("director 2")
+		w.chain.Director = fleetproto.Key{ID: controlplane.DirectorID, Public: next.Public().(ed25519.PublicKey)}
+		w.chain.Sign = func() (fleetproto.Signer, error) {
+			return fleetproto.Signer{ID: controlplane.DirectorID, Private: next}, nil
+		}
+		if _, err := w.chain.Head(t.Context(), "tiendas"); !errors.Is(err, fleetproto.ErrSignature) {
+			t.Errorf("%s: the old key's order counts: %v", name, err)
+		}
+		for ends := 1; ; ends++ { // cut short after each request
+			n := 0
+			w.store.Fault = func(fleettest.Request) fleettest.Fault {
+				if n++; n > ends {
+					return fleettest.Failed
+				}
+				return fleettest.None
+			}
+			err := rekey.run(t.Context(), w.chain, old)
+			if err == nil {
+				break
+			}
+			if ends > n {
+				t.Fatalf("%s: with every request answered: %v", name, err)
+			}
+		}
+		w.store.Fault = nil
+		head := w.head()
+		if fmt.Sprint(head.Live) != fmt.Sprint(good.Live) || head.Rollout != nil {
+			t.Errorf("%s: %+v", name, head.Desired)
+		}
+		if _, err := w.chain.Version(t.Context(), "otros", 1); err != nil {
+			t.Errorf("%s: boxes for which nothing was published do not hear of the new key: %v", name, err)
+		}
+		for v := head; v != nil; {
+			before, err := w.chain.Before(t.Context(), v) // history stays
+			w.must(err)
+			v = before
+		}
+		for _, b := range w.survey().Branches {
+			if b.Enrolment == nil || b.Enrolment.Epoch != 1 || b.Enrolment.Highest != 1 {
+				t.Errorf("%s: %s: %+v", name, b.Name, b.Enrolment)
+			}
+		}
+		w.must(rekey.run(t.Context(), w.chain, old)) // once more changes nothing
+		if w.head().Version != head.Version {
+			t.Errorf("%s: version %d, then %d", name, head.Version, w.head().Version)
+		}
+	}
+}
+
+// TestEnrol_Again: a box that has another point of sale is enrolled again in its place, and no epoch that a status shows is given twice.
+func TestEnrol_Again(t *testing.T) {
+	w := newWorld(t, "centro")
+	b := w.box("centro")
+	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P002"})
+	b.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(b.status.Key)}}).run(t.Context(), w.chain))
+	if e := w.survey().Branches[0].Enrolment; e.Epoch != 1 || len(e.Points) != 2 {
+		t.Errorf("%+v", e)
+	}
+	w.store.Lose(fleetproto.BoxKey("centro", 1))
+	w.chain.Cache = ""
+	other := w.add("centro")
+	other.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(other.status.Key)}}).run(t.Context(), w.chain))
+	if w.store.Held(fleetproto.BoxKey("centro", 1)) != nil || w.store.Held(fleetproto.BoxKey("centro", 2)) == nil {
+		t.Error("an epoch is given twice")
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/centre"
+	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/dted/config"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
-	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
 )
 
@@ -23,18 +23,18 @@ type world struct {
 	t     *testing.T
 	now   time.Time
 	store *fleettest.Store
-	chain *centre.Chain
+	chain *controlplane.Chain
 	boxes []*box
-	rules wire.Signer // that signs bundles
+	rules fleetproto.Signer // that signs bundles
 	dir   string
 }
 
 // box is a branch's, as the store sees it.
 type box struct {
 	w      *world
-	signer wire.Signer
-	status wire.Status
-	stage  wire.Stage // that it answers to a roll-out of its ring; default live
+	signer fleetproto.Signer
+	status fleetproto.Status
+	stage  fleetproto.Stage // that it answers to a roll-out of its ring; default live
 }
 
 func key(seed string) ed25519.PrivateKey {
@@ -42,20 +42,25 @@ func key(seed string) ed25519.PrivateKey {
 }
 
 func newWorld(t *testing.T, boxes ...string) *world {
-	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), dir: t.TempDir(), rules: wire.Signer{ID: "reglas", Private: key("rules")}}
+	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), dir: t.TempDir(), rules: fleetproto.Signer{ID: "reglas", Private: key("rules")}}
 	w.store = fleettest.New(func() time.Time { return w.now })
 	public, err := bundle.MarshalPublic(w.rules.Private.Public().(ed25519.PublicKey))
 	w.must(err)
 	w.must(os.WriteFile(w.at("rules.pub"), public, 0o600))
 	director := key("director")
-	w.chain = &centre.Chain{Store: w.store, Director: wire.Key{ID: centre.DirectorID, Public: director.Public().(ed25519.PublicKey)}, Cache: w.at("cache"), Now: func() time.Time { return w.now }, Who: "ana@central",
-		Sign:   func() (wire.Signer, error) { return wire.Signer{ID: centre.DirectorID, Private: director}, nil },
+	w.chain = &controlplane.Chain{Store: w.store, Identity: fleetproto.Chain{Name: "cadena", Ambiente: "00"}, Director: fleetproto.Key{ID: controlplane.DirectorID, Public: director.Public().(ed25519.PublicKey)}, Cache: w.at("cache"), Now: func() time.Time { return w.now }, Who: "ana@central",
+		Sign: func() (fleetproto.Signer, error) {
+			return fleetproto.Signer{ID: controlplane.DirectorID, Private: director}, nil
+		},
 		Config: &config.Centre{Threshold: 1, Keys: []config.RulesKey{{ID: "reglas", File: w.at("rules.pub")}}}}
 	for _, name := range boxes {
 		w.add(name).report()
 	}
 	if len(boxes) > 0 {
 		w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+		for _, b := range w.boxes {
+			b.report()
+		}
 	}
 	return w
 }
@@ -71,9 +76,13 @@ func (w *world) must(err error) {
 
 // add makes a box that is ready to sell.
 func (w *world) add(name string) *box {
-	b := &box{w: w, signer: wire.Signer{ID: "box", Private: key(fmt.Sprintf("%s %d", name, len(w.boxes)))}, stage: wire.StageLive}
-	b.status = wire.Status{Branch: name, Group: "tiendas", Key: wire.EncodeKey(b.signer.Private.Public().(ed25519.PublicKey)), Ready: true, Ambiente: "00",
-		Points: []wire.Point{{Establishment: "M001", Point: "P001"}}}
+	b := &box{w: w, signer: fleetproto.Signer{ID: "box", Private: key(fmt.Sprintf("%s %d", name, len(w.boxes)))}, stage: fleetproto.StageLive}
+	n := len(w.boxes)
+	b.status = fleetproto.Status{Branch: name, Group: "tiendas", Key: fleetproto.EncodeKey(b.signer.Private.Public().(ed25519.PublicKey)), Ready: true,
+		Points: []fleetproto.Point{{Establishment: fmt.Sprintf("M%03d", 1+n/900), Point: fmt.Sprintf("P%03d", 1+n%900)}}}
+	if i := slices.IndexFunc(w.boxes, func(o *box) bool { return o.status.Branch == name }); i >= 0 {
+		b.status.Points = w.boxes[i].status.Points
+	}
 	w.boxes = append(w.boxes, b)
 	return b
 }
@@ -91,18 +100,32 @@ func (w *world) box(name string) *box {
 func (b *box) report() {
 	b.w.t.Helper()
 	b.status.Sequence++
-	b.status.At = b.w.now
-	data, err := wire.SealStatus(b.status, b.signer)
+	b.status.At, b.status.Epoch = b.w.now, b.epoch()
+	data, err := b.w.chain.Identity.SealStatus(b.status, b.signer)
 	b.w.must(err)
-	b.w.must(b.w.store.Put(b.w.t.Context(), wire.StatusKey(b.status.Branch), data))
+	b.w.must(b.w.store.Put(b.w.t.Context(), fleetproto.StatusKey(b.status.Branch, b.status.Epoch), data))
+}
+
+// epoch is the highest that names a box's key, 0: none.
+func (b *box) epoch() (highest int64) {
+	for epoch := int64(1); ; epoch++ {
+		data := b.w.store.Held(fleetproto.BoxKey(b.status.Branch, epoch))
+		if data == nil {
+			return highest
+		}
+		e, err := b.w.chain.Identity.OpenEnrolment(data, []fleetproto.Key{b.w.chain.Director}, b.status.Branch, epoch)
+		if err == nil && e.Key == b.status.Key {
+			highest = epoch
+		}
+	}
 }
 
 // act writes an act of a box.
 func (b *box) act(number int64, what, reason string) {
 	b.w.t.Helper()
-	data, err := wire.SealAct(wire.Act{Branch: b.status.Branch, Epoch: 1, Number: number, At: b.w.now, What: what, Reason: reason}, b.signer)
+	data, err := b.w.chain.Identity.SealAct(fleetproto.Act{Branch: b.status.Branch, Epoch: 1, Number: number, At: b.w.now, What: what, Reason: reason}, b.signer)
 	b.w.must(err)
-	b.w.must(b.w.store.Create(b.w.t.Context(), wire.ActKey(b.status.Branch, number), data))
+	b.w.must(b.w.store.Create(b.w.t.Context(), fleetproto.ActKey(b.status.Branch, number), data))
 }
 
 // obey has every box read what is desired and report what became of it.
@@ -111,29 +134,29 @@ func (w *world) obey() {
 	head, err := w.chain.Head(w.t.Context(), "tiendas")
 	w.must(err)
 	for _, b := range w.boxes {
-		b.status.Desired = wire.Reached{Version: head.Version, At: w.now, Expires: head.Expires}
+		b.status.Desired = fleetproto.Reached{Version: head.Version, Digest: head.Digest, At: w.now, Expires: head.Expires}
 		state, r := head.Live, head.Rollout
 		switch {
 		case r == nil:
 			b.status.Rollout = nil
 		case r.Takes(b.status.Branch, w.now):
-			b.status.Rollout = &wire.Progress{Name: r.Name, Stage: b.stage, Since: w.now, Reason: "2 of 20 cases differ"}
+			b.status.Rollout = &fleetproto.Progress{Name: r.Name, Stage: b.stage, Since: w.now, Reason: "2 of 20 cases differ"}
 			if b.stage.Succeeded() {
 				state = r.State.Over(head.Live)
 			}
 		case b.status.Rollout == nil || b.status.Rollout.Name != r.Name:
-			b.status.Rollout = &wire.Progress{Name: r.Name, Stage: wire.StageOutside, Since: w.now}
+			b.status.Rollout = &fleetproto.Progress{Name: r.Name, Stage: fleetproto.StageOutside, Since: w.now}
 		}
 		b.status.Rules = nil
 		for _, rule := range state.Rules {
-			b.status.Rules = append(b.status.Rules, wire.Running{Digest: rule.Digest, Name: rule.Name, Version: rule.Version, Bundle: rule.Bundle, Document: rule.Document, Schema: rule.Schema, Live: true})
+			b.status.Rules = append(b.status.Rules, fleetproto.Running{Digest: rule.Digest, Name: rule.Name, Version: rule.Version, Bundle: rule.Bundle, Document: rule.Document, Schema: rule.Schema, Live: true})
 		}
 		b.report()
 	}
 }
 
 // bundle writes a signed bundle and returns its file.
-func (w *world) bundle(version string, signer wire.Signer) string {
+func (w *world) bundle(version string, signer fleetproto.Signer) string {
 	w.t.Helper()
 	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues", Version: version, Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
 		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer(signer))
@@ -157,16 +180,16 @@ func (w *world) roll() error {
 	return (&Roll{}).run(w.t.Context(), w.chain)
 }
 
-func (w *world) head() *centre.Version {
+func (w *world) head() *controlplane.Version {
 	w.t.Helper()
 	v, err := w.chain.Head(w.t.Context(), "tiendas")
 	w.must(err)
 	return v
 }
 
-func (w *world) survey() *centre.Survey {
+func (w *world) survey() *controlplane.Survey {
 	w.t.Helper()
-	s, err := centre.NewSurveyor(w.chain).Read(w.t.Context())
+	s, err := controlplane.NewSurveyor(w.chain).Read(w.t.Context())
 	w.must(err)
 	return s
 }
@@ -190,12 +213,12 @@ func (w *world) codes(name string) (codes []string) {
 func (w *world) text() string {
 	w.t.Helper()
 	var b bytes.Buffer
-	w.must(w.survey().Print(&b, func(*centre.Row) bool { return true }))
+	w.must(w.survey().Print(&b, func(*controlplane.Row) bool { return true }))
 	return b.String()
 }
 
 // run is one look at the chain.
-func (c *Roll) run(ctx context.Context, chain *centre.Chain) error {
-	_, err := c.once(ctx, chain, centre.NewSurveyor(chain))
+func (c *Roll) run(ctx context.Context, chain *controlplane.Chain) error {
+	_, err := c.once(ctx, chain, controlplane.NewSurveyor(chain))
 	return err
 }

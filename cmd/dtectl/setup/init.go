@@ -3,6 +3,7 @@
 package setup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,9 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet/ship"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/storage"
@@ -23,14 +27,21 @@ import (
 type Init struct {
 	Certificate         string `required:"" type:"existingfile" help:"MH's certificate file (.crt) or a PKCS#8 PEM."`
 	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
+	NoStore             bool   `help:"Make everything but the store: for a box whose store is rebuilt or restored."`
+	NewBranch           string `help:"The branch of [fleet] has never sold, I know it: make an empty store though the chain's store does not answer." placeholder:"BRANCH"`
 }
 
 // Run prepares the folders that the configuration names. It refuses to touch a store or a key that is there: a
 // second store would start the numbering again at 1.
-func (c *Init) Run(top *operator.Options) error {
+func (c *Init) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
+	}
+	if !c.NoStore {
+		if err := c.neverSold(ctx, cfg); err != nil {
+			return err
+		}
 	}
 	key, certified, err := ReadKey(c.Certificate, c.CertificatePassword)
 	if err == nil {
@@ -42,27 +53,62 @@ func (c *Init) Run(top *operator.Options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Certificate, err)
 	}
-	if err := Prepare(cfg, key); err != nil {
+	if err := Prepare(cfg, key, !c.NoStore); err != nil {
 		return err
 	}
 	// Where the password is not there yet, or not to be read here, doctor and the start say so.
 	if password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile); err == nil {
 		if err := DoubtPassword(cfg.Authority.PasswordFile, password); err != nil {
-			screen.Printf("warning  %v; %s\n", err, DoubtedPassword)
+			term.Printf("warning  %v; %s\n", err, DoubtedPassword)
 		}
 	}
 	if authority, err := cfg.BoxAuthority().Authority(); err == nil {
-		screen.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
+		term.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
 	}
-	screen.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1 (every document; add --permission …,ANULACION where it invalidates)\n",
+	if c.NoStore {
+		term.Printf("key      %s (sealed)\ntokens   %s\n", cfg.Key.File, cfg.Tokens)
+		return nil
+	}
+	term.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1 (every document; add --permission …,ANULACION where it invalidates)\n",
 		cfg.Data, cfg.Key.File, cfg.Tokens, cfg.Points[0].ID)
 	return nil
 }
 
+// askFor is how long init waits for the chain's store.
+const askFor = 30 * time.Second
+
+// neverSold is an error while the chain's store has something that a box of this branch shipped: an empty store would number from 1 what
+// that box has numbered.
+func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
+	if cfg.Fleet == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	branch := cfg.Fleet.Branch
+	store, err := cfg.Fleet.Open()
+	sold := false
+	if err == nil {
+		sold, err = ship.HasCopy(ctx, store, branch)
+	}
+	switch {
+	case sold:
+		return fmt.Errorf("fleet.branch: the chain's store has a copy of %[1]s: this branch has sold, and an empty store would use its numbers again. dtectl rebuild --fleet makes its store "+
+			"(RUNBOOK, Dead box); then dtectl init --no-store makes the key and the tokens", branch)
+	case err != nil && c.NewBranch == branch:
+		term.Printf("warning  the chain's store does not answer, and --new-branch says that %s has never sold: %v\n", branch, err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("whether %[1]s has sold before is not known, because the chain's store does not answer. If another box sold for it, its store is rebuilt (RUNBOOK, Dead box); "+
+			"if nobody ever did, --new-branch %[1]s makes an empty store: %[2]w", branch, err)
+	}
+	return nil
+}
+
 // Prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority and creates the store, in this order: the
-// store comes last, and an attempt that failed half-way can be repeated.
-func Prepare(cfg *config.Config, key *sign.Key) error {
-	if _, err := os.Stat(cfg.Data); err == nil {
+// store comes last, and an attempt that failed half-way can be repeated. Without store it makes everything else.
+func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
+	if _, err := os.Stat(cfg.Data); err == nil && store {
 		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)
 	}
 	passphrase, err := os.ReadFile(cfg.Key.PassphraseFile)
@@ -96,8 +142,139 @@ func Prepare(cfg *config.Config, key *sign.Key) error {
 			return err
 		}
 	}
+	if !store {
+		return nil
+	}
 	if err := storage.Create(cfg.Store(slog.Default())); err != nil {
 		return fmt.Errorf("creating store: %w", err)
 	}
 	return nil
+}
+
+// What init and doctor say of MH's certificate file, in the same words.
+
+// issuerKey is the key of MH's certificate file or of a PEM, and what the certificate says of it. certificate is nil for a PEM,
+// which says nothing.
+func issuerKey(data, password []byte) (key *sign.Key, certificate *sign.Certificate, err error) {
+	if strings.HasPrefix(strings.TrimSpace(string(data)), "-----BEGIN") {
+		key, err = sign.ParsePEM(data)
+		return key, nil, err
+	}
+	key, c, err := sign.ParseCertificate(data, strings.TrimRight(string(password), "\r\n"))
+	switch {
+	case err == nil:
+		return key, &c, nil
+	case errors.Is(err, sign.ErrPassword) && len(password) == 0:
+		err = errors.New("MH's certificate has a password: give it in a file with --certificate-password")
+	case errors.Is(err, sign.ErrPassword):
+		err = fmt.Errorf("%w: it is the one chosen for the private key when the certificate was made in MH's portal, neither that of MH's API nor that of the portal", err)
+	case errors.Is(err, sign.ErrCertificate):
+		err = fmt.Errorf("%w: take the file from MH's portal again and copy it as it is, no editor and no mail may have altered it", err)
+	}
+	return nil, nil, err
+}
+
+// CheckCertificate returns why MH would refuse what a certificate signs: it is another taxpayer's, or not valid on this day.
+// MH's own signer checks neither; MH does, after the sale.
+func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
+	switch {
+	case c.NIT != nit:
+		return fmt.Errorf("the certificate is of NIT %s, the configuration names %s (issuer.nit): install the issuer's own", dte.FormatNIT(c.NIT), dte.FormatNIT(nit))
+	case !c.NotAfter.IsZero() && now.After(c.NotAfter):
+		return fmt.Errorf("the certificate ended on %s: MH refuses what it signs; make a new one in MH's portal of the same ambiente, and give its file", dte.Date(c.NotAfter))
+	case now.Before(c.NotBefore):
+		return fmt.Errorf("the certificate begins on %s, and this box's clock says %s: see whether the clock is right (timedatectl)", dte.Date(c.NotBefore), dte.Date(now))
+	}
+	return nil
+}
+
+// DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if nothing speaks against it.
+func DoubtPassword(file, password string) error {
+	if err := authority.Password(password).CheckForm(); err != nil {
+		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to 25 characters with letters, digits and others: %w", file, err)
+	}
+	return nil
+}
+
+// DoubtedPassword is what to do about what is hardly MH's API password.
+const DoubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, and MH locks accounts after wrong ones"
+
+// ReadKey opens the signing key in a file, see issuerKey.
+func ReadKey(path, passwordFile string) (*sign.Key, *sign.Certificate, error) {
+	data, err := adminclient.ReadNamed(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading certificate: %w", err)
+	}
+	var password []byte
+	if passwordFile != "" {
+		if password, err = adminclient.ReadNamed(passwordFile); err != nil {
+			return nil, nil, fmt.Errorf("reading certificate password: %w", err)
+		}
+	}
+	return issuerKey(data, password)
+}
+
+// TLS is dtectl tls.
+type TLS struct {
+	Show tlsShowCommand `cmd:"" help:"Print the fingerprint to pin, the names and the ends."`
+	New  tlsNewCommand  `cmd:"" help:"Make the authority and a certificate, once."`
+}
+
+type tlsShowCommand struct{}
+
+// Run shows the box's own authority and certificate.
+func (*tlsShowCommand) Run(top *adminclient.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	return showTLS(cfg.BoxAuthority())
+}
+
+func showTLS(own *certificate.Own) error {
+	authority, err := own.Authority()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the box has no authority of its own: dtectl tls new makes one: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	leaf, err := certificate.Read(own.ServerFile())
+	if err != nil {
+		return err
+	}
+	names := leaf.DNSNames
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	term.Printf("authority    %s, until %s\npin          %s\ncertificate  until %s, renewed by itself\nnames        %s\n", own.AuthorityFile(),
+		dte.Date(authority.NotAfter), certificate.Fingerprint(authority), dte.Date(leaf.NotAfter), strings.Join(names, " "))
+	for _, n := range own.Names {
+		if !certificate.May(authority, n) {
+			term.Printf("not covered  %s: the authority was made before; dtectl tls new --replace makes another, which the tills must trust anew\n", n)
+		}
+	}
+	return nil
+}
+
+type tlsNewCommand struct {
+	Replace bool `help:"Though there is one: it is put aside, and the tills must trust the new one."`
+}
+
+// Run makes an authority. The running appliance serves its certificate within a second.
+func (c *tlsNewCommand) Run(top *adminclient.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	own := cfg.BoxAuthority()
+	if _, err := os.Stat(own.Folder); c.Replace && err == nil {
+		if err := os.Rename(own.Folder, own.Folder+".replaced-"+time.Now().UTC().Format("20060102T150405")); err != nil {
+			return fmt.Errorf("putting the authority aside: %w", err)
+		}
+	}
+	if err := own.Create(); err != nil {
+		return err
+	}
+	return showTLS(own)
 }

@@ -51,7 +51,7 @@ func TestInit_Certificate(t *testing.T) {
 			b.Must(config.WriteFile(b.At("mh.crt"), c.file), config.WriteFile(b.At("mh.password"), []byte(c.password)))
 			before := entries(b)
 			_, err := barebox.Output(t, func() error {
-				return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.Options)
+				return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(), b.Options)
 			})
 			for _, want := range append(c.says, "mh.crt") {
 				if err == nil || !strings.Contains(err.Error(), want) {
@@ -75,7 +75,7 @@ func TestInit_Certificate(t *testing.T) {
 	// The same password where MH's API password belongs is hardly that: it is said, and ends nothing.
 	b.Must(config.WriteFile(b.Config.Authority.PasswordFile, []byte("clave privada\n")))
 	said, err := barebox.Output(t, func() error {
-		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.Options)
+		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(), b.Options)
 	})
 	if err != nil || !strings.Contains(said, "hardly the password of MH's API") || !strings.Contains(said, "it has no digit") || strings.Contains(said, "clave privada") {
 		t.Errorf("%v\n%s", err, said)

@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/screen"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 )
 
@@ -32,7 +33,7 @@ type tokenNew struct {
 }
 
 // Run prints the token alone, so that a script can take it; what it may do goes to the standard error.
-func (c *tokenNew) Run(top *operator.Options) error {
+func (c *tokenNew) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -49,12 +50,12 @@ func (c *tokenNew) Run(top *operator.Options) error {
 	if err != nil {
 		return err
 	}
-	screen.Printf("%s\n", token)
-	screen.Fprintf(screen.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point, strings.Join(made.Permissions, " "))
+	term.Printf("%s\n", token)
+	term.Fprintf(term.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point, strings.Join(made.Permissions, " "))
 	if not := withheld(made); len(not) > 0 {
-		screen.Fprintf(screen.Err, "it may not: %s; --permission grants them, and a token's permissions do not change\n", strings.Join(not, " "))
+		term.Fprintf(term.Err, "it may not: %s; --permission grants them, and a token's permissions do not change\n", strings.Join(not, " "))
 	}
-	screen.Fprintf(screen.Err, "%s\n", keepToken)
+	term.Fprintf(term.Err, "%s\n", keepToken)
 	return nil
 }
 
@@ -72,7 +73,7 @@ type tokenRotate struct {
 }
 
 // Run prints the new token alone.
-func (c *tokenRotate) Run(top *operator.Options) error {
+func (c *tokenRotate) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -80,18 +81,18 @@ func (c *tokenRotate) Run(top *operator.Options) error {
 	var token string
 	var t *config.Token
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		t, token, err = f.Rotate(c.ID, c.Grace, operator.Who(), cfg.Now())
+		t, token, err = f.Rotate(c.ID, c.Grace, adminclient.Who(), cfg.Now())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	screen.Printf("%s\n", token)
+	term.Printf("%s\n", token)
 	before := "ends now"
 	if !t.PreviousUntil.IsZero() {
-		before = "stays good until " + operator.Local(t.PreviousUntil)
+		before = "stays good until " + adminclient.Local(t.PreviousUntil)
 	}
-	screen.Fprintf(screen.Err, "token %d (%s): the one before %s; %s\n", t.ID, t.Name, before, keepToken)
+	term.Fprintf(term.Err, "token %d (%s): the one before %s; %s\n", t.ID, t.Name, before, keepToken)
 	return nil
 }
 
@@ -100,15 +101,15 @@ type tokenRevoke struct {
 }
 
 // Run ends a token.
-func (c *tokenRevoke) Run(top *operator.Options) error {
+func (c *tokenRevoke) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
 	}
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		t, err := f.Revoke(c.ID, operator.Who(), cfg.Now())
+		t, err := f.Revoke(c.ID, adminclient.Who(), cfg.Now())
 		if err == nil {
-			screen.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
+			term.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
 		}
 		return err
 	})
@@ -119,7 +120,7 @@ type tokenList struct {
 }
 
 // Run prints a line a token; the tokens themselves are not kept anywhere.
-func (c *tokenList) Run(top *operator.Options) error {
+func (c *tokenList) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -128,11 +129,11 @@ func (c *tokenList) Run(top *operator.Options) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
+	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
 	for _, t := range file.Tokens {
 		if t.Active() || c.All {
-			screen.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now()))
+			term.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now()))
 		}
 	}
 	return w.Flush()
@@ -143,7 +144,7 @@ func lived(t *config.Token, now time.Time) string {
 	var parts []string
 	add := func(what string, at time.Time, by string) {
 		if !at.IsZero() {
-			parts = append(parts, strings.TrimSpace(what+operator.Local(at)+" "+by))
+			parts = append(parts, strings.TrimSpace(what+adminclient.Local(at)+" "+by))
 		}
 	}
 	add("", t.Made, t.MadeBy)
@@ -153,4 +154,42 @@ func lived(t *config.Token, now time.Time) string {
 	}
 	add("revoked ", t.Revoked, t.RevokedBy)
 	return strings.Join(parts, ", ")
+}
+
+type tokenAdmin struct{}
+
+// Run makes another admin token, where the one before is lost or known to others. The token is in its file alone.
+func (*tokenAdmin) Run(top *adminclient.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	if cfg.Ops.AdminTokenFile == "" {
+		return errors.New("ops.admin_token_file: is not set: name the file there first")
+	}
+	if err := config.WriteFile(cfg.Ops.AdminTokenFile, []byte(config.Secret()+"\n")); err != nil {
+		return err
+	}
+	term.Printf("admin token  %s\nnext         systemctl restart dted: a running appliance goes on with the one before\n", cfg.Ops.AdminTokenFile)
+	return nil
+}
+
+// makeAdminToken makes the admin token at the installation, where the configuration names a file that is not there.
+func makeAdminToken(cfg *config.Config) error {
+	if cfg.Ops.AdminTokenFile == "" {
+		return nil
+	}
+	if _, err := os.Stat(cfg.Ops.AdminTokenFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return config.WriteFile(cfg.Ops.AdminTokenFile, []byte(config.Secret()+"\n"))
+}
+
+// NewToken adds a till's token to the token file.
+func NewToken(cfg *config.Config, point int64, name string, granted []string) (made *config.Token, token string, err error) {
+	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		made, token, err = f.Add(cfg, name, point, granted, adminclient.Who(), cfg.Now())
+		return err
+	})
+	return made, token, err
 }

@@ -22,9 +22,9 @@ func TestAdminToken(t *testing.T) {
 	}
 	b.Must(os.Remove(b.Config.Ops.AdminTokenFile), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
 	key, err := sign.Generate(2048)
-	b.Must(err, Prepare(b.Config, key))
+	b.Must(err, Prepare(b.Config, key, true))
 	first := read()
-	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), Prepare(b.Config, key))
+	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), Prepare(b.Config, key, true))
 	if again := read(); len(first) != 64 || again != first {
 		t.Errorf("made %q, then %q", first, again)
 	}

@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -59,7 +59,7 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 		}
 	}
 	if r.catalogues == nil {
-		return nil, errors.Join(rulebook.ErrNoCatalogue, host.Close(ctx))
+		return nil, errors.Join(rulestore.ErrNoCatalogue, host.Close(ctx))
 	}
 	return r, nil
 }
@@ -68,7 +68,7 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 func (r *Rehearsal) Close(ctx context.Context) error { return r.host.Close(ctx) }
 
 // Rule is the bundle that computes on the day, as a branch would pick it.
-func (r *Rehearsal) Rule() (*rulebook.Rule, error) {
+func (r *Rehearsal) Rule() (*rulestore.Rule, error) {
 	g, err := rules.NewGeneration(r.rules...)
 	if err != nil {
 		return nil, err
@@ -77,12 +77,12 @@ func (r *Rehearsal) Rule() (*rulebook.Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotInForce, err)
 	}
-	return rulebook.Compile(picked, r.catalogues)
+	return rulestore.Compile(picked, r.catalogues)
 }
 
 // Document is what a sale comes to, as the first one of a point of sale at noon. The facts are those of the till's request; faults say
 // what refuses it.
-func (r *Rehearsal) Document(ctx context.Context, rule *rulebook.Rule, issuer seller.Issuer, p seller.Point, facts dte.Value) ([]byte, []dte.Fault, error) {
+func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer seller.Issuer, p seller.Point, facts dte.Value) ([]byte, []dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
 		return nil, nil, err

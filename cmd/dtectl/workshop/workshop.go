@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -139,7 +139,7 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	p := &Proof{Manifest: m, parts: parts}
 	p.Manifest.Fuel = declared
 	p.Rule, p.Steps, err = w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}},
-		Interpreter: w.hosts[1], Case: rulebook.Golden(w.catalogues), Cases: 1})
+		Interpreter: w.hosts[1], Case: rulestore.Golden(w.catalogues), Cases: 1})
 	if err != nil && len(p.Steps) == 0 {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 		return nil, err
 	}
 	made, differ := make(map[string][]byte), make(map[string]error) // by what a case was
-	remade := rulebook.Remade(w.catalogues)
+	remade := rulestore.Remade(w.catalogues)
 	anew := func(ctx context.Context, r *rules.Rule, golden []byte) error {
 		text, differs, err := remade(ctx, r, golden)
 		if before, twice := made[string(golden)]; err == nil && twice && !bytes.Equal(before, text) {

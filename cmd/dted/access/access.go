@@ -27,7 +27,8 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/seller"
 	"dtegate/gateway"
-	"dtegate/gateway/operators"
+	"dtegate/gateway/adminapi"
+	"dtegate/gateway/page"
 )
 
 // lookEvery is how often the files of tokens and certificates are looked at. SIGHUP looks at once.
@@ -216,7 +217,7 @@ func mark(t *config.Token) string {
 
 // edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the meantime
 // is recorded first, as his.
-func (a *Control) edit(by operators.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info operators.TokenInfo, secret string, err error) {
+func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info adminapi.TokenInfo, secret string, err error) {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -242,11 +243,11 @@ func (a *Control) edit(by operators.By, what, target string, change func(*config
 }
 
 // Tokens implements operators.Keeper.
-func (a *Control) Tokens() []operators.TokenInfo {
+func (a *Control) Tokens() []adminapi.TokenInfo {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := make([]operators.TokenInfo, 0, len(a.file.Tokens))
+	list := make([]adminapi.TokenInfo, 0, len(a.file.Tokens))
 	for i := range a.file.Tokens {
 		list = append(list, tokenInfo(&a.file.Tokens[i]))
 	}
@@ -254,7 +255,7 @@ func (a *Control) Tokens() []operators.TokenInfo {
 }
 
 // NewToken implements operators.Keeper.
-func (a *Control) NewToken(by operators.By, t operators.TokenInfo) (operators.TokenInfo, string, error) {
+func (a *Control) NewToken(by adminapi.By, t adminapi.TokenInfo) (adminapi.TokenInfo, string, error) {
 	return a.edit(by, "token.new", "", func(f *config.TokenFile) (*config.Token, string, error) {
 		k, secret, err := f.Add(a.cfg, t.Name, t.Point, t.Permissions, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
@@ -262,7 +263,7 @@ func (a *Control) NewToken(by operators.By, t operators.TokenInfo) (operators.To
 }
 
 // RotateToken implements operators.Keeper.
-func (a *Control) RotateToken(by operators.By, id int64, grace time.Duration) (operators.TokenInfo, string, error) {
+func (a *Control) RotateToken(by adminapi.By, id int64, grace time.Duration) (adminapi.TokenInfo, string, error) {
 	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
 		k, secret, err := f.Rotate(id, grace, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
@@ -270,7 +271,7 @@ func (a *Control) RotateToken(by operators.By, id int64, grace time.Duration) (o
 }
 
 // RevokeToken implements operators.Keeper.
-func (a *Control) RevokeToken(by operators.By, id int64) (operators.TokenInfo, error) {
+func (a *Control) RevokeToken(by adminapi.By, id int64) (adminapi.TokenInfo, error) {
 	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
 		k, err := f.Revoke(id, by.Who, a.cfg.Now())
 		return k, "", fault(err)
@@ -284,13 +285,13 @@ func fault(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, config.ErrNoToken):
-		return fmt.Errorf("%w: %w", operators.ErrNoToken, err)
+		return fmt.Errorf("%w: %w", adminapi.ErrNoToken, err)
 	}
-	return fmt.Errorf("%w: %w", operators.ErrTokenFault, err)
+	return fmt.Errorf("%w: %w", adminapi.ErrTokenFault, err)
 }
 
-func tokenInfo(t *config.Token) operators.TokenInfo {
-	return operators.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made, MadeBy: t.MadeBy, Rotated: t.Rotated,
+func tokenInfo(t *config.Token) adminapi.TokenInfo {
+	return adminapi.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made, MadeBy: t.MadeBy, Rotated: t.Rotated,
 		RotatedBy: t.RotatedBy, PreviousUntil: t.PreviousUntil, Revoked: t.Revoked, RevokedBy: t.RevokedBy}
 }
 
@@ -328,4 +329,24 @@ func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error
 	}
 	secret, _ := hex.DecodeString(file.Secret)
 	return gateway.NewTokenTable(secret, list), nil
+}
+
+// Expiries are the ends of the certificates.
+func (a *Control) Expiries() (list []page.Expiry) {
+	if !a.signing.IsZero() {
+		list = append(list, page.Expiry{Name: "signing", At: a.signing})
+	}
+	l := a.lan
+	if l.api != nil {
+		list = append(list, page.Expiry{Name: "api", At: l.api.Expiry()})
+	}
+	if l.ops != nil {
+		list = append(list, page.Expiry{Name: "ops", At: l.ops.Expiry()})
+	}
+	if l.own != nil {
+		if authority, err := l.own.Authority(); err == nil {
+			list = append(list, page.Expiry{Name: "ca", At: authority.NotAfter})
+		}
+	}
+	return list
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dtegate/engine/archive"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
 )
@@ -16,6 +17,10 @@ import (
 // Centre is fleet.toml: how central IT reaches a chain's object store, and the key that its orders bear. No box has it.
 // Relative paths are relative to the file's own folder.
 type Centre struct {
+	// Chain is the chain's name, Ambiente the one that its boxes sell in: all that is signed names both, and boxes of other chains
+	// or of the other ambiente take nothing of it.
+	Chain    string     `toml:"chain"`
+	Ambiente string     `toml:"ambiente"`
 	Store    Archive    `toml:"store"`
 	Director Director   `toml:"director"`
 	Keys     []RulesKey `toml:"rules_key"` // that branches pin: a bundle which none of them signed is not published
@@ -56,10 +61,21 @@ func LoadCentre(path string) (*Centre, error) {
 			faults = append(faults, fmt.Errorf("%s: is missing", s[0]))
 		}
 	}
+	if err := fleetproto.CheckName(c.Chain); err != nil {
+		faults = append(faults, fmt.Errorf("chain: %w", err))
+	}
+	if c.Ambiente != "00" && c.Ambiente != "01" {
+		faults = append(faults, fmt.Errorf("ambiente: is %q, must be \"00\" (test) or \"01\" (production)", c.Ambiente))
+	}
 	if err := invalid(path, faults...); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Identity is the chain as everything that is signed in it names it.
+func (c *Centre) Identity() fleetproto.Chain {
+	return fleetproto.Chain{Name: c.Chain, Ambiente: c.Ambiente}
 }
 
 // StoreConnections are how many requests the centre may make of the store at once: a chain's statuses are thousands of small objects.

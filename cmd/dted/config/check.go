@@ -84,9 +84,9 @@ func (c *Config) checkDurations() error {
 	for _, s := range []struct {
 		name string
 		d    Duration
-	}{{"probe_every", k.ProbeEvery}, {"probe_max", k.ProbeMax}, {"probe_timeout", k.ProbeTimeout}, {"stable", k.Stable}, {"stable_max", k.StableMax},
+	}{{"probe_every", k.ProbeEvery}, {"stable", k.Stable},
 		{"report_after", k.ReportAfter}, {"doubt_for", k.DoubtFor}, {"lot_poll", k.LotPoll}, {"lot_patience", k.LotPatience},
-		{"correct_after", k.CorrectAfter}, {"await_report", k.AwaitReport}} {
+		{"await_report", k.AwaitReport}} {
 		check("contingency."+s.name, s.d)
 	}
 	if m := c.Mail; m != nil {

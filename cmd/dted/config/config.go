@@ -118,19 +118,14 @@ type Authority struct {
 
 // Contingency is the policy without MH. Durations are texts like "8s"; what is missing takes the default in brackets.
 type Contingency struct {
-	Responsible  Person   `toml:"responsible"`    // answers for contingency events; MH wants it
-	ProbeEvery   Duration `toml:"probe_every"`    // first time between two probes of MH (2s), doubling up to
-	ProbeMax     Duration `toml:"probe_max"`      // (30s)
-	ProbeTimeout Duration `toml:"probe_timeout"`  // (4s)
-	Stable       Duration `toml:"stable"`         // how long MH must answer before a contingency ends (2s), doubling with each of the last hour up to
-	StableMax    Duration `toml:"stable_max"`     // (5m)
-	ReportAfter  Duration `toml:"report_after"`   // from the end of a contingency to its event (15s)
-	DoubtFor     Duration `toml:"doubt_for"`      // how long MH may still be at work on what it was sent (2m)
-	LotSize      int      `toml:"lot_size"`       // (what the contingency bundle says: 100)
-	LotPoll      Duration `toml:"lot_poll"`       // how often MH is asked about a lot (5s)
-	LotsInFlight int      `toml:"lots_in_flight"` // (4)
-	LotPatience  Duration `toml:"lot_patience"`   // how long MH may be at work on a lot before its documents are asked for one by one (15m)
-	CorrectAfter Duration `toml:"correct_after"`  // from MH's refusal of an event to the next one (1m)
+	Responsible Person   `toml:"responsible"`  // answers for contingency events; MH wants it
+	ProbeEvery  Duration `toml:"probe_every"`  // first time between two probes of MH (2s), doubling up to 30s
+	Stable      Duration `toml:"stable"`       // how long MH must answer before a contingency ends (2s), doubling with each of the last hour up to 5m
+	ReportAfter Duration `toml:"report_after"` // from the end of a contingency to its event (15s)
+	DoubtFor    Duration `toml:"doubt_for"`    // how long MH may still be at work on what it was sent (2m)
+	LotSize     int      `toml:"lot_size"`     // (what the contingency bundle says: 100)
+	LotPoll     Duration `toml:"lot_poll"`     // how often MH is asked about a lot (5s)
+	LotPatience Duration `toml:"lot_patience"` // how long MH may be at work on a lot before its documents are asked for one by one (15m)
 	// AwaitReport is how long the event of a contingency of more than three days waits for `dtectl contingency report --sent`
 	// (0: not at all; at most 20h are taken).
 	AwaitReport Duration `toml:"await_report"`

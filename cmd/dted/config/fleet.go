@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dtegate/engine/fleet/bucket"
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/bundle"
 )
 
@@ -23,6 +23,7 @@ import (
 type Fleet struct {
 	// Store is the chain's object store. Default: that of [archive].
 	Store  *Archive `toml:"store"`
+	Chain  string   `toml:"chain"`  // the chain's name: everything that is signed in it names it, and the ambiente
 	Branch string   `toml:"branch"` // the branch's name in the chain
 	Group  string   `toml:"group"`  // whose desired state it runs
 	// DirectorKey is a file with the public key that signs the desired state, or several while one takes over from another.
@@ -31,7 +32,7 @@ type Fleet struct {
 	// file of tokens. State is what the box remembers of the chain. Default: fleet.state beside it.
 	Key    string   `toml:"key"`
 	State  string   `toml:"state"`
-	Poll   Duration `toml:"poll"`   // how often the desired state is asked for, default 1m
+	Poll   Duration `toml:"poll"`   // how often the desired state is asked for, default 2m
 	Report Duration `toml:"report"` // how often the status is written, default 15m
 	// Ship carries the second copy into the chain's store: "async", seconds behind the sales; "sync", before a sale is answered,
 	// which waits for that at most ShipPatience, default 2 s. Default: nothing is shipped.
@@ -51,8 +52,13 @@ func (f *Fleet) setDefaults(c *Config, folder string) {
 	for _, p := range []*string{&f.DirectorKey, &f.Key, &f.State} {
 		resolve(folder, p)
 	}
-	f.Poll, f.Report = cmp.Or(f.Poll, Duration(time.Minute)), cmp.Or(f.Report, Duration(15*time.Minute))
+	f.Poll, f.Report = cmp.Or(f.Poll, Duration(2*time.Minute)), cmp.Or(f.Report, Duration(15*time.Minute))
 	f.ShipPatience = cmp.Or(f.ShipPatience, Duration(2*time.Second))
+}
+
+// Chain is the chain of the branch, as everything that is signed in it names it.
+func (c *Config) Chain() fleetproto.Chain {
+	return fleetproto.Chain{Name: c.Fleet.Chain, Ambiente: c.Ambiente}
 }
 
 func (c *Config) checkFleet() error {
@@ -62,8 +68,8 @@ func (c *Config) checkFleet() error {
 	}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	for _, n := range [][2]string{{"fleet.branch", f.Branch}, {"fleet.group", f.Group}} {
-		if err := wire.CheckName(n[1]); err != nil {
+	for _, n := range [][2]string{{"fleet.chain", f.Chain}, {"fleet.branch", f.Branch}, {"fleet.group", f.Group}} {
+		if err := fleetproto.CheckName(n[1]); err != nil {
 			fault("%s: %w", n[0], err)
 		}
 	}
@@ -84,8 +90,8 @@ func (c *Config) checkFleet() error {
 			fault("%s: is %v, must be from %v to %v", name, time.Duration(d), least, most)
 		}
 	}
-	within("fleet.poll", f.Poll, wire.MinPoll, wire.MaxPoll)
-	within("fleet.report", f.Report, wire.MinReport, wire.MaxReport)
+	within("fleet.poll", f.Poll, fleetproto.MinPoll, fleetproto.MaxPoll)
+	within("fleet.report", f.Report, fleetproto.MinReport, fleetproto.MaxReport)
 	within("fleet.ship_patience", f.ShipPatience, 100*time.Millisecond, 30*time.Second)
 	return errors.Join(faults...)
 }
@@ -100,7 +106,7 @@ func (f *Fleet) Open() (bucket.Bucket, error) {
 }
 
 // Directors reads the keys that may sign the desired state; each is named by its fingerprint.
-func (f *Fleet) Directors() (keys []wire.Key, err error) {
+func (f *Fleet) Directors() (keys []fleetproto.Key, err error) {
 	rest, err := os.ReadFile(f.DirectorKey)
 	if err != nil {
 		return nil, fmt.Errorf("fleet.director_key: %w", err)
@@ -114,7 +120,7 @@ func (f *Fleet) Directors() (keys []wire.Key, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("fleet.director_key: %s: %w", f.DirectorKey, err)
 		}
-		keys = append(keys, wire.Key{ID: wire.Fingerprint(public), Public: public})
+		keys = append(keys, fleetproto.Key{ID: fleetproto.Fingerprint(public), Public: public})
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("fleet.director_key: %s holds no key", f.DirectorKey)
@@ -123,20 +129,20 @@ func (f *Fleet) Directors() (keys []wire.Key, err error) {
 }
 
 // Box reads the box's own key; fs.ErrNotExist when there is none yet.
-func (f *Fleet) Box() (wire.Signer, error) {
+func (f *Fleet) Box() (fleetproto.Signer, error) {
 	b, err := os.ReadFile(f.Key)
 	if err != nil {
-		return wire.Signer{}, fmt.Errorf("fleet.key: %w", err)
+		return fleetproto.Signer{}, fmt.Errorf("fleet.key: %w", err)
 	}
 	k, err := bundle.ParsePrivate(b)
 	if err != nil {
-		return wire.Signer{}, fmt.Errorf("fleet.key: %s: %w; put it back, or take it away and have the box enrolled anew", f.Key, err)
+		return fleetproto.Signer{}, fmt.Errorf("fleet.key: %s: %w; put it back, or take it away and have the box enrolled anew", f.Key, err)
 	}
-	return wire.Signer{ID: f.Branch, Private: k}, nil
+	return fleetproto.Signer{ID: f.Branch, Private: k}, nil
 }
 
 // MakeBox reads the box's own key, and makes one where there is none.
-func (f *Fleet) MakeBox() (s wire.Signer, made bool, err error) {
+func (f *Fleet) MakeBox() (s fleetproto.Signer, made bool, err error) {
 	s, err = f.Box()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s, false, err
@@ -149,7 +155,7 @@ func (f *Fleet) MakeBox() (s wire.Signer, made bool, err error) {
 	if err != nil {
 		return s, false, fmt.Errorf("fleet.key: %w", err)
 	}
-	return wire.Signer{ID: f.Branch, Private: private}, true, WriteFile(f.Key, text)
+	return fleetproto.Signer{ID: f.Branch, Private: private}, true, WriteFile(f.Key, text)
 }
 
 // Keeper is a small file of the appliance, replaced whole.
@@ -183,7 +189,7 @@ func (c *Config) overlay() {
 	if err != nil || len(data) == 0 {
 		return
 	}
-	s, err := wire.ParseSettings(data)
+	s, err := fleetproto.ParseSettings(data)
 	if err != nil {
 		return
 	}

@@ -7,20 +7,21 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 func TestFleet_Check(t *testing.T) {
 	sound := func() *Config {
-		c := &Config{Tokens: "/var/lib/dted/tokens.toml", Archive: &Archive{Endpoint: "https://s3.example.com"}, Fleet: &Fleet{Branch: "centro", Group: "norte", DirectorKey: "director.pem"}}
+		c := &Config{Tokens: "/var/lib/dted/tokens.toml", Archive: &Archive{Endpoint: "https://s3.example.com"}, Fleet: &Fleet{Chain: "super", Branch: "centro", Group: "norte", DirectorKey: "director.pem"}}
 		c.Fleet.setDefaults(c, "/etc/dted")
 		return c
 	}
 	c := sound()
-	if err := c.checkFleet(); err != nil || c.Fleet.Store != c.Archive || c.Fleet.Key != "/var/lib/dted/fleet.key" || c.Fleet.DirectorKey != "/etc/dted/director.pem" || c.Fleet.Poll != Duration(time.Minute) {
+	if err := c.checkFleet(); err != nil || c.Fleet.Store != c.Archive || c.Fleet.Key != "/var/lib/dted/fleet.key" || c.Fleet.DirectorKey != "/etc/dted/director.pem" || c.Fleet.Poll != Duration(2*time.Minute) {
 		t.Fatalf("%+v %v", c.Fleet, err)
 	}
 	for want, alter := range map[string]func(*Config){
+		"fleet.chain: ":        func(c *Config) { c.Fleet.Chain = "" },
 		"fleet.branch: ":       func(c *Config) { c.Fleet.Branch = "Centro" },
 		"fleet.group: ":        func(c *Config) { c.Fleet.Group = "" },
 		"fleet.director_key: ": func(c *Config) { c.Fleet.DirectorKey = "" },
@@ -49,7 +50,7 @@ func TestFleet_Overlay(t *testing.T) {
 		c.overlay()
 		return c
 	}
-	values, err := wire.EncodeSettings(wire.Settings{Footer: "Felices fiestas", Closed: []string{"2027-01-01"}, Payments: map[string]string{"99": "01"}})
+	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Footer: "Felices fiestas", Closed: []string{"2027-01-01"}, Payments: map[string]string{"99": "01"}})
 	if err != nil {
 		t.Fatal(err)
 	}

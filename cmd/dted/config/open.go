@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/archive"
-	"dtegate/engine/vouch"
+	"dtegate/engine/recordmac"
 	"dtegate/gateway/certificate"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -78,12 +78,12 @@ func (r *Rules) Pinned() (bundle.Keys, error) {
 }
 
 // Box reads the box's key; fs.ErrNotExist when there is none yet.
-func (c *Config) Box() (*vouch.Key, error) {
+func (c *Config) Box() (*recordmac.Key, error) {
 	b, err := os.ReadFile(c.BoxKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading the box's key: %w", err)
 	}
-	k, err := vouch.Parse(b)
+	k, err := recordmac.Parse(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; put it back, or take it away: the next start makes another", c.BoxKey, err)
 	}
@@ -91,10 +91,10 @@ func (c *Config) Box() (*vouch.Key, error) {
 }
 
 // MakeBox reads the box's key, and makes one where there is none. One that is there and cannot be read stays as it is.
-func (c *Config) MakeBox() (k *vouch.Key, made bool, err error) {
+func (c *Config) MakeBox() (k *recordmac.Key, made bool, err error) {
 	k, err = c.Box()
 	if errors.Is(err, fs.ErrNotExist) {
-		k = vouch.New()
+		k = recordmac.New()
 		return k, true, WriteFile(c.BoxKey, k.Text())
 	}
 	return k, false, err

@@ -7,20 +7,20 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
-	"dtegate/engine/rulebook"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/rules/bundle"
 )
 
 // CheckIssuer compares the issuer's data with the layouts of rules that are up: told at a start or when a rule comes, not at the
 // till.
-func CheckIssuer(c *config.Config, b *rulebook.Book) error {
+func CheckIssuer(c *config.Config, b *rulestore.Book) error {
 	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return b.CheckIssuer(seller.Emisor(i, p)) })
 }
 
 // checkBundles compares the issuer's data with the layouts in bundles that nobody has put up.
 func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
-	l, err := rulebook.ReadLayouts(bundles)
+	l, err := rulestore.ReadLayouts(bundles)
 	if err != nil {
 		return nil // the rules' own check says what is wrong with them
 	}

@@ -71,7 +71,7 @@ func Read(ctx context.Context, c *config.Config, o Options) (*Inputs, []Fault) {
 		{"tokens", func() (err error) { in.Tokens, err = tokens(c); return err }},
 		{"tls", func() error { return certificates(c) }},
 		{"delivery", func() (err error) { in.Delivery, err = Delivery(c, o.Catalogue); return err }},
-		{"fleet", func() (err error) { in.Fleet, err = openFleet(c.Fleet); return err }},
+		{"fleet", func() (err error) { in.Fleet, err = openFleet(c); return err }},
 		{"rules", func() (err error) { in.Rules, err = c.Rules.Pinned(); return err }},
 		{"rules", func() (err error) { in.Shipped, err = shipped(c.Rules.Folder); return err }},
 	} {

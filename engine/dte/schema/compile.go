@@ -135,7 +135,7 @@ func (c *compiler) layout(root *shape) error {
 		}
 		for _, m := range members {
 			m.field = len(c.fields)
-			x := field{name: m.name, key: append(dte.AppendQuoted(nil, m.name), ':'), parent: -1, arrays: arrays}
+			x := field{at: m.field, name: m.name, key: append(dte.AppendQuoted(nil, m.name), ':'), parent: -1, arrays: arrays}
 			x.path, x.document = at, document
 			if item == nil {
 				x.path, x.document = join(at, m.name), join(document, m.name)
@@ -205,8 +205,18 @@ func (c *compiler) bind(f *field, s *shape) error {
 			if countArrays(x.fact) > f.arrays {
 				return fmt.Errorf("overlay: from: %s: %s has more lists", e.path, e.fact)
 			}
+		}
+		own := f.path
+		if x.fact != nil {
 			f.path = e.fact
 		}
+		moved := slices.ContainsFunc(c.overlay.from, func(o fromEntry) bool {
+			return o.fact == own && o.path != e.path && (!slices.Contains(identity, f.name) || strings.HasPrefix(o.path, e.path))
+		})
+		if err := e.checkHeld(own, moved); err != nil {
+			return err
+		}
+		f.judged, f.moved = e.judged(own), moved
 		if countArrays(x.when) > f.arrays {
 			return fmt.Errorf("overlay: from: %s: when has more lists", e.path)
 		}

@@ -18,7 +18,7 @@ func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 	for _, x := range f.fields {
 		number := x.types&typeNumber != 0
 		if name, ok := strings.CutPrefix(x.document, "cuerpoDocumento[]."); ok && number && !strings.Contains(name, ".") &&
-			name != "cantidad" && name != "precioUni" && name != "montoDescu" && name != "numItem" {
+			name != "cantidad" && name != "precioUni" && name != "montoDescu" && name != "numItem" && name != "noGravado" {
 			out.Lines = append(out.Lines, Output{Name: name})
 		}
 		if x.document == "cuerpoDocumento[].tributos" {
@@ -77,7 +77,13 @@ func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 			rest = append(rest, m)
 		}
 	}
-	return out, c, document.With("cuerpoDocumento", dte.Arr(bare...)).With("resumen", dte.Obj(rest...))
+	var discounts []dte.Member
+	for amount, fact := range globalDiscounts {
+		if v := resumen.Get(amount); v.Exists() {
+			discounts = append(discounts, dte.Member{Name: fact, Value: v})
+		}
+	}
+	return out, c, document.With("cuerpoDocumento", dte.Arr(bare...)).With("resumen", dte.Obj(rest...)).With("descuentoGlobal", dte.Obj(discounts...))
 }
 
 // everyTax is a catalogue that names the taxes as the given document does.
@@ -151,7 +157,22 @@ func invoice(t testing.TB, n int) (*Filler, dte.Value, *Computed) {
 	for i := range n {
 		lines = append(lines, line.With("numItem", dte.Int(int64(i+1))))
 	}
-	document = document.With("cuerpoDocumento", dte.Arr(lines...))
+	var total dte.Amount
+	for range n {
+		sold, _ := line.Get("ventaGravada").Amount()
+		total += sold
+	}
+	resumen := document.Get("resumen").With("tributos", dte.Null()).
+		With("pagos", dte.Arr(document.Get("resumen").Get("pagos").Index(0).With("montoPago", dte.Num(total))))
+	for _, m := range resumen.Members() {
+		if m.Value.Kind() == dte.KindNumber && m.Name != "condicionOperacion" {
+			resumen = resumen.With(m.Name, dte.Int(0))
+		}
+	}
+	for _, name := range []string{"totalGravada", "subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar"} {
+		resumen = resumen.With(name, dte.Num(total))
+	}
+	document = document.With("cuerpoDocumento", dte.Arr(lines...)).With("resumen", resumen)
 	out, c, facts := derive(compile(t, path, "", Outputs{}), document)
 	overlay := `{"total":"totalPagar","taxes":{"path":"resumen.tributos","catalogue":"CAT-015"},
 		"from":[{"path":"resumen.totalLetras","words":"totalPagar","reason":"x"},

@@ -19,6 +19,7 @@
 //	           module and "value" a constant; or "words" a summary amount, written out.
 //	           With "form" the fact's text is written with other characters around its own, "########-#"; with
 //	           "when": {"fact", "is"} only where that fact is that text. A text that does not fit stays as it came.
+//	           Outside cuerpoDocumento, resumen and extension a place takes its own fact: see agree.go.
 //	drop       {"path", "keyword"}: a keyword of the file that MH's live validator does not heed
 //	add        {"path", "schema"}: keywords, conditions among them, that the file lacks
 //	catalogue  {"path", "catalogue", "parent"}: the code list that decides, and the neighbour that a code depends on

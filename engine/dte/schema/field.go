@@ -19,6 +19,9 @@ type field struct {
 	fallback dte.Value
 	from     *from
 	fed      bool // a member at any depth has a from
+	judged   bool // from takes something else than the fact of the field's own name: see agree
+	moved    bool // the fact of its own name stands at another place, too
+	at       int  // its index
 
 	first    int // where its members, or its item, begin
 	members  int // how many members the layout has

@@ -16,7 +16,9 @@ type Filler struct {
 	taxNames []string // of out.Taxes
 	lines    int      // field of cuerpoDocumento, -1 none
 	total    string
+	amounts  arithmetic
 	version  int
+	numbers  int
 	runs     sync.Pool
 }
 
@@ -57,13 +59,23 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
+	if err := s.checkFixed(""); err != nil {
+		return nil, err
+	}
+	amounts, err := c.arithmetic()
+	if err != nil {
+		return nil, err
+	}
 	c.compileRules(s, 0)
-	f := &Filler{fields: c.fields, out: out, lines: c.layoutIndex(linesName), total: o.total}
+	f := &Filler{fields: c.fields, out: out, lines: c.layoutIndex(linesName), total: o.total, amounts: amounts}
 	if o.taxes != nil {
 		for _, code := range out.Taxes {
 			name, _ := cat.Lookup(o.taxes.catalogue, code)
 			f.taxNames = append(f.taxNames, name)
 		}
+	}
+	if c.layoutIndex("identificacion.numeroControl") >= 0 {
+		f.numbers = 1
 	}
 	if i := c.layoutIndex("identificacion.version"); i >= 0 {
 		n, _ := c.fields[i].fallback.Int()
@@ -83,8 +95,11 @@ func (f *Filler) Total() string { return f.total }
 // Version is the constant of identificacion.version; 0 when the schema fixes none.
 func (f *Filler) Version() int { return f.version }
 
+// Numbers is how many places of a document bear its control number: 1, or 0 where the layout has no place for it.
+func (f *Filler) Numbers() int { return f.numbers }
+
 // Fill appends the document made of the facts and the module's answer to dst, as compact JSON in the order of the
-// schema, or returns what is wrong with it, and nil bytes.
+// schema, or returns what is wrong with it, and nil bytes. A fault of the code Contradiction stands alone and is the bundle's.
 //
 // A value is the module's answer of the place's name, unless the overlay names a source for the place. Otherwise it
 // comes from the first of these that has it: the overlay's source, the fact under the same path, the schema's
@@ -108,6 +123,12 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	r.check(f.fields[0].rule, 0, 0)
 	if opt.Catalogues {
 		r.checkCodes(0, 0)
+	}
+	if len(r.faults) == 0 && c != nil {
+		r.addUp()
+	}
+	if r.contradiction.Code != "" {
+		return nil, []dte.Fault{r.contradiction}
 	}
 	if len(r.faults) > 0 {
 		return nil, slices.Clone(r.faults)
@@ -164,5 +185,6 @@ func (f *Filler) fits(facts dte.Value, c *Computed) (dte.Fault, bool) {
 func (r *run) release() {
 	r.facts, r.computed = dte.Value{}, nil
 	r.slots, r.faults, r.forms, r.quiet, r.cause = r.slots[:0], r.faults[:0], r.forms[:0], 0, ""
+	r.contradiction = dte.Fault{}
 	r.runs.Put(r)
 }

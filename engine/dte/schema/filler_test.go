@@ -121,7 +121,7 @@ func TestFill_OtherSources(t *testing.T) {
 	}{
 		"no receptor, null":            {`"receptor"`, `"nadie"`, nil, `"sujeto":null`},
 		"null receptor":                {`"receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}}`, `"receptor":null`, nil, `"sujeto":null`},
-		"fact before amount":           {`{"codigo":"01"}`, `{"codigo":"01","montoPago":14}`, nil, `"montoPago":14}`},
+		"fact before amount":           {`{"codigo":"01"}`, `{"codigo":"01","montoPago":14.12}`, nil, `"montoPago":14.12}`},
 		"no payments, null":            {`"pagos":[{"codigo":"01"}]`, ``, nil, `"pagos":null}`},
 		"optional fact, written":       {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 2000 * dte.Scale }, `,"nota":"n"}`},
 		"optional null fact, written":  {`"pagos"`, `"nota":null,"pagos"`, nil, `,"nota":null}`},

@@ -216,3 +216,37 @@ func TestFill_ExamplesComeBack(t *testing.T) {
 	}
 	t.Logf("%d documents", len(all))
 }
+
+// The amounts of every document that MH accepted agree, by the layouts of both generations; with one of its totals changed by a
+// dollar each is contradicted.
+func TestAddUp_Examples(t *testing.T) {
+	judge := func(f *Filler, document dte.Value) dte.Fault {
+		r := f.runs.Get().(*run)
+		defer r.release()
+		r.grow(1)
+		r.load(0, 0, &document)
+		r.addUp()
+		return r.contradiction
+	}
+	checked, found := 0, 0
+	for _, e := range examples(t) {
+		f := compile(t, e.schema, string(drops(filepath.Base(e.schema), true)), Outputs{})
+		if wrong := judge(f, e.document); wrong.Code != "" {
+			t.Errorf("%s: %s", e.name, wrong.Error())
+		}
+		resumen := e.document.Get("resumen")
+		for _, name := range []string{"totalGravada", "totalCompra", "subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalIvaRetenido"} {
+			was, err := resumen.Get(name).Amount()
+			if err != nil {
+				continue
+			}
+			checked++
+			if judge(f, e.document.With("resumen", resumen.With(name, dte.Num(was+dte.Scale)))).Code != "" {
+				found++
+			}
+		}
+	}
+	if checked < 200 || found != checked {
+		t.Errorf("%d of %d totals that are a dollar too much are found", found, checked)
+	}
+}

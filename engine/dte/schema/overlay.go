@@ -110,6 +110,8 @@ func (f *fromEntry) check() error {
 		return fmt.Errorf("form shapes a fact, and when limits a form")
 	case f.form != "" && !strings.Contains(f.form, "#"):
 		return fmt.Errorf("form %q has no #", f.form)
+	case strings.ContainsFunc(f.form, func(c rune) bool { return !strings.ContainsRune("#-./ ", c) }):
+		return fmt.Errorf("form %q: only - . / and spaces may stand around the fact's own characters", f.form)
 	case !f.when.Exists():
 		return nil
 	}

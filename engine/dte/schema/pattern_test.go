@@ -112,7 +112,7 @@ func TestFill_FedObjects(t *testing.T) {
 	  "additionalProperties":false,"required":["nombEntrega","observaciones"]},
 	 "extra":{"type":"object","properties":{"nota":{"type":"string"}},"additionalProperties":false,"required":["nota"]}},
 	 "additionalProperties":false,"required":["extension"]}`
-	const overlay = `{"from":[{"path":"extension.observaciones","fact":"resumen.observaciones","reason":"r"},{"path":"extra.nota","fact":"nota","reason":"r"}]}`
+	const overlay = `{"from":[{"path":"extension.observaciones","fact":"resumen.observaciones","reason":"r"},{"path":"extra.nota","fact":"motivo.nota","reason":"r"}]}`
 	f, err := Compile([]byte(schema), []byte(overlay), Outputs{}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestFill_FedObjects(t *testing.T) {
 		`{"extension":{"nombEntrega":"n"}}`:     `{"extension":{"nombEntrega":"n","observaciones":null}}`,
 		`{"extension":{"observaciones":"own"}}`: `{"extension":{"nombEntrega":null,"observaciones":"own"}}`,
 		`{"extension":{"observaciones":"a"},"resumen":{"observaciones":"b"}}`: `{"extension":{"nombEntrega":null,"observaciones":"b"}}`,
-		`{"extension":null,"nota":"x"}`:                                       `{"extension":null,"extra":{"nota":"x"}}`,
+		`{"extension":null,"motivo":{"nota":"x"}}`:                            `{"extension":null,"extra":{"nota":"x"}}`,
 	} {
 		got, faults := f.Fill(nil, parse(t, facts), nil, FillOptions{})
 		if string(got) != want || faults != nil {

@@ -16,6 +16,8 @@ type run struct {
 	computed *Computed
 	words    [256]byte
 	forms    []byte // texts that the overlay's forms made
+
+	contradiction dte.Fault // of the bundle; no Code: none
 }
 
 // fill resolves the field at fi into the slot at si. Fact is the value under the same path, nil when there is none.
@@ -25,13 +27,24 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 		r.fillComputed(f, si)
 		return
 	}
-	if f.from != nil {
-		if v := r.fillFrom(f, si); v != nil {
-			fact = v
-		} else if r.slots[si].kind != dte.KindAbsent {
-			return
-		}
+	if f.from == nil {
+		r.fillFact(f, si, fact)
+		return
 	}
+	v := r.fillFrom(f, si)
+	if v == nil {
+		v = fact
+	}
+	if r.slots[si].kind == dte.KindAbsent {
+		r.fillFact(f, si, v)
+	}
+	if fact != nil && f.judged {
+		r.agree(f, si, fact)
+	}
+}
+
+// fillFact resolves a field by a fact.
+func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
 		r.fillObject(f, si, fact)

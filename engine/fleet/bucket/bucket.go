@@ -8,14 +8,14 @@ import (
 	"iter"
 
 	"dtegate/engine/archive"
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Bucket is a wire.Lister. Its errors are those of wire, and of the archive: [archive.ErrSetup] and [archive.ErrFull] stay until
 // somebody changes something.
 type Bucket struct{ archive *archive.Archive }
 
-var _ wire.Lister = Bucket{}
+var _ fleetproto.Lister = Bucket{}
 
 // New returns the store in an archive's bucket, under the archive's prefix.
 func New(a *archive.Archive) Bucket { return Bucket{a} }
@@ -31,16 +31,21 @@ func (b Bucket) Put(ctx context.Context, key string, data []byte) error {
 }
 
 // Get implements wire.Store.
-func (b Bucket) Get(ctx context.Context, key string, limit int64) (wire.Object, error) {
+func (b Bucket) Get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
 	h, err := b.archive.Fetch(ctx, key, limit)
-	return wire.Object{Data: h.Data, Modified: h.Modified, Now: h.Now}, named(err)
+	return fleetproto.Object{Data: h.Data, Modified: h.Modified, Now: h.Now}, named(err)
 }
 
 // List implements wire.Lister.
-func (b Bucket) List(ctx context.Context, prefix string) iter.Seq2[wire.Entry, error] {
-	return func(yield func(wire.Entry, error) bool) {
-		for o, err := range b.archive.List(ctx, prefix) {
-			if !yield(wire.Entry{Key: o.Key, Size: o.Size, Modified: o.Modified, Tag: o.Tag}, named(err)) {
+func (b Bucket) List(ctx context.Context, prefix string) iter.Seq2[fleetproto.Entry, error] {
+	return b.ListAfter(ctx, prefix, "")
+}
+
+// ListAfter implements fleetproto.Lister.
+func (b Bucket) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[fleetproto.Entry, error] {
+	return func(yield func(fleetproto.Entry, error) bool) {
+		for o, err := range b.archive.ListAfter(ctx, prefix, after) {
+			if !yield(fleetproto.Entry{Key: o.Key, Size: o.Size, Modified: o.Modified, Tag: o.Tag}, named(err)) {
 				return
 			}
 		}
@@ -49,7 +54,7 @@ func (b Bucket) List(ctx context.Context, prefix string) iter.Seq2[wire.Entry, e
 
 // named gives an error of the archive the name that wire has for it.
 func named(err error) error {
-	for of, name := range map[error]error{archive.ErrExists: wire.ErrExists, archive.ErrNotFound: wire.ErrNotFound, archive.ErrTooLarge: wire.ErrTooLarge} {
+	for of, name := range map[error]error{archive.ErrExists: fleetproto.ErrExists, archive.ErrNotFound: fleetproto.ErrNotFound, archive.ErrTooLarge: fleetproto.ErrTooLarge} {
 		if errors.Is(err, of) {
 			return fmt.Errorf("%w: %w", name, err)
 		}

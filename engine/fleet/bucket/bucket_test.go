@@ -6,7 +6,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Servers of both makes answer as wire says.
@@ -16,14 +16,14 @@ func TestBucket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, key := New(a), wire.StatusKey("centro")
-		if _, err := b.Get(t.Context(), key, 10); !errors.Is(err, wire.ErrNotFound) {
+		b, key := New(a), fleetproto.StatusKey("centro", 1)
+		if _, err := b.Get(t.Context(), key, 10); !errors.Is(err, fleetproto.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := b.Create(t.Context(), key, []byte("one")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := b.Create(t.Context(), key, []byte("two")); !errors.Is(err, wire.ErrExists) {
+		if err := b.Create(t.Context(), key, []byte("two")); !errors.Is(err, fleetproto.ErrExists) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := b.Put(t.Context(), key, []byte("three")); err != nil {
@@ -32,11 +32,11 @@ func TestBucket(t *testing.T) {
 		if o, err := b.Get(t.Context(), key, 5); err != nil || string(o.Data) != "three" || o.Modified.IsZero() || o.Now.Before(o.Modified) {
 			t.Errorf("%s: %+v %v", name, o, err)
 		}
-		if _, err := b.Get(t.Context(), key, 4); !errors.Is(err, wire.ErrTooLarge) {
+		if _, err := b.Get(t.Context(), key, 4); !errors.Is(err, fleetproto.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
-		var listed []wire.Entry
-		for e, err := range b.List(t.Context(), wire.StatusFolder) {
+		var listed []fleetproto.Entry
+		for e, err := range b.List(t.Context(), fleetproto.StatusFolder) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

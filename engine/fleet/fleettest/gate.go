@@ -20,6 +20,8 @@ type Gate struct {
 	Today func() string
 	// Refuse is why a bundle that passes does not come in; nil, or "": it does.
 	Refuse func(*bundle.Bundle) string
+	// Ends is the last day of bundles, by "name version": nobody goes back to them behind it.
+	Ends map[string]string
 	// Commit is called around each change that is to last: before it, and behind it. Nil: nobody.
 	Commit func(what string, done bool)
 
@@ -31,7 +33,7 @@ type Gate struct {
 
 type held struct {
 	fleet.Bundle
-	until string
+	cancelled bool
 }
 
 var _ fleet.Rules = (*Gate)(nil)
@@ -76,7 +78,8 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 	defer g.mu.Unlock()
 	m := b.Manifest
 	window := m.Validity[g.Ambiente]
-	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: window.From}, window.Until}
+	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: window.From}, false}
+	g.list = slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest && h.cancelled }) // it may come again
 	for _, h := range g.list {
 		if h.Digest == b.Digest && g.where(&h.Bundle) != fleet.Spare && h.Off == "" {
 			return fleet.Admission{}, nil
@@ -106,24 +109,56 @@ func (g *Gate) commit(what string, change func()) {
 	}
 }
 
-// StepBack implements fleet.Rules.
+// StepBack implements fleet.Rules, with the refusals of the branch's own shelf.
 func (g *Gate) StepBack(_ context.Context, to fleet.Bundle, o fleet.Order) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at := slices.IndexFunc(g.list, func(h held) bool { return h.Digest == to.Digest })
-	if at < 0 {
-		return fmt.Errorf("%s %s was never here", to.Name, to.Version)
+	at, err := g.known(to, o)
+	if err != nil {
+		return err
+	}
+	if h := g.list[at]; h.From > g.Today() || g.Ends[h.Name+" "+h.Version] != "" && g.Ends[h.Name+" "+h.Version] < g.Today() {
+		return fmt.Errorf("%s %s begins on %s and ended on %q", to.Name, to.Version, h.From, g.Ends[h.Name+" "+h.Version])
+	}
+	var off []int
+	for i, h := range g.list {
+		if h.Kind == to.Kind && h.Document == to.Document && h.Schema == to.Schema && bundle.Compare(h.Version, to.Version) > 0 && h.Off == "" && h.From <= g.Today() {
+			off = append(off, i)
+		}
+	}
+	if len(off) == 0 && g.list[at].Off == "" {
+		return fmt.Errorf("%s %s is live", to.Name, to.Version)
 	}
 	g.commit("back to "+to.Name+" "+to.Version, func() {
-		for i := range g.list {
-			h := &g.list[i]
-			if h.Kind == to.Kind && h.Document == to.Document && h.Schema == to.Schema && bundle.Compare(h.Version, to.Version) > 0 && h.Off == "" {
-				h.Off, h.Reason = fleet.OffCentre, o.Reason
-			}
+		for _, i := range off {
+			g.list[i].Off, g.list[i].Reason = fleet.OffCentre, o.Reason
 		}
 		g.list[at].Off, g.list[at].Reason = "", ""
 	})
 	return nil
+}
+
+// Cancel implements fleet.Rules.
+func (g *Gate) Cancel(_ context.Context, coming fleet.Bundle, o fleet.Order) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, err := g.known(coming, o)
+	if err != nil {
+		return err
+	}
+	if h := g.list[at]; h.Off != "" || h.From <= g.Today() {
+		return fmt.Errorf("%s %s is off, or has begun on %s", coming.Name, coming.Version, h.From)
+	}
+	g.commit("cancel "+coming.Name+" "+coming.Version, func() { g.list[at].Off, g.list[at].Reason, g.list[at].cancelled = fleet.OffCentre, o.Reason, true })
+	return nil
+}
+
+func (g *Gate) known(b fleet.Bundle, o fleet.Order) (int, error) {
+	at := slices.IndexFunc(g.list, func(h held) bool { return h.Digest == b.Digest })
+	if at < 0 || o.Reason == "" {
+		return at, fmt.Errorf("%s %s was never here, or %q is no reason", b.Name, b.Version, o.Reason)
+	}
+	return at, nil
 }
 
 // Return has the branch leave a bundle by itself.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Fault is what goes wrong with a request.
@@ -50,9 +50,10 @@ type Request struct {
 type Store struct {
 	// Fault is asked before each request; nil lets everything pass.
 	Fault func(Request) Fault
-	// Seen is told of each request with its outcome; nil: nobody.
-	Seen func(Request, error)
-	now  func() time.Time
+	// Seen is told of each request with its outcome, one after the other; nil: nobody.
+	Seen     func(Request, error)
+	watching sync.Mutex
+	now      func() time.Time
 
 	mu       sync.Mutex
 	objects  map[string]object
@@ -60,10 +61,10 @@ type Store struct {
 }
 
 type object struct {
-	now, before *wire.Object // before: what a stale Get sees; nil: nothing was there
+	now, before *fleetproto.Object // before: what a stale Get sees; nil: nothing was there
 }
 
-var _ wire.Lister = (*Store)(nil)
+var _ fleetproto.Lister = (*Store)(nil)
 
 // New returns an empty store whose clock is now.
 func New(now func() time.Time) *Store {
@@ -99,6 +100,8 @@ func (s *Store) request(ctx context.Context, verb, key string, size int, do func
 		}
 	}
 	if seen != nil {
+		s.watching.Lock()
+		defer s.watching.Unlock() // seen may panic: a power cut
 		seen(r, err)
 	}
 	return err
@@ -108,7 +111,7 @@ func (s *Store) request(ctx context.Context, verb, key string, size int, do func
 func (s *Store) Create(ctx context.Context, key string, data []byte) error {
 	return s.request(ctx, "create", key, len(data), func(Fault) (int, error) {
 		if s.objects[key].now != nil {
-			return 0, fmt.Errorf("creating %s: %w", key, wire.ErrExists)
+			return 0, fmt.Errorf("creating %s: %w", key, fleetproto.ErrExists)
 		}
 		s.write(key, data)
 		return len(data), nil
@@ -124,46 +127,51 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 }
 
 func (s *Store) write(key string, data []byte) {
-	s.objects[key] = object{now: &wire.Object{Data: bytes.Clone(data), Modified: s.now()}, before: s.objects[key].now}
+	s.objects[key] = object{now: &fleetproto.Object{Data: bytes.Clone(data), Modified: s.now()}, before: s.objects[key].now}
 }
 
 // Get implements wire.Store.
-func (s *Store) Get(ctx context.Context, key string, limit int64) (held wire.Object, err error) {
+func (s *Store) Get(ctx context.Context, key string, limit int64) (held fleetproto.Object, err error) {
 	err = s.request(ctx, "get", key, 0, func(f Fault) (int, error) {
 		o := s.objects[key].now
 		if f == Stale {
 			o = s.objects[key].before
 		}
 		if o == nil {
-			return 0, fmt.Errorf("getting %s: %w", key, wire.ErrNotFound)
+			return 0, fmt.Errorf("getting %s: %w", key, fleetproto.ErrNotFound)
 		}
 		if int64(len(o.Data)) > limit {
-			return 0, fmt.Errorf("getting %s: %w: %d bytes", key, wire.ErrTooLarge, len(o.Data))
+			return 0, fmt.Errorf("getting %s: %w: %d bytes", key, fleetproto.ErrTooLarge, len(o.Data))
 		}
-		held = wire.Object{Data: bytes.Clone(o.Data), Modified: o.Modified, Now: s.now()}
+		held = fleetproto.Object{Data: bytes.Clone(o.Data), Modified: o.Modified, Now: s.now()}
 		return len(o.Data), nil
 	})
 	if err != nil {
-		return wire.Object{}, err
+		return fleetproto.Object{}, err
 	}
 	return held, nil
 }
 
 // List implements wire.Lister.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[wire.Entry, error] {
-	return func(yield func(wire.Entry, error) bool) {
-		var list []wire.Entry
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[fleetproto.Entry, error] {
+	return s.ListAfter(ctx, prefix, "")
+}
+
+// ListAfter implements fleetproto.Lister.
+func (s *Store) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[fleetproto.Entry, error] {
+	return func(yield func(fleetproto.Entry, error) bool) {
+		var list []fleetproto.Entry
 		err := s.request(ctx, "list", prefix, 0, func(Fault) (int, error) {
 			list = nil
 			for _, key := range slices.Sorted(maps.Keys(s.objects)) {
-				if o := s.objects[key].now; o != nil && strings.HasPrefix(key, prefix) {
-					list = append(list, wire.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified, Tag: wire.Digest(o.Data)})
+				if o := s.objects[key].now; o != nil && strings.HasPrefix(key, prefix) && key > after {
+					list = append(list, fleetproto.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified, Tag: fleetproto.Digest(o.Data)})
 				}
 			}
 			return 0, nil
 		})
 		if err != nil {
-			yield(wire.Entry{}, err)
+			yield(fleetproto.Entry{}, err)
 			return
 		}
 		for _, e := range list {

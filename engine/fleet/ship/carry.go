@@ -3,7 +3,6 @@ package ship
 import (
 	"context"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -17,11 +16,11 @@ func (p place) behind(other place) bool {
 	return p.file > other.file || p.file == other.file && p.end > other.end
 }
 
-// carried is what the store is still to get of what was sold, all of Shipper.mu.
+// carried is what the store is still to get of what was sold. Shipper.mu guards it.
 type carried struct {
 	live    bool      // changes wait for the store
 	last    place     // that is on the copy's medium for certain
-	pending []place   // of the changes that are not in the store, ascending
+	pending []place   // of the changes that are not in the store
 	before  int64     // changes of before the start that are not in the store
 	waiting []waiting // of pending: who waits
 }
@@ -34,18 +33,21 @@ type waiting struct {
 // maxPending is how many changes are counted: some days' sales. A branch whose store is silent for longer counts no further.
 const maxPending = 1 << 18
 
-// recount finds how many changes wait since before the start.
+// recount finds how many changes of the copy wait since before this run, or since before the epoch.
 func (s *Shipper) recount(ctx context.Context) {
 	if s.o.Count == nil {
 		return
 	}
-	n, err := s.o.Count(ctx, s.state.File, s.state.Offset)
+	s.mu.Lock()
+	from, already := s.inStore(), len(s.carried.pending)
+	s.mu.Unlock()
+	n, err := s.o.Count(ctx, from.file, from.end)
 	if err != nil && ctx.Err() == nil {
 		s.o.Logger.Warn("how much of the second copy is not shipped is not known", "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before = max(0, n-int64(len(s.pending))) // those sold since are counted already
+	s.carried.before = max(0, n-int64(already)) // those that were sold before the count are counted already
 }
 
 // Carry is told of each change that the copy's medium has. With Sync it returns once the store has the change too, or when it is
@@ -53,23 +55,23 @@ func (s *Shipper) recount(ctx context.Context) {
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
 	s.mu.Lock()
-	if p.behind(s.last) {
-		s.last = p
+	c := &s.carried
+	if p.behind(c.last) {
+		c.last = p
 	}
-	if !p.behind(s.inStore()) {
+	if s.has(p) {
 		s.mu.Unlock()
 		return
 	}
-	if len(s.pending) < maxPending {
-		i := sort.Search(len(s.pending), func(i int) bool { return s.pending[i].behind(p) })
-		s.pending = slices.Insert(s.pending, i, p)
+	if len(c.pending) < maxPending {
+		c.pending = append(c.pending, p)
 	}
-	if !s.o.Sync || !s.live {
+	if !s.o.Sync || !c.live {
 		s.mu.Unlock()
 		return
 	}
 	w := waiting{p, make(chan struct{})}
-	s.waiting = append(s.waiting, w)
+	c.waiting = append(c.waiting, w)
 	s.mu.Unlock()
 	s.bell.Ring()
 	patience := time.NewTimer(s.o.Patience)
@@ -84,25 +86,29 @@ func (s *Shipper) Carry(file string, end int64) {
 // inStore is how far the store has the copy. The caller holds mu.
 func (s *Shipper) inStore() place { return place{s.state.File, s.state.Offset} }
 
+// has reports whether the store has a change. Names of files prove nothing: a file counts as far as this box knows that it shipped it.
+// The caller holds mu.
+func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
+
 // behind is how many changes the store does not have. The caller holds mu.
-func (s *Shipper) behind() int64 { return s.before + int64(len(s.pending)) }
+func (s *Shipper) behind() int64 { return s.carried.before + int64(len(s.carried.pending)) }
 
 // known is how far a file is on its medium for certain.
 func (s *Shipper) known(file string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last.file == file {
-		return s.last.end
+	if s.carried.last.file == file {
+		return s.carried.last.end
 	}
 	return 0
 }
 
-// arrived lets those go whose changes are in the store. The caller holds mu.
+// arrived releases the callers whose changes are in the store. The caller holds mu.
 func (s *Shipper) arrived() {
-	to := s.inStore()
-	s.pending = s.pending[sort.Search(len(s.pending), func(i int) bool { return s.pending[i].behind(to) }):]
-	s.waiting = slices.DeleteFunc(s.waiting, func(w waiting) bool {
-		if w.behind(to) {
+	c := &s.carried
+	c.pending = slices.DeleteFunc(c.pending, s.has)
+	c.waiting = slices.DeleteFunc(c.waiting, func(w waiting) bool {
+		if !s.has(w.place) {
 			return false
 		}
 		close(w.done)
@@ -122,23 +128,24 @@ func (s *Shipper) caughtUp(err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before = 0
-	if live := s.took < s.o.Patience; live && !s.live && s.o.Sync {
+	s.carried.before = 0
+	if live := s.took < s.o.Patience; live && !s.carried.live && s.o.Sync {
 		s.o.Logger.Info("sales wait for the chain's store")
-		s.live = true
+		s.carried.live = true
 	}
 }
 
-// leave lets everybody go who waits, and the branch goes on. Why is empty when it is told already.
+// leave releases all waiting callers, and the branch goes on. Why is empty when it is logged already.
 func (s *Shipper) leave(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live && why != "" {
+	c := &s.carried
+	if c.live && why != "" {
 		s.o.Logger.Warn("sales do not wait for the chain's store any more", "error", why)
 	}
-	s.live = false
-	for _, w := range s.waiting {
+	c.live = false
+	for _, w := range c.waiting {
 		close(w.done)
 	}
-	s.waiting = nil
+	c.waiting = nil
 }

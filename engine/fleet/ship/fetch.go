@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
+	"strings"
 
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // ErrNothing means that no box of the branch has shipped anything.
 var ErrNothing = errors.New("nothing of this branch's second copy is in the store")
+
+// Span are pieces from one to another, both included.
+type Span struct{ From, To int64 }
 
 // Fetched is what Fetch has brought back.
 type Fetched struct {
@@ -22,44 +23,77 @@ type Fetched struct {
 	Whole  bool    // the box has said that its whole copy is in the store
 	Bases  int64
 	Parts  int64 // of the bases
-	Pieces int64 // in the store, those in bases included
+	Pieces int64 // that were brought, those in parts included
 	Bytes  int64
 	Before int64 // of Bytes, brought by an earlier call
-	// Doubt is why the parts were not used to their end, the pieces in their place; nil: they were.
+	// Doubt is why bases or parts were not used, and their pieces in their place; nil: all were.
 	Doubt error
+	// Missing are pieces that the box has shipped and the store does not give back; the folder has a gap of zeros there. Why is the
+	// reason of the first.
+	Missing []Span
+	Why     error
+	// Status is the last status that the box wrote; nil: the store has none that its key has signed.
+	Status *fleetproto.Status
+}
+
+// Lacks returns what is not proven of a fetched copy, in words. Empty: it holds everything that the box had shipped when it wrote its
+// last status.
+func (f *Fetched) Lacks() string {
+	var list []string
+	if len(f.Missing) > 0 {
+		list = append(list, fmt.Sprintf("the store has lost or altered %s of the copy (%v)", spans(f.Missing), f.Why))
+	}
+	if f.Status == nil {
+		list = append(list, fmt.Sprintf("the store has no status that the box of epoch %d signed, therefore nothing names its last piece", f.Epoch))
+	}
+	if n := len(f.Newer); n > 0 {
+		list = append(list, fmt.Sprintf("the box of epoch %d sold after this copy", f.Newer[n-1]))
+	}
+	return strings.Join(list, "; ")
+}
+
+// spans names pieces.
+func spans(list []Span) string {
+	const most = 20
+	var words []string
+	for i, s := range list {
+		if i == most {
+			words = append(words, fmt.Sprintf("and %d more places", len(list)-most))
+			break
+		}
+		if s.From == s.To {
+			words = append(words, fmt.Sprint(s.From))
+			continue
+		}
+		words = append(words, fmt.Sprintf("%d to %d", s.From, s.To))
+	}
+	if len(list) == 1 && list[0].From == list[0].To {
+		return "piece " + words[0]
+	}
+	return "pieces " + strings.Join(words, ", ")
 }
 
 // Fetch brings the second copy of a branch's last box that has its whole copy in the store into a folder of its own, or, where no box
-// has said so, of the last box that shipped anything: its bases, and the pieces behind
-// the last one. All are signed by that box's enrolled key, or named by what is, and each names the one before. A base that does not prove
-// itself is passed over, for the pieces say the same. What is behind a piece that does not prove itself is not looked at: an error
-// names it, and the folder holds what is before it. A fetch that was cut short goes on in the same folder. Remove removes the folder and
-// the note of how far the fetch came.
+// has said so, of the last box that shipped anything: the parts of its bases, and the pieces that no base holds. All are signed by that
+// box's enrolled key, or named by what is. A base or a part that does not prove itself is passed over, for the pieces say the same. The
+// pieces are those that the store lists and those that the box's last status, its bases and its word that the copy is whole speak of:
+// what the store does not give back of them is Missing, and the rest is brought. An error is of the attempt: a fetch that was cut short
+// goes on in the same folder. Remove removes the folder and the note of how far the fetch came.
 //
-// With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant.
-func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch string, epoch int64, folder string) (Fetched, error) {
-	boxes, foreign, err := enrolled(ctx, store, director, branch)
+// With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant. show gets how far the work is; nil:
+// nobody looks.
+func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key, branch string, epoch int64, folder string,
+	show func(done, total int64),
+) (Fetched, error) {
+	shipped, stray, err := boxes(ctx, store, chain, director, branch, epoch)
 	if err != nil {
 		return Fetched{}, err
-	}
-	var shipped []chest // ascending
-	for _, e := range boxes {
-		if epoch != 0 && e.Epoch > epoch {
-			break
-		}
-		_, err := store.Get(ctx, wire.SegmentKey(branch, e.Epoch, 1), wire.MaxSegment)
-		if err != nil && !errors.Is(err, wire.ErrNotFound) {
-			return Fetched{}, fmt.Errorf("reading the copy of epoch %d: %w", e.Epoch, err)
-		}
-		if err == nil {
-			shipped = append(shipped, chest{store, branch, e.Epoch, e.BoxKeyOf()})
-		}
 	}
 	at := len(shipped) - 1
 	switch {
 	case at >= 0 && (epoch == 0 || shipped[at].epoch == epoch):
-	case len(foreign) > 0:
-		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has enrolled: %w", ErrNothing, errors.Join(foreign...))
+	case len(stray.why) > 0:
+		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has enrolled: %w", ErrNothing, errors.Join(stray.why...))
 	case epoch != 0:
 		return Fetched{}, fmt.Errorf("%w of the box of epoch %d", ErrNothing, epoch)
 	default:
@@ -74,10 +108,12 @@ func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch st
 			at = i
 		}
 	}
-	got, err := shipped[at].fetch(ctx, folder)
+	got, err := shipped[at].fetch(ctx, folder, whole, show)
 	got.Older, got.Newer, got.Whole = epochs(shipped[:at]), epochs(shipped[at+1:]), whole > 0
-	if err == nil && got.Pieces < whole {
-		err = fmt.Errorf("piece %d: %w, and the copy was whole with piece %d: the store has lost it", got.Pieces+1, wire.ErrNotFound, whole)
+	for _, e := range stray.shipped {
+		if e > got.Epoch {
+			got.Newer = append(got.Newer, e)
+		}
 	}
 	return got, err
 }
@@ -89,175 +125,177 @@ func epochs(of []chest) (list []int64) {
 	return list
 }
 
-// enrolled are a branch's boxes, ascending, and why other enrolments are not counted.
-func enrolled(ctx context.Context, store wire.Store, director []wire.Key, branch string) (boxes []*wire.Enrolment, foreign []error, err error) {
-	for epoch := int64(1); ; epoch++ {
-		held, err := store.Get(ctx, wire.BoxKey(branch, epoch), wire.MaxJWS)
-		if errors.Is(err, wire.ErrNotFound) {
-			return boxes, foreign, nil
-		}
+// strays are epochs whose enrolment is lost or proves nothing.
+type strays struct {
+	shipped []int64 // whose boxes shipped something
+	why     []error
+}
+
+// boxes are a branch's boxes that shipped something, ascending, up to an epoch; 0: all.
+func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key, branch string, until int64) (list []chest, stray strays, err error) {
+	last := int64(0)
+	for e, err := range store.List(ctx, fleetproto.BoxesFolder+branch+"/") {
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading epoch %d: %w", epoch, err)
+			return nil, stray, fmt.Errorf("listing the branch's boxes: %w", err)
 		}
-		e, err := wire.OpenEnrolment(held.Data, director, branch, epoch)
-		if err != nil {
-			foreign = append(foreign, fmt.Errorf("epoch %d: %w", epoch, err))
+		if n, ok := fleetproto.NumberOf(e.Key); ok && e.Key == fleetproto.BoxKey(branch, n) {
+			last = max(last, n)
+		}
+	}
+	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ { // one more: its enrolment may be what is lost
+		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
+		if none, err := c.empty(ctx); err != nil {
+			return nil, stray, err
+		} else if none {
 			continue
 		}
-		boxes = append(boxes, e)
+		held, err := store.Get(ctx, fleetproto.BoxKey(branch, epoch), fleetproto.MaxJWS)
+		if err != nil && !disproved(err) {
+			return nil, stray, fmt.Errorf("reading epoch %d: %w", epoch, err)
+		}
+		var e *fleetproto.Enrolment
+		if err == nil {
+			e, err = c.chain.OpenEnrolment(held.Data, director, branch, epoch)
+		}
+		if err != nil {
+			stray.shipped, stray.why = append(stray.shipped, epoch), append(stray.why, fmt.Errorf("epoch %d: %w", epoch, err))
+			continue
+		}
+		c.box = e.BoxKeyOf()
+		list = append(list, c)
 	}
+	return list, stray, nil
 }
 
-// chest is what one box has shipped.
-type chest struct {
-	store  wire.Store
-	branch string
-	epoch  int64
-	box    wire.Key
+// HasCopy reports whether a store has something that a box of a branch shipped.
+func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool, error) {
+	for _, err := range store.List(ctx, fleetproto.CopyFolder+branch+"/") {
+		if err != nil {
+			return false, fmt.Errorf("listing the second copy of %s: %w", branch, err)
+		}
+		return true, nil
+	}
+	return false, nil
 }
 
-// fetch brings everything into a folder.
-func (c chest) fetch(ctx context.Context, folder string) (Fetched, error) {
+// fetch brings everything into a folder. whole is the piece up to which the box said that its copy is whole.
+func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(done, total int64)) (Fetched, error) {
 	got := Fetched{Epoch: c.epoch}
 	to, err := resume(folder, c.branch, c.epoch)
 	if err != nil {
 		return got, err
 	}
 	got.Before = to.Bytes
-	if err = c.parts(ctx, folder, to, &got); err == nil {
-		err = c.pieces(ctx, to.last(), func(p *wire.Piece, object, body []byte) error {
-			if err := put(folder, p.File, p.Offset, body); err != nil {
-				return err
-			}
-			return to.fetched(link{p.Number, wire.Digest(object)}, int64(len(body)))
-		})
+	list, unasked, err := c.manifest(ctx, &got, max(whole, to.Piece))
+	if err == nil {
+		err = c.fill(ctx, list, to, &got, show)
 	}
-	got.Bytes, got.Pieces = to.Bytes, to.Piece
+	if err == nil && unasked.From <= unasked.To {
+		got.Missing = append(got.Missing, unasked)
+	}
+	got.Bytes = to.Bytes
 	return got, errors.Join(err, to.note())
 }
 
-// link is a piece that another one follows; zero: the first does.
-type link struct {
-	number int64
-	digest string
+// unlisted is how many pieces are asked for that the store does not list, and that something else names.
+const unlisted = 10_000
+
+// manifest are the objects that hold the copy, in order, up to the last piece that anything in the store names; unasked are pieces
+// behind them that are not asked for, because the store lists none of so many.
+func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list []cargo, unasked Span, err error) {
+	bases, doubt, err := c.bases(ctx, nil)
+	if err != nil {
+		return nil, unasked, err
+	}
+	got.Doubt = doubt
+	if got.Status, err = c.status(ctx); err != nil {
+		return nil, unasked, err
+	}
+	held, gaps, end := parts(bases, nil)
+	for _, b := range bases {
+		if b.Base != nil {
+			got.Bases++
+		}
+	}
+	numbers, sizes, err := c.pieceNumbers(ctx, end)
+	if err != nil {
+		return nil, unasked, err
+	}
+	last := end
+	if len(numbers) > 0 {
+		last = numbers[len(numbers)-1]
+	}
+	if got.Status != nil && got.Status.Copy != nil {
+		until = max(until, got.Status.Copy.Segment)
+	}
+	if unasked = (Span{last + unlisted + 1, until}); until > last+unlisted {
+		until = last + unlisted
+	}
+	until = max(until, last)
+	at := 0
+	for _, p := range held {
+		for ; at < len(gaps) && gaps[at].To < p.First; at++ {
+			list = append(list, pieces(gaps[at])...)
+		}
+		list = append(list, cargo{p.First, p.Piece, p, p.Size})
+	}
+	tail := pieces(Span{end + 1, until})
+	for i, n := range numbers {
+		tail[n-end-1].size = sizes[i]
+	}
+	return append(list, tail...), unasked, nil
 }
 
-// parts brings what the bases hold behind the last piece that is here.
-func (c chest) parts(ctx context.Context, folder string, to *progress, got *Fetched) error {
-	previous := ""
-	for n := int64(1); ; n++ {
-		b, digest, err := c.base(ctx, n, previous)
-		if b == nil || err != nil {
-			return c.doubt(got, err)
-		}
-		previous = digest
-		for _, p := range b.Parts {
-			if p.Piece > to.Piece {
-				held, err := c.store.Get(ctx, wire.PartKey(c.branch, c.epoch, p.Digest), wire.MaxPart)
-				if err == nil && (wire.Digest(held.Data) != p.Digest || int64(len(held.Data)) != p.Size) {
-					err = fmt.Errorf("%w: its bytes were altered", wire.ErrOther)
-				}
-				if err == nil {
-					err = put(folder, p.File, p.Offset, held.Data)
-				}
-				if err != nil {
-					return c.doubt(got, fmt.Errorf("base %d, part %s: %w", n, p.Digest, err))
-				}
-				if err := to.fetched(link{p.Piece, p.Last}, p.Size); err != nil {
-					return err
-				}
+// fill brings what the folder does not have yet.
+func (c chest) fill(ctx context.Context, list []cargo, to *progress, got *Fetched, show func(done, total int64)) error {
+	var total, done int64
+	rest := list[:0:0]
+	for _, g := range list {
+		total += g.size + perGet
+		if g.last <= to.Piece {
+			done += g.size + perGet
+			got.Pieces += g.last - g.first + 1
+			if g.part != nil {
+				got.Parts++
 			}
+			continue
+		}
+		rest = append(rest, g)
+	}
+	previous := to.Digest
+	return c.bring(ctx, rest, &previous, func(g cargo, l *load, err error) error {
+		if done += g.size + perGet; show != nil {
+			show(min(done, total), total)
+		}
+		switch {
+		case err != nil && g.part != nil:
+			got.Doubt = errors.Join(got.Doubt, err)
+			return nil
+		case err == nil:
+			err = to.put(l.file, l.offset, l.body, len(got.Missing) > 0)
+			if err != nil && !disproved(err) {
+				return err
+			}
+		}
+		if err != nil {
+			if got.Why == nil {
+				got.Why = err
+			}
+			if n := len(got.Missing); n > 0 && got.Missing[n-1].To == g.first-1 {
+				got.Missing[n-1].To = g.first
+			} else {
+				got.Missing = append(got.Missing, Span{g.first, g.last})
+			}
+			return nil
+		}
+		got.Pieces += g.last - g.first + 1
+		if g.part != nil {
 			got.Parts++
 		}
-		got.Bases = n
-	}
-}
-
-// doubt keeps what is wrong with the bases, and returns what is wrong with the store: that is tried again later.
-func (c chest) doubt(got *Fetched, err error) error {
-	if disproved(err) {
-		got.Doubt = err
-		return nil
-	}
-	return err
-}
-
-// disproved reports whether an object does not prove itself, whoever asks for it again.
-func disproved(err error) bool {
-	return slices.ContainsFunc([]error{wire.ErrNotFound, wire.ErrTooLarge, wire.ErrFormat, wire.ErrSignature, wire.ErrOther}, func(of error) bool { return errors.Is(err, of) })
-}
-
-// base reads a base and its digest; nil where there is none.
-func (c chest) base(ctx context.Context, n int64, previous string) (*wire.Base, string, error) {
-	held, err := c.store.Get(ctx, wire.BaseKey(c.branch, c.epoch, n), wire.MaxJWS)
-	if errors.Is(err, wire.ErrNotFound) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("reading base %d: %w", n, err)
-	}
-	b, err := wire.OpenBase(held.Data, c.branch, c.epoch, n, c.box)
-	if err == nil && b.Previous != previous {
-		err = fmt.Errorf("%w: it does not follow base %d", wire.ErrOther, n-1)
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("base %d: %w", n, err)
-	}
-	return b, wire.Digest(held.Data), nil
-}
-
-// pieces calls fn with each piece behind one, up to the last, with its object and its bytes.
-func (c chest) pieces(ctx context.Context, at link, fn func(p *wire.Piece, object, body []byte) error) error {
-	for {
-		number := at.number + 1
-		held, err := c.store.Get(ctx, wire.SegmentKey(c.branch, c.epoch, number), wire.MaxSegment)
-		if errors.Is(err, wire.ErrNotFound) {
-			return c.end(ctx, number)
+		to.Bytes += int64(len(l.body))
+		if len(got.Missing) > 0 {
+			return nil // the next call asks for what is missing again
 		}
-		if err != nil {
-			return fmt.Errorf("reading piece %d: %w", number, err)
-		}
-		p, body, err := wire.OpenPiece(held.Data, c.branch, c.epoch, number, c.box)
-		if err == nil && p.Previous != at.digest {
-			err = fmt.Errorf("%w: it does not follow piece %d", wire.ErrOther, at.number)
-		}
-		if err == nil {
-			err = fn(p, held.Data, body)
-		}
-		if err != nil {
-			return fmt.Errorf("piece %d: %w", number, err)
-		}
-		at = link{number, wire.Digest(held.Data)}
-	}
-}
-
-// end is nil where the box shipped no piece behind one that is not there: else the store has lost it.
-func (c chest) end(ctx context.Context, missing int64) error {
-	_, err := c.store.Get(ctx, wire.SegmentKey(c.branch, c.epoch, missing+1), wire.MaxSegment)
-	switch {
-	case errors.Is(err, wire.ErrNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading piece %d: %w", missing+1, err)
-	}
-	return fmt.Errorf("piece %d: %w, and the next one is there: the store has lost it", missing, wire.ErrNotFound)
-}
-
-// put writes bytes where they belong in a file; what was behind them is void.
-func put(folder, file string, offset int64, body []byte) error {
-	f, err := os.OpenFile(filepath.Join(folder, file), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Size() < offset {
-		return errors.Join(fmt.Errorf("%w: %s has no byte %d yet", wire.ErrOther, file, offset), err)
-	}
-	if err := f.Truncate(offset); err != nil {
-		return err
-	}
-	if _, err := f.WriteAt(body, offset); err != nil {
-		return err
-	}
-	return f.Sync()
+		return to.fetched(g.last, l.digest)
+	})
 }

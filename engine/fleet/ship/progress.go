@@ -7,72 +7,143 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"dtegate/engine/fleet/fleetproto"
 )
 
-// progress is how far a fetch has come: the folder holds every piece up to the last one, whether it came by itself or in a part. It
-// stands beside the folder, and may be behind what the folder holds: what is fetched twice is written where it was. Bytes of the folder that were changed meanwhile are found by who rebuilds a store of them.
+// progress is a folder that a fetch fills, and how far it has come: the folder holds every piece up to the last one, whether the piece
+// came by itself or in a part. The note of it stands beside the folder. It is written once the folder and its files are on the medium,
+// and may be behind what the folder holds: a piece that is fetched again overwrites itself. Who rebuilds a store of the folder finds
+// bytes that were changed meanwhile.
 type progress struct {
-	Branch string `json:"branch"`
-	Epoch  int64  `json:"epoch"`
-	Piece  int64  `json:"piece"` // the last, by number
-	Digest string `json:"digest"`
-	Bytes  int64  `json:"bytes"`
+	Branch string           `json:"branch"`
+	Epoch  int64            `json:"epoch"`
+	Piece  int64            `json:"piece"` // the last, by number
+	Digest string           `json:"digest"`
+	Bytes  int64            `json:"bytes"`
+	Files  map[string]int64 `json:"files"` // sizes
 
-	file   string
-	behind int // objects since it was written
+	folder string
+	file   *os.File        // that was written last
+	dirty  map[string]bool // files that are not synced
+	made   bool            // a file since the folder was synced
+	behind int             // objects since the note was written
 }
 
 // noteEvery is how many objects are fetched between two notes.
-const noteEvery = 16
+const noteEvery = 64
 
 // progressOf is the name of the progress of a folder.
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
-// resume returns how far an earlier fetch of the same box has come into the folder. What it brought of another box is removed.
+// resume returns how far an earlier fetch of the same box has come into the folder. What it brought of another box is removed, and
+// everything where the folder does not have what the note says.
 func resume(folder, branch string, epoch int64) (*progress, error) {
-	fresh := &progress{Branch: branch, Epoch: epoch, file: progressOf(folder)}
-	data, err := os.ReadFile(fresh.file)
-	if err == nil {
-		p := &progress{file: fresh.file}
-		if json.Unmarshal(data, p) == nil && p.Branch == branch && p.Epoch == epoch {
-			return p, nil
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	data, err := os.ReadFile(progressOf(folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading how far the fetch has come: %w", err)
 	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
+	p := new(progress)
+	if err != nil || json.Unmarshal(data, p) != nil || p.Branch != branch || p.Epoch != epoch || !p.holds(folder) {
+		p = &progress{Branch: branch, Epoch: epoch}
+		entries, err := os.ReadDir(folder)
+		if err != nil {
 			return nil, err
 		}
+		for _, e := range entries {
+			if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return fresh, nil
+	if p.folder, p.dirty = folder, make(map[string]bool); p.Files == nil {
+		p.Files = make(map[string]int64)
+	}
+	return p, nil
 }
 
-// last is the last piece that the folder holds.
-func (p *progress) last() link { return link{p.Piece, p.Digest} }
+// holds reports whether a folder has the files of the note, as long as they were at least.
+func (p *progress) holds(folder string) bool {
+	for name, size := range p.Files {
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() < size {
+			return false
+		}
+	}
+	return true
+}
+
+// put writes bytes where they belong in a file; what was behind them is void. gap: bytes before them may be missing, and are zero.
+func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
+	f := p.file
+	if f == nil || filepath.Base(f.Name()) != name {
+		if err := p.close(); err != nil {
+			return err
+		}
+		var err error
+		if f, err = os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
+		p.file = f
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < offset && !gap {
+		return fmt.Errorf("%w: %s has no byte %d yet", fleetproto.ErrOther, name, offset)
+	}
+	if _, known := p.Files[name]; !known {
+		p.made = true
+	}
+	p.dirty[name], p.Files[name] = true, offset+int64(len(body))
+	if info.Size() != offset {
+		if err := f.Truncate(offset); err != nil {
+			return err
+		}
+	}
+	_, err = f.WriteAt(body, offset)
+	return err
+}
+
+func (p *progress) close() error {
+	if p.file == nil {
+		return nil
+	}
+	err := p.file.Close()
+	p.file = nil
+	return err
+}
 
 // fetched counts an object that is in the folder and ends with a piece, and notes the progress now and then.
-func (p *progress) fetched(to link, bytes int64) error {
-	p.Piece, p.Digest = to.number, to.digest
-	p.Bytes += bytes
+func (p *progress) fetched(piece int64, digest string) error {
+	p.Piece, p.Digest = piece, digest
 	if p.behind++; p.behind < noteEvery {
 		return nil
 	}
 	return p.note()
 }
 
-// note writes the progress down.
+// note brings the folder to the medium, then writes the progress down.
 func (p *progress) note() error {
 	p.behind = 0
+	err := p.close()
+	for name := range p.dirty {
+		err = errors.Join(err, syncPath(filepath.Join(p.folder, name)))
+	}
+	if p.made {
+		err = errors.Join(err, syncPath(p.folder), syncPath(filepath.Dir(filepath.Clean(p.folder))))
+	}
+	if err != nil {
+		return fmt.Errorf("bringing the fetched copy to the disk: %w", err)
+	}
+	clear(p.dirty)
+	p.made = false
 	data, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	next := p.file + ".new"
+	file := progressOf(p.folder)
+	next := file + ".new"
 	f, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -81,7 +152,16 @@ func (p *progress) note() error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(next, p.file)
+	return errors.Join(os.Rename(next, file), syncPath(filepath.Dir(file)))
+}
+
+// syncPath returns when a file or a folder is on its medium.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Remove removes what a fetch has brought into a folder, and the folder.

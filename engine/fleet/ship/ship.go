@@ -11,15 +11,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"dtegate/engine/bell"
-	"dtegate/engine/fleet/wire"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 const (
@@ -43,15 +43,18 @@ type File interface {
 
 // Options of New. Every field without a default is required.
 type Options struct {
-	Store  wire.Store
+	Store  fleetproto.Lister
+	Chain  fleetproto.Chain
 	Branch string
-	Box    wire.Signer
+	Box    fleetproto.Signer
 	Folder string       // of the second copy
 	Epoch  func() int64 // of this box; 0: it is not enrolled, nothing is shipped yet
 	Cloned func()       // is told of ErrCloned, at each start again
 	Live   func() bool  // the copy holds all that the store does; nil: it always does
-	State  File
-	Every  time.Duration // default DefaultEvery
+	// Restart has the copy begin anew under later names than a file that was shipped.
+	Restart func(file string)
+	State   File
+	Every   time.Duration // default DefaultEvery
 	// Sync: Carry returns once the store has what it was told of. Patience is how long it waits at most, default
 	// DefaultPatience; a store that takes longer is not waited for until it has caught up.
 	Sync     bool
@@ -70,23 +73,28 @@ type Shipper struct {
 	all  bool             // the last look shipped all that there was
 	bell bell.Bell        // a change waits
 
-	baseFailed atomic.Bool // the last time that one was tried
+	// Of Check, by its goroutine alone.
+	bases    map[int64]listedBase
+	basesOf  int64             // epoch
+	readBack map[string]string // parts that were read back: their sizes and tags in the list
 
-	mu    sync.Mutex
-	state state
-	at    time.Time // of the last piece
-	why   string    // it does not go on
-	carried
+	mu      sync.Mutex
+	state   state
+	sent    map[string]int64 // how far files are in the store: the last one, and those of this run that the copy still has
+	checked checked
+	at      time.Time // of the last piece
+	why     string    // it does not go on
+	carried carried
 }
 
-// state is how far the copy is in the store. It is saved before and behind each piece: lost, it is found again piece by piece,
-// while the copy has the files.
+// state is how far the copy is in the store. It is saved before and behind each piece: lost, it is found again in the store.
 type state struct {
 	Epoch    int64  `json:"epoch"`
 	Number   int64  `json:"number"`
 	Previous string `json:"previous,omitempty"`
 	File     string `json:"file,omitempty"`
 	Offset   int64  `json:"offset,omitempty"`
+	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
 	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and it says so
 	// Tried are the pieces that were sent as the next one, without an answer yet. The store may have any of them, and the copy may
@@ -105,7 +113,7 @@ type try struct {
 // New returns a shipper that goes on where the last one stopped.
 func New(o Options) (*Shipper, error) {
 	o.Every, o.Patience, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Patience, DefaultPatience), cmp.Or(o.Logger, slog.Default())
-	s := &Shipper{o: o, seen: make(map[string]int64), bell: bell.New()}
+	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: bell.New()}
 	b, err := o.State.Load()
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)
@@ -113,6 +121,7 @@ func New(o Options) (*Shipper, error) {
 	if json.Unmarshal(b, &s.state) != nil {
 		s.state = state{} // what is in the store already is found there
 	}
+	s.sent[s.state.File] = s.state.Offset
 	if s.state.Cloned {
 		o.Cloned()
 	}
@@ -122,9 +131,9 @@ func New(o Options) (*Shipper, error) {
 // Run works until ctx ends.
 func (s *Shipper) Run(ctx context.Context) error {
 	defer s.leave("the box is stopping")
-	var bases sync.WaitGroup
-	bases.Go(func() { s.bases(ctx) })
-	defer bases.Wait()
+	var checks sync.WaitGroup
+	checks.Go(func() { s.checks(ctx) })
+	defer checks.Wait()
 	s.recount(ctx)
 	look := time.NewTicker(s.o.Every)
 	defer look.Stop()
@@ -154,7 +163,7 @@ func (s *Shipper) note(err error) {
 }
 
 // Shipped is how far the copy is in the store.
-func (s *Shipper) Shipped() *wire.Shipped {
+func (s *Shipper) Shipped() *fleetproto.Shipped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mode := "async"
@@ -165,14 +174,17 @@ func (s *Shipper) Shipped() *wire.Shipped {
 	if why == "" && s.state.Epoch > 0 && !s.copyLive() {
 		why = "the second copy does not hold everything: what it lacks is not shipped, and not counted"
 	}
-	if why == "" && s.o.Sync && !s.live {
+	if why == "" && s.o.Sync && !s.carried.live {
 		why = "sales do not wait for the store: it is not caught up yet, or slow"
 	}
-	return &wire.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why}
+	return &fleetproto.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why, Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
 }
 
 // copyLive reports whether the copy holds all that the store does.
 func (s *Shipper) copyLive() bool { return s.o.Live == nil || s.o.Live() }
+
+// errBefore: what the copy holds was not shipped, whatever the names of its files are.
+var errBefore = errors.New("the second copy is gone, or was begun anew under names that were given before")
 
 // Step ships what the copy had at the last look already: what is newer may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
@@ -183,7 +195,11 @@ func (s *Shipper) Step(ctx context.Context) error {
 	case epoch == 0:
 		return nil
 	case s.state.Epoch != epoch:
-		s.set(state{Epoch: epoch})
+		s.leave("the box ships under another epoch, from the begin")
+		if err := s.find(ctx, epoch); err != nil {
+			return err
+		}
+		s.recount(ctx)
 	}
 	live := s.copyLive() // before the look: what the copy held by then is shipped by its end
 	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
@@ -191,6 +207,12 @@ func (s *Shipper) Step(ctx context.Context) error {
 		return err
 	}
 	slices.Sort(paths)
+	if n := len(paths); s.state.File != "" && (n == 0 || filepath.Base(paths[n-1]) < s.state.File) {
+		if n > 0 && s.o.Restart != nil {
+			s.o.Restart(s.state.File)
+		}
+		return fmt.Errorf("%w: %s was shipped last, and no file in %s has a later name", errBefore, s.state.File, s.o.Folder)
+	}
 	sizes := make(map[string]int64)
 	s.all = true
 	for i, path := range paths {
@@ -213,6 +235,13 @@ func (s *Shipper) Step(ctx context.Context) error {
 		}
 	}
 	s.seen = sizes
+	gone := func(name string) bool { _, there := sizes[name]; return !there && name != s.state.File }
+	s.mu.Lock()
+	maps.DeleteFunc(s.sent, func(name string, _ int64) bool { return gone(name) })
+	if live && s.all { // what files held that were taken away, a live copy holds in later ones
+		s.carried.pending = slices.DeleteFunc(s.carried.pending, func(p place) bool { return p.file < s.state.File && gone(p.file) })
+	}
+	s.mu.Unlock()
 	if live && s.all && s.state.Number > 0 && !s.state.Whole {
 		return s.markWhole(ctx)
 	}
@@ -264,19 +293,19 @@ func section(path string, from, size int64) ([]byte, error) {
 func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	p := wire.Piece{Branch: s.o.Branch, Epoch: s.state.Epoch, Number: s.state.Number + 1, Previous: s.state.Previous, File: filepath.Base(path), Offset: from}
-	data, err := wire.SealPiece(p, body, s.o.Box)
+	p := fleetproto.Piece{Branch: s.o.Branch, Epoch: s.state.Epoch, Number: s.state.Number + 1, Previous: s.state.Previous, File: filepath.Base(path), Offset: from}
+	data, err := s.o.Chain.SealPiece(p, body, s.o.Box)
 	if err != nil {
 		return err
 	}
-	if err := s.noteTry(try{wire.Digest(data), p.File, from, int64(len(body))}); err != nil {
+	if err := s.noteTry(try{fleetproto.Digest(data), p.File, from, int64(len(body))}); err != nil {
 		return err
 	}
-	key := wire.SegmentKey(p.Branch, p.Epoch, p.Number)
+	key := fleetproto.SegmentKey(p.Branch, p.Epoch, p.Number)
 	began := s.o.Now()
 	err = s.o.Store.Create(ctx, key, data)
 	s.took = s.o.Now().Sub(began)
-	if errors.Is(err, wire.ErrExists) {
+	if errors.Is(err, fleetproto.ErrExists) {
 		return s.adopt(ctx, key, p)
 	}
 	if err != nil {
@@ -296,16 +325,16 @@ func (s *Shipper) noteTry(t try) error {
 	return s.save()
 }
 
-func (s *Shipper) adopt(ctx context.Context, key string, p wire.Piece) error {
-	held, err := s.o.Store.Get(ctx, key, wire.MaxSegment)
+func (s *Shipper) adopt(ctx context.Context, key string, p fleetproto.Piece) error {
+	held, err := s.o.Store.Get(ctx, key, fleetproto.MaxSegment)
 	if err != nil {
 		return fmt.Errorf("reading piece %d: %w", p.Number, err)
 	}
-	there, body, err := wire.OpenPiece(held.Data, p.Branch, p.Epoch, p.Number, wire.Public(s.o.Box))
+	there, body, err := s.o.Chain.OpenPiece(held.Data, p.Branch, p.Epoch, p.Number, fleetproto.Public(s.o.Box))
 	if err != nil {
 		return fmt.Errorf("piece %d is somebody else's: %w", p.Number, err)
 	}
-	if slices.ContainsFunc(s.state.Tried, func(t try) bool { return t.Digest == wire.Digest(held.Data) }) {
+	if slices.ContainsFunc(s.state.Tried, func(t try) bool { return t.Digest == fleetproto.Digest(held.Data) }) {
 		return s.shipped(*there, held.Data, body)
 	}
 	own, err := section(filepath.Join(s.o.Folder, there.File), there.Offset, int64(len(body)))
@@ -319,19 +348,63 @@ func (s *Shipper) adopt(ctx context.Context, key string, p wire.Piece) error {
 	return s.shipped(*there, held.Data, body)
 }
 
-func (s *Shipper) shipped(p wire.Piece, data, body []byte) error {
+func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
 	s.mu.Lock()
 	s.at = s.o.Now()
-	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: wire.Digest(data), File: p.File, Offset: p.Offset + int64(len(body)), Whole: s.state.Whole}
+	first := s.state.First
+	if p.Number == 1 {
+		first = p.File
+	}
+	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: fleetproto.Digest(data), File: p.File, Offset: p.Offset + int64(len(body)), First: first, Whole: s.state.Whole}
+	s.sent[p.File] = s.state.Offset
 	s.arrived()
 	s.mu.Unlock()
 	return s.save() // if we crash before this line, the piece is adopted
 }
 
-func (s *Shipper) set(n state) {
+// find begins an epoch: behind the last piece of it that this box's key has signed, where its state was lost. What the copy has behind
+// that piece is shipped next. The pieces do not tell a box that lost its state from its copy: a copy has a state.
+func (s *Shipper) find(ctx context.Context, epoch int64) error {
+	c := chest{s.o.Store, s.o.Chain, s.o.Branch, epoch, fleetproto.Public(s.o.Box)}
+	n := state{Epoch: epoch}
+	bases, _, err := c.bases(ctx, nil)
+	if err != nil {
+		return err
+	}
+	held, _, end := parts(bases, nil)
+	if len(held) > 0 {
+		p := held[len(held)-1]
+		n.Number, n.Previous, n.File, n.Offset = p.Piece, p.Last, p.File, p.Offset+p.Size
+	}
+	numbers, _, err := c.pieceNumbers(ctx, end)
+	if err != nil {
+		return err
+	}
+	for i, number := range slices.Backward(numbers) {
+		held, err := s.o.Store.Get(ctx, fleetproto.SegmentKey(c.branch, epoch, number), fleetproto.MaxSegment)
+		if errors.Is(err, fleetproto.ErrNotFound) || err != nil && !disproved(err) { // not found: the list has it
+			return fmt.Errorf("reading piece %d: %w", number, err)
+		}
+		if i == len(numbers)-1 {
+			n.Number, n.Previous = number, fleetproto.Digest(held.Data)
+		}
+		if p, body, err := c.chain.OpenPiece(held.Data, c.branch, epoch, number, c.box); err == nil {
+			n.File, n.Offset = p.File, p.Offset+int64(len(body))
+			break
+		}
+		if len(numbers)-i > patience {
+			break // shipped again from where the bases end
+		}
+	}
+	if n.Number > 0 {
+		if g, err := c.get(ctx, cargo{first: 1}); err == nil {
+			n.First = g.file
+		}
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state = n
+	s.state, s.sent, s.checked = n, map[string]int64{n.File: n.Offset}, checked{}
+	s.mu.Unlock()
+	return s.save()
 }
 
 func (s *Shipper) save() error {

@@ -10,19 +10,22 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
-	"dtegate/engine/fleet/wire"
 	"dtegate/storage"
 )
 
-func signer(id string, seed byte) wire.Signer {
-	return wire.Signer{ID: id, Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))}
+func signer(id string, seed byte) fleetproto.Signer {
+	return fleetproto.Signer{ID: id, Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))}
 }
+
+var chain = fleetproto.Chain{Name: "super", Ambiente: "00"}
 
 var director, box, other = signer("director", 1), signer("centro", 3), signer("centro", 4)
 
@@ -45,10 +48,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) start(key wire.Signer, epoch int64) {
+func (w *world) start(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
 	var err error
-	w.ship, err = ship.New(ship.Options{Store: w.store, Branch: "centro", Box: key, Folder: w.dir, Epoch: func() int64 { return epoch }, State: w.disk,
+	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: key, Folder: w.dir, Epoch: func() int64 { return epoch }, State: w.disk,
 		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(w.clock) }})
 	if err != nil {
 		w.t.Fatal(err)
@@ -78,7 +81,7 @@ func (w *world) steps() {
 func (w *world) fetch() (string, ship.Fetched, error) {
 	w.t.Helper()
 	dir := w.t.TempDir()
-	got, err := ship.Fetch(context.Background(), w.store, []wire.Key{wire.Public(director)}, "centro", 0, dir)
+	got, err := ship.Fetch(context.Background(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
 	return contents(w.t, dir), got, err
 }
 
@@ -209,8 +212,8 @@ func TestShip_Forged(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
 	w.steps()
-	key := wire.SegmentKey("centro", 1, 2)
-	forged, err := wire.SealPiece(wire.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: wire.Digest(w.store.Held(wire.SegmentKey("centro", 1, 1))),
+	key := fleetproto.SegmentKey("centro", 1, 2)
+	forged, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: fleetproto.Digest(w.store.Held(fleetproto.SegmentKey("centro", 1, 1))),
 		File: "0000000001.copy", Offset: 4}, []byte("-more"), other)
 	if err == nil {
 		err = w.store.Put(t.Context(), key, forged)
@@ -225,12 +228,13 @@ func TestShip_Forged(t *testing.T) {
 			failed++
 		}
 	}
-	if failed == 0 || w.cloned != 0 || !bytes.Equal(w.store.Held(key), forged) || w.store.Held(wire.SegmentKey("centro", 1, 3)) != nil {
+	if failed == 0 || w.cloned != 0 || !bytes.Equal(w.store.Held(key), forged) || w.store.Held(fleetproto.SegmentKey("centro", 1, 3)) != nil {
 		t.Errorf("said %d times, cloned %d", failed, w.cloned)
 	}
 }
 
-// A piece that was altered, exchanged, lost by the store, or written by somebody else is found, and nothing behind it is taken.
+// A piece that was altered, exchanged, lost by the store, or written by somebody else is missing: it is named, a gap is in its place, and
+// what is behind it is taken.
 func TestFetch_Altered(t *testing.T) {
 	for name, harm := range map[string]func(w *world, key func(int64) string){
 		"altered": func(w *world, key func(int64) string) {
@@ -241,7 +245,7 @@ func TestFetch_Altered(t *testing.T) {
 		"exchanged": func(w *world, key func(int64) string) { _ = w.store.Put(t.Context(), key(2), w.store.Held(key(3))) },
 		"lost":      func(w *world, key func(int64) string) { w.store.Lose(key(2)) },
 		"forged": func(w *world, key func(int64) string) {
-			b, err := wire.SealPiece(wire.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: wire.Digest(w.store.Held(key(1))), File: "0000000001.copy", Offset: 4}, []byte("forged"), other)
+			b, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: fleetproto.Digest(w.store.Held(key(1))), File: "0000000001.copy", Offset: 4}, []byte("forged"), other)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,8 +257,9 @@ func TestFetch_Altered(t *testing.T) {
 			w.grow("0000000001.copy", text)
 			w.steps()
 		}
-		harm(w, func(n int64) string { return wire.SegmentKey("centro", 1, n) })
-		if got, f, err := w.fetch(); err == nil || f.Pieces != 1 || got != "0000000001.copy: \"head\"\n" {
+		harm(w, func(n int64) string { return fleetproto.SegmentKey("centro", 1, n) })
+		if got, f, err := w.fetch(); err != nil || f.Pieces != 2 || !slices.Equal(f.Missing, []ship.Span{{From: 2, To: 2}}) || !strings.Contains(f.Lacks(), "altered piece 2 of the copy") ||
+			got != "0000000001.copy: \"head\\x00\\x00\\x00\\x00-two\"\n" {
 			t.Errorf("%s: %s %+v %v", name, got, f, err)
 		}
 	}
@@ -295,7 +300,7 @@ func TestShip_Store(t *testing.T) {
 		_ = w.ship.Step(t.Context())
 		if i == records/2 { // and half of it comes back from a base
 			w.clock += 31 * 24 * time.Hour
-			w.base()
+			w.check()
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -303,7 +308,7 @@ func TestShip_Store(t *testing.T) {
 	}
 	w.steps()
 	folder := t.TempDir()
-	got, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 0, folder)
+	got, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, folder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,18 +5,20 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
-	"dtegate/engine/fleet/wire"
 	"dtegate/storage"
 )
 
@@ -25,9 +27,12 @@ const syncSeries = "00/01/M001/P001/2026"
 // seller is a store whose second copy is shipped before a change is acknowledged.
 type seller struct {
 	*world
-	db   *storage.Store
-	sold int64
-	left atomic.Int64 // warnings: how often sales went on without the chain's store
+	options storage.Options
+	mode    ship.Options
+	db      *storage.Store
+	end     func() error // of what open has started
+	sold    int64
+	left    atomic.Int64 // warnings: how often sales went on without the chain's store
 
 	fault atomic.Pointer[func(fleettest.Request) fleettest.Fault]
 }
@@ -35,7 +40,7 @@ type seller struct {
 // faults has the chain's store fail from now on.
 func (s *seller) faults(f func(fleettest.Request) fleettest.Fault) { s.fault.Store(&f) }
 
-// sell starts the store and the shipper; both end with the test.
+// newSeller starts the store and the shipper; both end with the test.
 func newSeller(t *testing.T) *seller {
 	s := &seller{world: newWorld(t)}
 	s.store.Fault = func(r fleettest.Request) fleettest.Fault {
@@ -44,37 +49,55 @@ func newSeller(t *testing.T) *seller {
 		}
 		return fleettest.None
 	}
-	var err error
-	s.ship, err = ship.New(ship.Options{Store: s.store, Branch: "centro", Box: box, Folder: s.dir, Epoch: func() int64 { return 1 }, State: s.disk, Sync: true,
-		Cloned: func() { s.cloned++ }, Now: time.Now, Logger: slog.New(warnings{slog.DiscardHandler, &s.left}),
+	now := func() time.Time { return time.Now().Add(s.clock) }
+	s.mode = ship.Options{Store: s.store, Chain: chain, Branch: "centro", Box: box, Folder: s.dir, Epoch: func() int64 { return 1 }, Sync: true,
+		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(warnings{slog.DiscardHandler, &s.left}),
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, s.dir, file, end)
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}
 	dir := t.TempDir()
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: time.Now, Logger: slog.New(slog.DiscardHandler), FakeTime: true,
-		SecondCopy: s.dir, Carry: s.ship.Carry}
-	if err := storage.Create(o); err != nil {
+	s.options = storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: now, Logger: slog.New(slog.DiscardHandler), FakeTime: true,
+		SecondCopy: s.dir}
+	if err := storage.Create(s.options); err != nil {
 		t.Fatal(err)
 	}
-	if s.db, err = storage.Open(o); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- s.ship.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if err := s.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s.open()
+	t.Cleanup(s.close)
 	return s
+}
+
+// open starts the store and the shipper.
+func (s *seller) open() {
+	s.t.Helper()
+	var err error
+	s.mode.State = s.disk
+	s.mode.Restart = func(file string) { s.db.CopyAfter(file) }
+	s.mode.Live = func() bool { c, _ := s.db.SecondCopy(); return c.Live }
+	if s.ship, err = ship.New(s.mode); err != nil {
+		s.t.Fatal(err)
+	}
+	s.options.Carry = s.ship.Carry
+	if s.db, err = storage.Open(s.options); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	shipper := s.ship
+	go func() { done <- shipper.Run(ctx) }()
+	s.end = func() error {
+		stop()
+		return errors.Join(<-done, s.db.Close())
+	}
+}
+
+func (s *seller) close() {
+	if s.end == nil {
+		return
+	}
+	if err := s.end(); err != nil {
+		s.t.Error(err)
+	}
+	s.end = nil
 }
 
 // warnings counts them.
@@ -116,7 +139,7 @@ func (s *seller) sell() time.Duration {
 func (s *seller) shipped() int64 {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	_, err := ship.Fetch(context.Background(), s.store, []wire.Key{wire.Public(director)}, "centro", 0, dir)
+	_, err := ship.Fetch(context.Background(), s.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
 	if errors.Is(err, ship.ErrNothing) {
 		return 0
 	}
@@ -246,6 +269,353 @@ func TestCarry_Recount(t *testing.T) {
 		}
 		if n, err := storage.CopyChanges(t.Context(), s.dir, state.File, state.Offset); err != nil || n != 3 {
 			t.Errorf("%d %v", n, err)
+		}
+	})
+}
+
+// branch is a seller whose media are lost, put back and made again.
+type branch struct {
+	*seller
+	dice    *mathrand.Rand
+	answers map[storage.Code]uint64 // the number of each answered sale that must live
+	keys    map[storage.Code][32]byte
+	used    map[uint64]storage.Code // all numbers that were ever answered
+	backup  string
+	upto    uint64 // the last number in the backup
+	did     []string
+}
+
+// sells some, as tills do: each sale with a key of its own.
+func (b *branch) sells(n int) {
+	b.t.Helper()
+	for range n {
+		var code storage.Code
+		var key [32]byte
+		_, _ = rand.Read(code[:])
+		_, _ = rand.Read(key[:])
+		e, err := b.db.Append(b.t.Context(), storage.Keys{Series: syncSeries, Idempotency: &storage.Idempotency{Key: key}}, storage.Draft{Code: code, State: 1, Head: []byte(`{"a":1}`)})
+		if err != nil {
+			b.t.Fatalf("%v: %v", b.did, err)
+		}
+		if _, twice := b.used[e.Number]; twice {
+			b.t.Fatalf("%v: number %d is answered twice", b.did, e.Number)
+		}
+		b.used[e.Number], b.answers[code], b.keys[code] = code, e.Number, key
+	}
+}
+
+// holds compares a store with what was answered: each sale has its number, and its key finds it.
+func (b *branch) holds(db *storage.Store, where string) {
+	b.t.Helper()
+	lost := 0
+	for code, number := range b.answers {
+		e, err := db.Get(code)
+		found, _, err2 := db.Lookup(b.keys[code])
+		if err != nil || err2 != nil || e.Number != number || found != code {
+			lost++
+		}
+	}
+	if last, err := db.LastNumber(syncSeries); err != nil || last < uint64(len(b.used)) {
+		b.t.Fatalf("%v: %s goes on behind number %d of %d: %v", b.did, where, last, len(b.used), err)
+	}
+	if report, err := db.Fsck(b.t.Context()); err != nil || len(report.Problems) > 0 {
+		b.t.Fatalf("%v: %s: %v %+v", b.did, where, err, report)
+	}
+	if lost > 0 {
+		b.t.Fatalf("%v: %s lacks %d of %d answered sales; %+v", b.did, where, lost, len(b.answers), b.ship.Shipped())
+	}
+}
+
+// fetched brings the branch's copy from the chain's store.
+func (b *branch) fetched() string {
+	b.t.Helper()
+	dir := b.t.TempDir()
+	got, err := ship.Fetch(context.Background(), b.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+	if err != nil || len(got.Missing) > 0 {
+		b.t.Fatalf("%v: %+v %v", b.did, got, err)
+	}
+	return dir
+}
+
+// burnt makes another box of what the chain's store has, and compares it.
+func (b *branch) burnt() {
+	b.t.Helper()
+	if len(b.used) == 0 {
+		return
+	}
+	o := b.options
+	dir := b.t.TempDir()
+	o.Dir, o.MarkPath, o.SecondCopy, o.Carry = filepath.Join(dir, "data"), filepath.Join(dir, "mark"), "", nil
+	_, missing, err := storage.Rebuild(b.t.Context(), b.fetched(), o, nil)
+	if err != nil || len(missing) > 0 {
+		b.t.Fatalf("%v: %v %v", b.did, missing, err)
+	}
+	db, err := storage.Open(o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			b.t.Error(err)
+		}
+	}()
+	if err := db.Reconcile(b.t.Context(), db.Restored().TrustCopy([]string{syncSeries}), "the box burnt"); err != nil {
+		b.t.Fatal(err)
+	}
+	b.holds(db, "the chain's store")
+}
+
+// remake makes the box's store again of a folder, and settles it.
+func (b *branch) remake(mark bool, settle func(*storage.Restoration) ([]storage.Skip, error), fill func() error) {
+	b.t.Helper()
+	err := os.RemoveAll(b.options.Dir)
+	if !mark {
+		err = errors.Join(err, os.RemoveAll(b.options.MarkPath))
+	}
+	if err = errors.Join(err, fill()); err != nil {
+		b.t.Fatalf("%v: %v", b.did, err)
+	}
+	b.open()
+	plan, err := settle(b.db.Restored())
+	if err == nil {
+		err = b.db.Reconcile(b.t.Context(), plan, "the disk died")
+	}
+	if err != nil {
+		b.t.Fatalf("%v: %v", b.did, err)
+	}
+	b.close()
+	b.open()
+}
+
+func (b *branch) rebuild(from string) {
+	b.t.Helper()
+	possible := []string{syncSeries}
+	mark := b.dice.IntN(2) == 0
+	b.remake(mark, func(r *storage.Restoration) ([]storage.Skip, error) { return r.TrustCopy(possible), nil }, func() error {
+		_, missing, err := storage.Rebuild(b.t.Context(), from, b.options, nil)
+		if len(missing) > 0 {
+			err = errors.Join(err, fmt.Errorf("missing: %v", missing))
+		}
+		return err
+	})
+}
+
+// newCard has the folder of the second copy hold nothing, or what it held in a folder aside.
+func (b *branch) newCard(aside bool) {
+	b.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(b.dir, "*.copy"))
+	old := filepath.Join(b.dir, fmt.Sprintf("old-%d", len(b.did)))
+	if aside {
+		err = errors.Join(err, os.Mkdir(old, 0o700))
+	}
+	for _, path := range paths {
+		if aside {
+			err = errors.Join(err, os.Rename(path, filepath.Join(old, filepath.Base(path))))
+			continue
+		}
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// step does something to the branch. Whatever is lost of its media here, another medium holds.
+func (b *branch) step() {
+	b.t.Helper()
+	var steps = []struct {
+		name string
+		do   func()
+	}{
+		{"restart", func() { b.close(); b.open() }},
+		{"new card", func() { b.close(); b.newCard(false); b.open() }},
+		{"copy aside", func() { b.close(); b.newCard(true); b.open() }},
+		{"rebuild from the card", func() {
+			if len(b.used) == 0 {
+				return
+			}
+			b.close()
+			b.rebuild(b.dir)
+		}},
+		{"rebuild from the chain", func() {
+			if len(b.used) == 0 {
+				return
+			}
+			from := b.fetched()
+			b.close()
+			if b.dice.IntN(2) == 0 {
+				b.newCard(false)
+			}
+			b.rebuild(from)
+		}},
+		{"ship state lost", func() { b.close(); b.disk = &fleettest.File{}; b.open() }},
+		{"clock", func() {
+			b.clock = []time.Duration{0, -time.Hour, 26 * time.Hour, -6 * 365 * 24 * time.Hour}[b.dice.IntN(4)]
+		}},
+		{"backup", func() {
+			b.backup = b.t.TempDir() + "/backup"
+			got, err := b.db.Backup(b.t.Context(), b.backup, nil)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			b.upto = got.Last[syncSeries]
+		}},
+		{"restore", func() {
+			if b.backup == "" {
+				return
+			}
+			b.close()
+			b.newCard(b.dice.IntN(2) == 0) // the copy may be of a store that was made after the backup
+			b.remake(true, func(r *storage.Restoration) ([]storage.Skip, error) { return r.AcceptMark([]string{syncSeries}) }, func() error {
+				_, err := storage.Restore(b.t.Context(), b.backup, b.options, nil)
+				return err
+			})
+			for code, number := range b.answers { // as is known and accepted
+				if number > b.upto {
+					delete(b.answers, code)
+				}
+			}
+		}},
+	}
+	s := steps[b.dice.IntN(len(steps))]
+	b.did = append(b.did, s.name)
+	s.do()
+}
+
+// TestShip_Media: whatever becomes of the branch's card, store, mark, clock and the shipper's own state, while the chain's store
+// answers, each sale that waited for it comes back from it, once.
+func TestShip_Media(t *testing.T) {
+	first, seeds := uint64(32), uint64(2) // 32: a clock that was set back before a restoration
+	if os.Getenv("DTE_SOAK") == "1" {
+		first, seeds = 0, 300
+	}
+	if n, err := strconv.ParseUint(os.Getenv("DTE_SEED"), 10, 64); err == nil {
+		first, seeds = n, 1
+	}
+	waited := 0
+	for seed := first; seed < first+seeds && !t.Failed(); seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &branch{seller: newSeller(t), dice: mathrand.New(mathrand.NewPCG(seed, 3)), answers: make(map[storage.Code]uint64),
+					keys: make(map[storage.Code][32]byte), used: make(map[uint64]storage.Code)}
+				if seed%3 == 2 {
+					b.close()
+					b.mode.Sync = false
+					b.open()
+				}
+				for range 12 {
+					if b.dice.IntN(3) > 0 { // else the next comes at once
+						time.Sleep(time.Minute)
+					}
+					left := b.left.Load()
+					b.sells(b.dice.IntN(4))
+					status := b.ship.Shipped()
+					if b.mode.Sync && status.Why == "" && b.left.Load() == left {
+						waited++
+						b.burnt()
+					}
+					time.Sleep(5 * time.Minute)
+					if status = b.ship.Shipped(); status.Why != "" || status.Behind != 0 || b.cloned > 0 {
+						how, _ := b.db.SecondCopy()
+						t.Fatalf("%v: minutes later %+v, %+v, cloned %d", b.did, status, how, b.cloned)
+					}
+					b.burnt()
+					b.step()
+					b.holds(b.db, "the box")
+				}
+			})
+		})
+	}
+	t.Logf("%d times all was in the chain's store at once", waited)
+}
+
+// TestCarry_Epoch: what was shipped under an epoch before counts as not shipped, until the box has shipped it under its new one.
+func TestCarry_Epoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeller(t)
+		for range 5 {
+			s.sell()
+		}
+		time.Sleep(time.Minute)
+		s.close()
+		s.enrol(box, 2)
+		s.mode.Epoch = func() int64 { return 2 }
+		s.faults(func(r fleettest.Request) fleettest.Fault {
+			if r.Verb == "create" {
+				return fleettest.Failed
+			}
+			return fleettest.None
+		})
+		s.open()
+		s.sell()
+		time.Sleep(time.Minute)
+		if status := s.ship.Shipped(); status.Behind < s.sold || status.Why == "" { // a head may count beside the sales
+			t.Errorf("nothing of %d is shipped: %+v", s.sold, status)
+		}
+		s.faults(func(fleettest.Request) fleettest.Fault { return fleettest.None })
+		time.Sleep(time.Minute)
+		if status := s.ship.Shipped(); status.Behind != 0 || status.Why != "" || s.shipped() != s.sold {
+			t.Errorf("%+v, %d of %d", status, s.shipped(), s.sold)
+		}
+	})
+}
+
+// TestCarry_CardTaken: a card that is exchanged while the box runs, with changes on it that were not shipped, leaves nothing behind:
+// the new card holds them, and they are counted until they are shipped, and not for ever.
+func TestCarry_CardTaken(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	w.grow("0000000001.copy", "-sold")
+	w.ship.Carry("0000000001.copy", 9)
+	if behind := w.ship.Shipped().Behind; behind != 1 {
+		t.Errorf("%d changes are not shipped", behind)
+	}
+	if err := os.Remove(filepath.Join(w.dir, "0000000001.copy")); err != nil {
+		t.Fatal(err)
+	}
+	w.steps()
+	if behind := w.ship.Shipped().Behind; behind != 1 {
+		t.Errorf("the card is away, and %d changes are not shipped", behind)
+	}
+	w.grow("0000000002.copy", "head-sold")
+	w.steps()
+	if behind := w.ship.Shipped().Behind; behind != 0 {
+		t.Errorf("all is shipped, and %d changes are counted", behind)
+	}
+}
+
+// TestCarry_EarlierNames: a copy whose files have earlier names than what was shipped is set aside and begun anew, and shipped whole.
+func TestCarry_EarlierNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeller(t)
+		s.sell()
+		time.Sleep(time.Minute)
+		s.close()
+		image, err := s.disk.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var state map[string]any
+		if err := json.Unmarshal(image, &state); err != nil {
+			t.Fatal(err)
+		}
+		state["file"] = "7000000000.copy"
+		if image, err = json.Marshal(state); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.disk.Save(image); err != nil {
+			t.Fatal(err)
+		}
+		s.open()
+		s.sell()
+		time.Sleep(5 * time.Minute)
+		names, err := filepath.Glob(filepath.Join(s.dir, "*.copy"))
+		if err != nil || len(names) != 1 || filepath.Base(names[0]) != "7000000001.copy" {
+			t.Errorf("%v %v", names, err)
+		}
+		if status := s.ship.Shipped(); status.Behind != 0 || status.Why != "" {
+			t.Errorf("%+v", status)
 		}
 	})
 }

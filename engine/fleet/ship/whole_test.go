@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
-	"dtegate/engine/fleet/wire"
 )
 
 // enrol gives the branch to a box.
-func (w *world) enrol(key wire.Signer, epoch int64) {
+func (w *world) enrol(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
-	data, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: epoch, Key: wire.EncodeKey(wire.Public(key).Public), At: time.Now(), By: "ana"}, director)
+	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(fleetproto.Public(key).Public), At: time.Now(), By: "ana"}, director)
 	if err == nil {
-		err = w.store.Put(w.t.Context(), wire.BoxKey("centro", epoch), data)
+		err = w.store.Put(w.t.Context(), fleetproto.BoxKey("centro", epoch), data)
 	}
 	if err != nil {
 		w.t.Fatal(err)
@@ -26,12 +26,14 @@ func (w *world) enrol(key wire.Signer, epoch int64) {
 }
 
 // whole tells that the box of an epoch has said that its whole copy is in the store.
-func (w *world) whole(epoch int64) bool { return w.store.Held(wire.WholeKey("centro", epoch)) != nil }
+func (w *world) whole(epoch int64) bool {
+	return w.store.Held(fleetproto.WholeKey("centro", epoch)) != nil
+}
 
 // TestFetch_Whole: until a box has its whole copy in the store, whatever request ends its shipping, a rebuild takes that of the box before
 // it, and says so: of another box, and of the same one that was enrolled again and ships everything anew.
 func TestFetch_Whole(t *testing.T) {
-	for name, key := range map[string]wire.Signer{"another box": other, "the same box": box} {
+	for name, key := range map[string]fleetproto.Signer{"another box": other, "the same box": box} {
 		for ends := 0; ends <= 8; ends++ {
 			w := newWorld(t)
 			w.grow("0000000001.copy", "head-sold")
@@ -63,10 +65,10 @@ func TestFetch_Whole(t *testing.T) {
 				if f.Epoch != 2 || got != contents(t, w.dir) || !slices.Equal(f.Older, []int64{1}) || f.Newer != nil {
 					t.Errorf("%s is whole: %+v\n%s", name, f, got)
 				}
-			case f.Epoch != 1 || got != old || (f.Newer == nil) != (w.store.Held(wire.SegmentKey("centro", 2, 1)) == nil):
+			case f.Epoch != 1 || got != old || (f.Newer == nil) != (w.store.Held(fleetproto.SegmentKey("centro", 2, 1)) == nil):
 				t.Errorf("%s, ends at %d: %+v\n%s", name, ends, f, got)
 			}
-			if w.whole(2) != (ends >= 3) { // two pieces and the mark
+			if w.whole(2) != (ends >= 5) { // two lists, two pieces and the mark
 				t.Errorf("%s, ends at %d: whole %v", name, ends, w.whole(2))
 			}
 			w.steps()
@@ -82,7 +84,7 @@ func TestShip_NotLive(t *testing.T) {
 	w := newWorld(t)
 	live := false
 	var err error
-	w.ship, err = ship.New(ship.Options{Store: w.store, Branch: "centro", Box: box, Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk,
+	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk,
 		Cloned: func() {}, Live: func() bool { return live }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +108,8 @@ func (w *world) shippedWhole() (ship.Fetched, error) {
 
 // A word that a copy is whole counts for its epoch and by its box's signature alone, and not where the store has lost what was whole.
 func TestFetch_WholeForged(t *testing.T) {
-	mark := func(t *testing.T, epoch int64, key wire.Signer) []byte {
-		data, err := wire.SealWholeCopy(wire.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()}, key)
+	mark := func(t *testing.T, epoch int64, key fleetproto.Signer) []byte {
+		data, err := chain.SealWholeCopy(fleetproto.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,9 +119,9 @@ func TestFetch_WholeForged(t *testing.T) {
 		put  func(t *testing.T, w *world) []byte
 		want error
 	}{
-		"of an earlier epoch": {func(_ *testing.T, w *world) []byte { return w.store.Held(wire.WholeKey("centro", 1)) }, wire.ErrOther},
-		"of another key":      {func(t *testing.T, _ *world) []byte { return mark(t, 2, other) }, wire.ErrSignature},
-		"a piece":             {func(_ *testing.T, w *world) []byte { return w.store.Held(wire.SegmentKey("centro", 2, 1)) }, wire.ErrFormat},
+		"of an earlier epoch": {func(_ *testing.T, w *world) []byte { return w.store.Held(fleetproto.WholeKey("centro", 1)) }, fleetproto.ErrOther},
+		"of another key":      {func(t *testing.T, _ *world) []byte { return mark(t, 2, other) }, fleetproto.ErrSignature},
+		"a piece":             {func(_ *testing.T, w *world) []byte { return w.store.Held(fleetproto.SegmentKey("centro", 2, 1)) }, fleetproto.ErrFormat},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -135,13 +137,13 @@ func TestFetch_WholeForged(t *testing.T) {
 			}
 			w.steps()
 			w.store.Fault = nil
-			if err := w.store.Put(t.Context(), wire.WholeKey("centro", 2), c.put(t, w)); err != nil {
+			if err := w.store.Put(t.Context(), fleetproto.WholeKey("centro", 2), c.put(t, w)); err != nil {
 				t.Fatal(err)
 			}
 			if _, f, err := w.fetch(); !errors.Is(err, c.want) {
 				t.Errorf("%+v %v", f, err)
 			}
-			f, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 2, t.TempDir())
+			f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 2, t.TempDir(), nil)
 			if err != nil || f.Whole || f.Epoch != 2 {
 				t.Errorf("of epoch 2 all the same: %+v %v", f, err)
 			}
@@ -155,8 +157,8 @@ func TestFetch_WholeForged(t *testing.T) {
 	w.grow("0000000001.copy", "head")
 	w.grow("0000000002.copy", "more")
 	w.steps()
-	w.store.Lose(wire.SegmentKey("centro", 1, 2))
-	if _, f, err := w.fetch(); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "piece 2") {
+	w.store.Lose(fleetproto.SegmentKey("centro", 1, 2))
+	if _, f, err := w.fetch(); err != nil || !errors.Is(f.Why, fleetproto.ErrNotFound) || !strings.Contains(f.Lacks(), "piece 2") {
 		t.Errorf("%+v %v", f, err)
 	}
 }

@@ -1,16 +1,20 @@
+// Package sheet is paper: it measures and breaks texts, keeps what is drawn on each page, and writes the pages as a PDF. Lengths are in
+// points from the top left corner. It knows nothing of documents.
 package sheet
 
 import (
 	"bytes"
+	"compress/zlib"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-pdf/fpdf"
-
-	"dtegate/engine/pdf/qr"
 )
 
 // File is what a PDF is made of.
@@ -18,9 +22,45 @@ type File struct {
 	Title, Author string
 	Made          time.Time
 	Pages         []*Page
-	Logo          *Logo    // nil: none
-	Code          *qr.Code // nil when no page has one
-	Pause         func()   // called between two pieces of work
+	Logo          *Logo  // nil: none
+	Code          *Code  // nil when no page has one
+	Pause         func() // called between two pieces of work
+}
+
+// A Code is a QR code: a square of Size modules, without its white border.
+type Code struct {
+	Size int
+	Dark func(x, y int) bool
+}
+
+// Quiet is the white border of a QR code that scanners need, in modules (ISO/IEC 18004, 9.1).
+const Quiet = 4
+
+// path returns the code as one filled path of the PDF within a square whose lower left corner is x, y. One path has no
+// seams between its rectangles, whatever the viewer.
+func (c *Code) path(x, y, side float64) string {
+	unit := side / float64(c.Size+2*Quiet)
+	out := []byte("q 0 g\n")
+	number := func(f float64) {
+		out = strconv.AppendFloat(out, f, 'f', 3, 64)
+		out = append(out, ' ')
+	}
+	for row := range c.Size {
+		for column := 0; column < c.Size; column++ {
+			from := column
+			for column < c.Size && c.Dark(column, row) {
+				column++
+			}
+			if column > from {
+				number(x + unit*float64(Quiet+from))
+				number(y + unit*float64(Quiet+c.Size-1-row))
+				number(unit * float64(column-from))
+				number(unit)
+				out = append(out, "re\n"...)
+			}
+		}
+	}
+	return string(append(out, "f Q"...))
 }
 
 // Write writes a PDF in these fonts.
@@ -56,7 +96,7 @@ func (f *Fonts) Write(w io.Writer, d File) error {
 			case OpLogo:
 				doc.ImageOptions("logo", o.X, o.Y, o.W, o.H, false, fpdf.ImageOptions{ImageType: "PNG"}, 0, "")
 			case OpQR:
-				doc.RawWriteStr(d.Code.Path(o.X, pg.H-o.Y-o.H, o.H))
+				doc.RawWriteStr(d.Code.path(o.X, pg.H-o.Y-o.H, o.H))
 			case OpStamp:
 				doc.SetAlpha(0.16, "Normal")
 				doc.TransformBegin()
@@ -151,4 +191,91 @@ func (f *Fonts) writeText(doc *fpdf.Fpdf, o Op, extra [2]map[rune]int) {
 		run = append(run, c)
 	}
 	flush(len(o.Text))
+}
+
+// errForm means that fpdf writes PDFs in another form than it did.
+var errForm = errors.New("fpdf wrote a PDF in a form that is not known here")
+
+var compressors = sync.Pool{New: func() any {
+	z, _ := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed) // the level is one
+	return z
+}}
+
+// deflated compresses the pages of a PDF that fpdf wrote without compression, and gives the bytes that fpdf writes with it. fpdf
+// makes a compressor for each page, a MiB that is thrown away: half of what a document of 2,000 lines allocates, and of
+// the collector's work beside the tills. pause is called after each page.
+func deflated(raw []byte, pause func()) ([]byte, error) {
+	const before, open = "obj\n", "<</Length "
+	var out, packed bytes.Buffer
+	z := compressors.Get().(*zlib.Writer)
+	defer compressors.Put(z)
+	var moves []move
+	end := bytes.LastIndex(raw, []byte("\nxref\n")) + 1
+	from := 0
+	for {
+		at := bytes.Index(raw[from:end], []byte(before+open))
+		if at < 0 {
+			break
+		}
+		at += from + len(before)
+		length, rest, ok := bytes.Cut(raw[at+len(open):end], []byte(">>\nstream\n"))
+		digits, more, _ := bytes.Cut(length, []byte("\n"))
+		n, err := strconv.Atoi(string(digits))
+		if err != nil || !ok || n < 0 || n > len(rest) || !bytes.HasPrefix(rest[n:], []byte("\nendstream\n")) {
+			return nil, errForm
+		}
+		if len(more) > 0 { // a font, compressed
+			out.Write(raw[from : end-len(rest)+n])
+			from = end - len(rest) + n
+			continue
+		}
+		packed.Reset()
+		z.Reset(&packed)
+		if _, err := z.Write(rest[:n]); err != nil {
+			return nil, err
+		}
+		if err := z.Close(); err != nil {
+			return nil, err
+		}
+		out.Write(raw[from:at])
+		fmt.Fprintf(&out, "<</Filter /FlateDecode /Length %d>>\nstream\n", packed.Len())
+		out.Write(packed.Bytes())
+		from = end - len(rest) + n
+		moves = append(moves, move{from, out.Len() - from})
+		pause()
+	}
+	out.Write(raw[from:end])
+	return references(out.Bytes(), raw[end:], moves)
+}
+
+// move says that what is behind from in one PDF is by bytes further on in another.
+type move struct{ from, by int }
+
+// references writes the table of the objects' places, and the trailer, behind the objects of a PDF whose pages were compressed.
+func references(out, table []byte, moves []move) ([]byte, error) {
+	begin := len(out)
+	const head, line, free = "xref\n0 ", "0000000000 00000 n \n", "0000000000 65535 f \n"
+	numbers, found := bytes.CutPrefix(table, []byte(head))
+	count, rest, ok := bytes.Cut(numbers, []byte("\n"))
+	n, err := strconv.Atoi(string(count))
+	if err != nil || !found || !ok || n < 1 || !bytes.HasPrefix(rest, []byte(free)) || len(rest)/len(line) < n {
+		return nil, errForm
+	}
+	out = append(out, table[:len(table)-len(rest)+len(free)]...)
+	for i := 1; i < n; i++ {
+		entry := rest[i*len(line) : (i+1)*len(line)]
+		at, err := strconv.Atoi(string(entry[:10]))
+		if err != nil {
+			return nil, errForm
+		}
+		if j := sort.Search(len(moves), func(j int) bool { return moves[j].from > at }); j > 0 {
+			at += moves[j-1].by
+		}
+		out = append(fmt.Appendf(out, "%010d", at), entry[10:]...)
+	}
+	trailer, last, ok := bytes.Cut(rest[n*len(line):], []byte("startxref\n"))
+	if !ok || !bytes.HasSuffix(last, []byte("\n%%EOF\n")) {
+		return nil, errForm
+	}
+	return fmt.Appendf(append(out, trailer...), "startxref\n%d\n%%%%EOF\n", begin), nil
 }

@@ -1,0 +1,196 @@
+package adminclient
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
+)
+
+// silence is how long a branch may take to say anything at all, before it is given up.
+const silence = 30 * time.Second
+
+// BranchFlags name one branch, as Flags do, or many.
+type BranchFlags struct {
+	Branches string `type:"existingfile" placeholder:"FILE" help:"Branches, one a line: URL of the operators' listener, the file of its admin token, and the fingerprint of its authority (deploy/examples/branches.txt)."`
+	Parallel int    `default:"16" help:"Branches at once."`
+	Resume   string `type:"path" placeholder:"FILE" help:"Where the branches that failed are noted; when it is there, only they are asked."`
+	Flags
+
+	Patience time.Duration `kong:"-"` // with a branch that says nothing; 0: silence
+}
+
+// Open is the list of branches that are to be asked.
+func (f *BranchFlags) Open(top *Options) ([]*Gateway, error) {
+	if f.Branches == "" {
+		if f.Resume != "" {
+			return nil, errors.New("--resume: there is one branch only; name a list with --branches")
+		}
+		g, err := f.Flags.Open(top)
+		return []*Gateway{g}, err
+	}
+	list, err := ReadBranches(f.Branches)
+	if err != nil || f.Resume == "" {
+		return list, err
+	}
+	b, err := os.ReadFile(f.Resume)
+	if errors.Is(err, fs.ErrNotExist) {
+		return list, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what failed before: %w", err)
+	}
+	failed := strings.Fields(string(b))
+	list = slices.DeleteFunc(list, func(g *Gateway) bool { return !slices.Contains(failed, g.URL) })
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no branch of %s is in %s: all are done; remove it to begin again", f.Branches, f.Resume)
+	}
+	term.Fprintf(term.Err, "going on with %d branches that failed before\n", len(list))
+	return list, nil
+}
+
+// ReadBranches reads a list of branches. Files of tokens are relative to the list.
+func ReadBranches(path string) (list []*Gateway, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading branches: %w", err)
+	}
+	defer f.Close()
+	lines, n := bufio.NewScanner(f), 0
+	for lines.Scan() {
+		n++
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 2 && len(fields) != 3 {
+			return nil, fmt.Errorf("%s:%d: a line is a URL, a token file, and the fingerprint of the branch's authority", path, n)
+		}
+		if !filepath.IsAbs(fields[1]) {
+			fields[1] = filepath.Join(filepath.Dir(path), fields[1])
+		}
+		pin := ""
+		if len(fields) == 3 {
+			pin = fields[2]
+		}
+		g, err := At(fields[0], fields[1], pin)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		list = append(list, g)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading branches: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s names no branch", path)
+	}
+	return list, nil
+}
+
+// Each asks every branch, several at once, and prints what is said of each under its address, in the order of the list. Of one
+// branch that is not of a list it prints no address. It fails when a branch has, names those, and notes them for --resume.
+func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway, out io.Writer) error) error {
+	list, err := f.Open(top)
+	if err != nil {
+		return err
+	}
+	if f.Branches == "" {
+		return ask(ctx, list[0], term.Out)
+	}
+	said, faults := make([]bytes.Buffer, len(list)), make([]error, len(list))
+	f.All(list, func(i int) error {
+		if faults[i] = Awake(ctx, list[i], f.Patience); faults[i] == nil {
+			faults[i] = ask(ctx, list[i], &said[i])
+		}
+		return faults[i]
+	})
+	for i, g := range list {
+		term.Fprintf(term.Out, "%s\n", g.URL)
+		_, _ = io.WriteString(term.Out, indent(said[i].String()))
+		if faults[i] != nil {
+			term.Fprintf(term.Out, "  FAILED: %v\n", faults[i])
+		}
+	}
+	return f.Failed(list, faults)
+}
+
+// All works through a list, several at once, and shows how far it is.
+func (f *BranchFlags) All(list []*Gateway, work func(i int) error) {
+	var done, failed atomic.Int64
+	bar := term.NewGauge(term.Err)
+	defer bar.Clear()
+	var g errgroup.Group
+	g.SetLimit(max(1, f.Parallel))
+	for i := range list {
+		g.Go(func() error {
+			if work(i) != nil {
+				failed.Add(1)
+			}
+			n := done.Add(1)
+			bar.Show(float64(n)/float64(len(list)), fmt.Sprintf("%d of %d branches, %d failed", n, len(list), failed.Load()))
+			return nil
+		})
+	}
+	_ = g.Wait() // what failed is in the results
+}
+
+// Failed names the branches that failed, nil when none did, and notes them for --resume.
+func (f *BranchFlags) Failed(list []*Gateway, faults []error) error {
+	var urls []string
+	for i, g := range list {
+		if faults[i] != nil {
+			urls = append(urls, g.URL)
+		}
+	}
+	if f.Resume != "" {
+		text := strings.Join(urls, "\n")
+		if text != "" {
+			text += "\n"
+		}
+		if err := config.WriteFile(f.Resume, []byte(text)); err != nil {
+			return err
+		}
+	}
+	if len(urls) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d branches failed: %s", len(urls), len(list), strings.Join(urls, " "))
+}
+
+// Awake asks a branch for something small: one that is silent costs no more than patience, 0 for silence.
+func Awake(ctx context.Context, g *Gateway, patience time.Duration) error {
+	patience = cmp.Or(patience, silence)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it said nothing for %v", patience))
+	defer cancel()
+	var s json.RawMessage
+	err := g.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+func indent(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ") + "\n"
+}

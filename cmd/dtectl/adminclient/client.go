@@ -1,0 +1,364 @@
+// Package operator is what the verbs of dtectl share: the flags of every verb, who asks and which files he named, and the running
+// appliance that a verb asks.
+package adminclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/gateway/certificate"
+)
+
+// Flags name an appliance: this one's configuration, unless they say otherwise.
+type Flags struct {
+	Gateway   string `help:"The operators' address of an appliance, https://host:port; default: of the configuration."`
+	TokenFile string `type:"existingfile" help:"File with its admin token; default: of the configuration."`
+	Pin       string `help:"SHA-256 fingerprint of its authority or certificate, as dtectl tls show prints it; default: what the system trusts." placeholder:"HEX"`
+}
+
+// Gateway is an appliance's admin API.
+type Gateway struct {
+	URL    string
+	token  string
+	client *http.Client
+	own    bool // of this box: what is sent does not leave it
+}
+
+// OwnGateway is the appliance of this box; without a token file it is asked for what anybody may see.
+func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
+	g = &Gateway{own: true}
+	if g.URL, g.client, err = OwnOps(cfg); err == nil && cfg.Ops.AdminTokenFile != "" {
+		err = g.readToken(cfg.Ops.AdminTokenFile)
+	}
+	return g, err
+}
+
+// Open is the appliance that the flags name.
+func (f Flags) Open(top *Options) (*Gateway, error) {
+	g, file := &Gateway{URL: f.Gateway, client: http.DefaultClient}, f.TokenFile
+	if g.URL == "" || file == "" {
+		cfg, err := config.Load(top.Config)
+		if err != nil {
+			return nil, err
+		}
+		if g.URL == "" {
+			if g.URL, g.client, err = OwnOps(cfg); err != nil {
+				return nil, err
+			}
+			g.own = true
+		}
+		file = cmp.Or(file, cfg.Ops.AdminTokenFile)
+	}
+	if f.Pin != "" {
+		var err error
+		if g.client, err = pinned(f.Pin); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.safe(); err != nil {
+		return nil, err
+	}
+	return g, g.readToken(file)
+}
+
+// At is an appliance at an address, with the file of its admin token and the fingerprint of its authority or certificate; without
+// one, what the system trusts.
+func At(address, tokenFile, pin string) (g *Gateway, err error) {
+	g = &Gateway{URL: address, client: http.DefaultClient}
+	if pin != "" {
+		if g.client, err = pinned(pin); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.safe(); err != nil {
+		return nil, err
+	}
+	return g, g.readToken(tokenFile)
+}
+
+func (g *Gateway) readToken(file string) error {
+	token, err := ReadNamed(file)
+	if err != nil {
+		return fmt.Errorf("reading admin token: %w", err)
+	}
+	g.token = strings.TrimSpace(string(token))
+	return nil
+}
+
+// Safe refuses an appliance to which the admin token and rules would go in plain HTTP over a network.
+func (g *Gateway) safe() error {
+	if g.own {
+		return nil
+	}
+	if err := config.CheckURL(g.URL); err != nil {
+		return fmt.Errorf("the appliance's address %w", err)
+	}
+	return nil
+}
+
+// Send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are errors.
+func (g *Gateway) Send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	if query == nil {
+		query = make(url.Values)
+	}
+	if err := g.safe(); err != nil {
+		return nil, err
+	}
+	query.Set("who", Who()) // for the branch's record
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.URL, "/")+path+"?"+query.Encode(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+g.token)
+	client := *g.client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it would carry the token elsewhere
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking the appliance (is it running?): %w", err)
+	}
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnprocessableEntity {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("asking the appliance: %w", err)
+	}
+	var problem struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Errors  []struct {
+			Path    string `json:"path"`
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(answer, &problem) != nil {
+		problem.Message = string(answer)
+	}
+	for _, e := range problem.Errors {
+		problem.Message += "; " + e.Path + ": " + e.Message
+	}
+	refused := &Refusal{Status: resp.StatusCode, kind: problem.Type, message: strings.TrimSpace(problem.Message)}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+		refused.After = time.Duration(n) * time.Second
+	}
+	return nil, refused
+}
+
+// Refusal is a request that an appliance refuses.
+type Refusal struct {
+	Status        int
+	kind, message string        // its code and text
+	After         time.Duration // when to ask again, 0: it does not say
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("the appliance says %d: %s", r.Status, r.message)
+}
+
+// Ask decodes the answer of a request.
+func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body []byte, into any) error {
+	resp, err := g.Send(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return fmt.Errorf("reading the appliance's answer: %w", err)
+	}
+	return nil
+}
+
+// AskOwn asks this box's appliance.
+func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body any, into any) error {
+	g, err := OwnGateway(cfg)
+	if err != nil {
+		return err
+	}
+	var payload []byte
+	if body != nil {
+		if payload, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return g.Ask(ctx, method, path, nil, payload, into)
+}
+
+// OwnOps is how the operators' listener of this box is reached: its certificate is the one in the box's own files.
+func OwnOps(cfg *config.Config) (address string, client *http.Client, err error) {
+	return ownListener(cfg, "ops.listen", cfg.Ops.Listen, &cfg.Ops.Transport)
+}
+
+// OwnAPI is how the tills' listener of this box is reached.
+func OwnAPI(cfg *config.Config) (address string, client *http.Client, err error) {
+	return ownListener(cfg, "api.listen", cfg.API.Listen, &cfg.API.Transport)
+}
+
+func ownListener(cfg *config.Config, setting, listen string, transport *config.Transport) (address string, client *http.Client, err error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	if !transport.Encrypted(listen) {
+		if err := onThisBox(host, strings.TrimSuffix(setting, ".listen")+".tls"); err != nil {
+			return "", nil, fmt.Errorf("%s: %w", setting, err)
+		}
+		return "http://" + net.JoinHostPort(host, port), &http.Client{}, nil
+	}
+	file := transport.Certificate
+	if file == "" {
+		file = cfg.BoxAuthority().ServerFile()
+	}
+	leaf, err := certificate.Read(file)
+	if err != nil {
+		return "", nil, err
+	}
+	client, err = pinned(certificate.Fingerprint(leaf))
+	return "https://" + net.JoinHostPort(host, port), client, err
+}
+
+// onThisBox refuses a host that plain HTTP would be sent to over a network: a configuration that was copied from another box.
+func onThisBox(host, setting string) error {
+	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
+		return nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("reading this box's addresses: %w", err)
+	}
+	for _, a := range own {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.ParseIP(host)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not an address of this box, and %s is off: run dtectl there", host, setting)
+}
+
+// pinned is a client that believes a server whose certificate, or the authority that it shows behind it, has a SHA-256
+// fingerprint. An authority is a box's own: its name does not matter.
+func pinned(pin string) (*http.Client, error) {
+	pin = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(pin, "sha256:"), ":", ""))
+	if b, err := hex.DecodeString(pin); err != nil || len(b) != 32 {
+		return nil, errors.New("a fingerprint is a SHA-256 in hex: 64 digits")
+	}
+	verify := func(s tls.ConnectionState) error {
+		for i, c := range s.PeerCertificates {
+			if certificate.Fingerprint(c) != pin {
+				continue
+			}
+			if i == 0 {
+				return nil
+			}
+			roots := x509.NewCertPool()
+			roots.AddCert(c)
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots})
+			return err
+		}
+		return errors.New("the server's certificate is not the pinned one")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: verify} // verify looks instead
+	return &http.Client{Transport: transport}, nil
+}
+
+// Options are the flags of every verb.
+type Options struct {
+	Config string `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
+}
+
+// handed are the files that the operator named, read before root became the account of the branch; nil when root did not.
+var handed map[string][]byte
+
+// HandOver reads files that the operator named, while they can be read: ReadNamed returns them to the account that root becomes.
+func HandOver(files []string) {
+	handed = make(map[string][]byte)
+	for _, file := range files {
+		if data, err := os.ReadFile(file); err == nil {
+			handed[file] = data
+		}
+	}
+}
+
+// HandedOver returns whether root became another account.
+func HandedOver() bool { return handed != nil }
+
+// ReadNamed reads a file that the operator named on the command line.
+func ReadNamed(path string) ([]byte, error) {
+	if data, ok := handed[path]; ok {
+		return data, nil
+	}
+	return os.ReadFile(path)
+}
+
+// ExistingAbove is the nearest folder above a path, the path included, that is there.
+func ExistingAbove(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// Who is the operator, as the branch's record names him: the person who logged in, also behind sudo, doas and su, and the
+// machine. A box's account alone (root, dted) says nothing of who it was. It is the operator's own word, and no proof. It is
+// found once, before root becomes the box's account.
+var Who = sync.OnceValue(func() string {
+	name := person(os.Getenv, func() string {
+		b, _ := os.ReadFile("/proc/self/loginuid") // none outside Linux, and then nobody
+		return strings.TrimSpace(string(b))
+	})
+	if name == "" {
+		name = "somebody"
+		if u, err := user.Current(); err == nil {
+			name = u.Username
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+})
+
+// person is the name of who asked for another account; "" when nobody did, or nobody knows. loginuid is the kernel's word on who
+// logged in, which su does not change.
+func person(environment func(string) string, loginuid func() string) string {
+	for _, name := range []string{"SUDO_USER", "DOAS_USER"} {
+		if asked := environment(name); asked != "" && asked != "root" {
+			return asked
+		}
+	}
+	id := loginuid()
+	if id == "" || id == "0" || id == "4294967295" { // the last: nobody logged in, as in a service
+		return ""
+	}
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return ""
+}

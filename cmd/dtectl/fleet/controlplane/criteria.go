@@ -1,0 +1,162 @@
+package controlplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dtegate/engine/fleet/fleetproto"
+)
+
+// Ring is what became of a roll-out in the branches that shall take it.
+type Ring struct {
+	Boxes     int      `json:"branches"`  // that are enrolled and in the ring
+	Succeeded int      `json:"succeeded"` // they took it
+	Failed    []string `json:"failed"`    // refused it, went back by themselves, or MH refuses what it makes
+	Waiting   int      `json:"waiting"`   // have not said yet
+	Silent    int      `json:"silent"`    // of those, how many say nothing at all
+	Confirmed int      `json:"confirmed"` // of those that took it: they have read the last order, and reported since the ring was watched long enough
+	Doubtful  []string `json:"doubtful"`  // the store has lost or put back something of theirs: nothing that they report counts
+}
+
+// Measure counts the enrolled branches of a roll-out's ring. A branch counts as its own box reports it, and only under this
+// roll-out's name.
+func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
+	m := Ring{Failed: []string{}, Doubtful: []string{}}
+	var ordered int64
+	if v := s.Desired(group); v != nil && v.Rollout != nil && v.Rollout.Name == r.Name {
+		ordered = v.Version
+	}
+	for _, b := range s.Branches {
+		if b.Enrolment == nil || b.Group() != group || !r.InRing(b.Name) {
+			continue
+		}
+		m.Boxes++
+		var stage fleetproto.Stage
+		if b.Status != nil && b.Status.Rollout != nil && b.Status.Rollout.Name == r.Name {
+			stage = b.Status.Rollout.Stage
+		}
+		switch {
+		case stage.Failed(), stage.Succeeded() && len(refusedByMH(b.Status, r)) > 0:
+			m.Failed = append(m.Failed, b.Name)
+		case b.doubtful():
+			m.Doubtful = append(m.Doubtful, b.Name)
+		case stage.Succeeded():
+			m.Succeeded++
+			if b.Status.Desired.Version >= ordered && (r.SoakSeconds == 0 || !b.Seen.Before(soakEnd(r))) {
+				m.Confirmed++
+			}
+		default:
+			m.Waiting++
+			if s.At.Sub(b.Seen) > SilentAfter {
+				m.Silent++
+			}
+		}
+	}
+	return m
+}
+
+// refusedByMH returns the bundles in force in a branch that MH refuses there: of a roll-out, or all of them for nil. It is the one
+// criterion of MH's refusals, for a ring and for a concern. No number of documents or points of sale is needed.
+func refusedByMH(s *fleetproto.Status, of *fleetproto.Rollout) (list []fleetproto.Running) {
+	for _, r := range s.Rules {
+		mine := of == nil || slices.ContainsFunc(of.State.Rules, func(o fleetproto.Rule) bool { return o.Digest == r.Digest })
+		if r.Live && mine && r.Outcomes.Grave() {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Harms tells that more of those that tried failed than may.
+func (m Ring) Harms(r *fleetproto.Rollout) bool {
+	tried := m.Succeeded + len(m.Failed)
+	return len(m.Failed)*fleetproto.Whole > r.MaxFailures*tried
+}
+
+// soakEnd is until when a ring is watched.
+func soakEnd(r *fleetproto.Rollout) time.Time {
+	began := r.Opened
+	if r.NotBefore.After(began) {
+		began = r.NotBefore
+	}
+	return began.Add(time.Duration(r.SoakSeconds) * time.Second)
+}
+
+// Wants says what a ring still needs before the next one opens; empty: nothing.
+func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
+	soak := soakEnd(r)
+	switch need := min(r.MinSuccess, m.Boxes); {
+	case r.Held:
+		return "it is held: dtectl fleet resume, or back"
+	case m.Boxes == 0:
+		return "" // a ring without a box proves nothing, and holds up nobody
+	case len(m.Doubtful) > 0:
+		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept", strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))
+	case m.Succeeded < need:
+		return fmt.Sprintf("%d of %d branches took it, %d must", m.Succeeded, m.Boxes, need)
+	case r.Share == fleetproto.Whole && m.Waiting > m.Silent: // the last ring: who is there has its say; who is away finds it in force
+		return fmt.Sprintf("%d of %d branches took it, %d that are there have not said yet", m.Succeeded, m.Boxes, m.Waiting-m.Silent)
+	case now.Before(soak):
+		return fmt.Sprintf("the ring is watched until %s", Local(soak))
+	case m.Confirmed < need:
+		return fmt.Sprintf("%d branches have read the last order and reported since the ring was watched long enough, %d must", m.Confirmed, need)
+	}
+	return ""
+}
+
+// NextShare is the ring behind one: 5 %, 25 %, all.
+func NextShare(share int) int {
+	for _, s := range []int{500, 2500} {
+		if share < s {
+			return s
+		}
+	}
+	return fleetproto.Whole
+}
+
+// Describe names what a state holds.
+func Describe(s fleetproto.State) string {
+	var words []string
+	for _, r := range s.Rules {
+		words = append(words, r.Name+" "+r.Version)
+	}
+	if s.Settings != "" {
+		words = append(words, "settings "+s.Settings[:12])
+	}
+	if len(words) == 0 {
+		return "as each box is configured"
+	}
+	return strings.Join(words, ", ")
+}
+
+// RingWords is a ring in words.
+func RingWords(r *fleetproto.Rollout, boxes int) string { return RingIn("en", r, boxes) }
+
+// RingIn is a ring in the words of a language, "es" or "en"; boxes are how many it has, 0: not known.
+func RingIn(lang string, r *fleetproto.Rollout, boxes int) string {
+	say := func(en, es string) string {
+		if lang == "es" {
+			return es
+		}
+		return en
+	}
+	var words []string
+	if r.Held {
+		words = append(words, say("HELD", "DETENIDO"))
+	}
+	if len(r.Pilots) > 0 && r.Share < fleetproto.Whole {
+		words = append(words, say("pilots ", "piloto: ")+strings.Join(r.Pilots, " "))
+	}
+	switch {
+	case r.Share == fleetproto.Whole:
+		words = append(words, say("all branches", "todas las sucursales"))
+	case r.Share > 0:
+		words = append(words, Percent(r.Share).String())
+	}
+	if len(words) == 0 {
+		words = append(words, say("no branch", "ninguna sucursal"))
+	}
+	return fmt.Sprintf("%s: %s (%d)", say("ring", "anillo"), strings.Join(words, ", "), boxes)
+}

@@ -1,0 +1,240 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/engine/fleet/fleetproto"
+)
+
+// Version is a desired state with the object that it came in.
+type Version struct {
+	*fleetproto.Desired
+	Digest string
+	// Last is the object behind which the next version is made. It is the head itself, or what lies behind it and the director did not sign.
+	Last fleetproto.Verified
+	// Lost are versions that this centre or a box of the group knows, and the store does not.
+	Lost []fleetproto.Verified
+}
+
+// maxMends are named by a version, the newest; what boxes report is mended only while there are fewer than maxForeignVersions: a digest
+// proves nothing, and each report could name another one.
+const maxMends = 500
+
+// maxForeignVersions are passed over, of objects under a group's versions that the director did not sign.
+const maxForeignVersions = 50
+
+// Head is the last version of a group that the director has signed; nil: there is none. A list may lag, therefore it is asked on from
+// there until there is none, as a box does. What somebody else put there is passed over.
+func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
+	var numbers []int64
+	for e, err := range c.Store.List(ctx, fleetproto.DesiredFolder(group)) {
+		if err != nil {
+			return nil, err
+		}
+		if n, ok := fleetproto.NumberOf(e.Key); ok && e.Key == fleetproto.DesiredKey(group, n) {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	slices.Reverse(numbers)
+	var head *Version
+	var fault error
+	for i, n := range numbers {
+		if i == maxForeignVersions {
+			return nil, fmt.Errorf("%d objects that this director did not sign lie on top of %s: the store's owner must delete them: %w", i, group, fault)
+		}
+		v, err := c.Version(ctx, group, n)
+		if err == nil {
+			head = v
+			break
+		}
+		if !Strangers(err) {
+			return nil, err
+		}
+		fault = err
+	}
+	if head == nil && fault != nil {
+		return nil, fault // a group that somebody else made
+	}
+	last := fleetproto.Verified{}
+	if head != nil {
+		last = head.Last
+	}
+	for foreign := 0; foreign < maxForeignVersions; {
+		o, err := c.Store.Get(ctx, fleetproto.DesiredKey(group, last.Version+1), fleetproto.MaxJWS)
+		if errors.Is(err, fleetproto.ErrNotFound) {
+			break
+		}
+		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+			return nil, err
+		}
+		last = fleetproto.Verified{Version: last.Version + 1, Digest: fleetproto.Digest(o.Data)}
+		if d, err := c.Identity.OpenDesired(o.Data, []fleetproto.Key{c.Director}, group, last.Version); err == nil {
+			head = &Version{Desired: d, Digest: last.Digest}
+		} else if foreign++; head == nil {
+			return nil, err
+		}
+		head.Last = last
+	}
+	return head, nil
+}
+
+// Version reads one that the director has signed.
+func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, error) {
+	o, err := c.Store.Get(ctx, fleetproto.DesiredKey(group, n), fleetproto.MaxJWS)
+	if err != nil {
+		return nil, err
+	}
+	d, err := c.Identity.OpenDesired(o.Data, []fleetproto.Key{c.Director}, group, n)
+	if err != nil {
+		return nil, err
+	}
+	c.keepVersion(group, n, o.Data)
+	digest := fleetproto.Digest(o.Data)
+	return &Version{Desired: d, Digest: digest, Last: fleetproto.Verified{Version: n, Digest: digest}}, nil
+}
+
+// Restore puts back the versions that the store has lost and this centre has kept, and returns their numbers.
+func (c *Chain) Restore(ctx context.Context, group string) (put []int64, err error) {
+	numbers := c.keptVersions(group)
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	head, err := c.Head(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	var last int64
+	if head != nil {
+		last = head.Last.Version
+	}
+	for _, n := range numbers {
+		if n != last+1 {
+			continue
+		}
+		data, err := c.kept(group, n)
+		if err != nil {
+			return put, fmt.Errorf("reading the kept version %d of %s: %w", n, group, err)
+		}
+		if err := c.CreateOnce(ctx, fleetproto.DesiredKey(group, n), data); err != nil {
+			return put, fmt.Errorf("putting version %d of %s back: %w", n, group, err)
+		}
+		last, put = n, append(put, n)
+	}
+	return put, nil
+}
+
+// RestoreAll restores every group that this centre has kept, and returns what it put back. A group's error is its own.
+func (c *Chain) RestoreAll(ctx context.Context) (put []string, err error) {
+	for _, group := range c.keptGroups() {
+		numbers, fault := c.Restore(ctx, group)
+		for _, n := range numbers {
+			put = append(put, fmt.Sprintf("version %d of %s", n, group))
+		}
+		err = errors.Join(err, fault)
+	}
+	return put, err
+}
+
+// Before is the version that a version was made behind; nil: it is the first. The digest proves it, whoever signed it: a director's
+// key that is believed no longer may have.
+func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
+	if v.Version == 1 {
+		return nil, nil
+	}
+	o, err := c.Store.Get(ctx, fleetproto.DesiredKey(v.Group, v.Version-1), fleetproto.MaxJWS)
+	var b *fleetproto.Desired
+	if err == nil {
+		b, err = c.Identity.ReadDesired(o.Data, v.Group, v.Version-1)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading version %d of %s: %w", v.Version-1, v.Group, err)
+	}
+	digest := fleetproto.Digest(o.Data)
+	return &Version{Desired: b, Digest: digest}, v.Follows(fleetproto.Verified{Version: b.Version, Digest: digest})
+}
+
+// Next publishes the version behind the head, as change makes it of what is desired now. Nobody else can have published
+// that number: the store creates it once. It is above each version that a box reports: what the store lost is filled with the head's own
+// state, and the new version mends it. Without a time in expires it is good for as long as the head was from its beginning.
+func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time, change func(*fleetproto.Desired) error) (*fleetproto.Desired, error) {
+	now := c.Now().UTC().Truncate(time.Second)
+	d, life := fleetproto.Desired{Group: group, Version: 1}, DefaultLife
+	if head != nil {
+		life = head.Expires.Sub(head.Issued)
+		d = *head.Desired
+		d.Version, d.Previous, d.Mends = head.Last.Version+1, head.Last.Digest, append(slices.Clone(head.Mends), head.Lost...)
+		if head.Last.Version != head.Version {
+			d.Mends = append(d.Mends, fleetproto.Verified{Version: head.Version, Digest: head.Digest})
+		}
+		d.Mends = d.Mends[max(0, len(d.Mends)-maxMends):]
+		if head.Rollout != nil { // change must not alter what was read
+			r := *head.Rollout
+			d.Rollout = &r
+		}
+	}
+	if expires.IsZero() {
+		expires = now.Add(life)
+	}
+	d.Issued, d.Expires, d.By, d.Reason = now, expires.UTC().Truncate(time.Second), c.Who, reason
+	if err := change(&d); err != nil {
+		return nil, err
+	}
+	director, err := c.Sign()
+	if err != nil {
+		return nil, err
+	}
+	for slices.ContainsFunc(d.Mends, func(m fleetproto.Verified) bool { return m.Version >= d.Version }) {
+		filler := *head.Desired
+		filler.Version, filler.Previous, filler.Mends = d.Version, d.Previous, nil
+		filler.Issued, filler.Expires, filler.By, filler.Reason = d.Issued, d.Expires, d.By, "in place of a version that the store has lost"
+		digest, err := c.write(ctx, filler, director)
+		if err != nil {
+			return nil, err
+		}
+		d.Version, d.Previous = d.Version+1, digest
+	}
+	_, err = c.write(ctx, d, director)
+	return &d, err
+}
+
+// write publishes a version, and returns the digest of its object.
+func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetproto.Signer) (string, error) {
+	data, err := c.Identity.SealDesired(d, director)
+	if err != nil {
+		return "", err
+	}
+	if err := c.CreateOnce(ctx, fleetproto.DesiredKey(d.Group, d.Version), data); err != nil {
+		if errors.Is(err, fleetproto.ErrExists) {
+			return "", fmt.Errorf("version %d of %s was published by somebody else at this moment: look at dtectl fleet status, then try again", d.Version, d.Group)
+		}
+		return "", fmt.Errorf("publishing version %d of %s: %w (it may be there: look at dtectl fleet status)", d.Version, d.Group, err)
+	}
+	c.keepVersion(d.Group, d.Version, data)
+	return fleetproto.Digest(data), nil
+}
+
+// DefaultLife is how long a desired state is good for: a store that shows boxes an old state for longer makes them alarm. dtectl
+// fleet roll signs it again when half of it is over.
+const DefaultLife = 90 * 24 * time.Hour
+
+// CreateOnce creates an object; one that is there with the same bytes was put there by this attempt or an equal one.
+func (c *Chain) CreateOnce(ctx context.Context, key string, data []byte) error {
+	err := c.Store.Create(ctx, key, data)
+	if err == nil {
+		return nil
+	}
+	held, failed := c.Store.Get(ctx, key, int64(len(data)))
+	switch {
+	case failed == nil && bytes.Equal(held.Data, data):
+		return nil
+	case failed == nil, errors.Is(failed, fleetproto.ErrTooLarge):
+		return fmt.Errorf("%w: %s", fleetproto.ErrExists, key)
+	}
+	return err
+}

@@ -1,0 +1,509 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dtegate/engine/fleet/fleetproto"
+)
+
+// Branch is what the store knows of one.
+type Branch struct {
+	Name      string
+	Enrolment *fleetproto.Enrolment // the highest; nil: no box is enrolled
+	// Status is what its box says; of a branch without an enrolment, what a box says that could be enrolled. nil: nothing that can be believed.
+	Status *fleetproto.Status
+	// Stranger is a box that is not the enrolled one and writes the branch's status: one that waits to take its place, or one that
+	// was replaced and still runs (Former, its epoch).
+	Stranger *fleetproto.Status
+	Former   int64
+	// Seen is when the status was written: by the store's clock, or by the box's where that is earlier. Zero: there is none.
+	Seen  time.Time
+	Fault string // why what rests in the store is not believed
+	// PutBack is why the newest status in the store is not the newest that the box wrote. It is not shown then.
+	PutBack string
+	// LostEpoch is the epoch whose enrolment was seen, and which the store does not have any more; 0: none.
+	LostEpoch int64
+	// Missing are acts that the store has lost, and Holds a version of the desired state that the box verified and the store does not have.
+	Missing []int64
+	Holds   *fleetproto.Verified
+	Delay   time.Duration // between the signing of the status and its writing, where it is too long
+	// Overlap are the points of sale that the director gave to another branch too, each with that branch.
+	Overlap []string
+}
+
+// Group is the group that the branch's enrolment names. What a status says counts only before.
+func (b *Branch) Group() string {
+	if b.Enrolment != nil {
+		return b.Enrolment.Group
+	}
+	if b.Status != nil {
+		return b.Status.Group
+	}
+	return ""
+}
+
+// Survey is a chain at a moment.
+type Survey struct {
+	At       time.Time // by the store's clock
+	Branches []*Branch // ordered by name
+	Groups   []*Version
+	Took     time.Duration
+	// Faults are what is wrong with the store as a whole, or with one group: the others are as they are.
+	Faults []string
+}
+
+// Lost are the branches and groups of which the store has lost or put back something.
+func (s *Survey) Lost() (n int) {
+	for _, b := range s.Branches {
+		if b.doubtful() {
+			n++
+		}
+	}
+	return n + len(s.Faults)
+}
+
+// doubtful reports whether the store has lost or put back something of a branch.
+func (b *Branch) doubtful() bool { return b.PutBack != "" || len(b.Missing) > 0 || b.Holds != nil }
+
+// Desired is what a group shall run; nil: nothing was published.
+func (s *Survey) Desired(group string) *Version {
+	if i := slices.IndexFunc(s.Groups, func(v *Version) bool { return v.Group == group }); i >= 0 {
+		return s.Groups[i]
+	}
+	return nil
+}
+
+// Holder returns the branch, another than the one that is named, to which the director gave a point of sale; nil: there is none.
+func (s *Survey) Holder(p fleetproto.Point, but string) *Branch {
+	for _, b := range s.Branches {
+		if b.Name != but && b.Enrolment != nil && slices.Contains(b.Enrolment.Points, p) {
+			return b
+		}
+	}
+	return nil
+}
+
+// overlaps finds the points of sale that two branches have.
+func (s *Survey) overlaps() {
+	held := make(map[fleetproto.Point]*Branch)
+	for _, b := range s.Branches {
+		if b.Enrolment == nil {
+			continue
+		}
+		for _, p := range b.Enrolment.Points {
+			if o := held[p]; o != nil && o != b {
+				o.Overlap = append(o.Overlap, p.Establishment+p.Point+" "+b.Name)
+				b.Overlap = append(b.Overlap, p.Establishment+p.Point+" "+o.Name)
+			}
+			held[p] = b
+		}
+	}
+}
+
+// Surveyor reads a chain again and again, of the statuses only those that have changed. For one goroutine.
+type Surveyor struct {
+	Chain      *Chain
+	statuses   map[string]known // by key
+	enrolments *enrolments
+	// Accept are branches that somebody has looked at: what the centre remembers of them begins anew.
+	Accept []string
+	seen   map[string]seen
+	skew   atomic.Int64 // how far the store's clock is ahead of ours, in ns
+}
+
+// written are the statuses of a branch that count: that of the enrolled box, that of a box that waits to be enrolled, and the last one
+// of a box that was replaced.
+type written struct {
+	enrolled             int64 // the epoch of the branch's box; 0: no box is enrolled
+	own, waiting, former fleetproto.Entry
+}
+
+func (w *written) add(e fleetproto.Entry, epoch int64) {
+	switch {
+	case epoch == w.enrolled:
+		w.own = e
+	case epoch == 0:
+		w.waiting = e
+	case epoch < w.enrolled && (w.former.Key == "" || e.Modified.After(w.former.Modified)):
+		w.former = e
+	}
+}
+
+// known is a status as it was read, with what tells that it still is so.
+type known struct {
+	tag      string
+	enrolled int64
+	status   *fleetproto.Status
+	fault    string // why it is not believed
+}
+
+func NewSurveyor(c *Chain) *Surveyor {
+	return &Surveyor{Chain: c, statuses: make(map[string]known), enrolments: NewEnrolments(c)}
+}
+
+// surveyWithin bounds a survey: a store whose lists never end must not hold up the next one. Of branches that nobody enrolled and of
+// groups only so many are read: whoever can write to the store can name them.
+const (
+	surveyWithin = 5 * time.Minute
+	maxWaiting   = 1000
+	maxGroups    = 200
+)
+
+// Read makes a survey.
+func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
+	ctx, cancel := context.WithTimeout(ctx, surveyWithin)
+	defer cancel()
+	began := s.Chain.Now()
+	out := &Survey{}
+	remembered, err := s.Chain.recall(s.seen)
+	if err != nil {
+		out.Faults = append(out.Faults, err.Error())
+	}
+	if s.seen = remembered; s.seen == nil {
+		s.seen = make(map[string]seen)
+	}
+	epochs, err := s.enrolments.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing enrolments: %w", err)
+	}
+	statuses := make(map[string]*written)
+	for name, epoch := range epochs { // also of a box that was enrolled and never heard of
+		statuses[name] = &written{enrolled: epoch}
+	}
+	for name := range s.seen {
+		if statuses[name] == nil { // the store has lost all of it
+			statuses[name] = new(written)
+		}
+	}
+	waiting := 0
+	for e, err := range s.Chain.Store.List(ctx, fleetproto.StatusFolder) {
+		if err != nil {
+			return nil, fmt.Errorf("listing statuses: %w", err)
+		}
+		if name, epoch, ok := fleetproto.StatusOf(e.Key); ok {
+			if statuses[name] == nil {
+				if waiting++; waiting > maxWaiting {
+					continue
+				}
+				statuses[name] = new(written)
+			}
+			statuses[name].add(e, epoch)
+		}
+	}
+	branches, err := s.branches(ctx, statuses)
+	if err != nil {
+		return nil, err
+	}
+	s.newest(branches)
+	out.Branches = branches
+	if waiting > maxWaiting {
+		out.Faults = append(out.Faults, fmt.Sprintf("%d branches that nobody enrolled have a status: %d of them are shown", waiting, maxWaiting))
+	}
+	out.overlaps()
+	groups, err := s.Chain.Groups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing groups: %w", err)
+	}
+	if len(groups) > maxGroups {
+		out.Faults = append(out.Faults, fmt.Sprintf("the store has %d groups: %d of them are read", len(groups), maxGroups))
+		groups = groups[:maxGroups]
+	}
+	for _, g := range groups {
+		head, err := s.Chain.Head(ctx, g)
+		switch {
+		case Strangers(err):
+			out.Faults = append(out.Faults, fmt.Sprintf("what %s shall run is not believed: %v", g, err))
+		case err != nil:
+			return nil, fmt.Errorf("reading what %s shall run: %w", g, err)
+		case head == nil:
+			out.Faults = append(out.Faults, fmt.Sprintf("the store has lost what %s shall run: dtectl fleet roll puts it back", g))
+		default:
+			out.Groups = append(out.Groups, head)
+		}
+	}
+	if err := s.compareVersions(ctx, out); err != nil {
+		return nil, err
+	}
+	if err := s.lookForActs(ctx, out); err != nil {
+		return nil, err
+	}
+	if err := s.Chain.remember(s.seen); err != nil {
+		out.Faults = append(out.Faults, err.Error())
+	}
+	out.At, out.Took = s.Chain.Now().Add(time.Duration(s.skew.Load())), s.Chain.Now().Sub(began)
+	return out, nil
+}
+
+// branches reads those that have a status or an enrolment.
+func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) ([]*Branch, error) {
+	names := slices.Sorted(maps.Keys(statuses))
+	list, found := make([]*Branch, len(names)), make(map[string]known, len(names))
+	var mu sync.Mutex
+	err := together(len(names), func(i int) (err error) {
+		list[i], err = s.branch(ctx, names[i], statuses[names[i]], func(key string, k known) {
+			mu.Lock()
+			defer mu.Unlock()
+			found[key] = k
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.statuses = found
+	return list, nil
+}
+
+// branch reads one's statuses and says whose they are. An error is the store's; what is wrong with an object is a fault of the branch.
+func (s *Surveyor) branch(ctx context.Context, name string, w *written, keep func(string, known)) (b *Branch, err error) {
+	b = &Branch{Name: name}
+	var box []fleetproto.Key
+	if w.enrolled > 0 {
+		if b.Enrolment, err = s.enrolments.Get(ctx, name, w.enrolled); err != nil {
+			return nil, err
+		}
+		box = []fleetproto.Key{b.Enrolment.BoxKeyOf()}
+	}
+	own, err := s.status(ctx, w.own, w.enrolled, keep, box...)
+	if err != nil {
+		return nil, err
+	}
+	b.Status, b.Fault, b.Seen = own.status, own.fault, earlier(w.own.Modified, own.status)
+	if b.Enrolment == nil {
+		return b, nil
+	}
+	if b.Status != nil && w.own.Modified.Sub(b.Status.At) > maxDelay {
+		b.Delay = w.own.Modified.Sub(b.Status.At)
+	}
+	if waiting, err := s.status(ctx, w.waiting, w.enrolled, keep); err != nil {
+		return nil, err
+	} else if waiting.status != nil && waiting.status.Key != b.Enrolment.Key {
+		b.Stranger = waiting.status
+		if b.Former, err = s.former(ctx, name, w.enrolled, waiting.status.Key); err != nil {
+			return nil, err
+		}
+	} else if waiting.status != nil && b.Seen.IsZero() { // what the box wrote before it was enrolled
+		b.Status, b.Seen = waiting.status, earlier(w.waiting.Modified, waiting.status)
+	}
+	if w.former.Modified.After(b.Enrolment.At) { // it may not have ended
+		former, err := s.status(ctx, w.former, w.enrolled, keep)
+		if err != nil {
+			return nil, err
+		}
+		if former.status != nil && former.status.Key != b.Enrolment.Key && former.status.At.After(b.Enrolment.At) {
+			b.Stranger, b.Former = former.status, former.status.Epoch
+		}
+	}
+	return b, nil
+}
+
+// maxDelay is how much later than its signing a status is written: by a right clock, and a box that retries.
+const maxDelay = 10 * time.Minute
+
+// earlier is when a status was new. Whoever puts an old one back gives it a new time of the store, and cannot sign a new one.
+func earlier(written time.Time, s *fleetproto.Status) time.Time {
+	if s != nil && s.At.Before(written) {
+		return s.At
+	}
+	return written
+}
+
+// newest compares the statuses of enrolled branches with those that were seen before, and remembers the newest.
+func (s *Surveyor) newest(branches []*Branch) {
+	for _, b := range branches {
+		if b.Enrolment == nil {
+			if m, enrolled := s.seen[b.Name]; enrolled && slices.Contains(s.Accept, b.Name) {
+				delete(s.seen, b.Name)
+			} else if enrolled {
+				b.LostEpoch = m.Epoch
+				b.PutBack = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
+			}
+			continue
+		}
+		m, sequence, at := s.seen[b.Name], int64(0), time.Time{}
+		if b.Status != nil && b.Status.Epoch == b.Enrolment.Epoch {
+			sequence, at = b.Status.Sequence, b.Status.At
+		}
+		if slices.Contains(s.Accept, b.Name) {
+			m = seen{Epoch: b.Enrolment.Epoch, Sequence: sequence, At: at}
+			if b.Status != nil {
+				m.Acts = b.Status.Acts
+			}
+		}
+		switch {
+		case m.Epoch > b.Enrolment.Epoch:
+			b.LostEpoch = m.Epoch
+			b.PutBack = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
+		case m.Epoch < b.Enrolment.Epoch:
+			m.Epoch, m.Sequence, m.At, m.Twice = b.Enrolment.Epoch, sequence, at, false
+		case sequence == 0 && b.Fault == "" && m.Sequence > 0:
+			b.PutBack = fmt.Sprintf("the store has lost its status, of which number %d was seen", m.Sequence)
+		case sequence > 0 && sequence < m.Sequence:
+			b.PutBack = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)
+		case m.Twice, sequence > 0 && sequence == m.Sequence && !m.At.IsZero() && !at.Equal(m.At): // a box never gives a number twice
+			m.Twice = true
+			b.PutBack = "two boxes with one key write it: one is a copy of the other's disk"
+		case sequence > 0:
+			m.Sequence, m.At = sequence, at
+		}
+		if b.PutBack != "" {
+			b.Status = nil
+		}
+		s.seen[b.Name], b.Missing = m, m.Missing
+	}
+}
+
+// maxAhead is how far a box may be ahead of the store. A box that reports more is not believed: nobody published so much.
+const maxAhead = 16
+
+// compareVersions finds the versions that a box or this centre holds, and the store does not.
+func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
+	for _, v := range out.Groups {
+		for _, n := range s.Chain.keptVersions(v.Group) {
+			if n < v.Last.Version {
+				continue
+			}
+			data, err := s.Chain.kept(v.Group, n)
+			held := fleetproto.Verified{Version: n, Digest: fleetproto.Digest(data)}
+			if err == nil && held != v.Last {
+				v.Lost = append(v.Lost, held)
+			}
+		}
+		if len(v.Lost) > 0 {
+			out.Faults = append(out.Faults, fmt.Sprintf("the store has lost version %d of %s: dtectl fleet roll puts it back, or mends it", v.Lost[0].Version, v.Group))
+		}
+	}
+	digests := make(map[string]string) // of the store's versions, by key
+	for _, b := range out.Branches {
+		v := out.Desired(b.Group())
+		if v == nil || b.Enrolment == nil || b.Status == nil || b.Status.Group != v.Group || b.Status.Desired.Digest == "" {
+			continue
+		}
+		held := fleetproto.Verified{Version: b.Status.Desired.Version, Digest: b.Status.Desired.Digest}
+		key := fleetproto.DesiredKey(v.Group, held.Version)
+		digest, known := digests[key]
+		switch {
+		case held.Version == v.Version:
+			digest = v.Digest
+		case held.Version > v.Last.Version || known:
+		default:
+			o, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS)
+			if err != nil && !Strangers(err) {
+				return fmt.Errorf("reading version %d of %s: %w", held.Version, v.Group, err)
+			}
+			digest = fleetproto.Digest(o.Data)
+			digests[key] = digest
+		}
+		if digest == held.Digest || slices.Contains(v.Mends, held) { // a box that is away takes the version that mends it
+			continue
+		}
+		b.Holds = &held
+		if held.Version <= v.Last.Version+maxAhead && !slices.Contains(v.Lost, held) && len(v.Lost)+len(v.Mends) < maxForeignVersions {
+			v.Lost = append(v.Lost, held)
+		}
+	}
+	return nil
+}
+
+// lookForActs looks for the acts that branches have written since the last survey. They are numbered without a gap.
+func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
+	var grown []*Branch
+	for _, b := range out.Branches {
+		if b.Enrolment != nil && b.Status != nil && b.Status.Acts > s.seen[b.Name].Acts {
+			grown = append(grown, b)
+		}
+	}
+	listed := make(map[string]bool)
+	list := func(folder string) (keys []string, err error) {
+		for e, err := range s.Chain.Store.List(ctx, folder) {
+			if err != nil {
+				return nil, fmt.Errorf("listing acts: %w", err)
+			}
+			keys = append(keys, e.Key)
+		}
+		return keys, nil
+	}
+	folders := []string{fleetproto.ActsFolder}
+	if len(grown) < 100 { // else one list of all is less than one of each
+		folders = nil
+		for _, b := range grown {
+			folders = append(folders, fleetproto.ActsFolder+b.Name+"/")
+		}
+	}
+	var mu sync.Mutex
+	err := together(len(folders), func(i int) error {
+		keys, err := list(folders[i])
+		mu.Lock()
+		defer mu.Unlock()
+		for _, key := range keys {
+			listed[key] = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range grown {
+		m := s.seen[b.Name]
+		for n := m.Acts + 1; n <= b.Status.Acts && len(m.Missing) < maxMissing; n++ {
+			if key := fleetproto.ActKey(b.Name, n); !listed[key] {
+				if _, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS); errors.Is(err, fleetproto.ErrNotFound) { // else the list lags
+					m.Missing = append(m.Missing, n)
+				}
+			}
+		}
+		m.Acts = b.Status.Acts
+		s.seen[b.Name], b.Missing = m, m.Missing
+	}
+	return nil
+}
+
+// status reads one that was written; the zero known where none was.
+func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int64, keep func(string, known), box ...fleetproto.Key) (k known, err error) {
+	if e.Key == "" {
+		return k, nil
+	}
+	if k = s.statuses[e.Key]; e.Tag == "" || k.tag != e.Tag || k.enrolled != enrolled {
+		o, err := s.Chain.Store.Get(ctx, e.Key, fleetproto.MaxJWS)
+		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+			return k, fmt.Errorf("reading %s: %w", e.Key, err)
+		}
+		k = known{tag: e.Tag, enrolled: enrolled}
+		if err == nil {
+			name, epoch, _ := fleetproto.StatusOf(e.Key)
+			k.status, err = s.Chain.Identity.OpenStatus(o.Data, name, epoch, box...)
+		}
+		if err != nil {
+			k.status, k.fault = nil, err.Error()
+		}
+		if !o.Now.IsZero() {
+			s.skew.Store(int64(o.Now.Sub(s.Chain.Now())))
+		}
+	}
+	keep(e.Key, k)
+	return k, nil
+}
+
+// former is the epoch at which a key was a branch's before; 0: it never was.
+func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
+	for n := epoch - 1; n > 0; n-- {
+		e, err := s.enrolments.Get(ctx, name, n)
+		if Strangers(err) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if e.Key == key {
+			return n, nil
+		}
+	}
+	return 0, nil
+}

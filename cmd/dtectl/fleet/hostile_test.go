@@ -1,0 +1,440 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/rules/signed"
+)
+
+// put signs a status as a stolen box may: with its key, and checked by nobody.
+func (b *box) put(branch string, st fleetproto.Status) {
+	b.w.t.Helper()
+	payload, err := json.Marshal(&st)
+	if err != nil { // a year above 9999
+		return
+	}
+	text, err := signed.Sign(payload, b.signer)
+	b.w.must(err)
+	b.w.must(b.w.store.Put(b.w.t.Context(), fleetproto.StatusKey(branch, b.epoch()), []byte(text)))
+}
+
+// spoil sets one member of a status to what nobody expects.
+func spoil(v reflect.Value, r *rand.Rand) {
+	texts := []string{"a\n", `a\n`, "\x00", "\u202e", "", "tiendas", "pruebas", "live", "refused", "signing", "api", "r1", strings.Repeat("x", 1000), "{x=\"1\"}", "../norte", "Norte"}
+	numbers := []int64{-1, 0, 1, 2, 17, 1_000_000, 1 << 62, -1 << 62}
+	switch {
+	case v.Type() == reflect.TypeFor[time.Time]():
+		at := []time.Time{{}, time.Unix(0, 0), time.Unix(1<<40, 0), time.Date(2026, 11, 23, 13, 0, 0, 0, time.UTC)}
+		v.Set(reflect.ValueOf(at[r.IntN(len(at))]))
+	case v.Kind() == reflect.String:
+		v.SetString(texts[r.IntN(len(texts))])
+	case v.CanInt():
+		v.SetInt(numbers[r.IntN(len(numbers))])
+	case v.Kind() == reflect.Bool:
+		v.SetBool(r.IntN(2) == 0)
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		spoil(v.Elem(), r)
+	case v.Kind() == reflect.Slice:
+		n := []int{1, 2, 3, 100}[r.IntN(4)]
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range min(n, 5) {
+			spoil(v.Index(i), r)
+		}
+	case v.Kind() == reflect.Struct:
+		for range 1 + 3*r.IntN(2) {
+			spoil(v.Field(r.IntN(v.NumField())), r)
+		}
+	}
+}
+
+// TestHostile: whatever a stolen box of another group, and one that nobody enrolled, sign: /metrics answers with as many series as before
+// at most, and no other branch and no group gets another verdict.
+func TestHostile(t *testing.T) {
+	w := newWorld(t, "centro", "norte", "sur")
+	all := controlplane.Percent(fleetproto.Whole)
+	evil, unknown := w.add("evil"), w.add("unknown")
+	evil.status.Group = "pruebas"
+	evil.report()
+	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	for _, b := range w.boxes[:3] {
+		b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(1, 0, 0)}}
+	}
+	w.boxes = w.boxes[:3]
+	w.obey()
+	s, server := served(t, w, "")
+	verdict := func() (words []string, series int) {
+		s.read(t.Context())
+		if trouble := s.trouble.Load(); trouble != nil {
+			t.Fatal(*trouble)
+		}
+		found := s.latest.Load()
+		for _, r := range found.Rows() {
+			if r.Name != "evil" && r.Name != "unknown" {
+				text := fmt.Sprintf("%s %s %d", r.Name, r.State(), r.Level())
+				for _, c := range r.Concerns {
+					text += " " + c.Code
+				}
+				words = append(words, text)
+			}
+		}
+		head := found.Desired("tiendas")
+		m := found.Measure(head.Rollout, "tiendas")
+		words = append(words, fmt.Sprintf("%+v %q", m, m.Wants(head.Rollout, found.At)))
+		code, text := get(t, server.URL+"/metrics")
+		if code != 200 {
+			t.Fatalf("%d: %s", code, text)
+		}
+		if err := found.Print(new(strings.Builder), func(*controlplane.Row) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		return words, strings.Count(text, "\ndte_")
+	}
+	want, series := verdict()
+	series += 12 // of evil: one of each name, and four certificates
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 33))
+		for _, b := range []*box{evil, unknown} {
+			b.status.Sequence++
+			good := b.status
+			good.At, good.Epoch = w.now, b.epoch()
+			good.Head = fleetproto.Head{Kind: "status", Chain: w.chain.Identity.Name, Ambiente: w.chain.Identity.Ambiente}
+			bad := good
+			spoil(reflect.ValueOf(&bad).Elem(), r)
+			if r.IntN(3) == 0 { // what becomes labels, more often than one member in twenty
+				spoil(reflect.ValueOf(&bad.Certificates).Elem(), r)
+			}
+			if r.IntN(2) == 0 { // it counts as its own
+				bad.Branch, bad.Key, bad.Head, bad.Epoch, bad.At = good.Branch, good.Key, good.Head, good.Epoch, good.At
+			}
+			b.put(good.Branch, bad)
+			got, n := verdict()
+			if n > series {
+				t.Fatalf("seed %d: %d series, at most %d are bounded", seed, n, series)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d: %s's status changes another verdict: %q, want %q", seed, good.Branch, got, want)
+			}
+		}
+	}
+	// What stolen boxes were seen to sign: names that print the same, the names of others many times, and more than anybody reads.
+	for _, names := range [][]string{{"a\n", `a\n`}, {"signing", "signing"}, make([]string, 90), {"new-0", "new-1", "new-2", "new-3", "new-4"}} {
+		bad := evil.status
+		bad.Head = fleetproto.Head{Kind: "status", Chain: w.chain.Identity.Name, Ambiente: w.chain.Identity.Ambiente}
+		for _, name := range names {
+			bad.Certificates = append(bad.Certificates, fleetproto.Certificate{Name: name, Ends: w.now.AddDate(1, 0, 0)})
+		}
+		bad.Epoch, bad.At = 1, w.now
+		evil.put("evil", bad)
+		if got, n := verdict(); n > series || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %d series, %q", names, n, got)
+		}
+	}
+	// It names the group of the others and a failure of their roll-out.
+	evil.status.Group, evil.status.Rollout = "tiendas", &fleetproto.Progress{Name: w.head().Rollout.Name, Stage: fleetproto.StageRefused, Since: w.now}
+	evil.report()
+	if got, _ := verdict(); !reflect.DeepEqual(got, want) {
+		t.Errorf("a box of another group fails a roll-out: %q", got)
+	}
+	if got := w.codes("evil"); !slices.Contains(got, "refused") || !slices.Contains(got, "group") {
+		t.Error(got)
+	}
+}
+
+// TestEnrol_Points: two branches never have one point of sale; where the director signed it all the same, both say so.
+func TestEnrol_Points(t *testing.T) {
+	w := newWorld(t, "centro")
+	norte, sur := w.add("norte"), w.add("sur")
+	norte.status.Points = w.box("centro").status.Points
+	norte.report()
+	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
+		t.Errorf("norte gets centro's point of sale: %v", err)
+	}
+	norte.status.Points = []fleetproto.Point{{Establishment: "M009", Point: "P001"}}
+	sur.status.Points = norte.status.Points
+	norte.report()
+	sur.report()
+	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil || norte.epoch() > 0 || sur.epoch() > 0 {
+		t.Errorf("two that wait get one point of sale: %v", err)
+	}
+	for _, b := range []*box{norte, sur} { // what an older centre signed
+		director, err := w.chain.Sign()
+		w.must(err)
+		data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: b.status.Branch, Epoch: 1, Key: b.status.Key, Group: "tiendas", At: w.now, By: "x", Points: b.status.Points}, director)
+		w.must(err)
+		w.must(w.store.Create(t.Context(), fleetproto.BoxKey(b.status.Branch, 1), data))
+		b.report()
+	}
+	if got := w.text(); !strings.Contains(got, "M009P001 sur") || !strings.Contains(got, "M009P001 norte") || len(w.codes("centro")) > 0 {
+		t.Error(got)
+	}
+	// A box that numbers what it was not given says so, and one that somebody moved to another group waits for it.
+	w.box("centro").status.Points = []fleetproto.Point{{Establishment: "M008", Point: "P001"}}
+	w.box("centro").status.Group = "pruebas"
+	w.box("centro").report()
+	if got := w.codes("centro"); len(got) != 2 || got[0] != "unbound" || got[1] != "group" {
+		t.Error(got)
+	}
+	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(w.box("centro").status.Key)}, Replace: true}).run(t.Context(), w.chain))
+	w.box("centro").report()
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Error(got)
+	}
+}
+
+// TestStore_PutsBack: an old status that is put back never looks fresh, and holds the ring of its branch until somebody has looked at it.
+func TestStore_PutsBack(t *testing.T) {
+	w := newWorld(t, "centro", "norte", "sur")
+	all := controlplane.Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Pilots: []string{"centro"}, Soak: time.Hour}))
+	w.obey()
+	b, place := w.box("centro"), fleetproto.StatusKey("centro", 1)
+	old := w.store.Held(place)
+	b.stage, b.status.Ready, b.status.NotReady = fleetproto.StageReturned, false, []string{"STORE_BEHIND"}
+	w.obey()
+	if got := w.codes("centro"); !slices.Contains(got, "closed") {
+		t.Fatal(got)
+	}
+	w.must(w.store.Put(t.Context(), place, old))
+	if n := w.survey().Counts(); n.Selling != 2 || !strings.Contains(w.text(), "its status was put back: number") {
+		t.Errorf("%+v\n%s", n, w.text())
+	}
+	// Neither a centre that knows this branch, nor one that begins, opens the next ring on it.
+	w.now = w.now.Add(2 * time.Hour)
+	for _, cache := range []string{w.chain.Cache, w.at("other")} {
+		w.chain.Cache = cache
+		w.must(w.store.Put(t.Context(), place, old))
+		if err := w.roll(); err != nil || w.head().Rollout.Share != 0 || w.survey().Counts().Selling > 2 {
+			t.Errorf("%v: %+v", err, w.head().Rollout)
+		}
+	}
+	if got := w.codes("centro"); !slices.Contains(got, "delay") || !slices.Contains(got, "silent") { // it remembers nothing newer
+		t.Error(got)
+	}
+	w.chain.Cache = w.at("cache")
+	s := controlplane.NewSurveyor(w.chain)
+	s.Accept = []string{"centro"}
+	_, err := s.Read(t.Context())
+	w.must(err)
+	if got := w.codes("centro"); slices.Contains(got, "older") {
+		t.Errorf("somebody has looked at it: %v", got)
+	}
+	// Neither the same one for ever, nor none at all.
+	for range 3 {
+		w.now = w.now.AddDate(0, 0, 10)
+		w.must(w.store.Put(t.Context(), fleetproto.StatusKey("norte", 1), w.store.Held(fleetproto.StatusKey("norte", 1))))
+		if got := w.codes("norte"); !slices.Contains(got, "lost") {
+			t.Errorf("%v", got)
+		}
+	}
+	w.store.Lose(fleetproto.StatusKey("sur", 1))
+	if got := w.codes("sur"); !slices.Equal(got, []string{"older"}) {
+		t.Error(got)
+	}
+	w.store.Lose(fleetproto.BoxKey("norte", 1))
+	w.store.Lose(fleetproto.StatusKey("norte", 1))
+	if got := w.text(); !strings.Contains(got, "the store has lost the enrolment of epoch 1") || w.survey().Lost() != 2 {
+		t.Error(got)
+	}
+}
+
+// TestStore_LosesActs: an act that the store lost before anybody read it is missed, by status and by log.
+func TestStore_LosesActs(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	for n, what := range []string{fleetproto.ActAdmitted, fleetproto.ActReturned, fleetproto.ActLive} {
+		w.box("centro").act(int64(n+1), what, "")
+	}
+	w.box("centro").status.Acts = 3
+	w.box("centro").report()
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Error(got)
+	}
+	w.box("centro").act(4, fleetproto.ActReturned, "")
+	w.box("centro").act(5, fleetproto.ActReturned, "")
+	w.box("centro").status.Acts = 5
+	w.box("centro").report()
+	w.store.Lose(fleetproto.ActKey("centro", 4))
+	for range 2 {
+		if got := w.codes("centro"); !slices.Equal(got, []string{"acts"}) || !strings.Contains(w.text(), "has lost its acts 4") {
+			t.Error(got, w.text())
+		}
+	}
+	events, err := (&Log{}).events(t.Context(), w.chain)
+	w.must(err)
+	if !slices.ContainsFunc(events, func(e controlplane.Event) bool { return e.Number == 4 && strings.HasPrefix(e.Fault, "MISSING") }) {
+		t.Errorf("%+v", events)
+	}
+}
+
+// follow has a box read on as a box does, from what it verified: it returns what it takes in the end.
+func (w *world) follow(held fleetproto.Verified) fleetproto.Verified {
+	w.t.Helper()
+	for seen, linked := held, true; ; {
+		data := w.store.Held(fleetproto.DesiredKey("tiendas", seen.Version+1))
+		if data == nil {
+			return held
+		}
+		d, err := w.chain.Identity.OpenDesired(data, []fleetproto.Key{w.chain.Director}, "tiendas", seen.Version+1)
+		trusted := err == nil
+		if !trusted {
+			d, _ = w.chain.Identity.ReadDesired(data, "tiendas", seen.Version+1)
+		}
+		linked = linked && d != nil && d.Follows(seen) == nil
+		mended := trusted && d.Mended(held)
+		seen = fleetproto.Verified{Version: seen.Version + 1, Digest: fleetproto.Digest(data)}
+		if trusted && (linked || mended) {
+			held, linked = seen, true
+		}
+	}
+}
+
+// TestStore_LosesVersions: what the store lost of the desired state is put back or mended, and every box goes on, whether it had taken
+// it or not, whether this centre published it or another one.
+func TestStore_LosesVersions(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fresh bool // a centre that has kept nothing
+		do    func(w *world)
+	}{
+		{"lost, kept", false, func(w *world) { w.store.Lose(fleetproto.DesiredKey("tiendas", 3)) }},
+		{"lost, not kept", true, func(w *world) { w.store.Lose(fleetproto.DesiredKey("tiendas", 3)) }},
+		{"two lost, not kept", true, func(w *world) {
+			w.store.Lose(fleetproto.DesiredKey("tiendas", 2))
+			w.store.Lose(fleetproto.DesiredKey("tiendas", 3))
+		}},
+		{"all lost, kept", false, func(w *world) {
+			for n := range int64(3) {
+				w.store.Lose(fleetproto.DesiredKey("tiendas", n+1))
+			}
+		}},
+		{"covered", true, func(w *world) {
+			for n := int64(4); n < 9; n++ {
+				w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", n), []byte("x")))
+			}
+		}},
+		{"another group covered", true, func(w *world) { w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("zzz", 1), []byte("x"))) }},
+	} {
+		w := newWorld(t, "centro", "norte", "sur")
+		all := controlplane.Percent(fleetproto.Whole)
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+		first := fleetproto.Verified{Version: 1, Digest: w.head().Digest}
+		w.obey()
+		w.must(w.roll())
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Pilots: []string{"centro"}}))
+		w.obey()
+		third := fleetproto.Verified{Version: 3, Digest: w.head().Digest}
+		w.survey()
+		if c.fresh {
+			w.chain.Cache = w.at("other")
+		}
+		c.do(w)
+		if s := w.survey(); strings.Contains(c.name, "lost") && s.Lost() == 0 {
+			t.Errorf("%s: nobody says so: %s", c.name, w.text())
+		}
+		head, _, err := look(t.Context(), w.chain, "")
+		w.must(err)
+		_, err = w.chain.Next(t.Context(), head, "tiendas", "", time.Time{}, func(*fleetproto.Desired) error { return nil })
+		w.must(err)
+		h := w.head()
+		last := fleetproto.Verified{Version: h.Version, Digest: h.Digest}
+		for _, held := range []fleetproto.Verified{first, third} {
+			if got := w.follow(held); got != last || h.Version <= 3 {
+				t.Errorf("%s: a box that held version %d comes to %d of %d", c.name, held.Version, got.Version, h.Version)
+			}
+		}
+		w.obey()
+		if s := w.survey(); s.Lost() > 0 && c.name != "another group covered" {
+			t.Errorf("%s: it is not mended: %s", c.name, w.text())
+		}
+	}
+}
+
+// TestStore_Claims: a version that only a box speaks of is mended once, whether that box is away or lies.
+func TestStore_Claims(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	all := controlplane.Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	for n := range 80 { // a lie in each status, and then it is away
+		w.box("norte").status.Desired = fleetproto.Reached{Version: w.head().Version + 3, Digest: fleetproto.Digest([]byte{byte(min(n, 70))})}
+		w.box("norte").report()
+		w.must(w.roll())
+		if head := w.head(); n > 70 && len(head.Mends) > 50 {
+			t.Fatalf("version %d mends %d", head.Version, len(head.Mends))
+		}
+	}
+	last := w.head().Version
+	w.must(w.roll())
+	if w.head().Version != last || last > 300 {
+		t.Errorf("version %d, then %d: one box's lies are orders", last, w.head().Version)
+	}
+}
+
+// TestStatus_TwoCopies: two boxes of one disk image write one status.
+func TestStatus_TwoCopies(t *testing.T) {
+	w := newWorld(t, "centro")
+	b := w.box("centro")
+	for range 2 {
+		b.report()
+		if got := w.codes("centro"); len(got) > 0 {
+			t.Error(got)
+		}
+	}
+	b.status.Sequence--
+	w.now = w.now.Add(time.Minute)
+	b.report()
+	for range 2 { // until somebody has looked
+		if got := w.codes("centro"); !slices.Equal(got, []string{"older"}) || !strings.Contains(w.text(), "two boxes with one key") {
+			t.Error(got)
+		}
+		b.report()
+	}
+}
+
+// TestEnrol_Remembers: what the centre saw and the store forgot is given to nobody, and what one group's order closed stays closed in another.
+func TestEnrol_Remembers(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	all := controlplane.Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.survey()
+	held := w.store.Held(fleetproto.BoxKey("centro", 1))
+	w.store.Lose(fleetproto.BoxKey("centro", 1))
+	w.store.Lose(fleetproto.StatusKey("centro", 1))
+	sur := w.add("sur")
+	sur.status.Points = w.box("centro").status.Points
+	sur.report()
+	enrol := Enrol{Boxes: []string{"sur=" + controlplane.Fingerprint(sur.status.Key)}}
+	if err := enrol.run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "lost the enrolment of centro") {
+		t.Errorf("centro's points of sale are given away: %v", err)
+	}
+	w.must(w.store.Put(t.Context(), fleetproto.BoxKey("centro", 1), held))
+	other := w.add("centro")
+	other.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
+	other.report()
+	name := "centro=" + controlplane.Fingerprint(other.status.Key)
+	w.must((&Enrol{Boxes: []string{name}, Replace: true, Close: []string{"M001P001"}}).run(t.Context(), w.chain))
+	other.status.Group = "otros"
+	other.report()
+	w.must((&Enrol{Boxes: []string{name}, Replace: true}).run(t.Context(), w.chain))
+	v, err := w.chain.Head(t.Context(), "otros")
+	w.must(err)
+	for _, b := range w.survey().Branches {
+		if b.Name == "centro" && (v == nil || len(v.Closed) != 1 || b.Enrolment.Epoch != 3 || b.Enrolment.After != v.Version) {
+			t.Errorf("%+v %+v", b.Enrolment, v)
+		}
+	}
+}

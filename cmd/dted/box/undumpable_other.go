@@ -1,5 +1,0 @@
-//go:build !linux
-
-package box
-
-func Seal() error { return nil }

@@ -1,0 +1,169 @@
+package health
+
+import (
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"dtegate/engine/refusal"
+)
+
+// fakeClock is a box whose clock can be set while its time goes on.
+type fakeClock struct {
+	*clock
+	wall time.Time
+	mono time.Duration
+}
+
+var noon = time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
+
+func newFakeClock(stored time.Time) *fakeClock {
+	f := &fakeClock{clock: newClock(stored, time.Now, slog.New(slog.DiscardHandler)), wall: noon}
+	f.now, f.elapsed = func() time.Time { return f.wall }, func() time.Duration { return f.mono }
+	return f
+}
+
+func (f *fakeClock) pass(d time.Duration) { f.wall, f.mono = f.wall.Add(d), f.mono+d }
+func (f *fakeClock) set(by time.Duration) { f.wall = f.wall.Add(by) }
+func (f *fakeClock) mh(off time.Duration) { f.observe(f.wall.Add(-off).Format(http.TimeFormat)) }
+
+func (f *fakeClock) wants(t *testing.T, what string, right bool) {
+	t.Helper()
+	err := f.check()
+	var said *refusal.Error
+	switch {
+	case (err == nil) != right:
+		t.Errorf("%s: %v", what, err)
+	case err != nil && (!errors.As(err, &said) || said.Code != refusal.CodeClockWrong || said.RetryAfter == 0):
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func TestClock_Start(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored time.Time
+		right  bool
+	}{
+		"empty store":              {time.Time{}, true},
+		"a moment later":           {noon.Add(-time.Second), true},
+		"NTP took a second back":   {noon.Add(time.Second), true},
+		"set back an hour":         {noon.Add(time.Hour), false},
+		"a month's holiday":        {noon.AddDate(0, 0, -30), true},
+		"a dead battery, the 1970": {noon.AddDate(56, 0, 0), false},
+		"two years ahead":          {noon.AddDate(-2, 0, 0), false},
+	} {
+		newFakeClock(c.stored).wants(t, name, c.right)
+	}
+	c := newFakeClock(noon.Add(time.Hour))
+	c.wants(t, "set back an hour", false)
+	c.pass(57 * time.Minute)
+	c.wants(t, "not yet there", false)
+	c.pass(time.Minute)
+	c.wants(t, "as late as the store knows", true)
+}
+
+func TestClock_Running(t *testing.T) {
+	c := newFakeClock(noon.Add(-time.Minute))
+	c.wants(t, "start", true)
+	for range 100 { // NTP slews
+		c.pass(time.Hour)
+		c.set(time.Second)
+		c.wants(t, "a second off an hour", true)
+	}
+	for name, off := range map[string]time.Duration{"back an hour": -time.Hour, "ahead an hour": time.Hour, "ahead a year": 366 * 24 * time.Hour} {
+		c.set(off)
+		c.wants(t, name, false)
+		c.pass(48 * time.Hour)
+		c.wants(t, name+", two days later", false)
+		if c.trusted().Equal(c.wall) {
+			t.Errorf("%s: the store would take it for right", name)
+		}
+		c.set(-off)
+		c.wants(t, name+", and set right", true)
+	}
+}
+
+// MH clears a doubt for good, and raises none once the process has issued a document.
+func TestClock_Authority(t *testing.T) {
+	c := newFakeClock(noon.AddDate(0, 0, 40)) // it was a month ahead when it sold last
+	c.wants(t, "start", false)
+	c.observe("yesterday")
+	c.mh(time.Hour)
+	c.wants(t, "MH says another time", false)
+	c.mh(-30 * time.Second)
+	c.wants(t, "MH says the same", true)
+	if got := c.trusted(); !got.Equal(c.wall) {
+		t.Errorf("the store learns %v, it is %v", got, c.wall)
+	}
+	if _, skew, known := c.state(); skew != -30*time.Second || !known {
+		t.Errorf("skew %v, %v", skew, known)
+	}
+	c.admitted()
+	c.mh(5 * time.Hour)
+	c.wants(t, "MH's own clock is wrong", true)
+	if _, skew, _ := c.state(); skew != 5*time.Hour {
+		t.Errorf("skew %v", skew)
+	}
+}
+
+// TestClock_Walks: whatever steps the clock is moved by, between looks of any number, while MH says the right time or nothing, a clock
+// that is trusted is never further from the right time than two allowances of MH's, or one and the drift where MH says nothing.
+func TestClock_Walks(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		c := newFakeClock(noon.Add(-time.Minute))
+		c.synced = func() bool { return true } // the time server is the liar
+		c.wants(t, "start", true)
+		c.admitted()
+		answers, towards, shift := r.IntN(4) > 0, 1-2*time.Duration(r.IntN(2)), time.Duration(0)
+		c.observe(noon.Format(http.TimeFormat))
+		for range 3000 {
+			c.pass(time.Duration(r.Int64N(int64(4 * time.Second))))
+			step := towards * time.Duration(r.Int64N(int64([]time.Duration{time.Millisecond, time.Second, 14 * time.Minute}[r.IntN(3)])))
+			shift += step
+			c.set(step)
+			err := c.check()
+			limit := clockAhead + c.mono/clockDrift
+			if answers {
+				limit += clockNear
+			}
+			if err == nil && shift.Abs() > limit+time.Second {
+				t.Fatalf("seed %d: a clock that is %v off is trusted after %v", seed, shift, c.mono)
+			}
+			if err != nil && r.IntN(2) == 0 { // set back a little, so that it looks right again
+				c.set(-step)
+				shift -= step
+			}
+			if answers && r.IntN(8) == 0 {
+				c.observe(c.wall.Add(-shift).Format(http.TimeFormat))
+			}
+		}
+	}
+}
+
+// After the first document MH alone stops nobody, and neither does an archive that says a third time. Both together do, whatever a
+// time server says, until MH agrees again.
+func TestClock_Together(t *testing.T) {
+	c := newFakeClock(noon)
+	c.synced = func() bool { return true }
+	c.wants(t, "start", true)
+	c.admitted()
+	archive := func(off time.Duration) { c.second(c.wall.Add(-off).Format(http.TimeFormat)) }
+	c.mh(48 * time.Hour)
+	c.wants(t, "MH alone", true)
+	archive(24 * time.Hour)
+	c.wants(t, "an archive with a third time", true)
+	archive(48 * time.Hour)
+	c.wants(t, "both", false)
+	c.pass(time.Hour)
+	c.wants(t, "both, an hour later", false)
+	c.mh(0)
+	c.wants(t, "MH agrees", true)
+	c.mh(48 * time.Hour)
+	archive(0)
+	archive(48 * time.Hour)
+	c.wants(t, "the archive agreed with the box first", true)
+}

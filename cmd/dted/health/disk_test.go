@@ -1,0 +1,43 @@
+package health
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"dtegate/engine/refusal"
+)
+
+// TestDisk: nothing new below the reserve, and not again before there is clearly more; the ballast goes and comes back.
+func TestDisk(t *testing.T) {
+	const reserve = 64 << 10
+	d := newDisk(filepath.Join(t.TempDir(), "data"), reserve, slog.New(slog.DiscardHandler))
+	var free int64
+	d.free = func() (int64, error) { return free, nil }
+	for _, step := range []struct {
+		free          int64
+		room, ballast bool
+	}{
+		{reserve, true, false}, {2 * reserve, true, true}, {reserve, true, true}, {reserve - 1, false, true}, {reserve + 1, false, true},
+		{reserve / 4, false, true}, {reserve/4 - 1, false, false}, {reserve / 2, false, false}, {reserve + reserve/8, true, false},
+		{reserve + reserve/2, true, false}, {reserve + reserve/2 + 1, true, true},
+	} {
+		free = step.free
+		d.tend()
+		err := d.check()
+		var said *refusal.Error
+		if (err == nil) != step.room || err != nil && (!errors.As(err, &said) || said.Code != refusal.CodeStorageFull || said.RetryAfter == 0) {
+			t.Errorf("%d free: %v", free, err)
+		}
+		info, err := os.Stat(d.ballast)
+		if (err == nil) != step.ballast || err == nil && info.Size() != reserve/4 {
+			t.Errorf("%d free: ballast %v, %v", free, info, err)
+		}
+	}
+	d.free = func() (int64, error) { return 0, errors.New("no disk") }
+	if err := d.check(); err != nil {
+		t.Errorf("who cannot see the disk cannot call it full: %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+// Package box is the machine that dted runs on. The gate decides whether the machine is fit for a new document: its disk, its clock,
+// its media, and whether the branch is still its own. Beside the gate stand what the store is read for in the background, what
+// systemd hears, whether MH answers, and the sealing of the process's memory.
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/authority"
+	"dtegate/engine/authority/connpool"
+	"dtegate/engine/fleet"
+	"dtegate/engine/refusal"
+	"dtegate/storage"
+)
+
+// Gate holds new documents back while the box itself is not fit: a store that is damaged or cannot be written, no room on
+// its disk, or a wrong clock. What is issued already goes on. The sale, /readyz and the status page ask the same gate.
+type Gate struct {
+	health    func() error // of the store
+	disk      *disk
+	clock     *clock
+	authority string            // MH's address, who is asked for the time
+	transport http.RoundTripper // to MH
+	behind    func() []storage.Witness
+	archive   string            // the archive's address, who is asked for the time where MH contradicts the box; may be ""
+	second    http.RoundTripper // to the archive
+	stored    time.Time         // the store's last activity before this start; zero: none
+	fence     *fleet.Fence      // whose the branch is; nil: it is of no chain
+}
+
+// NewGate makes the gate of a store that is not open yet: Guard gives it the store. The ballast goes out of the store's way if the disk is full.
+func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
+	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
+		archive: archiveAddress(cfg), second: authority.NewTransport(askFirst)}
+	g.disk.tend()
+	return g
+}
+
+// Guard gives the gate its open store: its health, what other media of the box know, and the time that it knows.
+func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
+	last, err := store.LastBeat()
+	if err != nil {
+		return fmt.Errorf("reading the store's time: %w", err)
+	}
+	g.health, g.behind = store.Health, store.Behind
+	g.clock, g.stored = newClock(last, now, log), last
+	return nil
+}
+
+// Obey has the gate ask the fence whose the branch is.
+func (g *Gate) Obey(fence *fleet.Fence) { g.fence = fence }
+
+// LastActivity is the store's last activity before this start; zero: none.
+func (g *Gate) LastActivity() time.Time { return g.stored }
+
+// Space is the free room on the store's disk, zero where the disk does not say, and the reserve; in bytes.
+func (g *Gate) Space() (free, reserve int64) {
+	free, _ = g.disk.free()
+	return free, g.disk.reserve
+}
+
+// Skew is how far the box's clock is ahead of MH's by MH's latest answer; false: MH has not answered yet.
+func (g *Gate) Skew() (time.Duration, bool) {
+	_, skew, known := g.clock.state()
+	return skew, known
+}
+
+// RoundTrip passes MH's answers on, and their time to the clock.
+func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := g.transport.RoundTrip(r)
+	if err == nil {
+		g.clock.observe(resp.Header.Get("Date"))
+	}
+	return resp, err
+}
+
+// Check is nil when a new document may be issued.
+func (g *Gate) Check() error {
+	if err := checkEnrolled(g.fence); err != nil {
+		return err
+	}
+	if err := checkBehind(g.behind()); err != nil {
+		return err
+	}
+	if err := g.health(); err != nil {
+		return unfit(err)
+	}
+	if err := g.disk.check(); err != nil {
+		return err
+	}
+	return g.clock.check()
+}
+
+// unfit is what a till is told of a store that takes nothing new. What the store says of itself is for the log and for
+// dtectl fsck.
+func unfit(err error) error {
+	message, english := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte", "The store cannot be read as it was written: nothing new is issued"
+	if errors.Is(err, storage.ErrTables) {
+		message, english = "El equipo no puede escribir en su disco: no se emiten documentos nuevos; avise a soporte", "The store's disk cannot be written: nothing new is issued"
+	}
+	return &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english, Err: err}
+}
+
+// Admit is check for a new document: the first one waits a moment until MH has said what time it is.
+func (g *Gate) Admit() error {
+	g.clock.awaitFirst()
+	if g.fence != nil {
+		g.fence.Await(time.Now())
+	}
+	if err := g.Check(); err != nil {
+		return err
+	}
+	g.clock.admitted()
+	return nil
+}
+
+// tendEvery is how often disk and clock are looked at when nobody sells.
+const tendEvery = 2 * time.Second
+
+// Run tends the ballast, and has MH say the time at the start and while the clock is in doubt: no sale is sent then that
+// would bring an answer. That takes no credentials and no document.
+func (g *Gate) Run(ctx context.Context) error {
+	var asked time.Time
+	for {
+		g.disk.tend()
+		_ = g.disk.check()
+		if asked.IsZero() || (g.clock.check() != nil || g.clock.isDisputed()) && time.Since(asked) >= askEvery {
+			asked = time.Now()
+			g.ask(ctx)
+			if g.clock.isDisputed() {
+				g.askSecond(ctx)
+			}
+			g.clock.answered()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(tendEvery):
+		}
+	}
+}
+
+// askEvery is how often MH is asked for the time.
+const askEvery = 5 * time.Second
+
+func (g *Gate) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(connpool.Patient(ctx), askEvery)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.authority, nil)
+	if err != nil {
+		return
+	}
+	req.Header.Set("User-Agent", "dtegate")
+	if resp, err := g.RoundTrip(req); err == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // read to its end, the connection stays
+		_ = resp.Body.Close()
+	}
+}
+
+var (
+	skewDesc    = prometheus.NewDesc("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.", nil, nil)
+	doubtedDesc = prometheus.NewDesc("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is issued.", nil, nil)
+	fullDesc    = prometheus.NewDesc("dte_store_full", "1 while nothing new is issued for want of space.", nil, nil)
+	reserveDesc = prometheus.NewDesc("dte_store_reserve_bytes", "Free space below which nothing new is issued.", nil, nil)
+)
+
+// Describe and Collect make the gate a collector.
+func (g *Gate) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{skewDesc, doubtedDesc, fullDesc, reserveDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *Gate) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	flag := func(d *prometheus.Desc, set bool) {
+		v := 0.0
+		if set {
+			v = 1
+		}
+		gauge(d, v)
+	}
+	doubted, skew, known := g.clock.state()
+	flag(doubtedDesc, doubted)
+	if known {
+		gauge(skewDesc, skew.Seconds())
+	}
+	flag(fullDesc, g.disk.check() != nil)
+	gauge(reserveDesc, float64(g.disk.reserve))
+}

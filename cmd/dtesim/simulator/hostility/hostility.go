@@ -1,0 +1,62 @@
+package hostility
+
+import (
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dtegate/cmd/dtesim/simulator/document"
+)
+
+// Hostility is what the network and MH's servers do to those who ask. All methods may be called at once.
+type Hostility struct {
+	clock  func() time.Time // of the caller
+	ahead  atomic.Int64     // Chaos.ClockMS, in nanoseconds
+	listen func(network, address string) (net.Listener, error)
+	log    *slog.Logger
+
+	// switching serialises changes of the chaos, which may take the time of opening a port.
+	switching sync.Mutex
+
+	mu     sync.Mutex // guards everything below
+	chaos  Chaos
+	spoken chan struct{} // closed when a silence ends
+	door   *door         // nil unless Serve runs
+	plan   *plan         // nil until there is a schedule
+}
+
+// New returns one that is calm.
+func New(clock func() time.Time, listen func(network, address string) (net.Listener, error), log *slog.Logger) *Hostility {
+	return &Hostility{clock: clock, listen: listen, log: log, chaos: Calm(), spoken: make(chan struct{})}
+}
+
+// Now is MH's time.
+func (s *Hostility) Now() time.Time {
+	return s.clock().Add(time.Duration(s.ahead.Load())).In(document.Zone)
+}
+
+// Habits are those in force.
+func (s *Hostility) Habits() document.Habits {
+	c := s.Hostilities()
+	return document.Habits{LaxOrigins: c.LaxOrigins, LaxDates: c.LaxDates, StrictBase: c.StrictBase}
+}
+
+// Refuses tells whether a document that would be accepted is refused instead.
+func (s *Hostility) Refuses(tipo string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	aim := s.chaos.RejectType
+	return (aim == "" || aim == tipo) && s.taken(func(c *Chaos) *int { return &c.Reject })
+}
+
+// Lot is how long a lot that arrives now is in process, and whether it is lost or stuck.
+func (s *Hostility) Lot() (lasts time.Duration, lost, stuck bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lasts = time.Duration(s.chaos.LotMS) * time.Millisecond
+	lost = s.taken(func(c *Chaos) *int { return &c.LoseLots })
+	stuck = !lost && s.taken(func(c *Chaos) *int { return &c.StuckLots })
+	return lasts, lost, stuck
+}

@@ -1,0 +1,180 @@
+package hostility
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/cmd/dtesim/simulator/document"
+)
+
+// Chaos is every hostility at once; the zero value is a calm authority whose lots take no time. Counters count down
+// as they strike, and strike what hands something in: documents, lots, events and invalidations alike, unless Only
+// aims them. Logins use none up. The others last until switched off.
+type Chaos struct {
+	// Outage closes the port and cuts every connection: clients are refused. Without Serve, connections are cut.
+	Outage bool `json:"outage"`
+	// Silence accepts connections and requests, processes none and answers none. What it swallowed is cut, not
+	// answered, when it ends.
+	Silence bool `json:"silence"`
+	// LostAnswers: the next n requests are processed and the connection is cut instead of answering.
+	LostAnswers int `json:"lost_answers"`
+	// HalfAnswers: the next n are processed and their answer breaks off in the middle.
+	HalfAnswers int `json:"half_answers"`
+	// LostRequests: the next n are cut before processing.
+	LostRequests int `json:"lost_requests"`
+	// ServerErrors: the next n are answered 500 without processing.
+	ServerErrors int `json:"server_errors"`
+	// LateRequests: the next n documents sent alone are cut at once, and processed LateMS of Options.Now later: a query
+	// in between does not know them, and a branch that goes by it can send a duplicate without fault.
+	LateRequests int `json:"late_requests"`
+	LateMS       int `json:"late_ms"`
+	// HTML: the next n are answered 200 with a page of HTML, without processing.
+	HTML int `json:"html"`
+	// Only aims the six counters above: one of documents, lots, events, invalidations, queries; "" is all but queries.
+	Only string `json:"only"`
+	// ExpiredTokens: the next n requests of any kind with a valid token are answered 401.
+	ExpiredTokens int `json:"expired_tokens"`
+
+	// Reject: the next n documents that would be accepted, alone or in a lot, are refused instead.
+	Reject int `json:"reject"`
+	// RejectType aims Reject: a type of document (CAT-002); "" is all.
+	RejectType string `json:"reject_type"`
+	// RejectEvents: the next n events, contingency or invalidation, that would be received are refused.
+	RejectEvents int `json:"reject_events"`
+	// RejectLots: the next n lots are refused whole.
+	RejectLots int `json:"reject_lots"`
+	// LoseLots: the next n lots are answered, never processed, and unknown when asked for.
+	LoseLots int `json:"lose_lots"`
+	// StuckLots: the next n lots are answered, never processed, and in process for ever when asked for.
+	StuckLots int `json:"stuck_lots"`
+	// Poison: a document whose codigoGeneracion begins so, and every lot that holds one, is answered 500 without
+	// processing. "" is none; a whole code is one document; one hexadecimal digit, every sixteenth.
+	Poison string `json:"poison"`
+
+	// DelayMS holds every answer back, in milliseconds of the process. The request is processed at once.
+	DelayMS int `json:"delay_ms"`
+	// LotMS is how long a lot is in process, in milliseconds of Options.Now. It holds for the lots received from then on.
+	LotMS int `json:"lot_ms"`
+	// ClockMS is how far MH's clock is ahead of Options.Now, in milliseconds; behind when negative.
+	ClockMS int64 `json:"clock_ms"`
+
+	// LaxOrigins lets a note name an invoice. MH refuses such a note (ME, MF2); the product's API admits it.
+	LaxOrigins bool `json:"lax_origins"`
+	// LaxDates lets an invalidation of a 03, 05, 06, 07 or retorno of DTE 2.0 bear any day of its window, as integrators
+	// report. MF2 pp.9-17 wants the document's own date.
+	LaxDates bool `json:"lax_dates"`
+	// StrictBase refuses a withholding or perception of one percent on an invoice or voucher whose base is below 100.00 USD
+	// (CT art. 162). Off because no refusal for it was published: the law binds the parties, and MH seals such documents.
+	StrictBase bool `json:"strict_base"`
+	// LoginCode answers every login with one of MH's codes of authentication, 100 to 111 (MT2). 0 is none.
+	LoginCode int `json:"login_code"`
+}
+
+// LoginTexts are MH's codes of authentication (MT2). The manuals print the codes and not the body that bears them: the
+// member's name and the spelling are ours.
+var LoginTexts = map[int]string{100: "Usuario incorrecto", 101: "Contactar a soporte", 102: "No se pudo autenticar", 103: "Contraseña expirada",
+	104: "Debe cambiar la contraseña", 105: "Cambio de contraseña requerido", 106: "Credenciales inválidas", 107: "Token inválido", 108: "Token requerido",
+	109: "Error al generar el token", 110: "Tipo no válido", 111: "Parámetro no válido"}
+
+// What Only may name.
+const (
+	Documents     = "documents"
+	Lots          = "lots"
+	Events        = "events"
+	Invalidations = "invalidations"
+	Queries       = "queries"
+)
+
+// Calm is the state at the start. A real lot of 100 takes minutes; half a second keeps a demonstration lively.
+func Calm() Chaos { return Chaos{LotMS: 500} }
+
+// maxDelay bounds an answer's delay in ms: beyond an hour, silence is meant. maxLot bounds what is in process and maxClock
+// a clock that is wrong.
+const (
+	maxDelay = 3_600_000
+	maxLot   = 7 * 24 * maxDelay
+	maxClock = 10 * 365 * 24 * maxDelay
+)
+
+func (c *Chaos) Check() error {
+	for name, n := range map[string]int{
+		"lost_answers": c.LostAnswers, "half_answers": c.HalfAnswers, "lost_requests": c.LostRequests,
+		"late_requests": c.LateRequests, "late_ms": c.LateMS, "server_errors": c.ServerErrors, "html": c.HTML, "expired_tokens": c.ExpiredTokens, "reject": c.Reject,
+		"reject_events": c.RejectEvents, "reject_lots": c.RejectLots, "lose_lots": c.LoseLots,
+		"stuck_lots": c.StuckLots, "delay_ms": c.DelayMS, "lot_ms": c.LotMS,
+	} {
+		if n < 0 {
+			return fmt.Errorf("%s is negative", name)
+		}
+	}
+	switch {
+	case c.LoginCode != 0 && LoginTexts[c.LoginCode] == "":
+		return fmt.Errorf("login_code is %d, not one of 100 to 111", c.LoginCode)
+	case c.DelayMS > maxDelay:
+		return fmt.Errorf("delay_ms is more than %d", maxDelay)
+	case c.LotMS > maxLot || c.LateMS > maxLot:
+		return fmt.Errorf("lot_ms or late_ms is more than %d", maxLot)
+	case c.ClockMS > maxClock || c.ClockMS < -maxClock:
+		return fmt.Errorf("clock_ms is more than %d", maxClock)
+	case c.RejectType != "" && !slices.Contains(document.DocumentTypes, c.RejectType) && c.RejectType != "18":
+		return fmt.Errorf("reject_type is %q, not a type of document", c.RejectType)
+	case !slices.Contains([]string{"", Documents, Lots, Events, Invalidations, Queries}, c.Only):
+		return fmt.Errorf("only is %q, not one of documents, lots, events, invalidations, queries", c.Only)
+	}
+	return nil
+}
+
+// Chaos replaces every hostility by those given, and returns when they are in force: after an outage was switched
+// on, the port refuses; after it was switched off, the port accepts. It fails when a number is negative or the port
+// cannot be opened again.
+func (s *Hostility) Chaos(c Chaos) error {
+	return s.Alter(func(old *Chaos) error { *old = c; return nil })
+}
+
+// Alter changes the hostilities in force.
+func (s *Hostility) Alter(change func(*Chaos) error) error {
+	s.switching.Lock()
+	defer s.switching.Unlock()
+
+	s.mu.Lock()
+	c := s.chaos
+	if err := change(&c); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if err := c.Check(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if s.chaos.Silence && !c.Silence {
+		close(s.spoken)
+		s.spoken = make(chan struct{})
+	}
+	s.chaos = c
+	s.ahead.Store(int64(time.Duration(c.ClockMS) * time.Millisecond))
+	door := s.door
+	s.mu.Unlock()
+
+	if door == nil {
+		return nil
+	}
+	if c.Outage {
+		door.shut()
+		return nil
+	}
+	if err := door.open(); err != nil {
+		s.mu.Lock()
+		s.chaos.Outage = true
+		s.mu.Unlock()
+		return fmt.Errorf("ending the outage: %w", err)
+	}
+	return nil
+}
+
+// Hostilities returns those in force, with what is left of the counters.
+func (s *Hostility) Hostilities() Chaos {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chaos
+}

@@ -1,0 +1,18 @@
+package simulator
+
+import (
+	"dtegate/cmd/dtesim/simulator/document"
+	"dtegate/cmd/dtesim/simulator/hostility"
+	"dtegate/cmd/dtesim/simulator/registry"
+)
+
+// What callers hand in or get back. Each is described where it is declared.
+type (
+	Issuer  = document.Issuer
+	Law     = document.Law
+	Chaos   = hostility.Chaos
+	Step    = hostility.Step
+	Counts  = registry.Counts
+	Attempt = registry.Attempt
+	Event   = registry.Event
+)

@@ -1,0 +1,181 @@
+package registry
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dtesim/simulator/document"
+	"dtegate/cmd/dtesim/simulator/hostility"
+)
+
+// record is an accepted document or event. The document is kept as bytes: few are ever read again.
+type record struct {
+	nit, ambiente, tipo string
+	version             int
+	date                string // that it bears
+	payload             []byte
+	at                  time.Time // of the seal
+	turn                int64     // of the seal, among everything received and sealed
+	answer              Answer
+	invalidated         bool
+	adjustments         []*record // the notes and retornos accepted against it
+}
+
+func (r *record) code() string  { return *r.answer.CodigoGeneracion }
+func (r *record) sello() string { return *r.answer.SelloRecibido }
+
+// read is the document again.
+func (r *record) read() *document.Document {
+	return document.Reread(document.Submission{Ambiente: r.ambiente, Tipo: r.tipo, Code: r.code(), Version: r.version}, r.payload)
+}
+
+// active are the notes and retornos that were not invalidated themselves.
+func (r *record) active() []*record {
+	var all []*record
+	for _, a := range r.adjustments {
+		if !a.invalidated {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// books is what MH keeps, and what it decides by it. The caller of each method holds Registry.mu.
+type books struct {
+	reader    *document.Reader
+	hostility *hostility.Hostility
+	log       *slog.Logger
+	rand      *rand.Rand
+
+	records  map[string]*record // by codigoGeneracion
+	order    []*record          // the documents among them, as they were sealed
+	numbers  map[string]string  // by number(): the codigoGeneracion that has it
+	attempts map[string]int     // by codigoGeneracion
+	signed   map[string][]byte  // by codigoGeneracion: the last payload that was signed and refused
+
+	announced map[string]*notice   // by the codigoGeneracion of a document in contingency
+	causes    []*cause             // as their events were received
+	grace     map[string]time.Time // by the codigoGeneracion of a refused event: until when it may be put right
+
+	lots    map[string]*lot // by codigoLote
+	cyclic  map[string]int  // lots of cyclic billing, by issuer and window
+	pending []*lot          // those in process, the first to be done first
+
+	turn     int64 // counts whatever is received or sealed
+	counts   Counts
+	breaches []string
+	unlisted int // breaches beyond those listed
+}
+
+func newBooks(r *document.Reader, h *hostility.Hostility, rand *rand.Rand, log *slog.Logger) *books {
+	return &books{
+		reader: r, hostility: h, rand: rand, log: log,
+		records:   make(map[string]*record),
+		numbers:   make(map[string]string),
+		attempts:  make(map[string]int),
+		signed:    make(map[string][]byte),
+		announced: make(map[string]*notice),
+		grace:     make(map[string]time.Time),
+		lots:      make(map[string]*lot),
+		cyclic:    make(map[string]int),
+	}
+}
+
+// next is the turn of whatever happens now.
+func (b *books) next() int64 {
+	b.turn++
+	return b.turn
+}
+
+// number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5). A
+// retorno has none.
+func number(d *document.Document) string {
+	id := d.Root.Object("identificacion")
+	if id.Null("numeroControl") {
+		return ""
+	}
+	return strings.Join([]string{d.Issuer.NIT, id.Text("ambiente"), id.Text("fecEmi")[:4], id.Text("numeroControl")}, "|")
+}
+
+// admit seals a document unless its code or number is there already, or what it refers to does not bear it. A refused
+// document registers nothing: its number stays free (MF2 p.28).
+func (b *books) admit(d *document.Document, notes []string) (Answer, *document.Refusal) {
+	if r := b.unused(d); r != nil {
+		return Answer{}, r
+	}
+	n := number(d)
+	if other := b.numbers[n]; n != "" && other != "" {
+		b.breach("%s bears the number of %s", d.Code, other)
+		return Answer{}, document.Exists("identificacion.numeroControl")
+	}
+	if r := b.listed(d); r != nil {
+		return Answer{}, r
+	}
+	origins, r := b.origins(d)
+	if r != nil {
+		return Answer{}, r
+	}
+	// A refusal on request is the last thing before the seal.
+	if b.hostility.Refuses(d.Tipo) {
+		return Answer{}, document.NotAllowed("resumen.totalPagar", Provoked)
+	}
+	held := b.enter(d, accepted(d, b.seal(d.Done), notes))
+	for _, o := range origins {
+		o.adjustments = append(o.adjustments, held)
+	}
+	if n != "" {
+		b.numbers[n] = d.Code
+	}
+	b.order = append(b.order, held)
+	b.counts.Documents++
+	return held.answer, nil
+}
+
+// Provoked is the observation of a refusal on request.
+const Provoked = "Rechazo provocado en el simulador"
+
+// unused refuses a code that is in the books.
+func (b *books) unused(d *document.Document) *document.Refusal {
+	held := b.records[d.Code]
+	if held == nil {
+		return nil
+	}
+	if !d.Duplicate && !document.IsEvent(d.Tipo) { // accepted while this one was being checked, or in process
+		b.counts.Duplicates++
+	}
+	if string(held.payload) != string(d.Payload) {
+		b.breach("%s was accepted, and another document came under its code", d.Code)
+	}
+	return document.Exists("identificacion.codigoGeneracion")
+}
+
+// enter writes what was accepted into the books.
+func (b *books) enter(d *document.Document, a Answer) *record {
+	held := &record{nit: d.Issuer.NIT, ambiente: d.Ambiente, tipo: d.Tipo, version: d.Version, date: d.Date(),
+		payload: d.Payload, at: d.Done, turn: b.next(), answer: a}
+	b.records[d.Code] = held
+	delete(b.signed, d.Code)
+	return held
+}
+
+// seal makes a selloRecibido: year, a UUIDv4 without hyphens, and SIMU where MH has four characters of its own, so
+// that a simulated seal can never pass for a real one.
+func (b *books) seal(at time.Time) string {
+	u := uuid(b.rand)
+	return fmt.Sprintf("%04d%XSIMU", at.Year(), u[:])
+}
+
+func uuid(r *rand.Rand) (u [16]byte) {
+	for i := 0; i < len(u); i += 8 {
+		v := r.Uint64()
+		for j := range 8 {
+			u[i+j] = byte(v >> (8 * j))
+		}
+	}
+	u[6] = u[6]&0x0f | 0x40 // version 4
+	u[8] = u[8]&0x3f | 0x80 // RFC 9562 variant
+	return u
+}

@@ -1,0 +1,118 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"dtegate/cmd/dtesim/simulator/document"
+	"dtegate/cmd/dtesim/simulator/hostility"
+	"dtegate/cmd/dtesim/simulator/protocol"
+	"dtegate/cmd/dtesim/simulator/registry"
+)
+
+// Options of a Simulator. Now and at least one issuer are required.
+type Options struct {
+	// Seed makes seals and tokens repeatable.
+	Seed uint64
+	Now  func() time.Time
+
+	Issuers []Issuer
+
+	// Taxpayers, when not empty, are the only NITs that MH knows as receivers of a document 03.
+	Taxpayers []string
+
+	// Switch is the day from which ambiente "01" takes DTE 2.0 and before which it takes the generation before, by the
+	// date that the document bears. Default 2026-12-01. Ambiente "00" takes both at any time, as apitest does.
+	Switch time.Time
+
+	// Laws are what is held against documents from their days on; none: the law of 2026.
+	Laws []Law
+
+	// CyclicLots is how many lots of cyclic billing MH takes from an issuer in one window; contingency lots are not counted
+	// (MT1 §3.4; MT2 has 400 for the test environment too). Default 400.
+	CyclicLots int
+
+	// AllowProduction lets ambiente "01" in, to rehearse production. Without it the simulator refuses every production
+	// document, so that a branch pointed at it by mistake cannot believe itself to be invoicing.
+	AllowProduction bool
+
+	// Listen reopens the protocol port after an outage. Default net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+
+	Logger *slog.Logger // default slog.Default()
+}
+
+// Simulator is one simulated tax authority. All methods may be called at once. A part knows only those above it.
+type Simulator struct {
+	options   Options
+	hostility *hostility.Hostility // what goes wrong on request
+	reader    *document.Reader     // what is said of a document by itself
+	registry  *registry.Registry   // what was received
+	protocol  *protocol.Protocol   // how it is asked
+}
+
+// New returns a simulator that knows the given issuers and has received nothing. It panics when Now is nil or an
+// issuer lacks its NIT, password or key: those are mistakes of the caller's code.
+func New(o Options) *Simulator {
+	if err := o.check(); err != nil {
+		panic("simulator: " + err.Error())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Logger = o.Logger.With("component", "simulator")
+	if o.CyclicLots == 0 {
+		o.CyclicLots = 400
+	}
+	if o.Listen == nil {
+		o.Listen = net.Listen
+	}
+	if o.Switch.IsZero() {
+		o.Switch = time.Date(2026, 12, 1, 0, 0, 0, 0, document.Zone)
+	}
+	h := hostility.New(o.Now, o.Listen, o.Logger)
+	r := &document.Reader{Taxpayers: make(map[string]bool), Switch: o.Switch, AllowProduction: o.AllowProduction, Habits: h.Habits, Log: o.Logger}
+	for _, nit := range o.Taxpayers {
+		r.Taxpayers[nit] = true
+	}
+	if err := r.Enact(o.Laws...); err != nil {
+		panic("simulator: " + err.Error())
+	}
+	g := registry.New(r, h, o.CyclicLots, o.Seed, o.Logger)
+	return &Simulator{options: o, hostility: h, reader: r, registry: g, protocol: protocol.New(h, r, g, o.Issuers, o.Logger)}
+}
+
+func (o *Options) check() error {
+	if o.Now == nil {
+		return errors.New("Options.Now is required")
+	}
+	for n, i := range o.Issuers {
+		if i.NIT == "" || i.Password == "" || i.PublicKey == nil {
+			return fmt.Errorf("issuer %d: NIT, Password and PublicKey are required", n)
+		}
+		if err := CheckPassword(i.Password); err != nil {
+			return fmt.Errorf("issuer %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// Protocol answers what MH answers. Paths that MH has and this edition lacks are 404, as at MH.
+func (s *Simulator) Protocol() http.Handler { return s.protocol.Handler() }
+
+// Enact adds laws. Where two of one day and type say something of one thing, the later one holds.
+func (s *Simulator) Enact(laws ...Law) error { return s.reader.Enact(laws...) }
+
+// Reset forgets every document, event, lot, number, counter and breach, and ends every hostility and the schedule.
+// Tokens stay valid.
+func (s *Simulator) Reset() error {
+	if err := s.Schedule(0); err != nil {
+		return err
+	}
+	s.registry.Reset()
+	return s.Chaos(hostility.Calm())
+}

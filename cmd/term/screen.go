@@ -1,0 +1,132 @@
+// Package screen is how the programs write for people. Text from outside (customers' names, operators' reasons, MH's words,
+// anything in a record or in an answer) may hold characters that move a terminal's cursor, clear it, or turn the direction of
+// reading. Two layers make them visible: Fprintf in each of its arguments, line breaks and tabs included, since layout is the
+// format's; and the Writer in whatever comes to it, line breaks and tabs aside, so that no way around Fprintf reaches a terminal.
+package term
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Out and Err are the standard output and the standard error, for people.
+var Out, Err = New(&os.Stdout), New(&os.Stderr)
+
+// Data is the standard output for programs: JSON and CSV, byte by byte. When a terminal is there, a person reads them, and it is
+// Out.
+func Data() io.Writer {
+	if Out.Terminal() {
+		return Out
+	}
+	return os.Stdout
+}
+
+// Visible returns a text as one line without any character that a terminal obeys: control and format characters, line and
+// paragraph separators and what is no character are written \n, \r, \t, \u001b, \u202e, \U000e0001; bytes that are no UTF-8, \xff.
+func Visible(text string) string { return visible(text, false) }
+
+// Lines is Visible for a text of several lines: those behind the first are indented, so that none looks like a line of ours.
+func Lines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Visible(line)
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+func visible(text string, layout bool) string {
+	plain := func(r rune) bool { return unicode.IsGraphic(r) || layout && (r == '\n' || r == '\t') }
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case plain(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// Fprintf is that of fmt, with each argument as Visible shows it. A width that is an argument (%*d) is not understood.
+func Fprintf(w io.Writer, format string, args ...any) (int, error) {
+	for i := range args {
+		args[i] = shown{args[i]}
+	}
+	return fmt.Fprintf(w, format, args...)
+}
+
+// Printf writes to Out. Its errors are Out's.
+func Printf(format string, args ...any) (int, error) { return Fprintf(Out, format, args...) }
+
+// shown formats a value as Visible shows it.
+type shown struct{ value any }
+
+func (s shown) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, Visible(fmt.Sprintf(fmt.FormatString(f, verb), s.value))) // to a buffer
+}
+
+// Writer makes visible what a terminal would obey, line breaks and tabs aside. It is safe for concurrent use.
+type Writer struct {
+	file **os.File
+
+	mu   sync.Mutex
+	rest []byte // the beginning of a character
+}
+
+// New returns a writer to one of the process's variables of files.
+func New(f **os.File) *Writer { return &Writer{file: f} }
+
+// Terminal returns whether a person may look.
+func (w *Writer) Terminal() bool {
+	info, err := (*w.file).Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Write writes all of p; the beginning of a character waits for its rest.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := append(w.rest, p...)
+	whole := len(text)
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if b := text[len(text)-i]; utf8.RuneStart(b) {
+			if !utf8.FullRune(text[len(text)-i:]) {
+				whole = len(text) - i
+			}
+			break
+		}
+	}
+	w.rest = append([]byte(nil), text[whole:]...)
+	if _, err := io.WriteString(*w.file, visible(string(text[:whole]), true)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Redraw replaces the line that the cursor is in. The next Redraw replaces it in turn.
+func (w *Writer) Redraw(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, _ = io.WriteString(*w.file, "\r"+Visible(line)+"\x1b[K") // a gauge
+}

@@ -1,0 +1,136 @@
+// Package link keeps connections to one HTTP server ready, so that no request waits for a slow connect: names are looked up
+// and connections are made beside the requests, with a limit of seconds, while a request itself waits for a ready
+// connection no longer than a fraction of a second. Begin with Link.
+package connpool
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// Limits of Options.ConnectTimeout, and its default: TCP repeats a lost SYN after 1, 3 and 7 seconds.
+const (
+	ConnectTimeout    = 10 * time.Second
+	MinConnectTimeout = time.Second
+	MaxConnectTimeout = time.Minute
+)
+
+const (
+	// maxConnections bounds the connections that are open or being made.
+	maxConnections = 64
+	// liveliness is how long a server may take for any answer and still be taken to be there: meanwhile a request waits for
+	// a connection that others use.
+	liveliness = 2 * time.Second
+)
+
+// Options of New.
+type Options struct {
+	// URL of the server: its scheme (http or https), host and port count.
+	URL string
+	// ConnectTimeout bounds the making of a connection: look-up, TCP and TLS together. Default 10 s.
+	ConnectTimeout time.Duration
+	// Wait is how long a request waits for a ready connection when none is alive. Default 300 ms: three tries of a sale
+	// stay under a second.
+	Wait time.Duration
+	// Spare is how many unused connections Run keeps ready. Default 3.
+	Spare int
+	// TLS is the base of the connections' configuration. Default: the system's roots.
+	TLS *tls.Config
+	// Lookup finds the addresses of a name. Default: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Dial connects to an address. Default: net.Dialer with probes of idle connections.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Link is an http.RoundTripper for one server. Each request goes out on one connection, once: the link never sends a request
+// again. A Link works without Run, but then it keeps nothing ready. It is safe for concurrent use.
+type Link struct{ *pool }
+
+// New returns a link; it connects to nothing. A URL that has no host fails at the first request.
+func New(o Options) *Link {
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = ConnectTimeout
+	}
+	if o.Wait == 0 {
+		o.Wait = 300 * time.Millisecond
+	}
+	if o.Spare == 0 {
+		o.Spare = 3
+	}
+	if o.Lookup == nil {
+		o.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	if o.Dial == nil {
+		// A line that went dead without a word is found out in half a minute, beside the requests.
+		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
+		o.Dial = d.DialContext
+	}
+	return &Link{&pool{dialer: newDialer(o), ready: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: maxLife}}
+}
+
+// Ready gets a value when a connection is ready again after a request found none.
+func (l *Link) Ready() <-chan struct{} { return l.ready }
+
+// Limit is how long the making of a connection may take.
+func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
+
+type patientKey struct{}
+
+// Patient returns a context whose requests wait for a connection as long as the context lasts, for callers that hold up
+// nobody.
+func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
+
+// RoundTrip sends a request on a ready connection. An error before a connection was there means that nothing was sent.
+func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
+	c, err := l.take(req.Context())
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	return c.roundTrip(req)
+}
+
+// Run keeps Spare connections ready and the name fresh until ctx ends, then closes what is idle.
+func (l *Link) Run(ctx context.Context) error {
+	defer l.Close()
+	l.begin()
+	for {
+		l.names.refresh(namesFresh)
+		wait := l.tend()
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-l.kick:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// Close ends what is being connected and closes what is idle; a connection in use is closed when its answer has come.
+func (l *Link) Close() { l.pool.close() }
+
+// Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took, also
+// of those that went well before one that failed.
+func (l *Link) Connect(ctx context.Context) (Steps, error) {
+	l.names.forget()
+	c, steps, err := l.pool.connect(ctx)
+	if err != nil {
+		return steps, err
+	}
+	l.put(c)
+	return steps, nil
+}
+
+func (l *Link) String() string { return fmt.Sprintf("link to %s", l.address) }

@@ -1,0 +1,265 @@
+package connpool
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine/authority/connpool/linktest"
+)
+
+// server is a TLS server behind a path, and a link to it, in fake time.
+type server struct {
+	*httptest.Server
+	path     *linktest.Path
+	link     *Link
+	received atomic.Int32 // bodies that were read whole
+}
+
+// inBubble runs a test with a server behind a path.
+func inBubble(t *testing.T, path *linktest.Path, change func(*http.Server, *Options), fn func(*testing.T, *server)) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := linktest.NewMemory()
+		path.Under = memory.DialContext
+		s := &server{path: path}
+		s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if b, err := io.ReadAll(r.Body); err == nil && len(b) > 0 {
+				s.received.Add(1)
+			}
+			_, _ = io.WriteString(w, "ok")
+		}))
+		s.Listener.Close()
+		s.Listener = memory
+		roots := x509.NewCertPool()
+		o := Options{URL: "https://example.com", Lookup: path.Lookup, Dial: path.Dial, TLS: &tls.Config{RootCAs: roots}}
+		if change != nil {
+			change(s.Config, &o)
+		}
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.StartTLS()
+		roots.AddCert(s.Certificate())
+		s.link = New(o)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = s.link.Run(ctx) }()
+		fn(t, s)
+		stop()
+		<-done
+		synctest.Wait() // nobody dials any more
+		path.Close()
+		s.Close()
+		if _, busy, connecting := s.link.counts(); busy+connecting > 0 {
+			t.Errorf("%d connections stay busy, %d connecting", busy, connecting)
+		}
+	})
+}
+
+// ask posts something and returns how long the answer took.
+func (s *server) ask(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com/x", strings.NewReader("document"))
+	if err != nil {
+		return 0, err
+	}
+	req.GetBody = nil
+	resp, err := s.link.RoundTrip(req)
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+	}
+	return time.Since(began), err
+}
+
+// However slowly names are found and connections come about, a request pays one round trip.
+func TestLink_Ready(t *testing.T) {
+	for name, path := range map[string]*linktest.Path{
+		"name after 350 ms":     {Name: 350 * time.Millisecond},
+		"name after 5 s":        {Name: 5 * time.Second},
+		"connect after 350 ms":  {Connect: 350 * time.Millisecond},
+		"connect after 4 s":     {Connect: 4 * time.Second},
+		"600 ms round trip":     {OneWay: 300 * time.Millisecond},
+		"2 s and a slow server": {OneWay: time.Second, Name: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, path, nil, func(t *testing.T, s *server) {
+				time.Sleep(10 * time.Second)
+				for range 20 {
+					if took, err := s.ask(t.Context()); err != nil || took > 2*path.OneWay {
+						t.Fatalf("a request took %v: %v", took, err)
+					}
+					time.Sleep(rand.N(3 * time.Minute))
+				}
+				if ready, busy, _ := s.link.counts(); ready < 3 || busy > 0 {
+					t.Errorf("%d connections are ready, %d busy", ready, busy)
+				}
+			})
+		})
+	}
+}
+
+// A request that finds no connection fails after Wait, sooner where the connect that is under way fails meanwhile; nothing of
+// it was sent. A patient one waits. When the way is there again, Ready says so, and nobody waits any more.
+func TestLink_Bound(t *testing.T) {
+	inBubble(t, &linktest.Path{Dead: true}, nil, func(t *testing.T, s *server) {
+		for range 20 {
+			took, err := s.ask(t.Context())
+			var dns *net.DNSError
+			sooner := err != nil && took < 300*time.Millisecond && strings.HasPrefix(err.Error(), "connecting to ")
+			if !sooner && (!errors.Is(err, ErrNotReady) || took != 300*time.Millisecond) || !errors.As(err, &dns) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("a request took %v: %v", took, err)
+			}
+			time.Sleep(rand.N(10 * time.Second))
+		}
+		select {
+		case <-s.link.Ready():
+			t.Error("a dead way is called ready")
+		default:
+		}
+		s.path.Change(func(p *linktest.Path) { p.Dead = false })
+		began := time.Now()
+		if _, err := s.ask(Patient(t.Context())); err != nil && time.Since(began) < time.Second {
+			t.Logf("what was under way failed first: %v", err)
+		}
+		<-s.link.Ready()
+		if took := time.Since(began); took > 25*time.Second {
+			t.Errorf("the way is there, and a connection after %v", took)
+		}
+		time.Sleep(time.Second)
+		if took, err := s.ask(t.Context()); took > 0 || err != nil {
+			t.Errorf("a request took %v: %v", took, err)
+		}
+	})
+}
+
+// Names that cannot be looked up any more stay what they were.
+func TestLink_LastGoodName(t *testing.T) {
+	inBubble(t, &linktest.Path{}, nil, func(t *testing.T, s *server) {
+		time.Sleep(time.Second)
+		s.path.Change(func(p *linktest.Path) { p.Mute = true })
+		for range 10 {
+			time.Sleep(10 * time.Minute)
+			s.path.Cut()
+			time.Sleep(20 * time.Second)
+			if took, err := s.ask(t.Context()); took > 0 || err != nil {
+				t.Fatalf("a request took %v: %v", took, err)
+			}
+		}
+	})
+}
+
+// A server closes idle connections: once the link has learned when, hardly a request meets one that is being closed, and none
+// waits. The link tries now and then whether the server grants more, and loses some of the connections by which it tries: of the
+// requests that come about when the server closes, less than one in a hundred meets that. It is one in eight where the link does
+// not learn, and one in fifteen where all connections retire at once.
+func TestLink_ServerCloses(t *testing.T) {
+	// The link and the requests choose their moments at random: once in some 20,000 requests one meets neither a connection that lives nor
+	// one that ends.
+	for idle, c := range map[time.Duration]struct{ requests, failed, waited int }{
+		5 * time.Second: {800, 16, 2}, 20 * time.Second: {100, 4, 1}, 45 * time.Second: {100, 3, 1},
+	} {
+		t.Run(idle.String(), func(t *testing.T) {
+			shorten := func(s *http.Server, _ *Options) { s.ReadHeaderTimeout, s.IdleTimeout = idle, idle }
+			inBubble(t, &linktest.Path{OneWay: 300 * time.Millisecond}, shorten, func(t *testing.T, s *server) {
+				time.Sleep(2 * time.Minute)
+				failed, waited := 0, 0
+				for range c.requests {
+					took, err := s.ask(t.Context())
+					if took > 600*time.Millisecond {
+						waited++
+					}
+					if err != nil {
+						failed++ // it met the end of its connection, half a round trip away
+					}
+					time.Sleep(idle*3/4 + rand.N(idle/2))
+				}
+				if t.Logf("%d failed, %d waited", failed, waited); failed > c.failed || waited > c.waited {
+					t.Errorf("%d of %d requests met a connection that the server was closing, %d waited for one", failed, c.requests, waited)
+				}
+			})
+		})
+	}
+}
+
+// A burst uses more connections than are spare: all are answered, for the server shows that it is there.
+func TestLink_Burst(t *testing.T) {
+	inBubble(t, &linktest.Path{OneWay: 300 * time.Millisecond}, nil, func(t *testing.T, s *server) {
+		time.Sleep(10 * time.Second)
+		ends := make(chan error)
+		for range 200 {
+			go func() { _, err := s.ask(t.Context()); ends <- err }()
+		}
+		for range 200 {
+			if err := <-ends; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := s.received.Load(); n != 200 {
+			t.Errorf("the server received %d", n)
+		}
+		time.Sleep(3 * time.Minute)
+		if ready, busy, _ := s.link.counts(); ready > 3 || busy > 0 {
+			t.Errorf("long after, %d connections are ready, %d busy", ready, busy)
+		}
+	})
+}
+
+// A connection that breaks under its request: one RoundTrip is one reception at most, whatever comes of it.
+func TestLink_NeverTwice(t *testing.T) {
+	var received atomic.Int32
+	broken := func(s *http.Server, _ *Options) {
+		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if b, err := io.ReadAll(r.Body); err == nil && len(b) > 0 && received.Add(1)%2 == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, "ok")
+		})
+	}
+	inBubble(t, &linktest.Path{OneWay: 20 * time.Millisecond}, broken, func(t *testing.T, s *server) {
+		time.Sleep(time.Second)
+		failed := 0
+		for range 100 {
+			before := received.Load()
+			if _, err := s.ask(t.Context()); err != nil {
+				failed++
+			}
+			if n := received.Load() - before; n > 1 {
+				t.Fatalf("one request was received %d times", n)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if failed != 50 {
+			t.Errorf("%d of 100 failed", failed)
+		}
+	})
+}
+
+// An answer that is not read to its end costs its connection, and the link makes another.
+func TestLink_HalfReadAnswers(t *testing.T) {
+	inBubble(t, &linktest.Path{}, nil, func(t *testing.T, s *server) {
+		time.Sleep(time.Second)
+		for range 20 {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com/", nil)
+			resp, err := s.link.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if ready, busy, _ := s.link.counts(); ready != 3 || busy > 0 {
+			t.Errorf("%d connections are ready, %d busy", ready, busy)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package connpool
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// namesFresh is the age at which a name is looked up again. The system's resolver does not say how long an answer holds.
+	namesFresh = time.Minute
+	// namesRetry is the time from a look-up that failed to the next one.
+	namesRetry = 5 * time.Second
+)
+
+// names holds the addresses of one host: the latest good answer, whatever became of the look-ups since.
+type names struct {
+	host string
+	by   *dialer
+
+	mu        sync.Mutex
+	addresses []netip.Addr
+	fixed     bool          // the host is an address itself
+	running   chan struct{} // closed when the look-up under way ends; nil: none is
+	tried     time.Time     // end of the latest look-up
+	err       error         // of the latest look-up
+}
+
+func newNames(host string, d *dialer) *names {
+	n := &names{host: host, by: d}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		n.addresses, n.fixed = []netip.Addr{ip}, true
+	}
+	return n
+}
+
+// get returns the addresses that are known, and waits for a look-up when none are.
+func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
+	n.refresh(namesFresh)
+	for {
+		n.mu.Lock()
+		addresses, running, err := n.addresses, n.running, n.err
+		n.mu.Unlock()
+		switch {
+		case len(addresses) > 0:
+			return addresses, nil
+		case running != nil:
+		case err != nil:
+			return nil, err
+		default:
+			return nil, net.ErrClosed // the link is: nobody looks up any more
+		}
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return nil, &net.DNSError{Err: "no answer", Name: n.host, IsTimeout: true, UnwrapErr: ctx.Err()}
+		}
+	}
+}
+
+// refresh starts a look-up, unless one is under way or the known addresses are younger than age. Nobody waits for it who
+// has addresses.
+func (n *names) refresh(age time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.fixed || n.running != nil || n.by.ctx.Err() != nil {
+		return
+	}
+	if n.err != nil && len(n.addresses) > 0 {
+		age = min(age, namesRetry)
+	}
+	if (n.err == nil || len(n.addresses) > 0) && !n.tried.IsZero() && time.Since(n.tried) < age {
+		return
+	}
+	done := make(chan struct{})
+	n.running = done
+	go func() {
+		ctx, cancel := context.WithTimeout(n.by.ctx, n.by.options.ConnectTimeout)
+		defer cancel()
+		began := time.Now()
+		found, err := n.by.options.Lookup(ctx, n.host)
+		if err == nil && len(found) == 0 {
+			err = &net.DNSError{Err: "no such host", Name: n.host, IsNotFound: true}
+		}
+		n.by.metrics.lookedUp(time.Since(began), err)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.tried, n.err, n.running = time.Now(), err, nil; err == nil {
+			n.keep(found)
+		}
+		close(done)
+	}()
+}
+
+// keep takes a new answer; the address that served last stays the first. The caller holds mu.
+func (n *names) keep(found []netip.Addr) {
+	for i, a := range found {
+		found[i] = a.Unmap()
+	}
+	if len(n.addresses) > 0 {
+		if i := slices.Index(found, n.addresses[0]); i > 0 {
+			found[0], found[i] = found[i], found[0]
+		}
+	}
+	n.addresses = found
+}
+
+// prefer puts the address that let us connect first.
+func (n *names) prefer(address netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i := slices.Index(n.addresses, address); i > 0 {
+		n.addresses = slices.Clone(n.addresses) // others hold the old order
+		n.addresses[0], n.addresses[i] = n.addresses[i], n.addresses[0]
+	}
+}
+
+// forget has the next connect look the name up.
+func (n *names) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.fixed {
+		n.addresses, n.tried = nil, time.Time{}
+	}
+}
+
+// silent tells that the name server does not answer either: then it is the branch's own way out that is cut.
+func (n *names) silent() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.fixed:
+		return nil
+	case n.running != nil:
+		return &net.DNSError{Err: "no answer", Name: n.host, IsTimeout: true}
+	}
+	return n.err
+}
+
+// due is when the next look-up is due.
+func (n *names) due() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.fixed || n.running != nil:
+		return time.Now().Add(time.Hour)
+	case n.err != nil:
+		return n.tried.Add(namesRetry)
+	}
+	return n.tried.Add(namesFresh)
+}

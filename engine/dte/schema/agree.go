@@ -1,0 +1,583 @@
+package schema
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"dtegate/engine/dte"
+)
+
+// A bundle is signed, and yet it may be wrong or forged. This file holds what no bundle may change, whatever it says:
+//
+//   - At load: the places of the issuer, the receiver, the identification and of all else outside lines and totals
+//     take the fact of their own name. A bundle can neither fix such a value nor take it from elsewhere.
+//   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
+//     compute, the document has that value.
+//   - At every fill of a rule's answer: quantities, prices, discounts and charges are the till's, lines add up to
+//     totals, and totals to what is paid, by an arithmetic of its own.
+//
+// A breach is the bundle's fault and never the till's: Fill returns it alone, under the code Contradiction.
+
+// Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
+const Contradiction = "CONTRADICTION"
+
+// heldRoots are the parts of a document that a new generation may rename. The bundle names the part by a root that no
+// facts have: sujetoExcluido was the receptor of type 14. The first two are the box itself, under no other name.
+var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
+	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
+
+// freeRoots are the parts that rules compute.
+var freeRoots = []string{linesName, summaryName}
+
+// identity are the members that take the fact of their own name alone: no other fact may stand for them.
+var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
+	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
+	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
+	"selloRecibido",
+	"codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega", "nombRecibe",
+	"docuRecibe"}
+
+// hyphenated are the members that a generation may write with hyphens: numbers of people, and no other identity.
+var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "docuEntrega", "docuRecibe",
+	"numDocResponsable", "numDocSolicita", "numeroDocResponsable"}
+
+// fixed are the members that a generation fixes itself.
+var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
+	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo", "identificacion.tipoOperacion",
+	"donatario.tipoDocumento"}
+
+// held reports whether a path of the document is outside the parts that rules compute.
+func held(document string) bool {
+	root, _, _ := strings.Cut(document, ".")
+	return document != "" && !slices.Contains(freeRoots, strings.TrimSuffix(root, "[]"))
+}
+
+// checkHeld refuses an overlay's source for a place that takes its own fact. own is the path of that fact.
+func (e *fromEntry) checkHeld(own string, moved bool) error {
+	last := own[strings.LastIndexByte(own, '.')+1:]
+	switch {
+	case e.form != "" && slices.Contains(identity, last) && !slices.Contains(hyphenated, last):
+		return fmt.Errorf("overlay: from: %s: a form would change it", e.path)
+	case !held(e.path) || e.fact == own && e.amount == "" && e.words == "" && !e.value.Exists():
+		return nil
+	case e.amount != "" || e.words != "" || e.value.Exists() && !e.value.IsNull():
+		return fmt.Errorf("overlay: from: %s: only its own fact may stand here, no amount and no constant", e.path)
+	case e.fact == "" && !moved:
+		return fmt.Errorf("overlay: from: %s: null would hide the fact, which stands nowhere else", e.path)
+	case e.fact == "" || e.fact == own:
+		return nil
+	}
+	root, below, _ := strings.Cut(own, ".")
+	from, under, _ := strings.Cut(e.fact, ".")
+	if below == under && slices.Contains(heldRoots[2:], from) && !slices.Contains(heldRoots, root) {
+		return nil // a part under another name
+	}
+	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
+	if cut >= 0 && dot >= 0 && !slices.Contains(identity, last) &&
+		(own[:cut] == e.fact[:dot] || !held(e.fact) && e.fact[dot+1:] == last) {
+		return nil // another name of a fact of the same object, or a remark that moved
+	}
+	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
+}
+
+// judged reports whether what the entry gives is compared with the place's own fact. An answer of the module, the 0 of
+// an amount that a generation lacks, and a remark that moved are not.
+func (e *fromEntry) judged(own string) bool {
+	zero, err := e.value.Amount()
+	moved := e.fact != "" && e.fact[strings.LastIndexByte(e.fact, '.')+1:] == own[strings.LastIndexByte(own, '.')+1:]
+	return e.fact != own && e.amount == "" && e.words == "" && !moved && (err != nil || zero != 0)
+}
+
+// checkFixed refuses a constant, or an enum of one value, outside the parts that rules compute. s speaks of the place
+// at path, whatever else the document says.
+func (s *schema) checkFixed(path string) error {
+	if held(path) && len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) {
+		return fmt.Errorf("schema of %s: fixes a value that only the facts may give: %s", path, s.enum[0].Append(nil))
+	}
+	for i := range s.properties {
+		if err := s.properties[i].schema.checkFixed(join(path, s.properties[i].name)); err != nil {
+			return err
+		}
+	}
+	for _, x := range s.all {
+		if err := x.checkFixed(path); err != nil {
+			return err
+		}
+	}
+	if s.items != nil {
+		return s.items.checkFixed(path + "[]")
+	}
+	return nil
+}
+
+// Requirements are what a layout must have for the box to sign documents by it.
+type Requirements struct {
+	Version int    // of identificacion
+	Kind    string // the member of identificacion that names the type; "": none
+	Type    string // what Kind says
+	// Facts are the paths of facts that must have a place; "a|b": one of the two.
+	Facts []string
+	// Computed: a module answers what was sold, line by line and in sum, and the total.
+	Computed bool
+}
+
+// Meets returns what a layout lacks.
+func (f *Filler) Meets(q Requirements) error {
+	if f.version != q.Version {
+		return fmt.Errorf("schema of identificacion.version: fixes %d, and the manifest is of generation %d",
+			f.version, q.Version)
+	}
+	for i := range f.fields {
+		x := &f.fields[i]
+		if x.types == 0 || x.document != "identificacion.tipoDte" && x.document != "identificacion.tipoEvento" {
+			continue
+		}
+		if said := x.fallback.Text(); x.name != q.Kind || x.fallback.Kind() != dte.KindString || said != q.Type {
+			return fmt.Errorf("schema of %s: must fix %q, the manifest's type, in %s", x.document, q.Type, q.Kind)
+		}
+		q.Kind = ""
+	}
+	if q.Kind != "" {
+		return fmt.Errorf("schema of identificacion: has no %s, which names the type %s", q.Kind, q.Type)
+	}
+	for _, fact := range q.Facts {
+		one, other, _ := strings.Cut(fact, "|")
+		if !slices.ContainsFunc(f.fields, func(x field) bool {
+			return x.types != 0 && (x.path == one || x.path == other) && held(x.document) == held(one) &&
+				(x.from == nil || x.from.fact != nil)
+		}) {
+			return fmt.Errorf("schema: has no place for %s, which the document must bear", fact)
+		}
+	}
+	if !q.Computed {
+		return nil
+	}
+	return f.checkAnswers()
+}
+
+// checkAnswers refuses a layout that shows another amount than the module answers under its name. The box accounts for
+// the module's answer: what a document takes of another one, and its total.
+func (f *Filler) checkAnswers() error {
+	for i := range f.fields {
+		x := &f.fields[i]
+		amount, ofResumen := strings.CutPrefix(x.document, summaryName+".")
+		column, ofLine := strings.CutPrefix(x.document, linesName+"[].")
+		switch {
+		case x.types == 0:
+		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
+			ofLine && slices.Contains(soldAs, column)):
+			return fmt.Errorf("schema of %s: is not the module's answer of that name", x.document)
+		case x.document != summaryName+".totalLetras":
+		case x.from == nil || x.from.words < 0:
+			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
+		case f.out.Summary[x.from.words] != f.total && f.out.Summary[x.from.words] != "montoTotalOperacion":
+			return fmt.Errorf("overlay: from: %s: must be the words of %s", x.document, f.total)
+		}
+	}
+	return nil
+}
+
+// contradict notes a fault of the bundle. The first is enough.
+func (r *run) contradict(path, message string) {
+	if r.contradiction.Code == "" {
+		r.contradiction = dte.Fault{Path: path, Code: Contradiction, Message: message}
+	}
+}
+
+// agree compares what the overlay's source gave a place with the place's own fact.
+func (r *run) agree(f *field, si int32, own *dte.Value) {
+	s := &r.slots[si]
+	switch kind, exact, num, text := own.Scalar(); {
+	case kind == dte.KindAbsent, s.kind == kindPending, s.kind <= dte.KindNull && (f.moved || kind == dte.KindNull):
+	case kind == dte.KindNull && !held(f.document): // a line that leaves it to the bundle
+	case s.kind != kind, kind >= dte.KindArray, exact != s.exact, num != s.num, !exact && text != s.text:
+		given := string(r.write(nil, f.at, si))
+		r.contradict(r.path(f), "the bundle gives "+given+", and the fact is "+string(own.Append(nil)))
+	}
+}
+
+// MH's tolerances (MF2 pp.52-54). An accepted document has a line three cents away from price times quantity.
+const (
+	cent          = dte.Scale / 100
+	sumTolerance  = cent + cent/2 // a cent from the rounded sum
+	lineTolerance = 3*cent + cent/2
+)
+
+// sumOf says which total of resumen is the sum of which amounts of the lines.
+var sumOf = [][2]string{
+	{"totalNoSuj", "ventaNoSuj"}, {"totalExenta", "ventaExenta"}, {"totalGravada", "ventaGravada"},
+	{"totalCompra", "compra"}, {"totalCompraExcluidos", "compra"}, {"totalNoGravado", "noGravado"},
+	{"totalSeguro", "seguro"}, {"totalFlete", "flete"}, {"valorTotal", "valor"},
+	{"totalSujetoRetencion", "montoSujetoGrav"}, {"totalIvaRetenido", "ivaRetenido"}, {"totalIVAretenido", "ivaRetenido"},
+}
+
+// soldAs are the amounts of a line that price times quantity makes, less its discount. One of them is not 0.
+var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
+
+// Amounts of resumen by what they do to what is paid.
+var (
+	totalsSold = []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos"}
+	discounts  = []string{"descuNoSuj", "descuExenta", "descuGravada", "descu", "descuento"}
+	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
+	perceived  = []string{"ivaPerci", "ivaPerci1"}
+	withheld   = []string{"ivaRete", "ivaRete1"}
+	// besides are amounts that only inform, or that an equation has on its left.
+	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
+		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
+		"totalIvaRetenido",
+		"totalIVAretenido", "valorTotal", "totalNoOnerosas"}
+	// signed are the amounts that may be below 0.
+	signed = []string{"totalNoGravado", "saldoFavor"}
+)
+
+// globalDiscounts are amounts of resumen, each with the member of descuentoGlobal that says it.
+var globalDiscounts = map[string]string{
+	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra"}
+
+// informative are taxes of CAT-015 that are in no total.
+var informative = []string{"C5", "C6", "C7"}
+
+// arithmetic is where a layout has the amounts of the equations: positions of members, by the names that it has.
+type arithmetic struct {
+	resumen, lines, pagos, paid int // positions in the document, in resumen, in a payment; -1 none
+	sums                        []struct{ total, column int }
+	quantity, price, discount   int // in a line
+	sold                        []int
+	charge                      int // noGravado of a line
+	line                        int // the first member of a line, among all fields
+	discounts                   map[int]string
+	equations                   []equation
+	taxes, taxCode, taxValue    int
+	strange                     []int // amounts of resumen that no equation knows
+	unsigned                    []int // amounts of resumen that are never below 0
+	total, output               int   // overlay.total: its place in resumen, and the module's answer for it
+}
+
+// equation is a total of resumen as others make it, rounded to the cent and never below 0.
+type equation struct {
+	total       int // -1: the module's answer for what is paid, which the layout does not show
+	plus, minus []int
+	taxed       bool
+	// otherwise are amounts that MH has accepted in the total and beside it: perception and retention.
+	otherwise [2][]int
+}
+
+// arithmetic finds the amounts of the layout.
+func (c *compiler) arithmetic() (a arithmetic, err error) {
+	a.discounts = make(map[int]string)
+	position := func(object int, name string) int {
+		if object < 0 {
+			return -1
+		}
+		f := &c.fields[object]
+		i := slices.IndexFunc(c.fields[f.first:f.first+f.members], func(x field) bool { return x.name == name })
+		return i
+	}
+	resumen, line := c.layoutIndex(summaryName), c.layoutIndex(linesName+"[]")
+	a.resumen, a.lines = position(0, summaryName), position(0, linesName)
+	find := func(names ...string) (found []int) {
+		for _, name := range names {
+			if i := position(resumen, name); i >= 0 {
+				found = append(found, i)
+			}
+		}
+		return found
+	}
+	for _, s := range sumOf {
+		if total, column := position(resumen, s[0]), position(line, s[1]); total >= 0 && column >= 0 {
+			a.sums = append(a.sums, struct{ total, column int }{total, column})
+		}
+	}
+	a.quantity, a.price, a.discount = position(line, "cantidad"), position(line, "precioUni"), position(line, "montoDescu")
+	a.charge = position(line, "noGravado")
+	if line >= 0 {
+		a.line = c.fields[line].first
+	}
+	for name, fact := range globalDiscounts {
+		if i := position(resumen, name); i >= 0 {
+			a.discounts[i] = fact
+		}
+	}
+	for _, name := range soldAs {
+		if i := position(line, name); i >= 0 {
+			a.sold = append(a.sold, i)
+		}
+	}
+	a.taxes = position(resumen, "tributos")
+	tax := c.layoutIndex(summaryName + ".tributos[]")
+	a.taxCode, a.taxValue = position(tax, "codigo"), position(tax, "valor")
+	a.pagos, a.paid = position(resumen, "pagos"), position(c.layoutIndex(summaryName+".pagos[]"), "montoPago")
+	known := slices.Concat(totalsSold, discounts, carriage, perceived, withheld, besides)
+	if resumen >= 0 {
+		f := &c.fields[resumen]
+		for i := range f.members {
+			x := &c.fields[f.first+i]
+			if x.types&(typeNumber|typeInteger) == 0 {
+				continue
+			}
+			if !slices.Contains(known, x.name) {
+				a.strange = append(a.strange, i)
+			}
+			if !slices.Contains(signed, x.name) {
+				a.unsigned = append(a.unsigned, i)
+			}
+		}
+	}
+	gross, off := find("subTotalVentas"), find(discounts...)
+	if gross == nil {
+		gross = find(totalsSold...)
+	}
+	equate := func(total string, e equation) {
+		e.total = position(resumen, total)
+		if (e.total >= 0 || total == c.overlay.total && resumen >= 0) && len(e.plus) > 0 {
+			a.equations = append(a.equations, e)
+		}
+	}
+	if position(resumen, "subTotalVentas") >= 0 {
+		equate("subTotalVentas", equation{plus: find(totalsSold...)})
+	}
+	equate("subTotal", equation{plus: gross, minus: off})
+	if net := find("subTotal"); net != nil {
+		gross, off = net, nil
+	}
+	net := slices.Concat(gross, find(carriage...))
+	equate("montoTotalOperacion", equation{plus: net, minus: off, taxed: true,
+		otherwise: [2][]int{find(perceived...), find(withheld...)}})
+	equate("totalPagar", equation{plus: slices.Concat(net, find("totalNoGravado"), find(perceived...)),
+		minus: slices.Concat(off, find("reteRenta"), find(withheld...)), taxed: true})
+	a.total, a.output = position(resumen, c.overlay.total), slices.Index(c.out.Summary, c.overlay.total)
+	if c.overlay.total != "" && c.overlay.total != "totalPagar" && position(resumen, "totalPagar") >= 0 {
+		return a, fmt.Errorf("overlay: total: is %q, and what is paid is resumen.totalPagar", c.overlay.total)
+	}
+	return a, nil
+}
+
+// number returns the amount of a member of an object, 0 for none.
+func (r *run) number(object *slot, position int) dte.Amount {
+	if position < 0 || object.kind != dte.KindObject {
+		return 0
+	}
+	if s := &r.slots[object.first+int32(position)]; s.kind == dte.KindNumber && s.exact {
+		return s.num
+	}
+	return 0
+}
+
+// addUp contradicts a document whose amounts do not make its totals.
+func (r *run) addUp() {
+	a := &r.amounts
+	root := &r.slots[0]
+	if a.resumen < 0 || root.kind != dte.KindObject {
+		return
+	}
+	resumen := &r.slots[root.first+int32(a.resumen)]
+	if resumen.kind != dte.KindObject {
+		return
+	}
+	name := func(position int) string {
+		return summaryName + "." + r.fields[r.fields[r.fields[0].first+a.resumen].first+position].name
+	}
+	wrong := func(position int) {
+		if position < 0 {
+			r.contradict(summaryName+"."+r.total, "is not what the amounts make")
+			return
+		}
+		r.contradict(name(position), "is "+r.number(resumen, position).String()+", and the amounts that make it do not")
+	}
+	if a.lines >= 0 {
+		r.addLines(&r.slots[root.first+int32(a.lines)], resumen, wrong)
+	}
+	for i, fact := range a.discounts {
+		given, n := r.facts.Get("descuentoGlobal").Get(fact), r.number(resumen, i)
+		if r.computed != nil && !isGiven(n, given, dte.Value{}) {
+			r.contradict(name(i), "is "+n.String()+", which the sale does not say")
+		}
+	}
+	for _, i := range a.unsigned {
+		if r.computed != nil && r.number(resumen, i) < 0 {
+			r.contradict(name(i), "is below 0")
+		}
+	}
+	tolerance := dte.Amount(sumTolerance)
+	for _, i := range a.strange { // nobody knows what it does to the others
+		if n := r.number(resumen, i); n > 0 {
+			tolerance += n
+		} else {
+			tolerance -= n
+		}
+	}
+	all, counted := r.taxSums(resumen)
+	for i := range a.equations {
+		if e := &a.equations[i]; !r.holds(e, resumen, all, tolerance) && !r.holds(e, resumen, counted, tolerance) {
+			wrong(e.total)
+		}
+	}
+	if a.pagos >= 0 && a.paid >= 0 {
+		var sum dte.Sum
+		pagos := &r.slots[resumen.first+int32(a.pagos)]
+		if pagos.kind != dte.KindArray || pagos.count == 0 || a.total < 0 {
+			return
+		}
+		for i := range pagos.count {
+			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
+		}
+		if sum.Sub(r.number(resumen, a.total)); !sum.Within(sumTolerance) {
+			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
+		}
+	}
+}
+
+// holds reports whether an equation holds, with taxes of this sum.
+func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amount) bool {
+	total := r.number(resumen, e.total)
+	if e.total < 0 && (r.computed == nil || r.amounts.output < 0) {
+		return true
+	} else if e.total < 0 {
+		total = dte.Amount(r.computed.Summary[r.amounts.output])
+	}
+	var sum dte.Sum
+	if e.taxed {
+		sum = taxes
+	}
+	for _, i := range e.plus {
+		sum.Add(r.number(resumen, i))
+	}
+	for _, i := range e.minus {
+		sum.Sub(r.number(resumen, i))
+	}
+	near := func() bool {
+		rest := sum
+		rest.Sub(total)
+		return rest.Within(tolerance) || total == 0 && sum.Negative()
+	}
+	if near() {
+		return true
+	}
+	for _, i := range e.otherwise[0] {
+		sum.Add(r.number(resumen, i))
+	}
+	for _, i := range e.otherwise[1] {
+		sum.Sub(r.number(resumen, i))
+	}
+	return near()
+}
+
+// taxSums are the sums of all taxes of resumen, and of those that do not only inform.
+func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
+	a := &r.amounts
+	if a.taxes < 0 || a.taxCode < 0 || a.taxValue < 0 {
+		return all, counted
+	}
+	taxes := &r.slots[resumen.first+int32(a.taxes)]
+	for i := range taxes.count {
+		tax := &r.slots[taxes.first+i]
+		all.Add(r.number(tax, a.taxValue))
+		if tax.kind == dte.KindObject && !slices.Contains(informative, r.slots[tax.first+int32(a.taxCode)].text) {
+			counted.Add(r.number(tax, a.taxValue))
+		}
+	}
+	return all, counted
+}
+
+// addLines compares each line with its price and quantity, and the sums of the lines with the totals.
+func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
+	a := &r.amounts
+	if lines.kind != dte.KindArray {
+		return
+	}
+	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
+		var off dte.Sum // a cent a line, always the same way, is no rounding
+		facts := r.facts.Get(linesName)
+		for i := range lines.count {
+			line := &r.slots[lines.first+i]
+			var sold dte.Amount
+			for _, position := range a.sold {
+				sold |= r.number(line, position)
+			}
+			if sold != 0 || r.number(line, a.charge) == 0 {
+				r.priceLine(line, i, &off)
+			}
+			if r.computed != nil {
+				r.asGiven(line, facts.Index(int(i)), i)
+			}
+		}
+		if !off.Within(lineTolerance + dte.Amount(lines.count)*cent/2) {
+			r.contradict(linesName, "do not add up to their prices times their quantities, less their discounts")
+		}
+	}
+	for _, s := range a.sums {
+		var sum dte.Sum
+		for i := range lines.count {
+			sum.Add(r.number(&r.slots[lines.first+i], s.column))
+		}
+		if sum.Sub(r.number(resumen, s.total)); !sum.Within(sumTolerance) {
+			wrong(s.total)
+		}
+	}
+}
+
+// asGiven compares what a module answers for a line with what the till said. A module neither raises a price or a
+// quantity, nor invents a discount or a charge. A return gives back a part of its origin's amounts.
+func (r *run) asGiven(line *slot, given dte.Value, i int32) {
+	a := &r.amounts
+	returned := given.Get("cantidadOrigen").Exists()
+	check := func(position int, back bool) {
+		if position < 0 {
+			return
+		}
+		name, origin := r.fields[a.line+position].name, dte.Value{}
+		if back {
+			origin = given.Get(name + "Origen")
+		}
+		if n := r.number(line, position); !isGiven(n, given.Get(name), origin) {
+			r.contradict(fmt.Sprintf("%s[%d].%s", linesName, i, name), "is "+n.String()+", which the sale does not say")
+		}
+	}
+	check(a.quantity, false)
+	check(a.price, false)
+	check(a.charge, returned)
+	if !returned {
+		check(a.discount, false)
+		return
+	}
+	for _, position := range a.sold { // the discount of a return has its part of the global one
+		check(position, true)
+	}
+}
+
+// isGiven reports whether an amount is the fact, or a part of the origin's fact, or 0 where there is no fact.
+func isGiven(n dte.Amount, fact, origin dte.Value) bool {
+	if known, err := fact.Amount(); err == nil {
+		return n == known
+	}
+	most, _ := origin.Amount()
+	return min(0, most) <= n && n <= max(0, most)
+}
+
+// priceLine compares a line's amount with price times quantity, less the discount.
+func (r *run) priceLine(line *slot, i int32, off *dte.Sum) {
+	a := &r.amounts
+	quantity, price := r.number(line, a.quantity), r.number(line, a.price)
+	high, low := bits.Mul64(uint64(max(quantity, -quantity)), uint64(max(price, -price)))
+	gross := uint64(dte.MaxAmount)
+	if high < dte.Scale {
+		gross, _ = bits.Div64(high, low, dte.Scale)
+	}
+	amount := dte.Amount(min(gross, uint64(dte.MaxAmount)))
+	if quantity < 0 != (price < 0) {
+		amount = -amount
+	}
+	var sum dte.Sum
+	for _, s := range [...]*dte.Sum{&sum, off} {
+		s.Add(amount)
+		s.Sub(r.number(line, a.discount))
+		for _, position := range a.sold {
+			s.Sub(r.number(line, position))
+		}
+	}
+	if !sum.Within(lineTolerance) {
+		r.contradict(fmt.Sprintf("%s[%d]", linesName, i), "its amount is not its price times its quantity, less its discount")
+	}
+}

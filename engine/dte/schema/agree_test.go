@@ -1,0 +1,54 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+)
+
+const heldSchema = `{"type":"object","additionalProperties":false,"properties":{
+ "identificacion":{"type":"object","additionalProperties":false,"properties":{"version":{"type":"integer","const":2},
+   "fecEmi":{"type":"string"},"fecAnula":{"type":"string"},"numeroControl":{"type":"string"}}},
+ "emisor":{"type":"object","additionalProperties":false,"properties":{"nit":{"type":"string"},"nombre":{"type":"string"},
+   "telefono":{"type":["string","null"]},"codEstable":{"type":["string","null"]},"codEstableMH":{"type":["string","null"]}}},
+ "sujeto":{"type":["object","null"],"additionalProperties":false,"properties":{"nombre":{"type":"string"},"numDocumento":{"type":"string"}}},
+ "detalleDTE":{"type":"array","items":{"type":"object","additionalProperties":false,"properties":{"codigoGeneracion":{"type":"string"}}}}}}`
+
+// What an overlay or a layout says of a place that the box knows is refused with its path, but for what generations need.
+func TestCompile_Held(t *testing.T) {
+	from := func(entry string) string { return `{"from":[` + entry + `]}` }
+	for overlay, path := range map[string]string{
+		from(`{"path":"emisor.nit","value":"X","reason":"r"}`):                                                 "emisor.nit",
+		from(`{"path":"emisor.nit","fact":"emisor.nit","value":"X","reason":"r"}`):                             "emisor.nit",
+		from(`{"path":"emisor.nombre","fact":"receptor.nombre","reason":"r"}`):                                 "emisor.nombre",
+		from(`{"path":"emisor.nombre","fact":"emisor.nombreComercial","reason":"r"}`):                          "emisor.nombre",
+		from(`{"path":"emisor.codEstable","value":null,"reason":"r"}`):                                         "emisor.codEstable",
+		from(`{"path":"identificacion.numeroControl","value":"X","reason":"r"}`):                               "identificacion.numeroControl",
+		from(`{"path":"identificacion.fecEmi","words":"total","reason":"r"}`):                                  "identificacion.fecEmi",
+		from(`{"path":"identificacion.fecAnula","fact":"motivo.fInicio","reason":"r"}`):                        "identificacion.fecAnula",
+		from(`{"path":"sujeto","fact":"emisor.direccion","reason":"r"}`):                                       "sujeto",
+		from(`{"path":"sujeto.numDocumento","fact":"receptor.nombre","reason":"r"}`):                           "sujeto.numDocumento",
+		from(`{"path":"detalleDTE[].codigoGeneracion","value":"X","reason":"r"}`):                              "detalleDTE[].codigoGeneracion",
+		`{"add":[{"path":"emisor","schema":{"properties":{"nombre":{"const":"X"}}},"reason":"r"}]}`:            "emisor.nombre",
+		`{"add":[{"path":"emisor.nit","schema":{"allOf":[{"enum":["X"]}]},"reason":"r"}]}`:                     "emisor.nit",
+		from(`{"path":"emisor.nit","fact":"emisor.nit","form":"9#########","reason":"r"}`):                     "emisor.nit",
+		from(`{"path":"emisor.codEstableMH","fact":"emisor.codEstable","reason":"r"}`):                         "",
+		from(`{"path":"identificacion.fecAnula","fact":"identificacion.fecEmi","reason":"r"}`):                 "",
+		from(`{"path":"sujeto","fact":"receptor","reason":"r"}`):                                               "",
+		from(`{"path":"sujeto.numDocumento","fact":"receptor.numDocumento","form":"########-#","reason":"r"}`): "",
+		from(`{"path":"emisor.codEstable","value":null,"reason":"r"},
+		 {"path":"emisor.codEstableMH","fact":"emisor.codEstable","reason":"r"}`): "",
+	} {
+		switch _, err := Compile([]byte(heldSchema), []byte(overlay), Outputs{Summary: []string{"total"}}, nil); {
+		case path == "" && err != nil:
+			t.Errorf("%s: %v", overlay, err)
+		case path != "" && (err == nil || !strings.Contains(err.Error(), path)):
+			t.Errorf("%s: %v, want %s named", overlay, err, path)
+		}
+	}
+	for _, member := range []string{"nit", "nombre", "telefono"} {
+		forged := strings.Replace(heldSchema, `"`+member+`":{`, `"`+member+`":{"const":"X",`, 1)
+		if _, err := Compile([]byte(forged), nil, Outputs{}, nil); err == nil || !strings.Contains(err.Error(), "emisor."+member) {
+			t.Errorf("a constant %s: %v", member, err)
+		}
+	}
+}

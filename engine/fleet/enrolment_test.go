@@ -1,0 +1,313 @@
+package fleet_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
+)
+
+// TestAgent_ClosedFirst: whatever request fails, a box that takes a branch over may number only once it knows which points of sale
+// were closed for it; and it knows them at the next start, with a silent store.
+func TestAgent_ClosedFirst(t *testing.T) {
+	point := fleetproto.Point{Establishment: "M001", Point: "P001"}
+	play := func(fault func(fleettest.Request) fleettest.Fault) *world {
+		w := newWorld(t)
+		for epoch, key := range map[int64]fleetproto.Signer{1: signer("burnt", 4), 2: w.box} {
+			data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(key).Public), At: w.now, By: "ana", After: 2 * (epoch - 1)}, director)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(fleetproto.BoxKey("centro", epoch), data)
+		}
+		w.publish(func(*fleetproto.Desired) {})
+		w.publish(func(d *fleetproto.Desired) {
+			d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 2},
+				{Branch: "sur", Establishment: "M001", Point: "P002", Year: 2026, Since: 2}}
+		})
+		w.store.Fault = fault
+		w.start()
+		for range 40 {
+			if s := w.agent.Fence().Standing(); s.Epoch == 2 && !s.Replaced && !w.agent.Closed(point, 2026) {
+				t.Fatal("the box may number, and does not know what is closed")
+			}
+			w.now = w.now.Add(w.agent.Step(t.Context()))
+		}
+		return w
+	}
+	w := play(nil)
+	for n := 1; n <= w.store.Requests(); n++ {
+		for _, f := range fleettest.Faults {
+			play(func(r fleettest.Request) fleettest.Fault {
+				if r.Number >= n && r.Number < n+2 {
+					return f
+				}
+				return fleettest.None
+			})
+		}
+	}
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Lost }
+	w.start()
+	w.pass(time.Minute)
+	for closed, of := range map[bool][]struct {
+		point fleetproto.Point
+		year  int
+	}{true: {{point, 2026}}, false: {{point, 2027}, {fleetproto.Point{Establishment: "M001", Point: "P002"}, 2026}}} {
+		for _, c := range of {
+			if w.agent.Closed(c.point, c.year) != closed {
+				t.Errorf("%+v: %v", c, !closed)
+			}
+		}
+	}
+}
+
+// TestAgent_ClosedForGood: what was closed stays closed, whatever the box hears or forgets of the version that closed it.
+func TestAgent_ClosedForGood(t *testing.T) {
+	for name, then := range map[string]func(w *world){
+		"a version without it": func(w *world) { w.publish(func(d *fleetproto.Desired) { d.Closed = nil }) },
+		"another group":        func(w *world) { w.group, w.last = "sur", nil; w.publish(func(*fleetproto.Desired) {}); w.start() },
+		"another key":          func(w *world) { w.directors = []fleetproto.Key{public(signer("next", 5))}; w.start() },
+		"a store rolled back":  func(w *world) { w.store.Lose(fleetproto.DesiredKey("norte", 1)); w.start() },
+	} {
+		w := newWorld(t)
+		w.enrol(1, w.box, director)
+		w.publish(func(d *fleetproto.Desired) {
+			d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 1}}
+		})
+		w.start()
+		w.pass(5 * time.Minute)
+		then(w)
+		for range 20 {
+			if !w.agent.Closed(points[0], 2026) || w.agent.Closed(points[0], 2027) {
+				t.Fatalf("%s: a closed point of sale is open", name)
+			}
+			w.now = w.now.Add(w.agent.Step(t.Context()))
+		}
+	}
+}
+
+// enrolAs writes an enrolment as alter leaves it.
+func (w *world) enrolAs(box, by fleetproto.Signer, epoch int64, alter func(*fleetproto.Enrolment)) {
+	w.t.Helper()
+	e := fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points}
+	if alter != nil {
+		alter(&e)
+	}
+	data, err := chain.SealEnrolment(e, by)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.put(fleetproto.BoxKey("centro", epoch), data)
+}
+
+func (w *world) numbers(p fleetproto.Point) bool { return w.agent.Fence().Standing().Numbers(p) }
+
+// TestAgent_NeverEnrolled: a box that nobody enrolled numbers nothing, whether the store is silent, holds nothing or holds another's
+// enrolment; a box that was enrolled goes on with a silent store.
+func TestAgent_NeverEnrolled(t *testing.T) {
+	silent := func(fleettest.Request) fleettest.Fault { return fleettest.Lost }
+	for name, arm := range map[string]func(*world){
+		"silent":                  func(w *world) { w.enrol(1, w.box, director); w.store.Fault = silent },
+		"nothing there":           func(*world) {},
+		"another box's":           func(w *world) { w.enrol(1, signer("other", 4), director) },
+		"of another key":          func(w *world) { w.enrol(1, w.box, thief) },
+		"of no point of this box": func(w *world) { w.enrolAs(w.box, director, 1, func(e *fleetproto.Enrolment) { e.Points = nil }) },
+	} {
+		w := newWorld(t)
+		arm(w)
+		w.start()
+		for range 50 {
+			if w.numbers(points[0]) {
+				t.Fatalf("%s: the box numbers", name)
+			}
+			w.now = w.now.Add(w.agent.Step(t.Context()))
+		}
+		if l := w.agent.Look(); !slices.Equal(l.Unbound, points) {
+			t.Errorf("%s: people see %+v", name, l)
+		}
+	}
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.start()
+	w.pass(time.Minute)
+	w.store.Fault = silent
+	w.start()
+	if w.pass(time.Hour); !w.numbers(points[0]) {
+		t.Error("a box that was enrolled stops with a silent store")
+	}
+}
+
+// TestAgent_Window: a box that reaches the store numbers no longer than a minute beside its successor, and after a silence of the store
+// it asks about its enrolment within seconds, whichever request finds the store back.
+func TestAgent_Window(t *testing.T) {
+	w := newWorld(t)
+	w.poll, w.look = 0, 0
+	w.enrol(1, w.box, director)
+	w.start()
+	w.pass(time.Hour)
+	replaced := func(within time.Duration) {
+		t.Helper()
+		for from := w.now; !w.agent.Fence().Standing().Replaced; w.now = w.now.Add(w.agent.Step(t.Context())) {
+			if w.now.Sub(from) > within {
+				t.Fatalf("the old box numbers for more than %s", within)
+			}
+		}
+	}
+	state, err := w.disk.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.enrol(2, signer("new", 4), director)
+	replaced(time.Minute)
+
+	w.disk = &fleettest.File{}
+	if err := w.disk.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+	w.start()
+	w.pass(time.Hour)
+	w.store.Fault = nil
+	replaced(lookSoon)
+}
+
+// lookSoon is how soon a box asks again that the store did not answer.
+const lookSoon = 15 * time.Second
+
+// TestAgent_Points: a box numbers the points of sale that its enrolment names, and no other; the director signs the same enrolment again
+// with more of them, and an older signing takes none away.
+func TestAgent_Points(t *testing.T) {
+	w := newWorld(t)
+	second := fleetproto.Point{Establishment: "M001", Point: "P002"}
+	w.enrol(1, w.box, director)
+	old := w.store.Held(fleetproto.BoxKey("centro", 1))
+	w.start()
+	w.pass(time.Minute)
+	if !w.numbers(points[0]) || w.numbers(second) {
+		t.Errorf("%+v", w.agent.Fence().Standing())
+	}
+	w.now = w.now.Add(time.Minute)
+	w.enrolAs(w.box, director, 1, func(e *fleetproto.Enrolment) { e.Points = append(e.Points, second) })
+	w.pass(3 * time.Hour)
+	if !w.numbers(points[0]) || !w.numbers(second) {
+		t.Errorf("signed again: %+v", w.agent.Fence().Standing())
+	}
+	w.put(fleetproto.BoxKey("centro", 1), old)
+	w.pass(3 * time.Hour)
+	w.start()
+	if !w.numbers(second) {
+		t.Errorf("an older signing: %+v", w.agent.Fence().Standing())
+	}
+	w.store.Lose(fleetproto.BoxKey("centro", 1)) // and rolled back, the epoch goes to another box
+	w.pass(3 * time.Hour)
+	if !w.numbers(second) {
+		t.Errorf("its enrolment is lost: %+v", w.agent.Fence().Standing())
+	}
+	w.enrol(1, signer("other", 4), director)
+	w.pass(3 * time.Hour)
+	if w.numbers(points[0]) || !w.agent.Fence().Standing().Replaced {
+		t.Errorf("two boxes have one epoch: %+v", w.agent.Fence().Standing())
+	}
+}
+
+// TestAgent_Rekey: the director's key is lost, or stolen. The new key stands behind the old one in the list, or alone in it. What the new
+// key signed again counts, and what the old key signs from then on does not; a box that was replaced stays so, and one that only the
+// thief replaced goes on.
+func TestAgent_Rekey(t *testing.T) {
+	next := signer("next", 5)
+	keys := []fleetproto.Key{public(director), public(next)}
+	for name, list := range map[string][]fleetproto.Key{"behind the old one": keys, "alone": keys[1:]} {
+		for who, forged := range map[string]bool{"another box": false, "the thief's box": true} {
+			w := newWorld(t)
+			first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+			other := signer("other", 4)
+			w.enrol(1, w.box, director)
+			w.live(first)
+			w.start()
+			w.pass(3 * time.Minute)
+			w.enrol(2, other, director)
+			w.pass(6 * time.Minute)
+			w.directors = list
+			w.start()
+			if w.pass(time.Hour); w.numbers(points[0]) {
+				t.Errorf("%s, %s: nothing was signed again, and the box numbers", name, who)
+			}
+			// dtectl fleet rekey: the enrolments, the highest first, then what is desired.
+			if !forged {
+				w.enrolAs(other, next, 2, func(e *fleetproto.Enrolment) { e.Highest = 2 })
+			}
+			w.enrolAs(w.box, next, 1, func(e *fleetproto.Enrolment) {
+				e.Highest = 2
+				if forged {
+					e.Highest = 1
+				}
+			})
+			w.by = next
+			w.live(second)
+			w.pass(time.Hour)
+			if w.numbers(points[0]) != forged {
+				t.Fatalf("%s, %s: %+v", name, who, w.agent.Fence().Standing())
+			}
+			if !forged {
+				continue
+			}
+			if w.where(second) != "live" {
+				t.Errorf("%s: the new key's order is not followed: %s", name, w.status().Desired.Trouble)
+			}
+			// The old key orders, and enrols; a box whose state is lost reads everything anew.
+			w.by = director
+			w.live(first)
+			w.enrol(3, thief, director)
+			w.pass(time.Hour)
+			if s := w.status(); s.Desired.Version != 2 || s.Replaced || w.where(second) != "live" || !strings.Contains(s.Desired.Trouble, "not signed by the key") {
+				t.Errorf("%s: the stolen key orders: %+v, %s", name, s, w.where(second))
+			}
+			w.by = next
+			w.live(second) // behind what the thief put there
+			w.disk = &fleettest.File{}
+			w.start()
+			w.pass(time.Hour)
+			if s := w.status(); s.Desired.Version != 4 || s.Epoch != 1 || !w.numbers(points[0]) {
+				t.Errorf("%s: a new state: %+v", name, s)
+			}
+		}
+	}
+}
+
+// TestAgent_Mends: a version that the store lost and the centre wrote again stops the box until a later version names both digests.
+func TestAgent_Mends(t *testing.T) {
+	w := newWorld(t)
+	first, second, third := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
+	w.enrol(1, w.box, director)
+	w.live(first)
+	w.start()
+	before, bytes := *w.last, w.data
+	w.live(second)
+	lost := fleetproto.Verified{Version: 2, Digest: fleetproto.Digest(w.data)}
+	w.pass(2 * time.Minute)
+	w.store.Lose(fleetproto.DesiredKey(w.group, 2))
+	w.last, w.data = &before, bytes
+	w.now = w.now.Add(time.Hour)
+	w.live(third) // another version 2
+	w.live(third)
+	w.pass(48 * time.Hour)
+	if s := w.status(); s.Desired.Version != 2 || s.Desired.Digest != lost.Digest || !strings.Contains(s.Desired.Trouble, "made behind another version 2") || w.where(third) != "" {
+		t.Errorf("%+v, %s", s.Desired, w.where(third))
+	}
+	requests := w.store.Requests()
+	if w.pass(10 * time.Hour); (w.store.Requests()-requests)/10 > 120 {
+		t.Errorf("it asks %d times an hour", (w.store.Requests()-requests)/10)
+	}
+	w.put(fleetproto.DesiredKey(w.group, 4), []byte("{")) // somebody else's
+	w.data = []byte("{")
+	w.last.Version = 4
+	w.publish(func(d *fleetproto.Desired) { d.Mends = []fleetproto.Verified{{Version: 1, Digest: lost.Digest}, lost} })
+	w.live(third)
+	w.pass(15 * time.Minute)
+	if s := w.status(); s.Desired.Version != 6 || s.Desired.Trouble != "" || w.where(third) != "live" {
+		t.Errorf("%+v, %s", s.Desired, w.where(third))
+	}
+}

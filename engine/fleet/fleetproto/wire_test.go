@@ -1,0 +1,374 @@
+package fleetproto
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+var at = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+
+var super = Chain{Name: "super", Ambiente: "00"}
+
+func signer(seed byte) (Signer, Key) {
+	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
+	id := fmt.Sprintf("k%d", seed)
+	return Signer{ID: id, Private: private}, Key{ID: id, Public: private.Public().(ed25519.PublicKey)}
+}
+
+func desired() Desired {
+	digest := strings.Repeat("ab", 32)
+	rule := Rule{File: digest, Digest: digest, Name: "dte01", Version: "2.0.1", Bundle: "document", Document: "01", Schema: 2}
+	return Desired{Group: "norte", Version: 1, Issued: at, Expires: at.Add(time.Hour), By: "ana", Live: State{Rules: []Rule{rule}},
+		Rollout: &Rollout{Name: "r1", State: State{Settings: digest}, Pilots: []string{"centro"}, Share: 500, Opened: at}}
+}
+
+// What is sealed opens with the right key, for the right place, and with nothing else.
+func TestDesired(t *testing.T) {
+	director, key := signer(1)
+	thief, other := signer(2)
+	data, err := super.SealDesired(desired(), director)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := super.OpenDesired(data, []Key{other, key}, "norte", 1)
+	if err != nil || d.Rollout.Share != 500 || !d.Expires.Equal(at.Add(time.Hour)) {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	forged, err := super.SealDesired(desired(), thief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	act, err := super.SealAct(Act{Branch: "norte", Number: 1, At: at, What: ActLive}, director)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data    []byte
+		group   string
+		version int64
+		want    error
+	}{
+		"another key":        {forged, "norte", 1, ErrSignature},
+		"another group":      {data, "sur", 1, ErrOther},
+		"another version":    {data, "norte", 2, ErrOther},
+		"an act":             {act, "norte", 1, ErrFormat},
+		"a cut one":          {data[:len(data)-1], "norte", 1, ErrFormat},
+		"something behind":   {append(bytes.Clone(data), '{'), "norte", 1, ErrFormat},
+		"a longer signature": {bytes.Replace(data, []byte(`"signature":"`), []byte(`"signature":"AAAA`), 1), "norte", 1, ErrSignature},
+		"empty":              {nil, "norte", 1, ErrFormat},
+	} {
+		if _, err := super.OpenDesired(c.data, []Key{key}, c.group, c.version); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// No byte of a signed object can be changed, and no payload reads in two ways.
+func TestDesired_EveryByte(t *testing.T) {
+	director, key := signer(1)
+	data, err := super.SealDesired(desired(), director)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data {
+		changed := bytes.Clone(data)
+		changed[i] ^= 1
+		if d, err := super.OpenDesired(changed, []Key{key}, "norte", 1); err == nil {
+			t.Fatalf("byte %d changed, and it opens: %+v", i, d)
+		}
+	}
+	var e struct{ Payload string }
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Fatal(err)
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(e.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{{`"chain":"super"`, `"chain":"Super"`}, {`"head":`, `"Head":`}, {`"kind":"desired"`, `"kind":"act"`}, {`"version":1`, `"Version":1`}, {`"version":1`, `"version":1,"version":2`}, {`"version":1`, `"version":1,"more":2`},
+		{`"version":1`, `"version":null`}, {`"version":1`, `"version":1.5`}, {`"share":500`, `"share":10001`}, {`"centro"`, `"Centro"`}, {`"centro"`, `"../centro"`}, {`"live"`, `"alive"`}} {
+		changed := bytes.Replace(payload, []byte(change[0]), []byte(change[1]), 1)
+		if bytes.Equal(changed, payload) {
+			t.Fatalf("%s is not there", change[0])
+		}
+		if err := super.parse("desired", changed, new(Desired)); !errors.Is(err, ErrFormat) && !errors.Is(err, ErrOther) {
+			t.Errorf("%s: %v", change[1], err)
+		}
+	}
+}
+
+func TestFollows(t *testing.T) {
+	first, second := desired(), desired()
+	second.Version, second.Previous = 2, Digest([]byte("first"))
+	other := second
+	other.Mends = []Verified{{Version: 1, Digest: Digest([]byte("another"))}}
+	for name, c := range map[string]struct {
+		d    *Desired
+		last Verified
+		want error
+		mend bool
+	}{
+		"the first":           {&first, Verified{}, nil, false},
+		"the second":          {&second, Verified{1, Digest([]byte("first"))}, nil, false},
+		"a gap":               {&second, Verified{}, ErrOther, false},
+		"again":               {&first, Verified{1, Digest([]byte("first"))}, ErrOther, false},
+		"behind another past": {&second, Verified{1, Digest([]byte("another"))}, ErrOther, false},
+		"which it mends":      {&other, Verified{1, Digest([]byte("another"))}, ErrOther, true},
+		"mends none of later": {&other, Verified{2, Digest([]byte("another"))}, ErrOther, false},
+	} {
+		if err := c.d.Follows(c.last); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || c.d.Mended(c.last) != c.mend {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestChain_Objects: no object of another chain, of the other ambiente or of another kind opens, whoever signed it. Every type that is
+// signed is here: the test finds them by their methods.
+func TestChain_Objects(t *testing.T) {
+	box, key := signer(1)
+	digest := Digest([]byte("x"))
+	body := []byte("bytes")
+	seal := map[string]func(Chain) ([]byte, error){
+		"Desired": func(c Chain) ([]byte, error) { return c.SealDesired(desired(), box) },
+		"Enrolment": func(c Chain) ([]byte, error) {
+			return c.SealEnrolment(Enrolment{Branch: "centro", Epoch: 1, Key: EncodeKey(key.Public), At: at, By: "ana"}, box)
+		},
+		"Status": func(c Chain) ([]byte, error) {
+			return c.SealStatus(Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public), Sequence: 1, At: at}, box)
+		},
+		"Act": func(c Chain) ([]byte, error) {
+			return c.SealAct(Act{Branch: "centro", Epoch: 1, Number: 1, At: at, What: ActLive}, box)
+		},
+		"Piece": func(c Chain) ([]byte, error) {
+			return c.SealPiece(Piece{Branch: "centro", Epoch: 1, Number: 1, File: "0000000001.copy"}, body, box)
+		},
+		"Base": func(c Chain) ([]byte, error) {
+			return c.SealBase(Base{Branch: "centro", Epoch: 1, Number: 1, At: at, Parts: []Part{{File: "0000000001.copy", Digest: digest, First: 1, Piece: 1, Last: digest}}}, box)
+		},
+		"WholeCopy": func(c Chain) ([]byte, error) {
+			return c.SealWholeCopy(WholeCopy{Branch: "centro", Epoch: 1, Piece: 1, At: at}, box)
+		},
+	}
+	open := map[string]func(Chain, []byte) error{
+		"Desired":   func(c Chain, b []byte) error { _, err := c.OpenDesired(b, []Key{key}, "norte", 1); return err },
+		"Enrolment": func(c Chain, b []byte) error { _, err := c.OpenEnrolment(b, []Key{key}, "centro", 1); return err },
+		"Status":    func(c Chain, b []byte) error { _, err := c.OpenStatus(b, "centro", 1, key); return err },
+		"Act":       func(c Chain, b []byte) error { _, err := c.OpenAct(b, "centro", 1, key); return err },
+		"Piece":     func(c Chain, b []byte) error { _, _, err := c.OpenPiece(b, "centro", 1, 1, key); return err },
+		"Base":      func(c Chain, b []byte) error { _, err := c.OpenBase(b, "centro", 1, 1, key); return err },
+		"WholeCopy": func(c Chain, b []byte) error { _, err := c.OpenWholeCopy(b, "centro", 1, key); return err },
+	}
+	for i := range reflect.TypeFor[Chain]().NumMethod() {
+		name, sealed := strings.CutPrefix(reflect.TypeFor[Chain]().Method(i).Name, "Seal")
+		if sealed && (seal[name] == nil || open[name] == nil) {
+			t.Errorf("Chain.Seal%s is not tried here", name)
+		}
+	}
+	chains := []Chain{super, {Name: "super", Ambiente: "01"}, {Name: "mercado", Ambiente: "00"}}
+	for kind, write := range seal {
+		for _, of := range chains {
+			data, err := write(of)
+			if err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			for reader, read := range open {
+				for _, in := range chains {
+					if err := read(in, data); (err == nil) != (reader == kind && in == of) {
+						t.Errorf("%s of %v opens as %s of %v: %v", kind, of, reader, in, err)
+					}
+				}
+			}
+		}
+		for _, of := range []Chain{{}, {Name: "super"}, {Name: "Super", Ambiente: "00"}, {Name: "super", Ambiente: "02"}} {
+			if _, err := write(of); !errors.Is(err, ErrFormat) {
+				t.Errorf("%s of %v is written: %v", kind, of, err)
+			}
+		}
+	}
+}
+
+// The keys of a director count from the one that signed last.
+func TestStillTrusted(t *testing.T) {
+	_, a := signer(1)
+	_, b := signer(2)
+	for id, want := range map[string]int{"": 2, "unknown": 2, a.ID: 2, b.ID: 1} {
+		if got := StillTrusted([]Key{a, b}, id); len(got) != want || !got[len(got)-1].Public.Equal(b.Public) {
+			t.Errorf("%q: %v", id, got)
+		}
+	}
+}
+
+// A share is that part of the boxes, a wider ring holds the narrower one, and two roll-outs do not begin with the same boxes.
+func TestRollout_Ring(t *testing.T) {
+	const boxes = 5000
+	narrow, wide, other := Rollout{Name: "r1", Share: 500}, Rollout{Name: "r1", Share: 2500}, Rollout{Name: "r2", Share: 500}
+	var n, w, both int
+	for i := range boxes {
+		branch := fmt.Sprintf("sucursal-%d", i)
+		if narrow.InRing(branch) {
+			n++
+			if !wide.InRing(branch) {
+				t.Errorf("%s is in the narrow ring alone", branch)
+			}
+			if other.InRing(branch) {
+				both++
+			}
+		}
+		if wide.InRing(branch) {
+			w++
+		}
+	}
+	if math.Abs(float64(n)-250) > 60 || math.Abs(float64(w)-1250) > 120 || both > 30 {
+		t.Errorf("%d in a ring of 5 %%, %d in one of 25 %%, %d in both rings of 5 %%", n, w, both)
+	}
+	if (&Rollout{Name: "r1", Share: 0}).InRing("a") || !(&Rollout{Name: "r1", Share: Whole}).InRing("a") {
+		t.Error("nobody and everybody")
+	}
+	// The places are part of the format: a box and the centre, and two versions of them, agree on them.
+	if p, q := place("centro", "r1"), place("centro", "r2"); p != 4071 || q != 4541 {
+		t.Errorf("places %d, %d", p, q)
+	}
+}
+
+func TestRollout_Takes(t *testing.T) {
+	r := Rollout{Name: "r1", Pilots: []string{"centro"}, NotBefore: at}
+	held := r
+	held.Held = true
+	for name, c := range map[string]struct {
+		r      Rollout
+		branch string
+		at     time.Time
+		want   bool
+	}{
+		"a pilot": {r, "centro", at, true}, "too early": {r, "centro", at.Add(-1), false}, "another": {r, "norte", at, false}, "held": {held, "centro", at, false},
+	} {
+		if got := c.r.Takes(c.branch, c.at); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestState_Over(t *testing.T) {
+	rule := func(document, version string, schema int) Rule {
+		return Rule{Bundle: "document", Document: document, Version: version, Schema: schema}
+	}
+	below := State{Rules: []Rule{rule("01", "1.0.0", 1), rule("01", "2.0.0", 2), rule("03", "1.0.0", 3)}, Settings: "s"}
+	got := State{Rules: []Rule{rule("01", "2.0.1", 2)}}.Over(below)
+	if fmt.Sprint(got) != fmt.Sprint(State{Rules: []Rule{rule("01", "2.0.1", 2), rule("01", "1.0.0", 1), rule("03", "1.0.0", 3)}, Settings: "s"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	box, key := signer(3)
+	thief, other := signer(4)
+	s := Status{Branch: "centro", Group: "norte", Epoch: 2, Key: EncodeKey(key.Public), Sequence: 1, At: at, Ready: true}
+	data, err := super.SealStatus(s, box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := super.OpenStatus(data, "centro", 2, key); err != nil {
+		t.Error(err)
+	}
+	if got, err := super.OpenStatus(data, "centro", 2); err != nil || got.Key != EncodeKey(key.Public) {
+		t.Errorf("a box that is not enrolled: %v, %v", got, err)
+	}
+	if _, err := super.OpenStatus(data, "centro", 2, other); !errors.Is(err, ErrSignature) {
+		t.Error(err)
+	}
+	if _, err := super.OpenStatus(data, "oriente", 2, key); !errors.Is(err, ErrOther) {
+		t.Error(err)
+	}
+	forged, err := super.SealStatus(s, thief) // names a key that it does not hold
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := super.OpenStatus(forged, "centro", 2); !errors.Is(err, ErrSignature) {
+		t.Error(err)
+	}
+}
+
+func TestEnrolmentAndAct(t *testing.T) {
+	director, key := signer(1)
+	box, boxKey := signer(3)
+	data, err := super.SealEnrolment(Enrolment{Branch: "centro", Epoch: 2, Key: EncodeKey(boxKey.Public), At: at, By: "ana", Points: []Point{{"M001", "P001"}}}, director)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := super.OpenEnrolment(data, []Key{key}, "centro", 2)
+	if err != nil || !e.BoxKeyOf().Public.Equal(boxKey.Public) {
+		t.Fatal(e, err)
+	}
+	if _, err := super.OpenEnrolment(data, []Key{key}, "centro", 1); !errors.Is(err, ErrOther) {
+		t.Error(err)
+	}
+	if _, err := super.OpenEnrolment(data, []Key{boxKey}, "centro", 2); !errors.Is(err, ErrSignature) {
+		t.Error(err)
+	}
+	act, err := super.SealAct(Act{Branch: "centro", Epoch: 2, Number: 7, At: at, What: ActRefused, Reason: "casos"}, box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := super.OpenAct(act, "centro", 7, e.BoxKeyOf()); err != nil {
+		t.Error(err)
+	}
+	if _, err := super.OpenAct(act, "centro", 8, e.BoxKeyOf()); !errors.Is(err, ErrOther) {
+		t.Error(err)
+	}
+	if _, err := super.SealAct(Act{Branch: "centro", Number: 7, At: at, What: "sold"}, box); !errors.Is(err, ErrFormat) {
+		t.Error(err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	data, err := EncodeSettings(Settings{Poll: "2m", Closed: []string{"2026-12-25"}, Payments: map[string]string{"EFECTIVO": "01"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || s.ReportEvery() != 0 || s.Payments["EFECTIVO"] != "01" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, text := range []string{`{}`, `{"kind":"settings","poll":"1s"}`, `{"kind":"settings","data":"/"}`, `{"kind":"settings","api":{"listen":":80"}}`,
+		`{"kind":"settings","closed":["mañana"]}`, `{"kind":"settings","print_footer":"a\nb"}`, `{"kind":"settings","payment_codes":{"x":"1"}}`, `{"kind":"settings","Poll":"1m"}`} {
+		if _, err := ParseSettings([]byte(text)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for got, want := range map[string]string{
+		DesiredKey("norte", 12): "fleet/v1/desired/norte/000000000012.jws", BoxKey("centro", 2): "fleet/v1/boxes/centro/2.jws", StatusKey("centro", 2): "fleet/v1/status/centro/2.jws",
+		ActKey("centro", 3): "fleet/v1/acts/centro/000000000003.jws", SegmentKey("centro", 2, 9): "copy/v1/centro/2/000000000009",
+		BaseKey("centro", 2, 9): "copy/v1/centro/2/base/000000000009.jws", PartKey("centro", 2, "ab"): "copy/v1/centro/2/part/ab", WholeKey("centro", 2): "copy/v1/centro/2/whole.jws",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if b, epoch, ok := StatusOf(StatusKey("centro", 2)); !ok || b != "centro" || epoch != 2 {
+		t.Error(b, epoch, ok)
+	}
+	for _, key := range []string{"fleet/v1/status/centro.jws", "fleet/v1/status/centro/02.jws", "fleet/v1/status/centro/-1.jws", "fleet/v1/status/../2.jws", "fleet/v1/acts/centro/2.jws"} {
+		if _, _, ok := StatusOf(key); ok {
+			t.Errorf("%s is a status", key)
+		}
+	}
+	if n, ok := NumberOf(DesiredKey("norte", 12)); !ok || n != 12 {
+		t.Error(n, ok)
+	}
+	for _, name := range []string{"", "-a", "a-", "a--b", "A", "a/b", "..", "ñ", strings.Repeat("a", 64)} {
+		if CheckName(name) == nil {
+			t.Errorf("%q is taken", name)
+		}
+	}
+}

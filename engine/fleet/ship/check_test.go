@@ -1,0 +1,629 @@
+package ship_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/ship"
+)
+
+// sellDay grows the copy piece by piece, over the end of a file, and lets a day pass.
+func (w *world) sellDay(n, pieces int) {
+	w.t.Helper()
+	for i := range pieces {
+		w.grow(fmt.Sprintf("%010d.copy", 1+n+2*i/pieces), fmt.Sprintf("day %d sale %d;", n, i))
+		w.steps()
+	}
+	time.Sleep(24 * time.Hour)
+}
+
+// check has the box compare the store with what it shipped.
+func (w *world) check() {
+	w.t.Helper()
+	if err := w.ship.Check(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// status writes the box's status, as the agent does.
+func (w *world) status() {
+	w.t.Helper()
+	data, err := chain.SealStatus(fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1, Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), Sequence: 1,
+		At: time.Now(), Copy: w.ship.Shipped()}, box)
+	if err == nil {
+		err = w.store.Put(context.Background(), fleetproto.StatusKey("centro", 1), data)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// read fetches, and returns which objects were read and how many bytes.
+func (w *world) read() (keys map[string]int, bytes int) {
+	w.t.Helper()
+	keys = make(map[string]int)
+	var mu sync.Mutex // requests come side by side
+	w.store.Seen = func(r fleettest.Request, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && r.Verb == "get" {
+			keys[r.Key]++
+			bytes += r.Bytes
+		}
+	}
+	defer func() { w.store.Seen = nil }()
+	if got, f, err := w.fetch(); err != nil || got != contents(w.t, w.dir) || f.Doubt != nil {
+		w.t.Fatalf("%+v %v", f, err)
+	}
+	return keys, bytes
+}
+
+// TestBase: of a branch of two years a rebuild reads the bases, their parts and the pieces of the last month: a few objects, and the
+// copy's bytes once.
+func TestBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const days, pieces = 12, 30
+		for n := range days {
+			w.sellDay(n, pieces)
+			w.check()
+			w.check() // not twice in a month
+		}
+		w.grow("0000000099.copy", "tail")
+		w.steps()
+		keys, bytes := w.read()
+		size := 0
+		for _, key := range w.store.Keys(fleetproto.CopyFolder) {
+			if strings.Contains(key, "/part/") {
+				size += len(w.store.Held(key))
+			}
+		}
+		pieceReads, parts, bases := 0, 0, 0
+		for key := range keys {
+			switch {
+			case strings.Contains(key, "/part/"):
+				parts++
+			case strings.Contains(key, "/base/"):
+				bases++
+			case strings.HasPrefix(key, fleetproto.CopyFolder) && key != fleetproto.WholeKey("centro", 1):
+				pieceReads++
+			}
+		}
+		if pieceReads != 1 || bases != days || parts < days || parts > 2*days {
+			t.Errorf("%d pieces of %d, %d parts, %d bases", pieceReads, days*pieces, parts, bases)
+		}
+		if most := size + days*4096; bytes > most {
+			t.Errorf("%d bytes, more than %d", bytes, most)
+		}
+		t.Logf("%d pieces shipped; a rebuild reads %d objects, %d bytes of a copy of %d", days*pieces+1, len(keys), bytes, size)
+	})
+}
+
+// TestBase_Faults: whatever goes wrong with one request while a base is made, the next call makes it, once, and a rebuild uses it.
+func TestBase_Faults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		play := func(fault func(fleettest.Request) fleettest.Fault) *world {
+			w := newWorld(t)
+			for n := range 2 {
+				w.sellDay(n, 4)
+				w.store.Fault = fault
+				_ = w.ship.Check(context.Background())
+				w.store.Fault = nil
+				w.start(box, 1) // and the box starts anew
+				w.check()
+			}
+			if keys := w.store.Keys(fleetproto.CopyFolder + "centro/1/base/"); len(keys) != 2 {
+				t.Errorf("bases: %v", keys)
+			}
+			if keys, _ := w.read(); keys[fleetproto.SegmentKey("centro", 1, 2)] > 0 {
+				t.Errorf("the bases were not used: %v", keys)
+			}
+			return w
+		}
+		first, last := 0, 0
+		var mu sync.Mutex // requests come side by side
+		play(func(r fleettest.Request) fleettest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if last = max(last, r.Number); first == 0 || r.Number < first {
+				first = r.Number
+			}
+			return fleettest.None
+		})
+		for at := first; at <= last; at++ {
+			for _, fault := range fleettest.Faults {
+				play(func(r fleettest.Request) fleettest.Fault {
+					if r.Number == at {
+						return fault
+					}
+					return fleettest.None
+				})
+			}
+		}
+	})
+}
+
+// TestBase_Altered: a base that is altered, forged or lacks a part costs a rebuild nothing but time, for the pieces say the same. Where a
+// piece is gone that a base holds, the base brings it.
+func TestBase_Altered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, harm := range map[string]func(w *world, bases, parts []string){
+			"base altered": func(w *world, bases, _ []string) {
+				b := w.store.Held(bases[0])
+				b[len(b)/2] ^= 1
+				_ = w.store.Put(t.Context(), bases[0], b)
+			},
+			"base exchanged": func(w *world, bases, _ []string) { _ = w.store.Put(t.Context(), bases[0], w.store.Held(bases[1])) },
+			"base forged": func(w *world, bases, parts []string) {
+				b, err := chain.SealBase(fleetproto.Base{Branch: "centro", Epoch: 1, Number: 1, At: time.Now(), Parts: []fleetproto.Part{{File: "0000000001.copy",
+					Size: 1, Digest: strings.Repeat("0", 64), First: 1, Piece: 8, Last: strings.Repeat("0", 64)}}}, other)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = w.store.Put(t.Context(), bases[0], b)
+			},
+			"part altered": func(w *world, _, parts []string) {
+				b := w.store.Held(parts[1])
+				b[0] ^= 1
+				_ = w.store.Put(t.Context(), parts[1], b)
+			},
+			"part lost": func(w *world, _, parts []string) { w.store.Lose(parts[1]) },
+		} {
+			w := newWorld(t)
+			for n := range 3 {
+				w.sellDay(n, 4)
+				w.check()
+			}
+			harm(w, w.store.Keys(fleetproto.CopyFolder+"centro/1/base/"), w.store.Keys(fleetproto.CopyFolder+"centro/1/part/"))
+			if got, f, err := w.fetch(); err != nil || f.Doubt == nil || f.Pieces != 12 || got != contents(t, w.dir) {
+				t.Errorf("%s: %+v %v", name, f, err)
+			}
+		}
+		w := newWorld(t)
+		w.sellDay(0, 4)
+		w.check()
+		w.grow("0000000007.copy", "tail")
+		w.steps()
+		w.store.Lose(fleetproto.SegmentKey("centro", 1, 3))
+		if got, f, err := w.fetch(); err != nil || got != contents(t, w.dir) {
+			t.Errorf("a piece is lost: %+v %v", f, err)
+		}
+	})
+}
+
+// lost makes a list of what the store has lost, and takes it away.
+func (w *world) lose(pieces ...int64) {
+	for _, n := range pieces {
+		w.store.Lose(fleetproto.SegmentKey("centro", 1, n))
+	}
+}
+
+// TestCheck_Heals: whatever pieces, parts and bases the store has lost or altered while the box lives, the box finds it within a day and
+// ships it again from its second copy; then a rebuild reads everything.
+func TestCheck_Heals(t *testing.T) {
+	alter := func(t *testing.T, w *world, key string) {
+		b := w.store.Held(key)
+		b[len(b)-1] ^= 1
+		if err := w.store.Put(t.Context(), key, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, harm := range map[string]func(t *testing.T, w *world, bases, parts []string){
+		"a piece":          func(_ *testing.T, w *world, _, _ []string) { w.lose(21) },
+		"the first piece":  func(_ *testing.T, w *world, _, _ []string) { w.lose(1) },
+		"the last piece":   func(_ *testing.T, w *world, _, _ []string) { w.lose(24) },
+		"pieces of files":  func(_ *testing.T, w *world, _, _ []string) { w.lose(18, 19, 20, 21, 22, 24) },
+		"all pieces":       func(_ *testing.T, w *world, _, _ []string) { w.lose(17, 18, 19, 20, 21, 22, 23, 24) },
+		"an altered piece": func(t *testing.T, w *world, _, _ []string) { alter(t, w, fleetproto.SegmentKey("centro", 1, 20)) },
+		"a swapped piece": func(t *testing.T, w *world, _, _ []string) {
+			_ = w.store.Put(t.Context(), fleetproto.SegmentKey("centro", 1, 20), w.store.Held(fleetproto.SegmentKey("centro", 1, 21)))
+		},
+		"a part":          func(_ *testing.T, w *world, _, parts []string) { w.store.Lose(parts[0]) },
+		"an altered part": func(t *testing.T, w *world, _, parts []string) { alter(t, w, parts[1]) },
+		"a base":          func(_ *testing.T, w *world, bases, _ []string) { w.store.Lose(bases[0]) },
+		"the last base":   func(_ *testing.T, w *world, bases, _ []string) { w.store.Lose(bases[1]) },
+		"an altered base": func(t *testing.T, w *world, bases, _ []string) { alter(t, w, bases[0]) },
+		"base, part, pieces": func(_ *testing.T, w *world, bases, parts []string) {
+			w.store.Lose(bases[0])
+			w.store.Lose(parts[0])
+			w.lose(1, 2, 3, 4, 5, 20)
+		},
+		"the word that it is whole": func(_ *testing.T, w *world, _, _ []string) { w.store.Lose(fleetproto.WholeKey("centro", 1)) },
+		"everything": func(_ *testing.T, w *world, _, _ []string) {
+			for _, key := range w.store.Keys(fleetproto.CopyFolder) {
+				w.store.Lose(key)
+			}
+		},
+	} {
+		for _, restart := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				for n := range 2 {
+					w.sellDay(n, 8)
+					w.check()
+				}
+				w.sellDay(2, 8)
+				harm(t, w, w.store.Keys(fleetproto.BasesFolder("centro", 1)), w.store.Keys(fleetproto.PartsFolder("centro", 1)))
+				if restart {
+					w.start(box, 1)
+				}
+				w.check()
+				w.status()
+				if said := w.ship.Shipped(); said.Lacks != "" || said.Checked.IsZero() {
+					t.Errorf("%s: %+v", name, said)
+				}
+				if got, f, err := w.fetch(); err != nil || got != contents(t, w.dir) || f.Lacks() != "" || !f.Whole {
+					t.Errorf("%s: %s%+v %s %v", name, got, f, f.Lacks(), err)
+				}
+			})
+		}
+	}
+}
+
+// TestCheck_Lacks: what the store has lost and the second copy has no more is named while the box lives, also after a start, and a rebuild
+// names the same.
+func TestCheck_Lacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sellDay(0, 8)
+		if err := os.Remove(filepath.Join(w.dir, "0000000001.copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.lose(2, 3)
+		for range 2 {
+			w.check()
+			w.status()
+			if said := w.ship.Shipped().Lacks; said != "pieces 2 to 3" {
+				t.Errorf("the box says %q", said)
+			}
+			if _, f, err := w.fetch(); err != nil || !strings.Contains(f.Lacks(), "pieces 2 to 3 of the copy") {
+				t.Errorf("%+v %v", f, err)
+			}
+			time.Sleep(24 * time.Hour)
+			w.start(box, 1)
+		}
+	})
+}
+
+// TestCheck_Daily: a shipper that runs makes one base a day by itself, and costs few requests: they are counted for the runbook.
+func TestCheck_Daily(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var err error
+		w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk,
+			Cloned: func() {}, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Every: 30 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		verbs := make(map[string]int)
+		w.store.Seen = func(r fleettest.Request, _ error) { verbs[r.Verb]++ }
+		go func() { done <- w.ship.Run(ctx) }()
+		const days, sales = 10, 6
+		for n := range days * sales {
+			w.grow(fmt.Sprintf("%010d.copy", 1+n/20), fmt.Sprint("sale ", n, ";"))
+			time.Sleep(24 * time.Hour / sales)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		bases := len(w.store.Keys(fleetproto.BasesFolder("centro", 1)))
+		// Each piece is written once and read once; a day has a base, its parts (written, read), the base read once, and 3 lists.
+		if bases < days-1 || bases > days || verbs["create"] > sales*days+4*days || verbs["get"] > sales*days+4*days || verbs["list"] > 4*days {
+			t.Errorf("%d bases, %v", bases, verbs)
+		}
+		w.status()
+		if _, f, err := w.fetch(); err != nil || f.Lacks() != "" || f.Bases != int64(bases) {
+			t.Errorf("%+v %v", f, err)
+		}
+	})
+}
+
+// TestFetch_Campaign: whatever subset of what a store acknowledged it loses, truncates, alters, swaps or puts back, a rebuild is either
+// complete, up to the piece that the box's last status names at least, or says what it lacks. Then the living box finds the same, and the
+// store is whole again.
+func TestFetch_Campaign(t *testing.T) {
+	seeds := uint64(60)
+	if os.Getenv("DTE_SOAK") == "1" {
+		seeds = 20_000
+	}
+	complete := 0
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			w, dice := newWorld(t), rand.New(rand.NewPCG(seed, 32))
+			for n := range 1 + dice.IntN(3) {
+				w.sellDay(n, 1+dice.IntN(12))
+				if dice.IntN(3) > 0 {
+					w.check()
+				}
+			}
+			w.status()
+			atLeast := contents(t, w.dir)
+			w.sellDay(9, dice.IntN(3))
+			keys := w.store.Keys("")
+			var did []string
+			for range 1 + dice.IntN(6)*dice.IntN(6) {
+				key := keys[dice.IntN(len(keys))]
+				b := w.store.Held(key)
+				if len(b) == 0 {
+					continue
+				}
+				how := dice.IntN(5)
+				did = append(did, fmt.Sprint(key, " ", how))
+				switch how {
+				case 0, 1:
+					w.store.Lose(key)
+				case 2:
+					_ = w.store.Put(t.Context(), key, b[:dice.IntN(len(b))])
+				case 3:
+					b[dice.IntN(len(b))] ^= 1 << dice.IntN(8)
+					_ = w.store.Put(t.Context(), key, b)
+				case 4:
+					_ = w.store.Put(t.Context(), key, w.store.Held(keys[dice.IntN(len(keys))]))
+				}
+			}
+			got, f, err := w.fetch()
+			switch {
+			case err != nil:
+			case f.Lacks() == "" && got != contents(t, w.dir) && !isBegin(got, atLeast, contents(t, w.dir)):
+				t.Fatalf("seed %d: %v\nnot complete, and not said: %+v\n%s\n%s", seed, did, f, got, contents(t, w.dir))
+			case f.Lacks() == "":
+				complete++
+			}
+			for epoch, key := range []fleetproto.Signer{box, other} { // the centre's, and the agent's
+				w.store.Lose(fleetproto.BoxKey("centro", int64(epoch+1)))
+				w.enrol(key, int64(epoch+1))
+			}
+			time.Sleep(24 * time.Hour)
+			if dice.IntN(2) == 0 {
+				w.start(box, 1)
+			}
+			w.check()
+			w.status()
+			if got, f, err := w.fetch(); err != nil || f.Lacks() != "" || got != contents(t, w.dir) || w.ship.Shipped().Lacks != "" {
+				t.Fatalf("seed %d: %v\nthe box has not mended it: %+v %s %v", seed, did, f, f.Lacks(), err)
+			}
+		})
+	}
+	if complete == 0 || complete == int(seeds) {
+		t.Errorf("%d of %d were complete: the campaign tries nothing", complete, seeds)
+	}
+}
+
+// isBegin reports whether a fetched copy is one that a status had named, with more of the copy behind it or without.
+func isBegin(got, atLeast, all string) bool {
+	lines := func(s string) map[string]string {
+		m := make(map[string]string)
+		for line := range strings.Lines(s) {
+			name, text, _ := strings.Cut(line, ": ")
+			text, _ = strconv.Unquote(strings.TrimSpace(text))
+			m[name] = text
+		}
+		return m
+	}
+	g, l, a := lines(got), lines(atLeast), lines(all)
+	for name, text := range l {
+		if !strings.HasPrefix(g[name], text) {
+			return false
+		}
+	}
+	for name, text := range g {
+		if !strings.HasPrefix(a[name], text) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestFetch_Parallel: a store that takes 45 ms for an answer gives back a thousand pieces in the time of a hundred.
+func TestFetch_Parallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const count = 1000
+		previous := ""
+		for n := int64(1); n <= count; n++ {
+			data, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: n, Previous: previous, File: "0000000001.copy", Offset: 4 * (n - 1)}, []byte("sale"), box)
+			if err == nil {
+				err = w.store.Create(t.Context(), fleetproto.SegmentKey("centro", 1, n), data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			previous = fleetproto.Digest(data)
+		}
+		w.store.Fault = func(fleettest.Request) fleettest.Fault {
+			time.Sleep(45 * time.Millisecond)
+			return fleettest.None
+		}
+		began, shown := time.Now(), int64(0)
+		f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, t.TempDir(), func(done, total int64) {
+			if done < shown || done > total {
+				t.Errorf("%d of %d behind %d", done, total, shown)
+			}
+			shown = done
+		})
+		took := time.Since(began)
+		if err != nil || f.Pieces != count || took > 4*time.Second || shown == 0 {
+			t.Errorf("%v, %+v %v", took, f, err)
+		}
+		t.Logf("%d pieces in %v", count, took)
+	})
+}
+
+// TestFetch_Rotated: the director's key was changed. A box that knows only the new one is told so, and not that there is no copy; with
+// both, or once the box was enrolled again, the copy is found.
+func TestFetch_Rotated(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	next := signer("director", 9)
+	fetch := func(keys ...fleetproto.Key) (string, error) {
+		dir := t.TempDir()
+		_, err := ship.Fetch(t.Context(), w.store, chain, keys, "centro", 0, dir, nil)
+		return contents(t, dir), err
+	}
+	if _, err := fetch(fleetproto.Public(next)); !errors.Is(err, ship.ErrNothing) || !errors.Is(err, fleetproto.ErrSignature) || !strings.Contains(err.Error(), "fleet.director_key") {
+		t.Error(err)
+	}
+	if got, err := fetch(fleetproto.Public(next), fleetproto.Public(director)); err != nil || got != contents(t, w.dir) {
+		t.Error(got, err)
+	}
+	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 3, Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), At: time.Now(), By: "ana"}, next)
+	if err == nil {
+		err = w.store.Create(t.Context(), fleetproto.BoxKey("centro", 3), data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := contents(t, w.dir)
+	w.grow("0000000001.copy", "-more")
+	w.start(box, 3)
+	w.steps()
+	dir := t.TempDir()
+	f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next), fleetproto.Public(director)}, "centro", 1, dir, nil)
+	if err != nil || f.Epoch != 1 || contents(t, dir) != head {
+		t.Errorf("of epoch 1: %+v %v", f, err)
+	}
+	f, err = ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next), fleetproto.Public(director)}, "centro", 0, t.TempDir(), nil)
+	if err != nil || f.Epoch != 3 || len(f.Older) != 1 || f.Older[0] != 1 {
+		t.Errorf("of the last epoch: %+v %v", f, err)
+	}
+	if _, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 2, t.TempDir(), nil); !errors.Is(err, ship.ErrNothing) {
+		t.Errorf("of a box that shipped nothing: %v", err)
+	}
+	if got, err := fetch(fleetproto.Public(next)); err != nil || got != contents(t, w.dir) {
+		t.Error(got, err)
+	}
+}
+
+// TestFetch_CutShort: a fetch that any request ends goes on where it was: what it brought is not asked for again, but for the few objects
+// behind its last note, and the folder ends as that of a fetch at one go.
+func TestFetch_CutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 3 {
+			w.sellDay(n, 6)
+			w.check()
+		}
+		for i := range 40 {
+			w.grow("0000000099.copy", fmt.Sprintf("tail %d;", i))
+			w.steps()
+		}
+		keys, _ := w.read()
+		whole := contents(t, w.dir)
+		fetch := func(dir string) (ship.Fetched, error) {
+			return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+		}
+		requests := 0
+		for _, n := range keys {
+			requests += n
+		}
+		for cut := 1; cut <= requests; cut++ {
+			dir := t.TempDir()
+			var n atomic.Int64
+			var brought sync.Map
+			w.store.Seen = func(r fleettest.Request, err error) {
+				if err == nil && strings.HasPrefix(r.Key, fleetproto.CopyFolder) {
+					brought.Store(r.Key, true)
+				}
+			}
+			w.store.Fault = func(fleettest.Request) fleettest.Fault {
+				if n.Add(1) >= int64(cut) {
+					return fleettest.Failed
+				}
+				return fleettest.None
+			}
+			if _, err := fetch(dir); err == nil {
+				t.Fatalf("cut at %d: no error", cut)
+			}
+			var again atomic.Int64
+			w.store.Fault = nil
+			w.store.Seen = func(r fleettest.Request, err error) {
+				if _, before := brought.Load(r.Key); err == nil && before && !strings.Contains(r.Key, "/base/") {
+					again.Add(1)
+				}
+			}
+			f, err := fetch(dir)
+			w.store.Seen = nil
+			if err != nil || contents(t, dir) != whole {
+				t.Fatalf("cut at %d: %+v %v", cut, f, err)
+			}
+			if again.Load() > 32 { // what was on its way, or had come and not been used
+				t.Errorf("cut at %d: %d objects were fetched again", cut, again.Load())
+			}
+			if err := ship.Remove(dir); err != nil {
+				t.Error(err)
+			}
+		}
+		// A fetch of another box does not go on with this one's.
+		dir := t.TempDir()
+		if _, err := fetch(dir); err != nil {
+			t.Fatal(err)
+		}
+		w.dir = t.TempDir()
+		w.disk = &fleettest.File{}
+		w.start(other, 2)
+		w.grow("0000000001.copy", "another box")
+		w.steps()
+		if f, err := fetch(dir); err != nil || f.Epoch != 2 || f.Before != 0 || contents(t, dir) != contents(t, w.dir) {
+			t.Errorf("%+v %v", f, err)
+		}
+	})
+}
+
+// TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between one fetch and the next, the last one brings all.
+func TestFetch_Resumed(t *testing.T) {
+	seeds := uint64(25)
+	if os.Getenv("DTE_SOAK") == "1" {
+		seeds = 2000
+	}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			w, dir, dice := newWorld(t), t.TempDir(), rand.New(rand.NewPCG(seed, 24))
+			fetch := func() (ship.Fetched, error) {
+				return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+			}
+			for n := range 2 + dice.IntN(4) {
+				w.sellDay(n, 1+dice.IntN(20))
+				if dice.IntN(3) > 0 {
+					w.check()
+				}
+				cut := 1 + dice.IntN(40)
+				var mu sync.Mutex // requests come side by side
+				w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+					mu.Lock()
+					defer mu.Unlock()
+					cut--
+					switch of := strings.Contains(r.Key, "/part/") || strings.Contains(r.Key, "/base/"); {
+					case cut == 0:
+						return fleettest.Failed
+					case of && dice.IntN(4) == 0:
+						return fleettest.Stale // there is no such object, for now
+					}
+					return fleettest.None
+				}
+				_, _ = fetch()
+				w.store.Fault = nil
+			}
+			if f, err := fetch(); err != nil || contents(t, dir) != contents(t, w.dir) {
+				t.Fatalf("seed %d: %+v %v", seed, f, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
+)
+
+// overlaid puts entries in front of those of an overlay's from.
+func overlaid(entries string) bundletest.Change {
+	return func(parts map[string][]byte, _ *bundle.Manifest) {
+		parts["overlay.json"] = bytes.Replace(parts["overlay.json"], []byte(`"from": [`), []byte(`"from": [`+entries+`,`), 1)
+	}
+}
+
+// A signed bundle that fixes what the box knows is not let in, and the refusal names the path: of a document, and of the event
+// that says which document is invalidated. An event without a case is not let in either.
+func TestForged_Refused(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	all := shipped(t)
+	all["invalidacion/v3"] = plugintest.Bundle(t, "invalidacion/v3")
+	s := w.shelf(all)
+	for path, entry := range map[string]string{
+		"emisor.nit":                   `{"path":"emisor.nit","value":"06140101901019","reason":"r"}`,
+		"emisor.nombre":                `{"path":"emisor.nombre","fact":"emisor.nombre","value":"X","reason":"r"}`,
+		"identificacion.numeroControl": `{"path":"identificacion.numeroControl","value":"DTE-01-M001P001-000000000000009","reason":"r"}`,
+		"identificacion.fecEmi":        `{"path":"identificacion.fecEmi","value":"2020-01-01","reason":"r"}`,
+		"receptor.nombre":              `{"path":"receptor.nombre","value":"X","reason":"r"}`,
+	} {
+		if a := push(t, s, edition(t, "9.0.0", overlaid(entry))); a.Refused == "" || !strings.Contains(a.Error, path) {
+			t.Errorf("%s: %+v", path, a)
+		}
+	}
+	target := overlaid(`{"path":"documento.codigoGeneracion","value":"11111111-2222-4333-8444-555555555555","reason":"r"}`)
+	event := func(changes ...bundletest.Change) *rulestore.Activation {
+		return push(t, s, bundletest.Edition(t, "invalidacion/v3", "9.0.0", append(changes, bundletest.In("2026-01-01", ""))...))
+	}
+	if a := event(target); a.Refused == "" || !strings.Contains(a.Error, "documento.codigoGeneracion") {
+		t.Errorf("%+v", a)
+	}
+	if a := event(bundletest.Caseless); a.Refused != rules.StepCompiler || !strings.Contains(a.Error, "golden cases") {
+		t.Errorf("%+v", a)
+	}
+	if a := event(); a.State != rulestore.Live {
+		t.Errorf("the honest one: %+v", a)
+	}
+}
+
+// A rule whose cases do not show that it charges a dollar too much: the sale is computed by the rule before, or refused by 503.
+// No number is spent by it, and it is counted as the rule's failure.
+func TestForged_Amounts(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	r, err := w.engine.rules().Pick("01", "00", dte.Date(start))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.engine.newDraft(sale("", 1130), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest, _, err := r.Evaluate(t.Context(), d.facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer honest.Free()
+	for i, name := range r.Description().Summary {
+		if name == "totalPagar" || name == "montoTotalOperacion" {
+			honest.Out.Summary[i] += dte.Scale
+		}
+	}
+	o, err := w.shelfOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.OnFailure = map[string]string{rulestore.FailureTrap: rulestore.Refuse}
+	strict := rulestore.New(o)
+	for _, c := range []struct {
+		shelf *rulestore.Store
+		sold  bool
+	}{{w.shelf(shipped(t)), true}, {strict, false}} {
+		if c.shelf == strict {
+			if err := strict.Load(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		} else if a := push(t, c.shelf, edition(t, "9.0.0", bundletest.Constant(t, "dte01/v2", &honest.Out))); a.State != rulestore.Live {
+			t.Fatalf("%+v", a)
+		}
+		w.engine.shelf, w.engine.rules = c.shelf, c.shelf.Book
+		v, err := w.engine.Issue(context.Background(), sale("", 1130))
+		var refused *refusal.Error
+		switch {
+		case c.sold && (err != nil || v.Rule.Version == "9.0.0" || v.ControlNumber != "DTE-01-M001P001-000000000000001" || v.Estado != record.EstadoProcessed):
+			t.Errorf("%+v, %v", v, err)
+		case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed || !strings.Contains(refused.Error(), "resumen.montoTotalOperacion")):
+			t.Errorf("%+v, %v", v, err)
+		}
+	}
+}
+
+// A lower version does not silently win by a later day, and a push says what a higher one of an earlier day leaves behind it, and
+// that no till can ask for a type.
+func TestActivate_Warns(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	small := bundletest.Small(t, "dte01/v2", bundletest.Trap)
+	warned := func(a *rulestore.Activation) string {
+		for _, step := range a.Steps {
+			if _, warning, found := strings.Cut(step.Detail, "; warning: "); found {
+				return warning
+			}
+		}
+		return ""
+	}
+	if a := push(t, s, edition(t, "2.3.0", small, bundletest.In("2027-01-01", ""))); a.State != rulestore.Coming || warned(a) != "" {
+		t.Errorf("%+v", a)
+	}
+	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2027-03-01", ""))); a.Refused != rules.StepVersion || !strings.Contains(a.Error, "2.3.0") {
+		t.Errorf("%+v", a)
+	}
+	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2026-12-01", ""))); a.State != rulestore.Coming || warned(a) != "" {
+		t.Errorf("a correction for an earlier day: %+v", a)
+	}
+	if a := push(t, s, edition(t, "2.4.0", small, bundletest.In("2026-12-15", ""))); a.State != rulestore.Coming || !strings.Contains(warned(a), "2.3.0 takes over on 2027-01-01") {
+		t.Errorf("%+v", a)
+	}
+	export := func(parts map[string][]byte, m *bundle.Manifest) {
+		m.Name, m.Document = "dte11", "11"
+		parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(`"const": "01"`), []byte(`"const": "11"`), 1)
+	}
+	if a := push(t, s, edition(t, "9.0.0", small, export)); a.State != rulestore.Live || !strings.Contains(warned(a), "type 11") {
+		t.Errorf("%+v", a)
+	}
+}

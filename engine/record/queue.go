@@ -1,0 +1,225 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Whenever is the latest time that a queue can hold. Reading a queue up to Whenever returns all of its records.
+var Whenever = time.Unix(0, math.MaxInt64)
+
+// MaxCounted is the largest number of records of one queue that is counted.
+const MaxCounted = 100_000
+
+// ErrLost means that the store no longer has something that the next step of a record needs: a part, or a head that can be read.
+// A repair or a rebuild that a person accepted with losses leaves such records, and so does a version of the program that wrote
+// what this one does not understand. A store that returns other bytes than were written is another matter: it accepts no change
+// (storage.ErrCorrupt).
+var ErrLost = errors.New("the store has lost a piece of the record")
+
+// Part returns a part of a record that the store has. The error is ErrLost if the store has lost the part.
+func Part(store *storage.Store, code storage.Code, name string) ([]byte, error) {
+	data, err := store.Part(code, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("%w: part %q of %s", ErrLost, name, dte.Code(code))
+	}
+	return data, err
+}
+
+// Lost is a record that was taken out of its queue because a piece of it is lost.
+type Lost struct {
+	Code    string `json:"codigoGeneracion"` // of a document, or the code of another record
+	Control string `json:"numeroControl,omitempty"`
+	Series  string `json:"series"` // the store's name of it
+	Number  uint64 `json:"number"` // in the series
+	Queue   string `json:"queue"`  // where it waited; "" if its head cannot be read
+	Why     string `json:"why,omitempty"`
+}
+
+// Name returns what people call the record: a document's control number and code, or the number in its series and the code.
+func (l *Lost) Name() string {
+	if l.Control != "" {
+		return l.Control + " " + l.Code
+	}
+	return fmt.Sprintf("%s %d %s", l.Series, l.Number, l.Code)
+}
+
+// LostRecords takes records of which a piece is lost out of the way of the others: they wait in QueueLost, in their state, with
+// their due time. Each start gives them back to their queues, because the store may have been repaired from a medium that has the
+// piece. LostRecords is safe for concurrent use.
+type LostRecords struct {
+	store *storage.Store
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	why  map[storage.Code]string // since this start
+	rest []Lost                  // nothing waits for them
+}
+
+// NewLostRecords returns the lost records of a store.
+func NewLostRecords(store *storage.Store, log *slog.Logger) *LostRecords {
+	return &LostRecords{store: store, log: log, why: make(map[storage.Code]string)}
+}
+
+// SetAside moves a record from its queue to QueueLost, unless the record has changed since it was read. why is an
+// ErrLost. Errors: the store's.
+func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why error) error {
+	stored, err := l.store.Get(entry.Code)
+	if err != nil || stored.Revision != entry.Revision || stored.Due == nil || stored.Due.Queue == QueueLost {
+		return err
+	}
+	if err := l.requeue(ctx, stored, QueueLost); err != nil {
+		return fmt.Errorf("setting record %s aside: %w", dte.Code(entry.Code), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, again := l.why[entry.Code]; !again {
+		l.log.Error("a record is set aside, the others go on", "code", dte.Code(entry.Code).String(), "series", stored.Series, "number", stored.Number,
+			"queue", stored.Due.Queue, "error", why)
+	}
+	l.why[entry.Code] = why.Error()
+	return nil
+}
+
+// Skip sets a record aside if err is an ErrLost, and returns any other error as it is.
+func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) error {
+	if errors.Is(err, ErrLost) {
+		return l.SetAside(ctx, entry, err)
+	}
+	return err
+}
+
+// Retry gives all lost records back to their queues. If the piece is still lost, their next step sets them aside again. Retry also
+// looks for records that are lost as a whole, and for documents without their signed form: List names them.
+func (l *LostRecords) Retry(ctx context.Context) error {
+	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
+	if err != nil {
+		return fmt.Errorf("reading queue %s: %w", QueueLost, err)
+	}
+	for _, entry := range entries {
+		if queue := queueOf(entry); queue != "" {
+			if err := l.requeue(ctx, entry, queue); err != nil {
+				return fmt.Errorf("trying lost record %s again: %w", dte.Code(entry.Code), err)
+			}
+		}
+	}
+	incomplete, err := l.store.Incomplete()
+	if err != nil {
+		return err
+	}
+	var rest []Lost
+	for _, a := range incomplete {
+		lost := Lost{Code: dte.Code(a.Code).String(), Series: a.Series, Number: a.From}
+		entry, err := l.store.Get(a.Code)
+		if err == nil && IsDocument(entry.State) {
+			lost.Control = controlOf(entry)
+			err = l.signed(entry)
+		}
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			lost.Why = "the store has lost the record"
+		case errors.Is(err, ErrLost):
+			lost.Why = err.Error()
+		case err != nil:
+			return err
+		default:
+			continue // what is lost of it is seldom needed
+		}
+		rest = append(rest, lost)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = rest
+	return nil
+}
+
+// signed returns an ErrLost if the store has lost the signed form of a document.
+func (l *LostRecords) signed(entry storage.Entry) error {
+	h, err := DecodeHead(entry)
+	if err == nil {
+		_, err = SignedForm(l.store, entry.Code, h)
+	}
+	return err
+}
+
+// controlOf returns the control number of a document, "" if its head cannot be read.
+func controlOf(entry storage.Entry) string {
+	h, err := DecodeHead(entry)
+	if err != nil {
+		return ""
+	}
+	return h.ControlNumber
+}
+
+// Forget takes a record out of QueueLost for good: people have settled it in another way. It reports whether the record was there.
+func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
+	entry, err := l.store.Get(code)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (entry.Due == nil || entry.Due.Queue != QueueLost) {
+		return false, nil
+	}
+	if err == nil {
+		_, err = Move(ctx, l.store, code, entry.State, storage.Change{To: entry.State})
+	}
+	return err == nil, err
+}
+
+// requeue moves a record to another queue. A record that somebody else moves at this moment is left to them.
+func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
+	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State, Due: &storage.Due{Queue: queue, At: entry.Due.At}})
+	var conflict *storage.ConflictError
+	if errors.As(err, &conflict) {
+		return nil
+	}
+	return err
+}
+
+// List counts the records that are set aside, and returns at most limit of them. Behind these it names those
+// that the last start found: nothing waits for them, and they are not counted.
+func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
+	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
+	if err != nil {
+		return 0, nil, fmt.Errorf("reading queue %s: %w", QueueLost, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, entry := range entries[:min(limit, len(entries))] {
+		lost := Lost{Code: dte.Code(entry.Code).String(), Series: entry.Series, Number: entry.Number, Queue: queueOf(entry), Why: l.why[entry.Code]}
+		if IsDocument(entry.State) {
+			lost.Control = controlOf(entry)
+		}
+		list = append(list, lost)
+	}
+	for _, lost := range l.rest {
+		if len(list) < limit && !slices.ContainsFunc(list, func(l Lost) bool { return l.Code == lost.Code }) {
+			list = append(list, lost)
+		}
+	}
+	return len(entries), list, nil
+}
+
+// queueOf returns the queue that a lost record belongs in, "" if none. Most states have one queue; the head of an accepted document
+// shows which one is its own.
+func queueOf(entry storage.Entry) string {
+	queues := slices.DeleteFunc(slices.Clone(rows[entry.State].queues), func(queue string) bool { return queue == QueueLost })
+	if len(queues) == 1 {
+		return queues[0]
+	}
+	if h, err := DecodeHead(entry); err == nil {
+		if h.Invalidation.Pending() {
+			return QueueInvalidate
+		}
+		if due := h.Delivery.Due(); due != nil {
+			return due.Queue
+		}
+	}
+	return ""
+}

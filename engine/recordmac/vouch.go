@@ -1,0 +1,121 @@
+// Package vouch marks the records that this box itself wrote of its rules and of people's acts. Whoever can write a backup can
+// write such records, but not the mark, because the mark's key lies beside the store and never in it. Therefore the mark separates
+// the records of this box from records that came with a backup or a second copy.
+package recordmac
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Key makes and checks marks. A nil Key makes none and recognises none.
+type Key struct{ secret []byte }
+
+const (
+	secretSize = 32
+	idSize     = 8  // hex digits of a key's name in a mark
+	markSize   = 64 // hex digits of the mark itself
+)
+
+// New returns a random key.
+func New() *Key {
+	secret := make([]byte, secretSize)
+	_, _ = rand.Read(secret) // never fails since Go 1.24
+	return &Key{secret}
+}
+
+// Parse reads a key from the contents of its file.
+func Parse(text []byte) (*Key, error) {
+	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(secret) != secretSize {
+		return nil, errors.New("a box key is 32 bytes in hex")
+	}
+	return &Key{secret}, nil
+}
+
+// Text returns the key in the form that Parse reads. It is a secret.
+func (k *Key) Text() []byte { return append(hex.AppendEncode(nil, k.secret), '\n') }
+
+// ID returns eight hex digits that name the key and do not disclose it.
+func (k *Key) ID() string {
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write([]byte("dtegate box key"))
+	return hex.EncodeToString(mac.Sum(nil))[:idSize]
+}
+
+// Place is where a record is. A mark for one place is not valid in another.
+type Place struct {
+	Series string
+	Number uint64   // in its series
+	Code   [16]byte // the record's own
+	State  uint8
+}
+
+// Verdict is whose mark a record has.
+type Verdict int
+
+const (
+	// Own: this box wrote the record so.
+	Own Verdict = iota
+	// None: the record bears no mark. It is older than the box's key, or was written by somebody else.
+	None
+	// Other: the record bears the mark of another box. Nothing is known of whether it is as that box wrote it.
+	Other
+	// Altered: the record bears a mark that names this box and is not this box's. Somebody has rewritten it.
+	Altered
+)
+
+const member = `,"mark":"`
+
+// Mark appends the key's mark to a record's head, as the last member, "mark". The head is a JSON object with at least one
+// member.
+func (k *Key) Mark(head []byte, at Place) []byte {
+	if k == nil {
+		return head
+	}
+	body, _ := cut(head)
+	marked := append(bytes.TrimSuffix(bytes.Clone(body), []byte("}")), member...)
+	return fmt.Appendf(marked, `%s%x"}`, k.ID(), k.sum(body, at))
+}
+
+// Check returns whose mark a record's head has.
+func (k *Key) Check(head []byte, at Place) Verdict {
+	body, mark := cut(head)
+	switch {
+	case mark == "":
+		return None
+	case k == nil || mark[:idSize] != k.ID():
+		return Other
+	}
+	if !hmac.Equal([]byte(mark[idSize:]), hex.AppendEncode(nil, k.sum(body, at))) {
+		return Altered
+	}
+	return Own
+}
+
+// cut takes the mark off a head; "" when it has none.
+func cut(head []byte) (body []byte, mark string) {
+	const length = len(member) + idSize + markSize + len(`"}`)
+	if len(head) <= length || !bytes.HasSuffix(head, []byte(`"}`)) || string(head[len(head)-length:][:len(member)]) != member {
+		return head, ""
+	}
+	mark = string(head[len(head)-length+len(member) : len(head)-len(`"}`)])
+	return append(bytes.Clone(head[:len(head)-length]), '}'), mark
+}
+
+// sum is over every byte of the head and over its place, each with its length.
+func (k *Key) sum(body []byte, at Place) []byte {
+	mac := hmac.New(sha256.New, k.secret)
+	for _, b := range [][]byte{[]byte("dtegate record"), []byte(at.Series), binary.BigEndian.AppendUint64(nil, at.Number), at.Code[:], {at.State}, body} {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		mac.Write(b)
+	}
+	return mac.Sum(nil)
+}

@@ -1,0 +1,392 @@
+package rulestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// Order names who wants a change of the rules, and why.
+type Order struct {
+	Who, Reason string
+	// Dry goes through every step and changes nothing.
+	Dry bool
+	// FewerCases lets a bundle in that carries fewer golden cases than the bundle that it replaces.
+	FewerCases bool
+}
+
+// Step is a step of an activation.
+type Step struct {
+	Name   string  `json:"name"`
+	Detail string  `json:"detail,omitempty"`
+	MS     float64 `json:"ms"`
+	Error  string  `json:"error,omitempty"`
+}
+
+// Steps of an activation after those of rules.Host.Admit.
+const (
+	stepCases  = "cases"  // as many as the bundle carries that it replaces
+	stepDates  = "dates"  // it would be in force some day
+	stepLayout = "layout" // with the others it makes a whole, and the issuer's own data passes
+	stepRecord = "record" // bundle, version floor and decision, in one commit
+)
+
+// Where a bundle is.
+const (
+	Live    = "live"    // in force today
+	Coming  = "coming"  // in force from a later day
+	Spare   = "spare"   // superseded: what goes on when a later version fails
+	Retired = "retired" // taken off
+)
+
+// Ways of a step back.
+const (
+	wayRollback    = "rollback"
+	wayReturn      = "return"
+	wayReinstate   = "reinstate"   // of a bundle that the branch had left by itself
+	wayCancel      = "cancel"      // of a bundle that is to come
+	wayAgain       = "again"       // of a bundle that was cancelled and has been pushed again
+	wayAcknowledge = "acknowledge" // somebody knows of the latest return; nothing steps
+)
+
+// Activation is the result of Activate, Backtest or Shadow for a bundle.
+type Activation struct {
+	Rule  record.RuleRef `json:"rule"`
+	State string         `json:"state"` // live or coming; "" when it was refused or only tried
+	From  string         `json:"from,omitempty"`
+	// Already: it was here before, and nothing changed.
+	Already bool   `json:"already,omitempty"`
+	Steps   []Step `json:"steps"`
+	// Refused is the step that failed, "" when none did.
+	Refused string `json:"refused,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// step runs one step; false: it failed.
+func (a *Activation) step(name string, run func() (string, error)) bool {
+	began := time.Now()
+	detail, err := run()
+	step := Step{Name: name, Detail: detail, MS: milliseconds(time.Since(began))}
+	if err != nil {
+		step.Error, a.Refused, a.Error = err.Error(), name, err.Error()
+	}
+	a.Steps = append(a.Steps, step)
+	return err == nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func steps(taken []rules.Step) (list []Step) {
+	for _, s := range taken {
+		step := Step{Name: s.Name, Detail: s.Detail, MS: milliseconds(s.Took)}
+		if s.Err != nil {
+			step.Error = s.Err.Error()
+		}
+		list = append(list, step)
+	}
+	return list
+}
+
+// errAlready ends the admission of a bundle that is live or coming.
+var errAlready = errors.New("it is here already")
+
+// check is what a bundle must pass here; without a floor for one that is only to be tried.
+func (s *Store) check(interpreter *rules.Host) rules.Check {
+	var run func(context.Context, *rules.Rule, []byte) error
+	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter, Cases: 1,
+		Floor: func(b *bundle.Bundle) (string, error) { return s.floorFor(b), nil },
+		Case: func(ctx context.Context, r *rules.Rule, golden []byte) error {
+			if run == nil {
+				c, err := s.currentCatalogues(ctx)
+				if err != nil {
+					return err
+				}
+				run = Golden(c)
+			}
+			return run(ctx, r, golden)
+		}}
+}
+
+// currentCatalogues are those in force, or while a first start puts the bundles up, those that are there.
+func (s *Store) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) {
+	if b := s.book.Load(); b != nil && b.Catalogues() != nil {
+		return b.Catalogues(), nil
+	}
+	for _, i := range s.computable() {
+		if i.Kind == "catalogue" {
+			r, err := s.rule(ctx, i)
+			if err != nil {
+				return nil, err
+			}
+			return s.parseCatalogues(r)
+		}
+	}
+	return nil, ErrNoCatalogue
+}
+
+// floorFor is the version that a bundle must be above: none for one that mends its own damaged record.
+func (s *Store) floorFor(b *bundle.Bundle) string {
+	if s.misplacedRecord(b.Digest) != nil {
+		return ""
+	}
+	return s.floor(&b.Manifest)
+}
+
+// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An error
+// means that the branch itself failed; what is wrong with the bundle is in the Activation.
+func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	a := &Activation{}
+	c := s.check(s.o.Interpreter)
+	c.Pace, c.Named = s.GiveWay(2), true
+	c.Floor = func(b *bundle.Bundle) (string, error) {
+		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
+		if s.answerRepeated(a.Rule) != nil {
+			return "", errAlready
+		}
+		return s.floorFor(b), nil
+	}
+	r, err := s.admit(ctx, data, a, c)
+	if errors.Is(err, errAlready) {
+		return s.answerRepeated(a.Rule), nil
+	}
+	if err != nil {
+		s.metrics.activations.WithLabelValues("refused").Inc()
+		s.o.Logger.Warn("rule bundle refused", "rule", a.Rule.Name, "version", a.Rule.Version, "step", a.Refused, "error", a.Error, "who", o.Who)
+		return a, nil
+	}
+	i := &shelved{Admitted: admitted(r, s.o.Ambiente, nil)}
+	i.Way, i.Who, i.Reason = "pushed", o.Who, o.Reason
+	cases := r.Bundle.Different()
+	a.Rule, a.From = i.RuleRef, i.From
+	on := append(s.computable(), i)
+	var book *Book
+	ok := a.step(stepDates, func() (string, error) { return s.dates(r, i, on) }) &&
+		(o.FewerCases || a.step(stepCases, func() (string, error) { return s.coveredBy(i, cases) })) &&
+		a.step(stepLayout, func() (detail string, err error) {
+			book, detail, err = s.layout(ctx, r, i, on)
+			return detail, err
+		})
+	if !ok || o.Dry {
+		s.forget(i.Digest)
+		if !ok {
+			s.metrics.activations.WithLabelValues("refused").Inc()
+		}
+		return a, nil
+	}
+	i.Steps = a.Steps
+	ok = a.step(stepRecord, func() (string, error) {
+		if before := s.cancelled(i.Digest); before != nil {
+			return "it had been cancelled", s.note(ctx, &StepBack{Way: wayAgain, To: before.RuleRef, Who: o.Who, Reason: o.Reason, At: s.o.Now().UTC()})
+		}
+		return "", s.keep(ctx, i.Admitted, r)
+	})
+	if !ok {
+		s.forget(i.Digest)
+		return a, fmt.Errorf("recording the rule: %s", a.Error)
+	}
+	// If we crash before this line the next start takes the record up; no document names the bundle yet.
+	s.publish(book)
+	a.State = s.stateOf(i)
+	s.metrics.activations.WithLabelValues("activated").Inc()
+	s.o.Logger.Info("rule bundle activated", "rule", i.Name, "version", i.Version, "digest", i.Digest, "from", i.From, "state", a.State, "who", o.Who, "reason", o.Reason)
+	return a, nil
+}
+
+// coveredBy compares the number of a bundle's golden cases with that of the bundle in force of its generation, which it replaces.
+func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
+	before := inForce(s.computable(), i, s.today())
+	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
+		return "it replaces none", nil
+	}
+	b, _, err := s.openBundle(before)
+	if err != nil {
+		return "", err
+	}
+	return bundle.CompareCases(cases, b)
+}
+
+// cancelled is a bundle that was to come and was cancelled, nil when there is none of the digest.
+func (s *Store) cancelled(digest string) *shelved {
+	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
+}
+
+// answerRepeated answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
+func (s *Store) answerRepeated(ref record.RuleRef) *Activation {
+	for _, i := range s.computable() {
+		if state := s.stateOf(i); i.Digest == ref.Digest && (state == Live || state == Coming) {
+			return &Activation{Rule: ref, State: state, From: i.From, Steps: i.Steps, Already: true}
+		}
+	}
+	return nil
+}
+
+// admit takes a bundle through the steps of the host.
+func (s *Store) admit(ctx context.Context, data []byte, a *Activation, c rules.Check) (*rules.Rule, error) {
+	r, taken, err := s.o.Host.Admit(ctx, data, c)
+	a.Steps = steps(taken)
+	if err != nil {
+		last := taken[len(taken)-1]
+		a.Refused, a.Error = last.Name, last.Err.Error()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) {
+	if _, there := r.Bundle.Manifest.Validity[s.o.Ambiente]; !there {
+		return "", fmt.Errorf("validity.%s: the manifest has no dates for this ambiente", s.o.Ambiente)
+	}
+	if at := s.find(func(o *shelved) bool { return o.Digest == i.Digest && o.off != nil }); at != nil && at.off.Way != wayCancel {
+		return "", fmt.Errorf("version: %s was taken off on %s: dtectl rules rollback puts it back", i.Version, dte.Date(at.off.At))
+	}
+	if s.knowsVersion(&r.Bundle.Manifest) && s.misplacedRecord(i.Digest) == nil && s.cancelled(i.Digest) == nil {
+		return "", fmt.Errorf("version: %s was here before: a version names one bundle for ever", i.Version)
+	}
+	best := inForce(on, i, max(i.From, s.today()))
+	if best != i {
+		return "", fmt.Errorf("validity.%s.from: it would never be in force: %s %s begins on %s", s.o.Ambiente, best.Name, best.Version, best.From)
+	}
+	if i.Until != "" && i.Until < s.today() {
+		return "", fmt.Errorf("validity.%s.until: it was over on %s", s.o.Ambiente, i.Until)
+	}
+	detail := "in force since " + i.From
+	if i.From > s.today() {
+		detail = "takes over on " + i.From
+	}
+	for _, o := range on {
+		if o.ofGeneration(&r.Bundle.Manifest) && o.From > i.From && bundle.Compare(o.Version, i.Version) < 0 {
+			detail += fmt.Sprintf("; warning: the lower version %s takes over on %s: cancel it, or push a higher version for that day", o.Version, o.From)
+		}
+	}
+	if _, door := record.Types[i.Document]; i.Kind == "document" && !door {
+		detail += fmt.Sprintf("; warning: no till can ask for a document of type %s: this appliance issues %s",
+			i.Document, strings.Join(slices.Sorted(maps.Keys(record.Types)), ", "))
+	}
+	return detail, nil
+}
+
+// layout compiles the book that is to be live.
+func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
+	s.mu.Lock()
+	s.loaded[i.Digest] = r
+	s.mu.Unlock()
+	book, err := s.assemble(ctx, on)
+	if err == nil && s.o.Accept != nil {
+		err = s.o.Accept(book)
+	}
+	return book, fmt.Sprintf("%d bundles", len(s.wantedBundles(on))), err
+}
+
+func (s *Store) forget(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.loaded, digest)
+}
+
+// admitted is the record of a rule.
+func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
+	m := &r.Bundle.Manifest
+	w := m.Validity[ambiente]
+	return Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken)}
+}
+
+// keep records a bundle in one commit: its bytes, the decision, and by it the version floor. The bytes are those that
+// Pack writes, whatever form the bundle came in, and they are opened as the next start will open them before they are
+// stored: what cannot be opened again is never live.
+func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
+	packed, err := r.Bundle.Pack()
+	if err != nil {
+		return err
+	}
+	if _, err := bundle.Reopen(packed, a.Digest); err != nil {
+		return fmt.Errorf("opening the bundle as the next start will: %w", err)
+	}
+	a.At = s.o.Now().UTC()
+	i := s.misplacedRecord(a.Digest)
+	if i != nil {
+		err = s.rewrite(ctx, i, a, packed)
+	} else {
+		i = &shelved{Admitted: a}
+		err = s.add(ctx, i, packed)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i.vouched, i.signedBy = VouchedByKeys, r.Bundle.Signers
+	r.Forget()
+	s.loaded[a.Digest] = r
+	return nil
+}
+
+// add makes the record of a bundle that is new here.
+func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
+	code, err := CodeOf(i.Digest)
+	if err != nil {
+		return err
+	}
+	if i.entry, err = s.write(ctx, code, record.RuleAdmitted, i.Admitted, i.At, []storage.Part{{Name: PartBundle, Data: packed}}); err != nil {
+		return err
+	}
+	i.word, i.entry.Head = s.o.Box.Check(i.entry.Head, placeOf(&i.entry)), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items = append(s.items, i)
+	return nil
+}
+
+// write appends a record of the shelf, with the mark of this box.
+func (s *Store) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time, parts []storage.Part) (storage.Entry, error) {
+	b, err := encodeHead(head)
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	a, err := s.o.Store.Begin(ctx, storage.Keys{Series: s.series()})
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	defer a.Release()
+	slot, err := a.Number()
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	place := recordmac.Place{Series: s.series(), Number: slot.Number, Code: code, State: uint8(state)}
+	return a.Append(storage.Draft{Code: code, State: state, Head: s.o.Box.Mark(b, place), Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: at}})
+}
+
+func encodeHead(head any) ([]byte, error) {
+	b, err := json.Marshal(head)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the record of a rule: %w", err)
+	}
+	return b, nil
+}
+
+// Refresh makes the book for today. The book already has the rules that begin at midnight, but the catalogues of the day apply
+// to all of it.
+func (s *Store) Refresh(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	book, err := s.assembleSound(ctx)
+	if err != nil {
+		return err
+	}
+	s.publish(book)
+	return nil
+}

@@ -1,0 +1,250 @@
+package rulestore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/rules"
+	"dtegate/storage"
+)
+
+// Answered counts an evaluation that did not fail, whatever its result. On a nil shelf it does nothing.
+func (s *Store) Answered(r *Rule, point int64) {
+	if s != nil {
+		s.guard.Answered(r, point)
+	}
+}
+
+// What becomes of a sale whose rule fails, by the kind of failure: see Options.OnFailure.
+const (
+	Valid  = "valid"  // the last good rule computes it, if its own dates hold on the day
+	Any    = "any"    // the last good rule computes it, whatever its dates say
+	Refuse = "refuse" // the sale is refused
+)
+
+// Kinds of failure.
+const (
+	FailureTrap = "trap" // and whatever is no other kind
+	FailureFuel = "fuel"
+	FailureTime = "time"
+)
+
+func failureKind(cause error) string {
+	switch {
+	case errors.Is(cause, rules.ErrFuel):
+		return FailureFuel
+	case errors.Is(cause, rules.ErrTimeout):
+		return FailureTime
+	}
+	return FailureTrap
+}
+
+// RetryWithPrevious computes a sale, whose rule failed, with the previous good rule. point is the point of sale, day the day
+// (yyyy-mm-dd) of the sale, cause why the rule failed. It does so only if Options.OnFailure permits it for this kind of
+// failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the rule. Otherwise
+// the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
+func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value, fill schema.FillOptions,
+	cause error) (*Rule, *Evaluation, []dte.Fault, error) {
+	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point, "error", cause)
+	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
+	if policy != Refuse { // else the branch would go back to the rule before in a while
+		s.guard.Failed(failed, point, ShapeOf(facts), cause, s.o.Now())
+	}
+	book := s.Book()
+	next, err := book.Pick(failed.Document, s.o.Ambiente, day)
+	if err != nil || next.Ref.Digest == failed.Ref.Digest || next.Filler.Version() != failed.Filler.Version() {
+		next = book.Previous(failed.Ref.Digest)
+	}
+	for ; next != nil && policy != Refuse; next = book.Previous(next.Ref.Digest) {
+		if policy != Any && !next.HoldsOn(s.o.Ambiente, day) {
+			continue
+		}
+		ev, faults, err := next.Make(ctx, facts, fill)
+		if err == nil {
+			s.metrics.retried.Inc()
+			if ev != nil {
+				ev.Warnings = append(ev.Warnings, fmt.Sprintf("La regla %s %s falló; calculó la regla %s %s", failed.Ref.Name, failed.Ref.Version, next.Ref.Name, next.Ref.Version))
+			}
+			return next, ev, faults, nil
+		}
+		cause = errors.Join(cause, err)
+	}
+	s.metrics.unsold.Inc()
+	return failed, nil, nil, &refusal.Error{Code: refusal.CodeRuleFailed, RetryAfter: ruleFailedRetry, Err: cause,
+		Message: fmt.Sprintf("La regla %s %s falló y ninguna otra vale el %s; avise a quien administra el equipo", failed.Ref.Name, failed.Ref.Version, day)}
+}
+
+// EventFailed returns what an operator or a till reads when an event's bundle contradicts what the box knows. It counts it, too,
+// except on a nil shelf.
+func (s *Store) EventFailed(e *Event, cause error) error {
+	if s != nil {
+		s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
+		s.metrics.unsold.Inc()
+	}
+	return &refusal.Error{Code: refusal.CodeRuleFailed, RetryAfter: ruleFailedRetry, Err: cause,
+		Message: fmt.Sprintf("La regla %s %s falló; avise a quien administra el equipo", e.Ref.Name, e.Ref.Version)}
+}
+
+// ruleFailedRetry is when a till may ask again: until then somebody may have pushed a rule.
+const ruleFailedRetry = time.Minute
+
+// Judge counts MH's decision about a document that has moved to a state. On a nil shelf it does nothing.
+func (s *Store) Judge(entry storage.Entry, h *record.Head, to storage.State) {
+	if s != nil && (to == record.Accepted || to == record.Rejected) {
+		s.guard.Decided(s.verdict(entry, h, to), s.book.Load())
+	}
+}
+
+// JudgeEvent counts MH's decision about an event. On a nil shelf it does nothing.
+func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
+	if s != nil {
+		v := Verdict{Rule: rule, Accepted: accepted, Cause: CauseUnclear, At: s.o.Now()}
+		s.guard.Decided(v, s.book.Load())
+	}
+}
+
+// recounted is how many of the store's newest records a start reads for MH's decisions.
+const recounted = 5 * Shown
+
+// recount counts the decisions that MH made before the start: a restart hides no refusals.
+func (s *Store) recount() error {
+	last, book := s.o.Store.LastID(), s.book.Load()
+	err := s.o.Store.Records(last-min(last, recounted), func(entry storage.Entry) error {
+		var events []Verdict
+		switch entry.State {
+		case record.RuleStepBack:
+			var b StepBack
+			if json.Unmarshal(entry.Head, &b) == nil && b.Way != wayCancel && b.Way != wayAcknowledge {
+				s.guard.Forgive(b.To.Digest)
+			}
+		case record.EventAccepted, record.EventRejected:
+			var event struct {
+				Rule record.RuleRef `json:"rule"`
+			}
+			if json.Unmarshal(entry.Head, &event) == nil {
+				v := Verdict{Rule: event.Rule, Accepted: entry.State == record.EventAccepted, At: s.o.Now()}
+				events = append(events, v)
+			}
+		case record.Accepted, record.Rejected, record.Invalidated:
+			h, err := record.DecodeHead(entry)
+			if err != nil {
+				return nil // what the document waits for notes it
+			}
+			to := entry.State
+			if i := h.Invalidation; i != nil && i.Estado != record.EstadoPending {
+				v := Verdict{Rule: i.Rule, Accepted: i.Estado == record.EstadoProcessed, At: i.At}
+				events, to = append(events, v), record.Accepted
+			}
+			v := s.verdict(entry, h, to)
+			v.At = h.CreatedAt
+			events = append(events, v)
+		}
+		for _, v := range events {
+			v.Past, v.Cause = true, cmp.Or(v.Cause, CauseUnclear)
+			s.guard.Decided(v, book)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("counting MH's last decisions: %w", err)
+	}
+	return nil
+}
+
+// verdict is MH's decision about a document, now.
+func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) Verdict {
+	v := Verdict{Rule: h.Rule, Point: h.PointID, Accepted: to == record.Accepted, At: s.o.Now()}
+	if !v.Accepted {
+		v.Cause = CauseUnclear
+		if part, err := s.o.Store.Part(entry.Code, h.FactsPart()); err != nil {
+			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
+		} else if facts, err := dte.Parse(part); err == nil {
+			v.Shape = ShapeOf(facts)
+			if book := s.book.Load(); book != nil && h.Response != nil { // nil: the store is looked at, not used
+				if r := book.Compiled(h.Rule.Digest); r != nil {
+					v.Cause = CauseOf(h.Response, r.Filler, facts)
+				}
+			}
+		}
+	}
+	return v
+}
+
+// Run makes the returns for which the guard asks, computes the shadow's sales, and changes to the next day's rules. It returns
+// nil when ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	day := s.today()
+	for {
+		next := time.Minute
+		var offered <-chan storage.Code
+		shadow := s.shadows.running.Load()
+		if shadow != nil {
+			offered, next = shadow.offered, min(next, max(0, shadow.until.Sub(s.o.Now())))
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case r := <-s.guard.Wanted():
+			s.Return(ctx, r)
+		case code := <-offered:
+			s.look(ctx, shadow, code)
+		case <-s.shadows.changed: // another shadow
+		case <-timer.C:
+			if shadow != nil && !s.o.Now().Before(shadow.until) {
+				s.shadows.running.CompareAndSwap(shadow, nil)
+			}
+		}
+		timer.Stop()
+		if today := s.today(); today != day {
+			if err := s.Refresh(ctx); err != nil {
+				s.o.Logger.Error("turning to the day's rules", "error", err)
+				continue
+			}
+			day = today
+		}
+	}
+}
+
+// Guard returns the guard, which counts what the bundles do wrong and asks for returns.
+func (s *Store) Guard() *Guard { return s.guard }
+
+// Return makes a return, for which the guard has asked, to the last good bundle. It logs its errors.
+func (s *Store) Return(ctx context.Context, r Return) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	on := s.computable()
+	at := slices.IndexFunc(on, func(i *shelved) bool { return i.Digest == r.Digest })
+	if at < 0 || inForce(on, on[at], s.today()) != on[at] {
+		return // it is off already, or no longer in force
+	}
+	bad := on[at]
+	to := lastGoodBefore(on, bad)
+	if to != nil && to.expired(s.today()) && s.o.OnFailure[FailureTrap] != Any {
+		s.o.Logger.Error("a rule does harm, and the dates of the rule before are over", "rule", bad.Name, "version", bad.Version, "before", to.Version, "reason", r.Reason)
+		return
+	}
+	if to == nil {
+		s.o.Logger.Error("a rule does harm and has no predecessor", "rule", bad.Name, "version", bad.Version, "reason", r.Reason)
+		return
+	}
+	back, err := s.stepBack(ctx, to, []*shelved{bad}, &StepBack{Way: wayReturn, Who: "the branch", Reason: fmt.Sprintf("%s %s: %s", bad.Name, bad.Version, r.Reason)})
+	if err != nil {
+		s.o.Logger.Error("returning to the last good rule", "error", err)
+		s.guard.NotMade(r.Digest)
+		return
+	}
+	if s.o.Returned != nil {
+		s.o.Returned(*back)
+	}
+}

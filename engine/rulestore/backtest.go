@@ -1,0 +1,345 @@
+package rulestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
+	"dtegate/engine/record"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// storedDocument is a document of the store with what it was made of.
+type storedDocument struct {
+	entry storage.Entry
+	head  *record.Head
+	facts dte.Value
+	// document is what the facts were filled to: the normal form, the contingency form of one that has no other, or the
+	// last correction.
+	document []byte
+	// deferred is the contingency form of a document that has both; else nil.
+	deferred []byte
+}
+
+// readStored reads what a document was made of.
+func (s *Store) readStored(entry storage.Entry) (*storedDocument, error) {
+	h, err := record.DecodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.o.Store.Parts(entry.Code)
+	if err != nil {
+		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
+	}
+	return assemble(entry, h, list)
+}
+
+func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *storedDocument, err error) {
+	parts := make(map[string][]byte, len(list))
+	for _, p := range list {
+		parts[p.Name] = p.Data
+	}
+	d = &storedDocument{entry: entry, head: h}
+	if d.facts, err = dte.Parse(parts[h.FactsPart()]); err != nil {
+		return nil, fmt.Errorf("reading facts of %s: %w", dte.Code(entry.Code), err)
+	}
+	normal, deferred := parts[record.FormNormal], parts[record.FormContingency]
+	switch {
+	case strings.HasPrefix(h.Form, record.FormCorrection):
+		normal, deferred = parts[h.Form], nil
+	case normal == nil:
+		normal, deferred = deferred, nil
+	}
+	if d.document, err = record.Payload(normal); err == nil && deferred != nil {
+		d.deferred, err = record.Payload(deferred)
+	}
+	return d, err
+}
+
+// Findings of a comparison.
+const (
+	MadeSame    = "identical"
+	MadeOther   = "amounts"   // numbers differ
+	MadeLayout  = "layout"    // every number is the same, other bytes differ
+	MadeRefused = "refused"   // the rule refuses what was sold
+	MadeFailed  = "failed"    // the rule failed
+	MadeNothing = "no bundle" // the document's bundle is not in the store, or may not compute
+)
+
+// Comparison compares a stored document with what a rule computes from its facts.
+type Comparison struct {
+	Code        string         `json:"code"`
+	Control     string         `json:"control"`
+	Document    string         `json:"document"`
+	Date        string         `json:"date"`
+	Rule        record.RuleRef `json:"rule"` // that computed it
+	Result      string         `json:"result"`
+	Differences []Difference   `json:"differences,omitempty"`
+	Error       string         `json:"error,omitempty"`
+}
+
+// compare makes a stored document again. buffer is scratch, and comes back grown.
+func (d *storedDocument) compare(ctx context.Context, r *Rule, buffer []byte) (*Comparison, []byte, error) {
+	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
+		Rule: d.head.Rule, Result: MadeSame}
+	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, schema.FillOptions{})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, buffer, ctx.Err()
+	case err != nil:
+		c.Result, c.Error = MadeFailed, err.Error()
+		return c, buffer, nil
+	case len(faults) > 0:
+		c.Result, c.Error = MadeRefused, faults[0].Error()
+		return c, buffer, nil
+	case bytes.Equal(made, d.document):
+		return c, made, nil
+	}
+	was, err := dte.Parse(d.document)
+	if err != nil {
+		return nil, made, fmt.Errorf("reading document %s: %w", c.Code, err)
+	}
+	now, err := dte.Parse(made)
+	if err != nil {
+		return nil, made, fmt.Errorf("reading what was made of %s: %w", c.Code, err)
+	}
+	c.Result = MadeLayout
+	if c.Differences = Differences(was, now); len(c.Differences) > 0 {
+		c.Result = MadeOther
+	}
+	return c, made, nil
+}
+
+// DocumentPeriod is a period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
+type DocumentPeriod struct{ From, To string }
+
+// Check returns an error that names what is wrong with a period, nil for nothing.
+func (p DocumentPeriod) Check() error {
+	for name, day := range map[string]string{"from": p.From, "to": p.To} {
+		if _, err := time.Parse(time.DateOnly, day); err != nil {
+			return fmt.Errorf("%s: %q is not a day (yyyy-mm-dd)", name, day)
+		}
+	}
+	if p.To < p.From {
+		return fmt.Errorf("to: %s is before %s", p.To, p.From)
+	}
+	return nil
+}
+
+// BacktestTotals is what a candidate would have changed.
+type BacktestTotals struct {
+	Rule      record.RuleRef `json:"rule"`
+	Documents int            `json:"documents"`
+	// Results counts them: identical, amounts, layout, refused, failed.
+	Results map[string]int `json:"results"`
+	// Fields are the amounts that differ, by path without the line's number.
+	Fields  map[string]*FieldTotal `json:"fields"`
+	Seconds float64                `json:"seconds"`
+}
+
+// FieldTotal is an amount over all documents in which it differs.
+type FieldTotal struct {
+	Documents int    `json:"documents"` // in which it differs
+	Amounts   int    `json:"amounts"`   // that differ: of a line's, one for each line
+	Old       string `json:"old"`       // their sum
+	New       string `json:"new"`
+
+	old, made dte.Amount
+}
+
+// BacktestReport has the callbacks of a backtest. Progress is called every thousand documents and every second, with the day of
+// the current document. An error of either ends the backtest.
+type BacktestReport struct {
+	Differs  func(*Comparison) error
+	Progress func(documents int, day string) error
+}
+
+var lineNumber = regexp.MustCompile(`\[\d+\]`)
+
+// Try takes a bundle through the steps that ask nothing of its version, for a backtest or a shadow. A refusal is in the
+// Activation, and the rule nil.
+func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error) {
+	c := s.check(s.o.Interpreter)
+	c.Pace = s.GiveWay(2)
+	a := &Activation{}
+	c.Floor = func(b *bundle.Bundle) (string, error) {
+		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
+		return "", nil
+	}
+	r, err := s.admit(ctx, data, a, c)
+	if err != nil {
+		return nil, a, nil
+	}
+	m := r.Bundle.Manifest
+	if m.Kind != "document" {
+		a.Refused, a.Error = stepLayout, "a bundle of kind "+m.Kind+" computes nothing"
+		return nil, a, nil
+	}
+	made, err := Compile(r, s.book.Load().Catalogues())
+	return made, a, err
+}
+
+// Backtest computes the stored documents of a period again with a candidate, and reports what would differ. It uses one
+// goroutine, which gives way to sales.
+func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals, *Activation, error) {
+	candidate, a, err := s.try(ctx, data)
+	if candidate == nil || err != nil {
+		return nil, a, err
+	}
+	began := time.Now()
+	t := &BacktestTotals{Rule: candidate.Ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
+	document := candidate.Document
+	var buffer []byte
+	told := began
+	err = s.eachDocument(ctx, p, func(h *record.Head) bool { return h.Document == document }, func(d *storedDocument) error {
+		var c *Comparison
+		var err error
+		if c, buffer, err = d.compare(ctx, candidate, buffer); err != nil {
+			return err
+		}
+		t.Documents++
+		t.Results[c.Result]++
+		if t.Documents%1000 == 0 || time.Since(told) > time.Second {
+			told = time.Now()
+			if err := report.Progress(t.Documents, c.Date); err != nil {
+				return err
+			}
+		}
+		if c.Result == MadeSame {
+			return nil
+		}
+		t.add(c.Differences)
+		return report.Differs(c)
+	})
+	for _, f := range t.Fields {
+		f.Old, f.New = f.old.String(), f.made.String()
+	}
+	t.Seconds = time.Since(began).Seconds()
+	return t, a, err
+}
+
+func (t *BacktestTotals) add(list []Difference) {
+	counted := make(map[string]bool)
+	for _, d := range list {
+		name := lineNumber.ReplaceAllString(d.Path, "")
+		f := t.Fields[name]
+		if f == nil {
+			f = &FieldTotal{}
+			t.Fields[name] = f
+		}
+		f.Amounts++
+		if !counted[name] {
+			counted[name] = true
+			f.Documents++
+		}
+		was, _ := dte.ParseAmount(d.Old) // "" is nothing
+		now, _ := dte.ParseAmount(d.New)
+		f.old, f.made = f.old+was, f.made+now
+	}
+}
+
+// eachDocument reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
+func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*storedDocument) error) error {
+	rest := s.GiveWay(6)
+	var entries []storage.Entry // wanted, and not yet read
+	var heads []*record.Head
+	read := func() error {
+		parts, err := s.o.Store.PartsOf(entries)
+		if err != nil {
+			return err
+		}
+		for i, entry := range entries {
+			d, err := assemble(entry, heads[i], parts[i])
+			if err != nil {
+				return err
+			}
+			rest()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := fn(d); err != nil {
+				return err
+			}
+		}
+		entries, heads = entries[:0], heads[:0]
+		return nil
+	}
+	err := record.EachDocument(ctx, s.o.Store, p.From, p.To, func(entry storage.Entry, h *record.Head) error {
+		if !wanted(h) {
+			return nil
+		}
+		entries, heads = append(entries, entry), append(heads, h)
+		if len(entries) < 32 {
+			return nil
+		}
+		return read()
+	})
+	if err != nil {
+		return err
+	}
+	return read()
+}
+
+// Work in the background goes in slices, and gives way to the tills while they sell.
+const (
+	paceSlice  = 2 * time.Millisecond   // of processor time
+	paceBusy   = 100 * time.Millisecond // how long after a sale the tills count as busy
+	paceAtMost = 500 * time.Millisecond // of rest after a piece that cannot be divided, as a compilation
+)
+
+// pacer gives way to the tills in one piece of background work, which one goroutine does.
+type pacer struct {
+	store *Store
+	times time.Duration // how many times as long as it worked it rests
+	used  time.Duration // processor time when the slice began
+	began time.Time     // and the clock: asking it is cheap
+	sales int64
+	seen  time.Time // when sales were more than before
+}
+
+// GiveWay returns a function that background work calls between two of its pieces. While the tills sell, it makes the calling
+// goroutine rest times as long as the work took: with 2, the work takes a third of one core. It measures the processor time of
+// the thread, because on a busy box the clock would also count the time in which the work waits.
+func (s *Store) GiveWay(times int) (rest func()) {
+	p := &pacer{store: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
+	return p.rest
+}
+
+// rest is called between two pieces of work. It rests when a slice is over and the tills are busy.
+func (p *pacer) rest() {
+	if time.Since(p.began) < paceSlice {
+		return
+	}
+	worked := time.Since(p.began)
+	if ran := threadTime() - p.used; 0 < ran && ran < worked {
+		worked = ran // less is another thread's: the goroutine has changed over
+	}
+	defer func() { p.began, p.used = time.Now(), threadTime() }()
+	book := p.store.book.Load()
+	if book == nil {
+		return // a first start
+	}
+	if sales := book.Picks(); sales != p.sales {
+		p.sales, p.seen = sales, time.Now()
+	}
+	if time.Since(p.seen) < paceBusy {
+		time.Sleep(min(p.times*worked, paceAtMost))
+	}
+}
+
+// threadTime is what the calling thread has run so far.
+func threadTime() time.Duration {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if err := syscall.Getrusage(thread, &u); err != nil {
+		return 0 // then nothing rests
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

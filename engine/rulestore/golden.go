@@ -1,0 +1,352 @@
+package rulestore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
+	"dtegate/rules"
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
+)
+
+// goldenCase is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or what
+// refuses them.
+type goldenCase struct {
+	Why      string          `json:"why"`
+	Facts    json.RawMessage `json:"facts"`
+	Document json.RawMessage `json:"document"`
+	Faults   []goldenFault   `json:"faults"`
+}
+
+type goldenFault struct {
+	Path string `json:"path"`
+	Code string `json:"code"`
+}
+
+// Golden returns a function for rules.Check that runs a golden case of a bundle. Only one goroutine at a time may call it.
+func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) error {
+	remade := Remade(catalogues)
+	return func(ctx context.Context, r *rules.Rule, data []byte) error {
+		_, differs, err := remade(ctx, r, data)
+		return cmp.Or(err, differs)
+	}
+}
+
+// Remade returns a function that makes a golden case of a bundle again. It returns the case with today's result of its facts,
+// laid out for people, and in differs how the result differs from the case, nil for not at all. Only one goroutine at a time
+// may call it.
+func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
+	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
+	return func(ctx context.Context, r *rules.Rule, data []byte) (anew []byte, differs, err error) {
+		fill := fillers[r]
+		if fill == nil {
+			if fill, err = filling(r, catalogues); err != nil {
+				return nil, nil, err
+			}
+			fillers[r] = fill
+		}
+		var g goldenCase
+		if err := json.Unmarshal(data, &g); err != nil {
+			return nil, nil, fmt.Errorf("reading it: %w", err)
+		}
+		facts, err := dte.Parse(g.Facts)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading its facts: %w", err)
+		}
+		document, faults, err := fill(ctx, facts)
+		if err != nil {
+			return nil, nil, err
+		}
+		differs = g.compare(document, faults)
+		g.Document, g.Faults = nil, goldenFaults(faults)
+		if len(faults) == 0 {
+			g.Document = document
+		}
+		return LayoutCase(g.Why, g.Facts, g.Document, g.Faults), differs, nil
+	}
+}
+
+// LayoutCase writes a case for people to read: a line for each part of a document, and for each of its lines. facts and
+// document are valid JSON; faults are shown if there is no document.
+func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(why).Append(nil))
+	layoutMembers(&b, facts)
+	if document != nil {
+		b.WriteString(",\n\"document\": ")
+		layoutMembers(&b, document)
+	} else {
+		list, _ := json.Marshal(faults) // of texts
+		fmt.Fprintf(&b, ",\n\"faults\": %s", list)
+	}
+	b.WriteString("\n}\n")
+	return b.Bytes()
+}
+
+func layoutMembers(b *bytes.Buffer, object json.RawMessage) {
+	v, _ := dte.Parse(object) // was read, or made, before
+	for i, m := range v.Members() {
+		b.WriteString([]string{"{\n  ", ",\n  "}[min(i, 1)])
+		fmt.Fprintf(b, "%q: ", m.Name)
+		if m.Value.Kind() != dte.KindArray || m.Value.Len() == 0 {
+			b.Write(m.Value.Append(nil))
+			continue
+		}
+		for j := range m.Value.Len() {
+			b.WriteString([]string{"[\n    ", ",\n    "}[min(j, 1)])
+			b.Write(m.Value.Index(j).Append(nil))
+		}
+		b.WriteString("]")
+	}
+	b.WriteString("}")
+}
+
+func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, dte.Value) ([]byte, []dte.Fault, error), error) {
+	if r.Bundle.Manifest.Kind == "event" {
+		e, err := CompileEvent(r, catalogues)
+		if err != nil {
+			return nil, err
+		}
+		return func(_ context.Context, facts dte.Value) ([]byte, []dte.Fault, error) { return e.Fill(facts) }, nil
+	}
+	c, err := Compile(r, catalogues)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, facts dte.Value) ([]byte, []dte.Fault, error) {
+		return c.Remake(ctx, nil, facts, schema.FillOptions{Catalogues: true})
+	}, nil
+}
+
+// Remake computes and fills a document from complete facts, and appends it to dst.
+func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
+	ev, faults, err := r.Evaluate(ctx, facts)
+	if err != nil || len(faults) > 0 {
+		return nil, faults, err
+	}
+	defer ev.Free()
+	return r.Fill(dst, facts, &ev.Computed, o)
+}
+
+// compare says what is not as the case wants it.
+func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
+	if g.Document == nil {
+		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
+		switch {
+		case len(g.Faults) == 0:
+			return errors.New("it has no document: then want a refusal that names its faults")
+		case len(faults) == 0:
+			return fmt.Errorf("it is to be refused with %s, and it makes a document", want)
+		case want != got:
+			return fmt.Errorf("it is to be refused with %s, and it is refused with %s", want, got)
+		}
+		return nil
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("it is to make a document, and it is refused: %w (%d faults)", faults[0], len(faults))
+	}
+	var want bytes.Buffer
+	if err := json.Compact(&want, g.Document); err != nil {
+		return fmt.Errorf("reading its document: %w", err)
+	}
+	if bytes.Equal(want.Bytes(), document) {
+		return nil
+	}
+	old, err := dte.Parse(want.Bytes())
+	if err != nil {
+		return fmt.Errorf("reading its document: %w", err)
+	}
+	made, err := dte.Parse(document)
+	if err != nil {
+		return fmt.Errorf("reading what was made: %w", err)
+	}
+	if list := Differences(old, made); len(list) > 0 {
+		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"), cmp.Or(list[0].Old, "nothing there"), len(list))
+	}
+	at := 0
+	for at < len(document) && at < want.Len() && document[at] == want.Bytes()[at] {
+		at++
+	}
+	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:]) // a text: no amount differs
+}
+
+// PeakFuel returns the most fuel that a call of a rule's module has used, for its golden cases and for documents that repeat
+// the lines of these cases up to the largest number of lines. A manifest should declare ten times as much.
+func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
+	binding := bind(r.Module.Description())
+	for _, name := range r.Bundle.Cases() {
+		var g goldenCase
+		if err := json.Unmarshal(r.Bundle.Parts[name], &g); err != nil {
+			return 0, fmt.Errorf("reading %s: %w", name, err)
+		}
+		facts, err := dte.Parse(g.Facts)
+		if err != nil {
+			return 0, fmt.Errorf("reading the facts of %s: %w", name, err)
+		}
+		var in abi.Input
+		var out abi.Output
+		if faults := binding.input(facts, r.Params, &in); len(faults) > 0 || in.N == 0 {
+			continue
+		}
+		lines := in.Lines
+		for in.N = len(lines) / len(binding.description.Columns); in.N < abi.MaxLines; in.N++ {
+			in.Lines = append(in.Lines, in.Lines[len(in.Lines)-len(lines):][:len(binding.description.Columns)]...)
+		}
+		if err := r.Module.Evaluate(ctx, &in, &out); err != nil {
+			return 0, fmt.Errorf("%s with %d lines: %w", name, in.N, err)
+		}
+	}
+	return r.Module.Peak(), nil
+}
+
+func goldenFaults(faults []dte.Fault) []goldenFault {
+	list := make([]goldenFault, 0, len(faults))
+	for _, f := range faults {
+		list = append(list, goldenFault{f.Path, f.Code})
+	}
+	return list
+}
+
+// Difference is an amount that differs between two documents. Old and New are written as in the documents; "" means that the
+// document has no such amount.
+type Difference struct {
+	Path string `json:"path"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+}
+
+// Differences returns the numbers that differ, without those of identificacion, which are no amounts. It leaves out a number of
+// one layout if the other layout has no place for it.
+func Differences(old, made dte.Value) (list []Difference) {
+	for _, m := range old.Members() {
+		if m.Name != "identificacion" {
+			list = compareAmounts(list, m.Name, m.Value, made.Get(m.Name))
+		}
+	}
+	return list
+}
+
+func compareAmounts(list []Difference, path string, old, made dte.Value) []Difference {
+	if !old.Exists() || !made.Exists() {
+		return list
+	}
+	switch {
+	case old.Kind() == dte.KindNumber || made.Kind() == dte.KindNumber:
+		a, b := valueText(old), valueText(made)
+		if a != b {
+			list = append(list, Difference{path, a, b})
+		}
+	case old.Kind() == dte.KindArray || made.Kind() == dte.KindArray:
+		for i := range max(old.Len(), made.Len()) {
+			at := path + "[" + strconv.Itoa(i) + "]"
+			switch {
+			case i >= old.Len():
+				list = appear(list, at, made.Index(i), false)
+			case i >= made.Len():
+				list = appear(list, at, old.Index(i), true)
+			default:
+				list = compareAmounts(list, at, old.Index(i), made.Index(i))
+			}
+		}
+	case old.Kind() == dte.KindObject:
+		for _, m := range old.Members() {
+			list = compareAmounts(list, path+"."+m.Name, m.Value, made.Get(m.Name))
+		}
+	}
+	return list
+}
+
+// appear lists the numbers of a value that the other document has nothing for: one more tax, one line fewer.
+func appear(list []Difference, path string, v dte.Value, gone bool) []Difference {
+	switch v.Kind() {
+	case dte.KindNumber:
+		d := Difference{Path: path, New: v.Text()}
+		if gone {
+			d.Old, d.New = d.New, ""
+		}
+		list = append(list, d)
+	case dte.KindObject:
+		for _, m := range v.Members() {
+			list = appear(list, path+"."+m.Name, m.Value, gone)
+		}
+	}
+	return list
+}
+
+func valueText(v dte.Value) string {
+	if v.Kind() != dte.KindNumber {
+		return ""
+	}
+	if a, err := v.Amount(); err == nil {
+		return a.String()
+	}
+	return v.Text()
+}
+
+// Layouts are the layouts of documents in bundles, read without running their modules.
+type Layouts struct{ fillers []*schema.Filler }
+
+// ReadLayouts reads the layouts of the document bundles, with the catalogues of the latest catalogue bundle. It leaves out a
+// layout that cannot be read by itself: the activation of that bundle reports why. Errors: there is no catalogue bundle, or it
+// cannot be read.
+func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
+	var lists *bundle.Bundle
+	for _, b := range bundles {
+		if b.Manifest.Kind == "catalogue" && (lists == nil || bundle.Compare(b.Manifest.Version, lists.Manifest.Version) > 0) {
+			lists = b
+		}
+	}
+	if lists == nil {
+		return nil, ErrNoCatalogue
+	}
+	catalogues, err := dte.ParseCatalogues(lists.Parts["catalogues.json"])
+	if err != nil {
+		return nil, err
+	}
+	l := new(Layouts)
+	for _, b := range bundles {
+		if b.Manifest.Kind != "document" {
+			continue
+		}
+		out, err := schema.NamedOutputs(b.Parts["overlay.json"])
+		if err != nil {
+			continue
+		}
+		if f, err := schema.Compile(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues); err == nil {
+			l.fillers = append(l.fillers, f)
+		}
+	}
+	if l.fillers == nil {
+		return nil, errors.New("no layout can be read")
+	}
+	return l, nil
+}
+
+// CheckIssuer returns what the layouts find wrong with the issuer's own data at a point of sale, like Book.CheckIssuer.
+func (l *Layouts) CheckIssuer(emisor dte.Value) []dte.Fault {
+	return issuerFaults(l.fillers, emisor)
+}
+
+// issuerFaults fills documents that hold nothing but the issuer, and keeps what is wrong with it, each fault once.
+func issuerFaults(fillers []*schema.Filler, emisor dte.Value) (faults []dte.Fault) {
+	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
+	seen := make(map[dte.Fault]bool)
+	for _, filler := range fillers {
+		_, found := filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true, MaxFaults: 500})
+		for _, f := range found {
+			if strings.HasPrefix(f.Path, "emisor") && !seen[f] {
+				seen[f] = true
+				faults = append(faults, f)
+			}
+		}
+	}
+	return faults
+}

@@ -1,0 +1,411 @@
+package rulestore
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
+	"dtegate/engine/record"
+)
+
+// Guard watches the bundles of a branch. A Guard is safe for concurrent use.
+type Guard struct {
+	points int // of sale, in the branch
+	wanted chan Return
+
+	mu       sync.Mutex
+	failures map[string]*failures // by digest
+	tallies  map[string]*tally
+	ordered  map[string]bool
+	trusted  map[string]bool // reinstated by an operator
+}
+
+// Return is a return, from the bundle with this digest, that the branch must make.
+type Return struct{ Digest, Reason string }
+
+// Verdict is MH's decision about a document or an event.
+type Verdict struct {
+	Rule     record.RuleRef
+	Point    int64 // of sale
+	Accepted bool
+	Cause    string // of a refusal: one of the causes
+	Shape    Shape  // of a refused sale
+	At       time.Time
+	// Past: the decision was made before the appliance started. It is counted, and asks for no return.
+	Past bool
+}
+
+// newGuard returns a guard, without any counts, for a branch with points points of sale.
+func newGuard(points int) *Guard {
+	return &Guard{points: points, wanted: make(chan Return, 64), failures: make(map[string]*failures), tallies: make(map[string]*tally),
+		ordered: make(map[string]bool), trusted: make(map[string]bool)}
+}
+
+// Wanted returns the channel of the returns that the branch must make.
+func (g *Guard) Wanted() <-chan Return { return g.wanted }
+
+// Answered counts an evaluation that did not fail, whatever its result.
+func (g *Guard) Answered(r *Rule, point int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.evaluations(r.Ref.Digest).used[point] = true
+}
+
+// Failed counts an evaluation that failed, and asks for a return if the bundle's evaluations keep failing. Until the return is
+// recorded, the previous bundle computes the sales.
+func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.evaluations(r.Ref.Digest)
+	f.add(point, kind, now)
+	if why := f.leave(g.points, now); why != "" {
+		r.Suspend() // the record of it may have to wait
+		g.want(r.Ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
+	}
+}
+
+// Decided counts MH's decision about a document or an event. It asks for a return if MH's refusals show that the bundle does harm. If an
+// operator has reinstated the bundle, it asks for none: the operator has looked at the refusals.
+func (g *Guard) Decided(v Verdict, book *Book) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tallies[v.Rule.Digest]
+	if t == nil {
+		t = newTally()
+		g.tallies[v.Rule.Digest] = t
+	}
+	if !t.count(v) || v.Accepted || v.Past {
+		return
+	}
+	previous := book.Previous(v.Rule.Digest)
+	if previous == nil || g.trusted[v.Rule.Digest] {
+		return
+	}
+	if why := t.leave(g.tallies[previous.Ref.Digest], g.points); why != "" {
+		g.want(v.Rule.Digest, why)
+	}
+}
+
+// Outcomes returns MH's newest decisions about what a bundle made.
+func (g *Guard) Outcomes(digest string, now time.Time) dte.Outcomes {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tallies[digest]; t != nil {
+		return t.shown(now)
+	}
+	return dte.Outcomes{}
+}
+
+// Forgive sets the counts of a bundle, which was put back, to zero.
+func (g *Guard) Forgive(digest string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f := g.failures[digest]; f != nil {
+		clear(f.recent)
+	}
+	delete(g.tallies, digest)
+	delete(g.ordered, digest)
+}
+
+// Trust is called when an operator has reinstated a bundle.
+func (g *Guard) Trust(digest string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.trusted[digest] = true
+}
+
+// NotMade is called if the return from a bundle could not be recorded. The next harm then asks for it again.
+func (g *Guard) NotMade(digest string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.ordered, digest)
+}
+
+// want asks for a return, once. The caller holds mu.
+func (g *Guard) want(digest, reason string) {
+	if g.ordered[digest] {
+		return
+	}
+	select {
+	case g.wanted <- Return{digest, reason}:
+		g.ordered[digest] = true
+	default: // the next failure asks again
+	}
+}
+
+// evaluations are those of a bundle. The caller holds mu.
+func (g *Guard) evaluations(digest string) *failures {
+	f := g.failures[digest]
+	if f == nil {
+		f = newFailures()
+		g.failures[digest] = f
+	}
+	return f
+}
+
+// What can have caused a refusal by MH.
+const (
+	CauseRule    = "rule"    // a value that the module computed, or the layout
+	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
+	CauseUnclear = "unclear" // MH names no field, or a whole group of them
+)
+
+// Shape distinguishes kinds of sale: it depends on the names of a sale's members, its flags and the number of its lines. A sale
+// that is sent again and again has the same shape, whatever its texts and amounts are.
+type Shape [8]byte
+
+// CauseOf returns whether a rule can have caused a refusal, from the fields that MH names in it. One field that the rule made
+// is enough, because MH lists every field that breaks its schema.
+func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
+	cause := CauseUnclear
+	for _, path := range refusedFields(r) {
+		switch f.Maker(path, facts) {
+		case schema.MakerRule:
+			return CauseRule
+		case schema.MakerRequest:
+			cause = CauseRequest
+		}
+	}
+	return cause
+}
+
+// MH begins a text with the field that it is about: "[resumen.totalIva] CALCULO INCORRECTO", "Campo #/receptor/nrc no …",
+// "identificacion.fecEmi Difiere …". A field elsewhere in a text may be a quotation of the document, which is the till's.
+var fieldFirst = regexp.MustCompile(`^(?:\[([A-Za-z0-9_./]{1,200})\]|Campo #/([A-Za-z0-9_/]{1,200})|([a-zA-Z]+(?:\.[A-Za-z0-9_]+)+))`)
+
+// refusedFields are the fields that a refusal names: of the text, or of the observations when the text names none.
+func refusedFields(r *authority.Response) (paths []string) {
+	texts := []string{r.DescripcionMsg}
+	if !fieldFirst.MatchString(r.DescripcionMsg) {
+		texts = r.Observaciones
+	}
+	for _, text := range texts {
+		if m := fieldFirst.FindStringSubmatch(text); m != nil {
+			paths = append(paths, m[1]+m[2]+m[3])
+		}
+	}
+	return paths
+}
+
+// ShapeOf returns the shape of a sale's facts. It ignores the branch's own members, which are the same in every sale.
+func ShapeOf(facts dte.Value) (s Shape) {
+	var names []string
+	collect(&names, "", facts)
+	slices.Sort(names)
+	h := sha256.New()
+	for _, name := range slices.Compact(names) {
+		h.Write(append([]byte(name), 0))
+	}
+	_ = binary.Write(h, binary.BigEndian, int64(facts.Get("cuerpoDocumento").Len()))
+	copy(s[:], h.Sum(nil))
+	return s
+}
+
+func collect(names *[]string, at string, v dte.Value) {
+	switch v.Kind() {
+	case dte.KindObject:
+		for _, m := range v.Members() {
+			if at == "" && (m.Name == "emisor" || m.Name == "identificacion") {
+				continue
+			}
+			collect(names, at+"."+m.Name, m.Value)
+		}
+	case dte.KindArray:
+		for i := range v.Len() {
+			collect(names, at+"[]", v.Index(i))
+		}
+	case dte.KindBool:
+		*names = append(*names, at+"="+strconv.FormatBool(v.Bool()))
+	case dte.KindNull:
+		*names = append(*names, at+"=null")
+	default:
+		*names = append(*names, at)
+	}
+}
+
+// One till must not be able to undo a push for the whole branch, whatever it sends: this holds for MH's refusals
+// (refusals.go) and for evaluations that fail (failures.go).
+const (
+	AloneHarms   = 10 // harmed sales, where one point of sale alone has used a bundle and the branch has more
+	shapesHarmed = 2  // kinds of sale among them, where one point of sale alone has used it
+)
+
+// spread is where a bundle did harm, among the points of sale that used it.
+type spread struct {
+	used   map[int64]bool // points of sale
+	harmed map[int64]bool // those of them with a harmed sale
+	shapes map[Shape]bool // of the harmed sales, at most shapesHarmed
+}
+
+func newSpread() spread {
+	return spread{used: make(map[int64]bool), harmed: make(map[int64]bool), shapes: make(map[Shape]bool)}
+}
+
+// harm notes a harmed sale.
+func (s *spread) harm(point int64, kind Shape) {
+	s.used[point], s.harmed[point] = true, true
+	if len(s.shapes) < shapesHarmed {
+		s.shapes[kind] = true
+	}
+}
+
+// broad returns whether the harm goes beyond what one till does, in a branch with so many points of sale.
+func (s *spread) broad(harms, points int) bool {
+	if len(s.used) > 1 {
+		return len(s.harmed) > 1
+	}
+	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
+}
+
+// When evaluations that fail make the branch return to the bundle before. No sale is lost meanwhile: the bundle before computes
+// it. So there is time to see that the rule is at fault, and not what one till asks of it.
+const (
+	failuresOf   = time.Minute
+	mostFailures = 3 // evaluations that failed within failuresOf; where one point of sale alone has asked, see AloneHarms
+)
+
+// failures are a bundle's evaluations since the start of the appliance.
+type failures struct {
+	used   map[int64]bool      // points of sale that it has answered
+	recent map[int64][]failure // by point of sale, within failuresOf, the newest AloneHarms
+}
+
+type failure struct {
+	at    time.Time
+	shape Shape
+}
+
+func newFailures() *failures {
+	return &failures{used: make(map[int64]bool), recent: make(map[int64][]failure)}
+}
+
+// add counts an evaluation that failed. One point of sale displaces no failure of another.
+func (f *failures) add(point int64, s Shape, now time.Time) {
+	list := append(f.recent[point], failure{now, s})
+	f.recent[point] = list[max(0, len(list)-AloneHarms):]
+}
+
+// leave returns why a bundle is to be left for the one before; "" for no reason.
+func (f *failures) leave(points int, now time.Time) string {
+	harms, where := 0, newSpread()
+	for point := range f.used {
+		where.used[point] = true
+	}
+	for point, list := range f.recent {
+		for len(list) > 0 && now.Sub(list[0].at) >= failuresOf {
+			list = list[1:]
+		}
+		f.recent[point] = list
+		for _, x := range list {
+			harms++
+			where.harm(point, x.shape)
+		}
+	}
+	if harms < mostFailures || !where.broad(harms, points) {
+		return ""
+	}
+	return fmt.Sprintf("%d evaluations failed within %v, at %d points of sale", harms, failuresOf, len(where.harmed))
+}
+
+// When MH's refusals make the branch return to the bundle before: a wrong rule must be noticed within few refusals.
+const (
+	watched      = 200 // the newest decisions of a bundle that are judged
+	MostRefused  = 5   // refusals among them that a rule can have caused, and
+	timesRefused = 3   // more than so many times the ratio of the bundle before
+	EnoughBefore = 20  // decisions of the bundle before that make a ratio; with fewer, half of the new ones must be refused
+)
+
+// What a bundle's dte.Outcomes cover: few enough decisions that a bundle which MH accepts again soon loses its refusals.
+const (
+	Shown    = 100 // newest decisions
+	shownFor = 7 * 24 * time.Hour
+)
+
+// tally is what MH decided of a bundle's documents and events. Each decision is counted here, once, and nowhere else: what people,
+// metrics and the chain's centre see comes from shown, what makes the branch return from leave.
+type tally struct {
+	newest []Verdict // at most Shown
+	// judged are the newest decisions but refusals that no rule can have caused: these neither harm a bundle nor hide its harm
+	// among many documents. At most watched.
+	judged []Verdict
+	used   map[int64]bool // points of sale that have used the bundle
+}
+
+func newTally() *tally { return &tally{used: make(map[int64]bool)} }
+
+// count adds what MH decided, and returns whether the bundle is judged by it.
+func (t *tally) count(v Verdict) bool {
+	t.newest = appendNewest(t.newest, v, Shown)
+	if !v.Accepted && v.Cause != CauseRule {
+		return false
+	}
+	t.judged = appendNewest(t.judged, v, watched)
+	t.used[v.Point] = true
+	return true
+}
+
+func appendNewest(list []Verdict, v Verdict, most int) []Verdict {
+	list = append(list, v)
+	return list[max(0, len(list)-most):]
+}
+
+// shown returns what people see of the tally.
+func (t *tally) shown(now time.Time) (o dte.Outcomes) {
+	for _, v := range t.newest {
+		if now.Sub(v.At) > shownFor {
+			continue
+		}
+		o.Decided++
+		if !v.Accepted {
+			o.Refused++
+		}
+		if !v.Accepted && v.Cause == CauseRule {
+			o.ByRule++
+		}
+	}
+	return o
+}
+
+// refused counts the refusals by which a bundle is judged.
+func (t *tally) refused() (n int) {
+	for _, v := range t.judged {
+		if !v.Accepted {
+			n++
+		}
+	}
+	return n
+}
+
+// leave returns why a bundle is to be left for the one before, whose tally may be nil; "" for no reason.
+func (t *tally) leave(before *tally, points int) string {
+	where, refused, decided := newSpread(), t.refused(), len(t.judged)
+	for point := range t.used {
+		where.used[point] = true
+	}
+	for _, v := range t.judged {
+		if !v.Accepted {
+			where.harm(v.Point, v.Shape)
+		}
+	}
+	if refused < MostRefused || !where.broad(refused, points) {
+		return ""
+	}
+	if before == nil || len(before.judged) < EnoughBefore {
+		if 2*refused < decided {
+			return ""
+		}
+		before = newTally()
+	} else if refused*len(before.judged) <= timesRefused*before.refused()*decided {
+		return ""
+	}
+	return fmt.Sprintf("MH refused %d of its last %d documents for what the rule made, at %d points of sale; before it, %d of %d",
+		refused, decided, len(where.harmed), before.refused(), len(before.judged))
+}

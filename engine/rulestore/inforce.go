@@ -1,0 +1,322 @@
+package rulestore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// floor is the highest version of a bundle's generation that was ever in force here, or is to come before the bundle, "" for
+// none: a later day does not silently bring a lower version back. A version that is to come later does not block a correction
+// for today.
+func (s *Store) floor(m *bundle.Manifest) (floor string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, i := range s.items {
+		last := max(s.today(), m.Validity[s.o.Ambiente].From)
+		if i.off != nil {
+			last = dte.Date(i.off.At)
+		}
+		if i.counts() && i.ofGeneration(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
+			floor = i.Version
+		}
+	}
+	return floor
+}
+
+// knowsVersion reports whether a bundle's version was let in before, by these bytes or others.
+func (s *Store) knowsVersion(m *bundle.Manifest) bool {
+	return s.find(func(i *shelved) bool { return i.counts() && i.ofGeneration(m) && i.Version == m.Version }) != nil
+}
+
+// expired reports whether a bundle's own dates are over on a day.
+func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
+
+// counts reports whether somebody vouches for what a record says: else one in a backup could keep every later version out.
+func (i *shelved) counts() bool {
+	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
+}
+
+// computable lists what is on the shelf and may compute, in order.
+func (s *Store) computable() []*shelved {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
+}
+
+// inForce is what a day picks of a document's bundles, nil when none has begun.
+func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
+	for _, i := range list {
+		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
+			best = i
+		}
+	}
+	return best
+}
+
+// wantedBundles are the bundles that this day, the one before it or a later one picks, and those of originals. Yesterday's: a sale may
+// have read the clock just before midnight.
+func (s *Store) wantedBundles(list []*shelved) (wanted []*shelved) {
+	day := s.o.Now()
+	for _, i := range list {
+		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i ||
+			ofOriginals(list, i, day) {
+			wanted = append(wanted, i)
+		}
+	}
+	return wanted
+}
+
+// longestReturn is how many years after its original a note or return may come, at most (MF2 p.27: two for some activities).
+const longestReturn = 2
+
+// ofOriginals tells of a bundle of notes or returns that it was the one of its generation on a day of the last two years: it computes
+// what is given back today of an original of that day.
+func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
+	if i.Kind != "document" || record.Types[i.Document].Against == record.Nothing {
+		return false
+	}
+	today := dte.Date(now)
+	day := max(i.From, dte.Date(now.AddDate(-longestReturn, 0, 0)))
+	goesOn := slices.ContainsFunc(list, func(o *shelved) bool {
+		return o.sameGeneration(i) && (inForce(list, o, today) == o || o.From > today)
+	})
+	return goesOn && day <= today && (forEarlier(list, i) || !slices.ContainsFunc(list, func(o *shelved) bool {
+		return o.sameGeneration(i) && o.From <= day && o.rank(i) > 0
+	}))
+}
+
+// forEarlier tells of a bundle that it is there for originals of the time before its generation: another replaces it from its own first
+// day on, which is the generation's first, and its own dates end before that one's. It is never in force.
+func forEarlier(list []*shelved, i *shelved) bool {
+	replaced := false
+	for _, o := range list {
+		switch {
+		case !o.sameGeneration(i):
+		case o.From < i.From:
+			return false
+		case o.From == i.From && o.rank(i) > 0 && i.Until != "" && (o.Until == "" || o.Until > i.Until):
+			replaced = true
+		}
+	}
+	return replaced
+}
+
+// namesOn is the day of whose catalogues a bundle takes the names of taxes: today, or of what is to come its first day, and of what
+// was, its last one.
+func namesOn(list []*shelved, i *shelved, today string) string {
+	if i.From > today {
+		return i.From
+	}
+	if begins, err := time.Parse(time.DateOnly, i.From); err == nil && forEarlier(list, i) {
+		return begins.AddDate(0, 0, -1).Format(time.DateOnly)
+	}
+	last := today
+	for _, o := range list {
+		if o.sameDocument(i) && o.rank(i) > 0 && o.From > i.From && o.From <= last {
+			if begins, err := time.Parse(time.DateOnly, o.From); err == nil {
+				last = begins.AddDate(0, 0, -1).Format(time.DateOnly)
+			}
+		}
+	}
+	return last
+}
+
+// lastGoodBefore is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
+func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
+	for _, o := range list {
+		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil || o.rank(best) > 0) {
+			best = o
+		}
+	}
+	return best
+}
+
+// noRules is the generation of a branch that cannot issue.
+var noRules, _ = rules.NewGeneration()
+
+// warm loads at a start what assemble will ask for, side by side. What is wrong with one of them is found again, and told, by
+// assemble.
+func (s *Store) warm(ctx context.Context) {
+	defer s.o.Host.Starting()()
+	on := s.computable()
+	wanted := s.wantedBundles(on)
+	for _, i := range wanted {
+		if p := lastGoodBefore(on, i); p != nil && i.Kind == "document" && !slices.Contains(wanted, p) {
+			wanted = append(wanted, p)
+		}
+	}
+	cores := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for _, i := range wanted {
+		cores <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-cores }()
+			_, _ = s.rule(ctx, i)
+		})
+	}
+	wg.Wait()
+}
+
+// assemble makes the book of what is on the shelf. What one bundle is the cause of is a *ruleError.
+func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
+	var catalogue *rules.Rule
+	var live []*rules.Rule
+	previous := make(map[string]*rules.Rule)
+	for _, i := range s.wantedBundles(on) {
+		if o := twin(on, i); o != nil {
+			return nil, &BundleError{Digest: i.Digest, Err: fmt.Errorf("another bundle (%.12s) of %s %s came first", o.Digest, o.Name, o.Version)}
+		}
+		r, err := s.rule(ctx, i)
+		if err != nil {
+			return nil, &BundleError{Digest: i.Digest, Err: err}
+		}
+		live = append(live, r)
+		if i.Kind == "catalogue" && (catalogue == nil || inForce(on, i, s.today()) == i) {
+			if _, err := s.parseCatalogues(r); err != nil {
+				return nil, &BundleError{Digest: i.Digest, Err: err}
+			}
+			catalogue = r
+		}
+		if p := lastGoodBefore(on, i); p != nil && i.Kind == "document" {
+			if previous[i.Digest], err = s.rule(ctx, p); err != nil {
+				return nil, &BundleError{Digest: p.Digest, Err: err}
+			}
+		}
+	}
+	if catalogue == nil {
+		return nil, ErrNoCatalogue
+	}
+	c, err := s.parseCatalogues(catalogue)
+	if err != nil {
+		return nil, err
+	}
+	g, err := rules.NewGeneration(live...)
+	if err != nil {
+		return nil, err
+	}
+	named, err := s.named(ctx, on, catalogue)
+	if err != nil {
+		return nil, err
+	}
+	return NewBook(g, previous, c, named, s.book.Load())
+}
+
+// named are the catalogues of the bundles whose names of taxes are of another day than today, by their digest. current are today's.
+func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule) (map[string]*dte.Catalogues, error) {
+	named := make(map[string]*dte.Catalogues)
+	like := &shelved{Admitted: Admitted{Kind: current.Bundle.Manifest.Kind, Document: current.Bundle.Manifest.Document}}
+	for _, i := range on {
+		if i.Kind != "document" {
+			continue
+		}
+		other := inForce(on, like, namesOn(on, i, s.today()))
+		if other == nil || other.Digest == current.Bundle.Digest {
+			continue
+		}
+		r, err := s.rule(ctx, other)
+		if err == nil {
+			named[i.Digest], err = s.parseCatalogues(r)
+		}
+		if err != nil {
+			return nil, &BundleError{Digest: other.Digest, Err: err}
+		}
+	}
+	return named, nil
+}
+
+// publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind it.
+func (s *Store) publish(b *Book) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.book.Store(b)
+	held := b.Digests()
+	maps.DeleteFunc(s.loaded, func(digest string, _ *rules.Rule) bool { return !held[digest] })
+	maps.DeleteFunc(s.catalogues, func(digest string, _ *dte.Catalogues) bool { return !held[digest] })
+}
+
+// rule is a bundle of the shelf, ready to run.
+func (s *Store) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
+	s.mu.RLock()
+	r := s.loaded[i.Digest]
+	s.mu.RUnlock()
+	if r != nil {
+		return r, nil
+	}
+	r, err := s.load(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded[i.Digest] = r
+	return r, nil
+}
+
+// load opens a bundle of the shelf and loads it.
+func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
+	b, _, err := s.openBundle(i)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.o.Host.LoadBundle(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("loading the stored bundle %s %s: %w", i.Name, i.Version, err)
+	}
+	r.Forget()
+	return r, nil
+}
+
+// reopen loads a stored bundle that a document names. Of one that may not compute it says so.
+func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
+	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
+	if i == nil {
+		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest, storage.ErrNotFound)
+	}
+	if i.trouble != nil {
+		return nil, fmt.Errorf("%w: %s", errTroubled, i.trouble.Text)
+	}
+	return s.load(ctx, i)
+}
+
+// errTroubled means that a stored bundle may not compute.
+var errTroubled = errors.New("the bundle may not compute")
+
+// CodeOf returns the code of a bundle's record: the first half of the bundle's digest.
+func CodeOf(digest string) (code storage.Code, err error) {
+	b, err := hex.DecodeString(digest)
+	if err != nil || len(b) != 32 {
+		return code, fmt.Errorf("%q is no digest of a bundle", digest)
+	}
+	return storage.Code(b[:16]), nil
+}
+
+func (s *Store) parseCatalogues(r *rules.Rule) (*dte.Catalogues, error) {
+	s.mu.RLock()
+	c := s.catalogues[r.Bundle.Digest]
+	s.mu.RUnlock()
+	if c != nil {
+		return c, nil
+	}
+	c, err := dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"])
+	if err != nil {
+		return nil, fmt.Errorf("reading catalogues %s: %w", r.Bundle.Manifest.Version, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalogues[r.Bundle.Digest] = c
+	return c, nil
+}

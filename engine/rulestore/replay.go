@@ -1,0 +1,292 @@
+package rulestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/rules"
+	"dtegate/storage"
+)
+
+// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds, a few MiB each; they come one after the
+// other.
+const replayKeeps = 16
+
+// replayer makes stored documents again, each with the bundle that it names.
+type replayer struct {
+	s     *Store
+	rules map[string]*rules.Rule
+	// compiled by digest of the bundle and of the catalogues: names of taxes come of these, and a document does not name them.
+	compiled   map[[2]string]*Rule
+	catalogues []*rules.Rule // the ones in force first, then from the latest on
+}
+
+// Replay computes one stored document again, with its own bundle. Errors: the store's ErrNotFound, or any other of the store's.
+func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
+	entry, err := s.o.Store.Get(storage.Code(code))
+	if err == nil && !record.IsDocument(entry.State) {
+		err = storage.ErrNotFound
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, refusal.NotFound(code)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading document %s: %w", code, err)
+	}
+	d, err := s.readStored(entry)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.replayer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.replay(ctx, d)
+}
+
+// ReplayPeriod computes the documents of a period again, each with its own bundle, and calls fn with each comparison. An error
+// of fn ends it.
+func (s *Store) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Comparison) error) error {
+	r, err := s.replayer(ctx)
+	if err != nil {
+		return err
+	}
+	return s.eachDocument(ctx, p, func(*record.Head) bool { return true }, func(d *storedDocument) error {
+		c, err := r.replay(ctx, d)
+		if err != nil {
+			return err
+		}
+		return fn(c)
+	})
+}
+
+func (s *Store) replayer(ctx context.Context) (*replayer, error) {
+	r := &replayer{s: s, rules: make(map[string]*rules.Rule), compiled: make(map[[2]string]*Rule)}
+	s.mu.RLock()
+	items := s.items
+	s.mu.RUnlock()
+	for n := len(items) - 1; n >= 0; n-- {
+		if items[n].Kind != "catalogue" || items[n].trouble != nil {
+			continue
+		}
+		c, err := r.rule(ctx, items[n].RuleRef)
+		if err != nil {
+			return nil, err
+		}
+		r.catalogues = append(r.catalogues, c)
+	}
+	return r, nil
+}
+
+// rule is a stored bundle, ready to run.
+func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
+	if r.rules[ref.Digest] == nil {
+		r.s.mu.RLock()
+		live := r.s.loaded[ref.Digest]
+		r.s.mu.RUnlock()
+		if live == nil {
+			var err error
+			if live, err = r.s.reopen(ctx, ref); err != nil {
+				return nil, err
+			}
+		}
+		r.rules[ref.Digest] = live
+	}
+	return r.rules[ref.Digest], nil
+}
+
+// replay tries the catalogues from the latest on until one gives the same bytes.
+func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, error) {
+	if len(r.catalogues) == 0 {
+		return d.unmade(ErrNoCatalogue), nil
+	}
+	var first *Comparison
+	for _, catalogue := range r.catalogues {
+		computed, err := r.compile(ctx, d.head.Rule, catalogue)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, errTroubled) || errors.Is(err, errUnvouched) {
+			return d.unmade(err), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, _, err := d.compare(ctx, computed, nil)
+		if err != nil {
+			return nil, err
+		}
+		if c.Result == MadeSame {
+			return c, d.marks(c)
+		}
+		if first == nil {
+			first = c
+		}
+	}
+	return first, nil
+}
+
+// unmade is the comparison of a document that cannot be made again.
+func (d *storedDocument) unmade(why error) *Comparison {
+	return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
+		Rule: d.head.Rule, Result: MadeNothing, Error: why.Error()}
+}
+
+func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *rules.Rule) (*Rule, error) {
+	key := [2]string{ref.Digest, catalogue.Bundle.Digest}
+	if c := r.compiled[key]; c != nil {
+		return c, nil
+	}
+	if len(r.compiled) >= replayKeeps {
+		clear(r.compiled)
+		clear(r.rules)
+	}
+	bundle, err := r.rule(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	catalogues, err := r.s.parseCatalogues(catalogue)
+	if err != nil {
+		return nil, err
+	}
+	r.compiled[key], err = Compile(bundle, catalogues)
+	return r.compiled[key], err
+}
+
+// marks holds the contingency form of a document that has both against the normal one: other marks, the same bytes.
+func (d *storedDocument) marks(c *Comparison) error {
+	if d.deferred == nil {
+		return nil
+	}
+	v, err := dte.Parse(d.deferred)
+	if err != nil {
+		return fmt.Errorf("reading document %s: %w", c.Code, err)
+	}
+	var marks []dte.Member
+	for _, m := range record.NormalMarks {
+		marks = append(marks, dte.Member{Name: m.Name, Value: v.Get("identificacion").Get(m.Name)})
+	}
+	again, err := record.ReplaceMarks(d.document, marks)
+	if err == nil && !bytes.Equal(again, d.deferred) {
+		c.Result, c.Error = MadeLayout, "the contingency form differs from the normal one in more than its marks"
+	}
+	return err
+}
+
+// Made selects documents by the bundle that computed them.
+type Made struct {
+	// Rule is the bundle's version, or the first 8 digits or more of its digest.
+	Rule string
+	// Name is the rule's name, "" for all: rules of several documents may share a version.
+	Name string
+	// From and To are days of fecEmi (yyyy-mm-dd, inclusive); "" is the first day, or the last.
+	From, To string
+	// After is the id at which the page before ended, 0 for the first page; Limit is 1 to 5000 documents.
+	After uint64
+	Limit int
+}
+
+// MadeDocument is a document and the bundle that computed it.
+type MadeDocument struct {
+	ID       uint64         `json:"id"`
+	Code     string         `json:"codigoGeneracion"`
+	Control  string         `json:"numeroControl"`
+	Document string         `json:"tipoDte"`
+	Date     string         `json:"fecEmi"`
+	Estado   string         `json:"estado"` // "": it has no outcome yet
+	Total    string         `json:"total"`
+	Sello    string         `json:"selloRecibido"`
+	BranchID int64          `json:"sucursal"`
+	PointID  int64          `json:"puntoVenta"`
+	Origin   string         `json:"documentoRelacionado"` // of a note or a return
+	Rule     record.RuleRef `json:"rule"`
+}
+
+// MadePage is a page of documents, in the order of their ids.
+type MadePage struct {
+	Documents []MadeDocument `json:"documents"`
+	// Next is After of the next page, 0 when this is the last. A page may be empty and not be the last: it ends after pageLook records.
+	Next uint64 `json:"next"`
+	// Looked is how many records were looked at, Of the id of the store's last one: what is left of the work is Of - Next.
+	Looked int    `json:"looked"`
+	Of     uint64 `json:"of"`
+}
+
+// pageLook is how many records a page looks at: a second's work, however few of them a bundle computed.
+const pageLook = 100_000
+
+// digestLeast is how many digits of a digest name a bundle.
+const digestLeast = 8
+
+// Check returns an error that names what is wrong with a selection, nil for nothing.
+func (m *Made) Check() error {
+	for name, day := range map[string]string{"from": m.From, "to": m.To} {
+		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
+			return fmt.Errorf("%s: %q is not a day (yyyy-mm-dd)", name, day)
+		}
+	}
+	switch {
+	case m.To != "" && m.To < m.From:
+		return fmt.Errorf("to: %s is before %s", m.To, m.From)
+	case !strings.Contains(m.Rule, ".") && (len(m.Rule) < digestLeast || strings.Trim(m.Rule, "0123456789abcdef") != ""):
+		return fmt.Errorf("rule: %q is neither a version (2.1.0) nor the first %d digits or more of a digest", m.Rule, digestLeast)
+	case m.Limit < 1 || m.Limit > 5000:
+		return fmt.Errorf("limit: %d is not within 1 and 5000", m.Limit)
+	}
+	return nil
+}
+
+// computed reports whether a bundle is the one that is chosen.
+func (m *Made) computed(r record.RuleRef) bool {
+	if m.Name != "" && r.Name != m.Name {
+		return false
+	}
+	return r.Version == m.Rule || !strings.Contains(m.Rule, ".") && strings.HasPrefix(r.Digest, m.Rule)
+}
+
+// Documents returns a page of the documents that a bundle computed. It reads every record, and gives way to the
+// tills. There is no index, because it would cost every sale a row, and this question is asked a few times a year.
+func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	page := &MadePage{Documents: []MadeDocument{}, Of: s.o.Store.LastID()}
+	after, named, rest := m.After, []byte(m.Rule), s.GiveWay(6)
+	err := s.o.Store.Records(after, func(entry storage.Entry) error {
+		if len(page.Documents) == m.Limit || page.Looked == pageLook {
+			page.Next = after
+			return record.ErrEnough
+		}
+		after = entry.ID
+		page.Looked++
+		rest()
+		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head, named) {
+			return err
+		}
+		h, err := record.DecodeHead(entry)
+		if err != nil {
+			return err
+		}
+		if m.computed(h.Rule) && h.Date >= m.From && (m.To == "" || h.Date <= m.To) {
+			page.Documents = append(page.Documents, madeDocument(entry, h))
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, record.ErrEnough) {
+		return nil, fmt.Errorf("listing the documents of %s: %w", m.Rule, err)
+	}
+	return page, nil
+}
+
+func madeDocument(entry storage.Entry, h *record.Head) MadeDocument {
+	d := MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(), Control: h.ControlNumber, Document: h.Document, Date: h.Date,
+		Estado: record.Estado(entry.State), Total: h.Total, BranchID: h.BranchID, PointID: h.PointID, Origin: h.Origin, Rule: h.Rule}
+	if h.Response != nil && d.Estado != record.EstadoRejected {
+		d.Sello = h.Response.SelloRecibido
+	}
+	return d
+}

@@ -1,0 +1,153 @@
+package rulestore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dtegate/engine/bell"
+	"dtegate/engine/record"
+	"dtegate/storage"
+)
+
+// Limits of a shadow: how much of it is kept, and how many sales may wait for it.
+const (
+	shadowKept    = 100
+	shadowWaiting = 256
+	shadowLongest = 31 * 24 * time.Hour
+)
+
+// shadow is a candidate that computes live sales beside the active rule, whose answer is the one that counts.
+type shadow struct {
+	candidate *Rule
+	offered   chan storage.Code
+	until     time.Time
+	most      int
+
+	mu   sync.Mutex
+	seen ShadowResult
+}
+
+// shadows run one at a time.
+type shadows struct {
+	running atomic.Pointer[shadow]
+	changed bell.Bell // rings when another runs
+
+	latestMu sync.Mutex
+	latest   *shadow // over or not
+}
+
+// ShadowResult is what a shadow has found so far.
+type ShadowResult struct {
+	Rule    record.RuleRef `json:"rule"`
+	Began   time.Time      `json:"began"`
+	Until   time.Time      `json:"until"`
+	Most    int            `json:"most"` // documents
+	Running bool           `json:"running"`
+	Count   int            `json:"documents"`
+	Results map[string]int `json:"results"` // as of a backtest
+	// Dropped sales came faster than they could be looked at.
+	Dropped int `json:"dropped"`
+	// Differing are the first hundred.
+	Differing []*Comparison `json:"differing"`
+}
+
+// OfferToShadow passes a stored sale to the shadow, if one runs. It never waits: a sale that comes too fast is dropped.
+func (s *Store) OfferToShadow(document string, code storage.Code) {
+	if s == nil {
+		return
+	}
+	sh := s.shadows.running.Load()
+	if sh == nil || sh.candidate.Document != document {
+		return
+	}
+	select {
+	case sh.offered <- code:
+	default:
+		sh.mu.Lock()
+		sh.seen.Dropped++
+		sh.mu.Unlock()
+	}
+}
+
+// Shadow lets a candidate compute live sales, beside the rule in force, until it has computed most sales or the time long is
+// over. It replaces any other shadow. What is wrong with the candidate is in the Activation.
+func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
+	if most <= 0 || long <= 0 || long > shadowLongest {
+		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
+	}
+	candidate, a, err := s.try(ctx, data)
+	if candidate == nil || err != nil {
+		return a, err
+	}
+	now := s.o.Now()
+	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting), until: now.Add(long), most: most,
+		seen: ShadowResult{Rule: candidate.Ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most, Results: make(map[string]int), Differing: []*Comparison{}}}
+	s.shadows.latestMu.Lock()
+	s.shadows.latest = sh
+	s.shadows.latestMu.Unlock()
+	s.shadows.running.Store(sh)
+	s.shadows.changed.Ring()
+	return a, nil
+}
+
+// StopShadow ends the shadow. Shadowed still returns what it has found.
+func (s *Store) StopShadow() {
+	s.shadows.running.Store(nil)
+	s.shadows.changed.Ring()
+}
+
+// Shadowed returns what the latest shadow has found, nil if there was none.
+func (s *Store) Shadowed() *ShadowResult {
+	s.shadows.latestMu.Lock()
+	sh := s.shadows.latest
+	s.shadows.latestMu.Unlock()
+	if sh == nil {
+		return nil
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r := sh.seen
+	r.Running = s.shadows.running.Load() == sh
+	r.Results = make(map[string]int, len(sh.seen.Results))
+	for k, n := range sh.seen.Results {
+		r.Results[k] = n
+	}
+	r.Differing = append([]*Comparison{}, sh.seen.Differing...)
+	return &r
+}
+
+// look computes one sale with the shadow.
+func (s *Store) look(ctx context.Context, sh *shadow, code storage.Code) {
+	c, err := s.shade(ctx, sh, code)
+	if err != nil {
+		s.o.Logger.Error("comparing a sale with the shadow", "error", err)
+		return
+	}
+	s.metrics.shadowed.WithLabelValues(c.Result).Inc()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.seen.Count++
+	sh.seen.Results[c.Result]++
+	if c.Result != MadeSame && len(sh.seen.Differing) < shadowKept {
+		sh.seen.Differing = append(sh.seen.Differing, c)
+	}
+	if sh.seen.Count >= sh.most {
+		s.shadows.running.CompareAndSwap(sh, nil)
+	}
+}
+
+func (s *Store) shade(ctx context.Context, sh *shadow, code storage.Code) (*Comparison, error) {
+	entry, err := s.o.Store.Get(code)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.readStored(entry)
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := d.compare(ctx, sh.candidate, nil)
+	return c, err
+}

@@ -1,0 +1,292 @@
+package rulestore
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/recordmac"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+)
+
+// Listing is what is on the shelf, and what was taken off it.
+type Listing struct {
+	Day    string        `json:"day"`
+	Engine string        `json:"engine"` // compiler or interpreter
+	Rules  []ShownBundle `json:"rules"`
+	// Return is the latest automatic step back, null when there was none.
+	Return *StepBack `json:"return"`
+	// Notes are what else is to be known of the records, in sentences.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Sentence returns a text that names who vouches for the bundle, or why it may not compute.
+func (b *ShownBundle) Sentence() string {
+	switch {
+	case b.Trouble != nil && b.Trouble.Why == TroubleUnvouched:
+		return "nobody's signature: it computes nothing (" + b.Trouble.Text + ")"
+	case b.Trouble != nil:
+		return "damaged: it computes nothing (" + b.Trouble.Text + ")"
+	case b.Vouched == VouchedByKeys:
+		return "signed by " + strings.Join(b.SignedBy, ", ")
+	}
+	return "vouched for by this box, which admitted it signed by " + strings.Join(b.SignedBy, ", ") + "; not enough of these keys are pinned today, or it was not opened since the start"
+}
+
+// ShownBundle is a bundle and its place on the shelf.
+type ShownBundle struct {
+	Admitted
+	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
+	// Vouched is who vouches for the bundle: "keys", pinned today and named by SignedBy; "box", this box, which admitted it
+	// when SignedBy were pinned; or "", nobody. A bundle that nobody vouches for computes nothing.
+	Vouched  string   `json:"vouched"`
+	SignedBy []string `json:"signed_by"`
+	// Trouble is why it may not compute, null when it may.
+	Trouble *Trouble `json:"trouble"`
+	// Floor is the highest version of its generation that was ever let in: what is pushed must be above it.
+	Floor string `json:"floor"`
+	// Expires is the last day of one in force that has no successor yet; Expired tells that it is past, and goes on.
+	Expires string `json:"expires,omitempty"`
+	Expired bool   `json:"expired,omitempty"`
+	// Outcomes are MH's newest decisions about what the bundle made, null before the first.
+	Outcomes *dte.Outcomes `json:"outcomes,omitempty"`
+	Off      *StepBack     `json:"off,omitempty"` // why it is retired
+}
+
+// Inspect opens every bundle of a store that it does not change, and lists them with who vouches for each. Of o it uses Store,
+// Keys, Box, Ambiente and Now. It loads no module: only a start shows whether a module runs.
+func Inspect(o Options) (*Listing, error) {
+	o.Logger = slog.New(slog.DiscardHandler) // what is found is in the list
+	s := New(o)
+	if err := s.restore(); err != nil {
+		return nil, err
+	}
+	for _, i := range s.items {
+		if i.trouble != nil {
+			continue
+		}
+		if _, _, err := s.openBundle(i); err != nil {
+			s.refuse(i, err)
+		}
+	}
+	if err := s.recount(); err != nil {
+		return nil, err
+	}
+	return s.List(), nil
+}
+
+// List lists every bundle, sorted by kind, document, generation and version.
+func (s *Store) List() *Listing {
+	on := s.computable()
+	l := &Listing{Day: s.today()}
+	if s.o.Host != nil {
+		l.Engine = s.o.Host.Engine()
+	}
+	s.mu.RLock()
+	l.Return, l.Notes = s.last, s.notes
+	for _, i := range s.items {
+		shown := ShownBundle{Admitted: i.Admitted, State: place(on, i, l.Day), Off: i.off, Vouched: i.vouched, SignedBy: i.signedBy, Trouble: i.trouble}
+		shown.Steps = nil
+		if o := s.guard.Outcomes(i.Digest, s.o.Now()); o.Decided > 0 {
+			shown.Outcomes = &o
+		}
+		switch {
+		case i.trouble != nil:
+			shown.Vouched, shown.SignedBy = "", nil
+			if i.off == nil {
+				shown.State = i.trouble.Why
+			}
+		case i.vouched == "" && i.word == recordmac.Own: // it was not opened since the start
+			shown.Vouched, shown.SignedBy = VouchedByBox, i.Signers
+		}
+		if shown.State == Live {
+			if until := expiry(on, i); until != "" {
+				shown.Expires, shown.Expired = until, until < l.Day
+			}
+		}
+		l.Rules = append(l.Rules, shown)
+	}
+	s.mu.RUnlock()
+	for n := range l.Rules {
+		r := &l.Rules[n]
+		r.Floor = s.floor(&bundle.Manifest{Kind: r.Kind, Document: r.Document, Schema: r.Schema})
+	}
+	slices.SortStableFunc(l.Rules, func(a, b ShownBundle) int {
+		switch {
+		case a.Kind+a.Document != b.Kind+b.Document:
+			if a.Kind+a.Document < b.Kind+b.Document {
+				return -1
+			}
+			return 1
+		case a.Schema != b.Schema:
+			return a.Schema - b.Schema
+		}
+		return bundle.Compare(a.Version, b.Version)
+	})
+	return l
+}
+
+// place tells where a bundle is on a day.
+func place(on []*shelved, i *shelved, day string) string {
+	at := slices.IndexFunc(on, func(o *shelved) bool { return o.Digest == i.Digest })
+	switch {
+	case at < 0:
+		return Retired
+	case inForce(on, on[at], day) == on[at]:
+		return Live
+	case on[at].From > day && inForce(on, on[at], on[at].From) == on[at]:
+		return Coming
+	}
+	return Spare
+}
+
+func (s *Store) stateOf(i *shelved) string { return place(s.computable(), i, s.today()) }
+
+// expiry is the last day of a bundle after which nothing takes over, "" when something does or it has no end.
+func expiry(on []*shelved, i *shelved) string {
+	if i.Until == "" {
+		return ""
+	}
+	last, err := time.Parse(time.DateOnly, i.Until)
+	if err != nil || inForce(on, i, last.AddDate(0, 0, 1).Format(time.DateOnly)) != i {
+		return ""
+	}
+	return i.Until
+}
+
+// module is that of a loaded bundle, nil when it is not loaded or has none.
+func (s *Store) module(digest string) *rules.Module {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if r := s.loaded[digest]; r != nil {
+		return r.Module
+	}
+	return nil
+}
+
+type metrics struct {
+	activations *prometheus.CounterVec
+	steppedBack *prometheus.CounterVec
+	shadowed    *prometheus.CounterVec
+	retried     prometheus.Counter
+	unsold      prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		activations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_activations_total",
+			Help: "Rule bundles that were pushed, by result: activated, refused."}, []string{"result"}),
+		steppedBack: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_step_backs_total",
+			Help: "Steps to another rule bundle: rollback by an operator, return by the branch itself, reinstate by an operator after a return, cancel of one to come and again when it is pushed again; and acknowledge of a return."}, []string{"way"}),
+		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_shadow_documents_total",
+			Help: "Live sales that a shadow computed, by what came of the comparison."}, []string{"result"}),
+		unsold: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_refused_sales_total",
+			Help: "Sales and invalidations that were refused because their rule failed and no other may compute them."}),
+		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
+			Help: "Sales whose rule failed and that the last good one computed."}),
+	}
+	for _, way := range []string{wayRollback, wayReturn, wayReinstate, wayCancel, wayAgain, wayAcknowledge} {
+		m.steppedBack.WithLabelValues(way)
+	}
+	for _, result := range []string{MadeSame, MadeOther, MadeLayout, MadeRefused, MadeFailed} {
+		m.shadowed.WithLabelValues(result)
+	}
+	for _, result := range []string{"activated", "refused"} {
+		m.activations.WithLabelValues(result)
+	}
+	return m
+}
+
+var (
+	ruleInfo = prometheus.NewDesc("dte_rule_info", "1 for each rule in force today.", []string{"kind", "document", "version", "schema"}, nil)
+	ruleEnds = prometheus.NewDesc("dte_rule_expiry_timestamp_seconds",
+		"When a rule in force that has no successor ends, as Unix time. After that it goes on all the same.", []string{"kind", "document"}, nil)
+	ruleBudget   = prometheus.NewDesc("dte_rule_fuel_budget_units", "Fuel that a call of a rule in force may use, as its manifest declares.", []string{"document", "schema"}, nil)
+	rulePeak     = prometheus.NewDesc("dte_rule_fuel_peak_units", "The most fuel that a call of a rule in force has used since it was loaded.", []string{"document", "schema"}, nil)
+	rulesRefused = prometheus.NewDesc("dte_rules_refused",
+		"Stored rules that may not compute: damaged, or unvouched: signed by no pinned key and not marked by this box.", []string{"reason"}, nil)
+	rulesComing  = prometheus.NewDesc("dte_rule_coming_timestamp_seconds", "When a rule that is to come takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
+	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a successor.", nil, nil)
+	ruleOutcomes = prometheus.NewDesc("dte_rule_outcomes", "MH's newest decisions about what a rule in force made: accepted, rule (refused for what the rule made), other (refused).",
+		[]string{"kind", "document", "version", "schema", "outcome"}, nil)
+	lastReturn = prometheus.NewDesc("dte_rule_return_timestamp_seconds", "When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
+)
+
+func (m *metrics) own() []prometheus.Collector {
+	return []prometheus.Collector{m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold}
+}
+
+// Describe implements prometheus.Collector.
+func (s *Store) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range s.metrics.own() {
+		c.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesRefused, rulesComing, rulesExpired, ruleOutcomes, lastReturn} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *Store) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range s.metrics.own() {
+		c.Collect(ch)
+	}
+	expired, day, on := 0, s.today(), s.computable()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, i := range on {
+		if place(on, i, day) == Coming {
+			if from, err := time.ParseInLocation(time.DateOnly, i.From, dte.Zone); err == nil {
+				gauge(rulesComing, float64(from.Unix()), i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
+			}
+		}
+		if inForce(on, i, day) != i {
+			continue
+		}
+		gauge(ruleInfo, 1, i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
+		if o := s.guard.Outcomes(i.Digest, s.o.Now()); o.Decided > 0 {
+			for outcome, n := range map[string]int{"accepted": o.Decided - o.Refused, "rule": o.ByRule, "other": o.Refused - o.ByRule} {
+				gauge(ruleOutcomes, float64(n), i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema), outcome)
+			}
+		}
+		if m := s.module(i.Digest); m != nil {
+			gauge(ruleBudget, float64(m.Fuel()), i.Document, strconv.Itoa(i.Schema))
+			gauge(rulePeak, float64(m.Peak()), i.Document, strconv.Itoa(i.Schema))
+		}
+		until := expiry(on, i)
+		if until == "" {
+			continue
+		}
+		if until < day {
+			expired++
+		}
+		if last, err := time.ParseInLocation(time.DateOnly, until, dte.Zone); err == nil {
+			gauge(ruleEnds, float64(last.AddDate(0, 0, 1).Unix()), i.Kind, i.Document)
+		}
+	}
+	gauge(rulesExpired, float64(expired))
+	refused := map[string]int{TroubleDamaged: 0, TroubleUnvouched: 0}
+	s.mu.RLock()
+	for _, i := range s.items {
+		if i.trouble != nil && i.off == nil {
+			refused[i.trouble.Why]++
+		}
+	}
+	b := s.last
+	s.mu.RUnlock()
+	for why, n := range refused {
+		gauge(rulesRefused, float64(n), why)
+	}
+	if b == nil {
+		gauge(lastReturn, 0)
+		return
+	}
+	gauge(lastReturn, float64(b.At.Unix()))
+}

@@ -1,0 +1,322 @@
+// Package rulestore holds the rules of a branch. Store admits bundles (activation.go), decides which bundles are in force
+// (inforce.go), goes back to earlier ones (stepback.go, autorollback.go), uses a stored bundle only when a pinned key or the
+// box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go) or with their own
+// rules (replay.go). Book is the rules in force, ready to compute: a Rule takes the facts of a sale and returns the amounts
+// and a filled document, or the faults of the sale (book.go, evaluate.go, golden.go). Guard counts what each bundle does
+// wrong, and decides when the branch returns to the last good bundle by itself (guard.go).
+package rulestore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dtegate/engine/bell"
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// PartBundle is the name of the part that holds a signed bundle.
+const PartBundle = "bundle"
+
+// Options of New. Every field without a default is required.
+type Options struct {
+	Store *storage.Store
+	Host  *rules.Host
+	// Interpreter runs the golden cases of pushed bundles first; nil when Host is one.
+	Interpreter *rules.Host
+	Keys        bundle.Keys
+	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer pinned. Nil:
+	// only bundles that pinned keys have signed compute.
+	Box      *recordmac.Key
+	Ambiente string // CAT-001
+	// OnFailure decides, by the kind of failure, how a sale whose rule fails is answered: Valid (default), Any or Refuse.
+	OnFailure map[string]string
+	// Points is how many points of sale the branch has, default 1. Returned is called after each return that the branch made by
+	// itself was recorded; it may be nil.
+	Points   int
+	Returned func(StepBack)
+	// Accept may refuse a book that would be live; nil accepts every book.
+	Accept func(*Book) error
+	Logger *slog.Logger // default slog.Default
+	Now    func() time.Time
+}
+
+// Store holds the rule bundles of a branch: it admits new bundles, gives the engine those in force, and goes back to earlier
+// ones. Call Load first, then Run. A Store is safe for concurrent use.
+type Store struct {
+	o       Options
+	book    atomic.Pointer[Book] // the rules in force
+	guard   *Guard
+	metrics *metrics
+	shadows shadows
+
+	changing sync.Mutex // one change at a time; it may take seconds
+
+	mu         sync.RWMutex // guards the fields below
+	items      []*shelved   // in the order in which they came
+	loaded     map[string]*rules.Rule
+	catalogues map[string]*dte.Catalogues
+	last       *StepBack // the latest automatic return
+	notes      []string  // what else is to be known of the records
+}
+
+// Admitted is the record of a bundle that passed every step.
+type Admitted struct {
+	record.RuleRef
+	Kind     string    `json:"kind"`
+	Document string    `json:"document"`
+	Schema   int       `json:"schema,omitempty"`
+	From     string    `json:"from"` // first and last day in this ambiente
+	Until    string    `json:"until,omitempty"`
+	Signers  []string  `json:"signers"`
+	Steps    []Step    `json:"steps"`
+	Way      string    `json:"way"` // shipped or pushed
+	Who      string    `json:"who"`
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
+	// Part names the bytes, when they are not the first that the record got.
+	Part string `json:"part,omitempty"`
+}
+
+// StepBack is the record of a step back, by an operator or by the branch itself.
+type StepBack struct {
+	Way    string           `json:"way"` // rollback or return
+	To     record.RuleRef   `json:"to"`
+	Off    []record.RuleRef `json:"off"`
+	Who    string           `json:"who"`
+	Reason string           `json:"reason"`
+	At     time.Time        `json:"at"`
+	// Expired is the last day of the bundle that goes on, when it is over.
+	Expired string `json:"expired,omitempty"`
+	// Acknowledged is who knows of a return; nil: nobody has said so.
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
+
+	word recordmac.Verdict // whether this box wrote the record so
+}
+
+// shelved is a bundle on the shelf, or one that was taken off it.
+type shelved struct {
+	Admitted
+	entry    storage.Entry     // its record
+	word     recordmac.Verdict // whether this box wrote the record so
+	vouched  string            // who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
+	signedBy []string
+	trouble  *Trouble  // nil: it may compute
+	off      *StepBack // nil: on the shelf
+}
+
+// rank orders bundles as rules.Generation does: what begins later wins, then the later version.
+func (i *shelved) rank(o *shelved) int {
+	return cmp.Or(cmp.Compare(i.From, o.From), bundle.Compare(i.Version, o.Version))
+}
+
+func (i *shelved) sameDocument(o *shelved) bool { return i.Kind == o.Kind && i.Document == o.Document }
+
+// ofGeneration reports whether a manifest is of the same generation.
+func (i *shelved) ofGeneration(m *bundle.Manifest) bool {
+	return i.Kind == m.Kind && i.Document == m.Document && i.Schema == m.Schema
+}
+
+func (i *shelved) sameGeneration(o *shelved) bool { return i.sameDocument(o) && i.Schema == o.Schema }
+
+// New returns an empty store.
+func New(o Options) *Store {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Store{
+		o:          o,
+		metrics:    newMetrics(),
+		loaded:     make(map[string]*rules.Rule),
+		catalogues: make(map[string]*dte.Catalogues),
+		guard:      newGuard(o.Points),
+		shadows:    shadows{changed: bell.New()},
+	}
+}
+
+// Book returns the rules in force.
+func (s *Store) Book() *Book { return s.book.Load() }
+
+func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
+
+func (s *Store) today() string { return dte.Date(s.o.Now()) }
+
+// Load restores what was live when the store was last closed. It adds the shipped bundles (by file name) that are new: of a
+// generation of which the store has no bundle, or with a higher version than the store ever had. If a shipped bundle is wrong,
+// a first start fails; any later start only logs it, and the branch continues with the bundles that it has. A wrong bundle in
+// the store never makes a start fail: the branch uses the newest bundle that opens and that a pinned key or the box vouches
+// for.
+func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.restore(); err != nil {
+		return err
+	}
+	s.vet(ctx)
+	first := len(s.items) == 0
+	// The catalogues come first: the golden cases of the others need them.
+	candidates, faults := s.candidates(shipped)
+	for _, c := range candidates {
+		if err := s.ship(ctx, c.data); err != nil {
+			faults = append(faults, fmt.Errorf("rule bundle %s: %w", c.file, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		if first {
+			return err
+		}
+		s.o.Logger.Error("shipped rule bundles are left out", "error", err)
+	}
+	s.warm(ctx)
+	book, err := s.assembleSound(ctx)
+	if err != nil {
+		return fmt.Errorf("loading the live rules: %w", err)
+	}
+	if first && book.Catalogues() == nil {
+		return fmt.Errorf("loading the live rules: %w", ErrNoCatalogue)
+	}
+	for _, note := range s.notes {
+		s.o.Logger.Warn("a note on the stored rules", "note", note)
+	}
+	s.publish(book)
+	return s.recount()
+}
+
+// restore reads the records. One that cannot be read is kept as such: it hides no other.
+func (s *Store) restore() error {
+	entries, err := s.o.Store.Due(record.QueueRules, record.Whenever, math.MaxInt)
+	if err != nil {
+		return fmt.Errorf("reading the records of rules: %w", err)
+	}
+	slices.SortFunc(entries, func(a, b storage.Entry) int { return cmp.Compare(a.Number, b.Number) })
+	bad := make(map[*shelved]error)
+	for _, entry := range entries {
+		word := s.o.Box.Check(entry.Head, placeOf(&entry))
+		switch entry.State {
+		case record.RuleAdmitted:
+			i := &shelved{entry: entry, word: word}
+			err := json.Unmarshal(entry.Head, &i.Admitted)
+			if err == nil {
+				err = i.legible()
+			}
+			if err != nil {
+				i.Admitted = Admitted{RuleRef: record.RuleRef{Name: fmt.Sprintf("(record %d)", entry.Number)}}
+				bad[i] = fmt.Errorf("decoding the record of a rule: %w", err)
+			} else if code, err := CodeOf(i.Digest); err != nil || code != entry.Code {
+				bad[i] = fmt.Errorf("the record of a rule is not where its digest %q belongs", i.Digest)
+			}
+			i.entry.Head = nil // it is decoded
+			s.items = append(s.items, i)
+		case record.RuleStepBack:
+			b := &StepBack{word: word}
+			if err := json.Unmarshal(entry.Head, b); err != nil {
+				s.notes = append(s.notes, fmt.Sprintf("a step back (record %d) cannot be read and has no effect; repeat it with dtectl rules rollback if it is still wanted", entry.Number))
+				continue
+			}
+			s.apply(b)
+		}
+	}
+	for i, err := range bad {
+		s.refuse(i, err)
+	}
+	s.unmarkedStepBacks()
+	return nil
+}
+
+// unmarkedStepBacks tells of the steps back that have an effect and that this box does not remember to have made.
+func (s *Store) unmarkedStepBacks() {
+	var told []*StepBack
+	for _, i := range s.items {
+		if b := i.off; b != nil && b.word != recordmac.Own && !slices.Contains(told, b) {
+			told = append(told, b)
+			s.notes = append(s.notes, fmt.Sprintf("the step back to %s %s of %s does not bear this box's mark: it came in a backup, or is older than the mark. "+
+				"If it is not wanted, push a newer version", b.To.Name, b.To.Version, dte.Date(b.At)))
+		}
+	}
+}
+
+// apply takes off and puts back what a step back says.
+func (s *Store) apply(b *StepBack) {
+	for _, i := range s.items {
+		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
+			i.off = b
+		}
+		if i.Digest == b.To.Digest && b.Way != wayCancel {
+			i.off = nil
+		}
+	}
+	switch b.Way {
+	case wayReturn:
+		s.last = b
+	case wayReinstate:
+		s.reinstated(b)
+	case wayAcknowledge:
+		s.acknowledged(b)
+	}
+}
+
+// candidate is a shipped file.
+type candidate struct {
+	file string
+	data []byte
+	kind string
+}
+
+// admissionOrder is the order in which kinds of bundles come in: the golden cases of the others need the catalogues.
+var admissionOrder = [...]string{"catalogue", "document", "event"}
+
+// candidates are the shipped files that are new here, in the order of admission.
+func (s *Store) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
+	files := slices.Sorted(maps.Keys(shipped))
+	type opened struct {
+		*bundle.Bundle
+		error
+	}
+	bundles := make([]opened, len(files))
+	var wg sync.WaitGroup
+	for i, file := range files {
+		wg.Go(func() { b, err := s.o.Keys.Read(shipped[file]); bundles[i] = opened{b, err} })
+	}
+	wg.Wait()
+	for i, file := range files {
+		b, err := bundles[i].Bundle, bundles[i].error
+		if err != nil {
+			faults = append(faults, fmt.Errorf("rule bundle %s: %w", file, err))
+			continue
+		}
+		if _, there := b.Manifest.Validity[s.o.Ambiente]; !there {
+			continue
+		}
+		if floor := s.floor(&b.Manifest); s.misplacedRecord(b.Digest) != nil || !s.knowsVersion(&b.Manifest) && (floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
+			list = append(list, candidate{file, shipped[file], b.Manifest.Kind})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int {
+		return cmp.Compare(slices.Index(admissionOrder[:], a.kind), slices.Index(admissionOrder[:], b.kind))
+	})
+	return list, faults
+}
+
+func (s *Store) ship(ctx context.Context, data []byte) error {
+	r, steps, err := s.o.Host.Admit(ctx, data, s.check(nil))
+	if err != nil {
+		return err
+	}
+	a := admitted(r, s.o.Ambiente, steps)
+	a.Way, a.Who = "shipped", "the installation"
+	return s.keep(ctx, a, r)
+}

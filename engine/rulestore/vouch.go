@@ -1,0 +1,226 @@
+package rulestore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// What stands in the store may have come there in a backup that somebody wrote. So the shelf believes no record: before a
+// bundle may compute, either the keys that are pinned today have signed it, or the record bears the mark of this box,
+// which admitted it when its keys were pinned.
+
+// Why a bundle on the shelf may not compute.
+const (
+	TroubleDamaged   = "damaged"   // its record or its bytes cannot be read, or it does not load
+	TroubleUnvouched = "unvouched" // it can be read, and neither a pinned key nor this box vouches for it
+)
+
+// Trouble is why a bundle on the shelf may not compute. The branch continues without it.
+type Trouble struct {
+	Why  string `json:"why"` // damaged or unvouched
+	Text string `json:"text"`
+}
+
+// Who vouches for a bundle.
+const (
+	VouchedByKeys = "keys" // pinned keys, as many as must
+	VouchedByBox  = "box"  // this box: it admitted the bundle when other keys were pinned
+)
+
+// errUnvouched means that nobody vouches for a stored bundle.
+var errUnvouched = errors.New("nobody vouches for it")
+
+// placeOf is where a record stands.
+func placeOf(e *storage.Entry) recordmac.Place {
+	return recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
+}
+
+// openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing. Bytes that an earlier version
+// stored as it was given them are returned in the form of today; old is true then.
+func (s *Store) openBundle(i *shelved) (b *bundle.Bundle, old bool, err error) {
+	fail := func(format string, args ...any) (*bundle.Bundle, bool, error) {
+		return nil, false, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
+	}
+	s.mu.RLock()
+	a, word := i.Admitted, i.word
+	s.mu.RUnlock()
+	data, err := s.o.Store.Part(i.entry.Code, cmp.Or(a.Part, PartBundle))
+	if err != nil {
+		return fail("%w", err)
+	}
+	b, err = bundle.Reopen(data, a.Digest)
+	if err != nil && word != recordmac.Own {
+		if packed, failed := bundle.Repair(data, a.Digest); failed == nil {
+			old = true
+			b, err = bundle.Reopen(packed, a.Digest)
+		}
+	}
+	if err != nil {
+		return fail("%w", err)
+	}
+	signers, err := s.o.Keys.Vouch(b)
+	by := VouchedByKeys
+	switch {
+	case err == nil:
+	case word == recordmac.Own:
+		by, signers = VouchedByBox, a.Signers
+	case word == recordmac.Altered:
+		return fail("%w: its record was rewritten after this box had written it, and it is %w", errUnvouched, err)
+	default:
+		return fail("%w: its record does not bear this box's mark, and it is %w", errUnvouched, err)
+	}
+	if err := a.agrees(&b.Manifest, i.entry.Series); err != nil {
+		return fail("%w: %w", errUnvouched, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i.vouched, i.signedBy = by, signers
+	return b, old, nil
+}
+
+// agrees compares a record with the manifest that is signed: a record may not say anything else.
+func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
+	ambiente, _, _ := strings.Cut(series, "/")
+	w := m.Validity[ambiente]
+	for _, f := range []struct{ name, record, manifest string }{{"name", a.Name, m.Name}, {"version", a.Version, m.Version}, {"kind", a.Kind, m.Kind},
+		{"document", a.Document, m.Document}, {"schema", strconv.Itoa(a.Schema), strconv.Itoa(m.Schema)}, {"from", a.From, w.From}, {"until", a.Until, w.Until}} {
+		if f.record != f.manifest {
+			return fmt.Errorf("its record says %s %q, the signed manifest %q", f.name, f.record, f.manifest)
+		}
+	}
+	return nil
+}
+
+// legible refuses a record that an operator's terminal should not be shown.
+func (a *Admitted) legible() error {
+	for _, text := range []string{a.Name, a.Version, a.Kind, a.Document, a.From, a.Until} {
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return fmt.Errorf("%q is no text for a record", text)
+		}
+	}
+	return nil
+}
+
+// refuse takes a bundle out of what may compute, until the next start or until it is pushed again. It changes no record.
+func (s *Store) refuse(i *shelved, err error) {
+	why := TroubleDamaged
+	if errors.Is(err, errUnvouched) {
+		why = TroubleUnvouched
+	}
+	s.mu.Lock()
+	i.trouble = &Trouble{Why: why, Text: err.Error()}
+	delete(s.loaded, i.Digest)
+	s.mu.Unlock()
+	if i.off != nil {
+		return // it was taken off before: nothing is missing
+	}
+	goes := "nothing: the branch refuses what this rule is for"
+	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
+		goes = next.Name + " " + next.Version
+	}
+	s.o.Logger.Error("a stored rule may not compute: push it again", "rule", i.Name, "version", i.Version, "digest", i.Digest, "why", why, "goes_on", goes, "error", err)
+}
+
+// vet finds out who vouches for each record that does not bear this box's mark, also for those that were taken off, and
+// marks what pinned keys have signed: so it goes on when those keys are pinned no longer.
+func (s *Store) vet(ctx context.Context) {
+	for _, i := range s.items {
+		if i.trouble != nil || i.word == recordmac.Own {
+			continue
+		}
+		b, old, err := s.openBundle(i)
+		if err != nil {
+			s.refuse(i, err)
+			continue
+		}
+		if s.o.Box == nil {
+			continue
+		}
+		var packed []byte
+		if old {
+			packed, err = b.Pack()
+		}
+		if err == nil {
+			err = s.rewrite(ctx, i, i.Admitted, packed)
+		}
+		if err != nil {
+			s.o.Logger.Warn("a stored rule could not be marked as this box's: the next start tries again", "rule", i.Name, "version", i.Version, "error", err)
+		}
+	}
+}
+
+// rewrite gives the record of a bundle another head, with this box's mark, and if packed is not nil other bytes.
+func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
+	var parts []storage.Part
+	if packed != nil {
+		a.Part = fmt.Sprintf("%s.%d", PartBundle, i.entry.Revision+1) // what was stored stays as it is
+		parts = []storage.Part{{Name: a.Part, Data: packed}}
+	}
+	head, err := encodeHead(a)
+	if err != nil {
+		return err
+	}
+	entry, err := record.Move(ctx, s.o.Store, i.entry.Code, record.RuleAdmitted, storage.Change{To: record.RuleAdmitted, Head: s.o.Box.Mark(head, placeOf(&i.entry)), Parts: parts, Due: i.entry.Due})
+	if err != nil {
+		return fmt.Errorf("marking the record of a rule: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i.Admitted, i.entry, i.trouble, i.word = a, entry, nil, s.o.Box.Check(entry.Head, placeOf(&entry))
+	return nil
+}
+
+// misplacedRecord is the record that stands where that of a bundle belongs, and which may not compute; nil when there is none.
+func (s *Store) misplacedRecord(digest string) *shelved {
+	code, err := CodeOf(digest)
+	if err != nil {
+		return nil
+	}
+	return s.find(func(i *shelved) bool { return i.entry.Code == code && i.trouble != nil && i.off == nil })
+}
+
+// assembleSound makes the book of what is on the shelf and can be used: no bundle keeps the others from it.
+func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
+	for {
+		on := s.computable()
+		book, err := s.assemble(ctx, on)
+		var bad *BundleError
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &bad):
+			i := s.find(func(i *shelved) bool { return i.Digest == bad.Digest && i.trouble == nil && i.off == nil })
+			if i == nil {
+				return nil, err
+			}
+			s.refuse(i, err)
+		case errors.Is(err, ErrNoCatalogue):
+			// Nothing can be filled without them. The branch refuses every sale, answers, and can be given one.
+			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
+			return NewBook(noRules, nil, nil, nil, nil)
+		default:
+			return book, err
+		}
+	}
+}
+
+// twin is a bundle of the same document, day and version before i: versions name one bundle, so the later one is wrong.
+func twin(on []*shelved, i *shelved) *shelved {
+	at := slices.Index(on, i)
+	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })
+	if n < 0 {
+		return nil
+	}
+	return on[n]
+}

@@ -1,0 +1,128 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine/audit"
+	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
+	"dtegate/gateway/problem"
+)
+
+// TestOutcome_English: no text for tills is in what the trail says of an error.
+func TestOutcome_English(t *testing.T) {
+	for _, c := range problem.All() {
+		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
+		if _, reason := outcome(new(fasthttp.RequestCtx), e); reason != c.Name+": "+c.Meaning.EN {
+			t.Errorf("%s in the trail: %s", c.Name, reason)
+		}
+	}
+	if _, reason := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: http.StatusUnauthorized, Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
+		t.Error(reason)
+	}
+}
+
+// TestDelivery_Idle: a retry or a forgetting that found nothing to do is no act that was done.
+func TestDelivery_Idle(t *testing.T) {
+	for n, want := range map[int]string{0: audit.Nothing, 2: audit.Done} {
+		r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Request.SetBodyString(`{"codes":["3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
+		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { return n, nil })
+		if got, reason := outcome(ctx, err); err != nil || got != want || reason != "" {
+			t.Errorf("%d steps: %s %s %v", n, got, reason, err)
+		}
+	}
+}
+
+// TestDelivery_Fails: what could not be settled is not told as done, and what is no code is named.
+func TestDelivery_Fails(t *testing.T) {
+	r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
+	const code = "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"
+	broken := errors.New("broken")
+	for body, want := range map[string]string{
+		`{"codes":["` + code + `"]}`:     "broken",
+		`{"codes":["` + code + `","x"]}`: "codes",
+		`{"codes":[]}`:                   "The body is",
+		`{"codes":"x"}`:                  "The body is",
+	} {
+		ctx, calls := new(fasthttp.RequestCtx), 0
+		ctx.Request.SetBodyString(body)
+		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
+			if calls++; want == "broken" {
+				return 1, broken
+			}
+			return 1, nil
+		})
+		var p *problem.Problem
+		if errors.As(err, &p) && want != "broken" {
+			if text := fmt.Sprint(p.InEnglish().Message, p.Faults); !strings.Contains(text, want) {
+				t.Errorf("%s: %s", body, text)
+			}
+		} else if !errors.Is(err, broken) || want != "broken" {
+			t.Errorf("%s: %v", body, err)
+		}
+		if len(ctx.Response.Body()) > 0 {
+			t.Errorf("%s is answered with %s", body, ctx.Response.Body())
+		}
+	}
+}
+
+// acting is a trail that remembers how much was asked of it.
+type acting struct {
+	Audit
+	limit int
+}
+
+func (a *acting) Acts(limit int) ([]audit.Act, error) { a.limit = limit; return nil, nil }
+
+// TestActs_Limit: how many acts are shown is asked for, or is a hundred; what is no such number is refused by its name.
+func TestActs_Limit(t *testing.T) {
+	for query, want := range map[string]int{"": 100, "limit=": 100, "limit=1": 1, "limit=10000": maxActs, "limit=0": 0, "limit=10001": 0, "limit=-1": 0, "limit=x": 0} {
+		trail := &acting{}
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Request.SetRequestURI("/admin/audit?" + query)
+		err := newRoutes(Options{Audit: trail, AdminToken: [32]byte{1}}).listActs(ctx)
+		var p *problem.Problem
+		if refused := errors.As(err, &p); trail.limit != want || refused != (want == 0) || refused && p.Faults[0].Path != "limit" {
+			t.Errorf("%q: %d acts, %v", query, trail.limit, err)
+		}
+	}
+}
+
+// TestDelivery_Most: one request settles a thousand documents, and no more.
+func TestDelivery_Most(t *testing.T) {
+	r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
+	for n, want := range map[int]int{maxGivenUp: maxGivenUp, maxGivenUp + 1: 0} {
+		ctx, calls := new(fasthttp.RequestCtx), 0
+		ctx.Request.SetBodyString(`{"codes":[` + strings.Repeat(`"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01",`, n-1) + `"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
+		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { calls++; return 1, nil })
+		if calls != want || (err == nil) != (want > 0) {
+			t.Errorf("of %d documents %d were settled: %v", n, calls, err)
+		}
+	}
+}
+
+// TestStep_Expired: the trail says of a step back to a rule whose dates are over that it was ordered so.
+func TestStep_Expired(t *testing.T) {
+	for expired, want := range map[string]string{"": "a wrong rate", "2026-11-15": "a wrong rate (expired on 2026-11-15, as ordered)"} {
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Request.SetRequestURI("/admin/rules/rollback?reason=a+wrong+rate")
+		ctx.Request.SetBodyString(`{"name":"dte01","schema":2,"version":"2.1.1","expired":true}`)
+		err := stepRule(ctx, func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack, error) {
+			return &rulestore.StepBack{Expired: expired}, nil
+		})
+		if err != nil || ctx.UserValue(actTarget) != "dte01 2.1.1" || ctx.UserValue(actDetail) != want {
+			t.Errorf("%q: %v, %v, %v", expired, ctx.UserValue(actTarget), ctx.UserValue(actDetail), err)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package adminapi
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestOperators_Routes: what the operators' listener answers, and by which name the trail knows what changes something. HEAD is where GET is.
+func TestOperators_Routes(t *testing.T) {
+	want := []string{
+		"DELETE /admin/contingency", "DELETE /admin/rules/shadow", "DELETE /admin/tokens/{id}",
+		"GET /", "GET /admin/archive/check", "GET /admin/audit", "GET /admin/backup", "GET /admin/books", "GET /admin/contingency/report",
+		"GET /admin/delivery", "GET /admin/rules", "GET /admin/rules/documents", "GET /admin/rules/replay", "GET /admin/rules/shadow",
+		"GET /admin/tokens", "GET /livez", "GET /metrics", "GET /readyz", "GET /status",
+		"POST /admin/backup", "POST /admin/contingency", "POST /admin/contingency/report", "POST /admin/delivery/forget",
+		"POST /admin/delivery/retry", "POST /admin/invalidation", "POST /admin/invalidation/check", "POST /admin/rules",
+		"POST /admin/rules/acknowledge", "POST /admin/rules/backtest", "POST /admin/rules/cancel", "POST /admin/rules/reinstate",
+		"POST /admin/rules/rollback", "POST /admin/rules/shadow", "POST /admin/tokens", "POST /admin/tokens/{id}/rotate",
+	}
+	routes := newRoutes(Options{}).Router().List()
+	var got []string
+	for method, paths := range routes {
+		for _, p := range paths {
+			route := method + " " + p
+			switch _, named := acts[route]; {
+			case method == "HEAD":
+				if !slices.Contains(routes["GET"], p) {
+					t.Errorf("%s without GET", route)
+				}
+				continue
+			case method == "GET":
+				if !slices.Contains(routes["HEAD"], p) {
+					t.Errorf("%s without HEAD", route)
+				}
+			case !named && !strings.HasPrefix(p, "/admin/tokens"): // the tokens' keeper records its own
+				t.Errorf("%s has no name in the trail", route)
+			}
+			got = append(got, route)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("answers:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,188 @@
+package reply
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fasthttp/router"
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
+	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
+)
+
+// MaxBody is the largest body of JSON, in bytes. A larger body gets 413, and the message names the limit.
+const MaxBody = 1 << 20 // bytes
+
+// Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status 400, 413
+// or 415.
+func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
+	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
+	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
+		return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
+	}
+	for _, encoding := range ctx.Request.Header.PeekAll("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(string(encoding)), "identity") {
+			return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+		}
+	}
+	b := ctx.PostBody()
+	if len(b) > MaxBody {
+		return dte.Value{}, problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
+	}
+	v, err := dte.Parse(b)
+	if err != nil {
+		return dte.Value{}, syntax(err, b)
+	}
+	return v, nil
+}
+
+// syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from 1.
+func syntax(err error, body []byte) *problem.Problem {
+	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El cuerpo no es JSON válido"}
+	var s *dte.SyntaxError
+	if errors.As(err, &s) {
+		before := body[:min(max(0, int(s.Offset)), len(body))]
+		line := bytes.LastIndexByte(before, '\n') + 1
+		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[line:])+1)
+		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: form.Sentence(s.Message) + where}}
+	}
+	return p
+}
+
+// Invalid returns a 400 with the path of each fault.
+func Invalid(d *form.Filled) *problem.Problem {
+	r := d.Refusal()
+	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
+}
+
+// SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400, because a
+// proxy may use the other one.
+func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
+	values := h.PeekAll(name)
+	if len(values) > 1 {
+		return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)
+	}
+	return h.Peek(name), nil
+}
+
+// CheckQuery refuses a query with a member that the route does not have, because a misspelt filter must not select everything,
+// and a query that has a member twice. names are the members of the route. The error is a *problem.Problem with status 400.
+func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
+	q := ctx.QueryArgs()
+	if q.Len() == 0 {
+		return nil
+	}
+	var faults []dte.Fault
+	seen := make(map[string]bool, len(names))
+	for key := range q.All() {
+		name := string(key)
+		switch {
+		case len(faults) == form.MaxFaults:
+		case !slices.Contains(names, name) && len(names) == 0:
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce: esta ruta no lleva parámetros"})
+		case !slices.Contains(names, name):
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce; los parámetros son " + strings.Join(names, ", ")})
+		case seen[name]:
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultDuplicate, Message: "El parámetro está dos veces"})
+		}
+		seen[name] = true
+	}
+	return problem.WrongParameters(faults)
+}
+
+// TerminalText returns a text from a stranger in a form that is safe on a terminal: one line of printable characters, at most
+// 200 bytes.
+func TerminalText(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "")
+	}
+	return strings.TrimSpace(s)
+}
+
+// ForOperators is the key of the user value that marks a request of the operators' listener. Its answers are English.
+const ForOperators = "operators"
+
+// ErrorKind is the key of the user value in which a request keeps the code of its error, for the access log.
+const ErrorKind = "log.error"
+
+// Fail sends the error envelope. Retry-After is rounded up to whole seconds.
+func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
+	ctx.SetUserValue(ErrorKind, p.Type)
+	if ctx.UserValue(ForOperators) != nil {
+		p = p.InEnglish()
+	} else {
+		p = p.InSpanish()
+	}
+	if p.RetryAfter > 0 {
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.RetryAfter.Seconds())))))
+	}
+	if p.Status == fasthttp.StatusUnauthorized {
+		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
+	}
+	Answer(ctx, p.Status, Problem(nil, p)) // what the body was may be shared
+}
+
+// Answer sends JSON. body must not change until the answer is sent.
+func Answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
+	ctx.SetStatusCode(status)
+	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	ctx.Response.SetBodyRaw(body)
+}
+
+// Show sends a value as JSON.
+func Show(ctx *fasthttp.RequestCtx, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	Answer(ctx, status, append(b, '\n'))
+	return nil
+}
+
+// Secure sets the headers of a page. policy is its Content-Security-Policy, see page.StatusPolicy.
+func Secure(ctx *fasthttp.RequestCtx, policy string) {
+	header := &ctx.Response.Header
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+}
+
+// Router finds the handler of a request. If there is no such path or method, it answers with a problem.
+type Router struct{ *router.Router }
+
+// NewRouter returns a router without routes.
+func NewRouter() Router {
+	r := router.New()
+	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
+	r.NotFound = func(ctx *fasthttp.RequestCtx) {
+		Fail(ctx, problem.ForTill(fasthttp.StatusNotFound, "NOT_FOUND", "No existe esta ruta"))
+	}
+	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
+		Fail(ctx, problem.ForTill(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "Esta ruta no admite el método"))
+	}
+	return Router{r}
+}
+
+// Read adds a route for GET and HEAD. The answer to HEAD has no body.
+func (r Router) Read(path string, h fasthttp.RequestHandler) {
+	r.GET(path, h)
+	r.HEAD(path, h)
+}

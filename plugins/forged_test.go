@@ -1,0 +1,583 @@
+package plugins_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
+	"dtegate/engine/rulestore"
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+)
+
+// forge is a shipped bundle with the facts of its cases that make a document.
+type forge struct {
+	name       string
+	parts      map[string][]byte
+	manifest   bundle.Manifest
+	module     *rules.Rule // nil for an event
+	catalogues *dte.Catalogues
+	facts      []dte.Value
+	paths      []string // of the document's leaves
+	sources    []string // of the facts' leaves
+}
+
+func newForge(t *testing.T, name string) *forge {
+	t.Helper()
+	f := &forge{name: name}
+	f.parts, f.manifest = plugintest.Parts(t, name)
+	parts, _ := plugintest.Parts(t, "catalogues")
+	var err error
+	if f.catalogues, err = dte.ParseCatalogues(parts["catalogues.json"]); err != nil {
+		t.Fatal(err)
+	}
+	if f.manifest.Kind == "document" {
+		f.module, _ = plugintest.Load(t, name, "compiler")
+	}
+	paths, sources := map[string]bool{}, map[string]bool{}
+	for _, part := range slices.Sorted(maps.Keys(f.parts)) {
+		if !strings.HasPrefix(part, "cases/") {
+			continue
+		}
+		golden, err := dte.Parse(f.parts[part])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !golden.Get("document").Exists() {
+			continue
+		}
+		f.facts = append(f.facts, golden.Get("facts"))
+		for path := range flat(golden.Get("document")) {
+			paths[path] = true
+		}
+		for path := range flat(golden.Get("facts")) {
+			sources[path] = true
+		}
+	}
+	f.paths, f.sources = slices.Sorted(maps.Keys(paths)), slices.Sorted(maps.Keys(sources))
+	return f
+}
+
+// flat are the leaves of a value by their path without the numbers of items.
+func flat(v dte.Value) map[string]dte.Value {
+	numbered, all := map[string]dte.Value{}, map[string]dte.Value{}
+	leaves(v, "", numbered)
+	for path, leaf := range numbered {
+		all[unnumbered(path)] = leaf
+	}
+	return all
+}
+
+func unnumbered(path string) string {
+	var b strings.Builder
+	for _, c := range path {
+		if c < '0' || c > '9' || !strings.Contains(b.String(), "[") {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// make compiles the forge's bundle with other parts and fills a document. The error is what refuses the bundle or its answer.
+func (f *forge) make(parts map[string][]byte, facts dte.Value, bend func(*schema.Computed)) (document []byte, faults []dte.Fault, err error) {
+	r := &rules.Rule{Bundle: &bundle.Bundle{Manifest: f.manifest, Parts: parts}}
+	if f.module == nil {
+		e, err := rulestore.CompileEvent(r, f.catalogues)
+		if err != nil {
+			return nil, nil, err
+		}
+		return e.Fill(facts)
+	}
+	r.Module, r.Params = f.module.Module, f.module.Params
+	c, err := rulestore.Compile(r, f.catalogues)
+	if err != nil {
+		return nil, nil, err
+	}
+	ev, faults, err := c.Evaluate(context.Background(), facts)
+	if err != nil || len(faults) > 0 {
+		return nil, faults, err
+	}
+	defer ev.Free()
+	if bend != nil {
+		bend(&ev.Computed)
+	}
+	return c.Fill(nil, facts, &ev.Computed, schema.FillOptions{})
+}
+
+// mutate changes a schema or an overlay at random, as a forger or a careless author would.
+func (f *forge) mutate(r *rand.Rand) map[string][]byte {
+	parts := maps.Clone(f.parts)
+	var overlay, layout map[string]any
+	_ = json.Unmarshal(parts["overlay.json"], &overlay)
+	_ = json.Unmarshal(parts["schema.json"], &layout)
+	pick := func(list []string) string { return list[r.IntN(len(list))] }
+	for range 1 + r.IntN(2) {
+		path := pick(f.paths)
+		switch r.IntN(8) {
+		case 0, 1, 2:
+			from, _ := overlay["from"].([]any)
+			from = slices.DeleteFunc(slices.Clone(from), func(e any) bool { return e.(map[string]any)["path"] == path })
+			entry := map[string]any{"path": path, "reason": "forged"}
+			switch r.IntN(5) {
+			case 0:
+				entry["value"] = []any{"06140101901019", "DTE-01-M001P001-000000000000009", "2020-01-01", "X", 1, nil, "00"}[r.IntN(7)]
+			case 1:
+				entry["fact"] = pick(f.sources)
+			case 2:
+				entry["fact"], entry["value"] = path, "06140101901019"
+			case 3:
+				entry["fact"], entry["form"] = path, []string{"9########", "########-#", "0#############"}[r.IntN(3)]
+			case 4:
+				if f.module != nil {
+					entry["amount"] = pick(f.module.Module.Description().Summary)
+				} else {
+					entry["value"] = "PROCESADO"
+				}
+			}
+			overlay["from"] = append(from, entry)
+		case 3, 4, 5:
+			at, name := place(layout, path)
+			if at == nil {
+				continue
+			}
+			member, _ := at[name].(map[string]any)
+			switch r.IntN(5) {
+			case 0:
+				member["const"] = []any{"06140101901019", "X", 1}[r.IntN(3)]
+			case 1:
+				member["enum"] = []any{[]any{"06140101901019", 7, nil}[r.IntN(3)]}
+			case 2:
+				delete(at, name)
+			case 3:
+				delete(at, name)
+				at[pick([]string{"numeroControl", "nit", "nombre", "tipoDte", "tipoEvento", "otro"})] = member
+			case 4:
+				member["type"] = []any{"string", "number", "null"}
+				delete(member, "pattern")
+				delete(member, "enum")
+			}
+		case 6:
+			add, _ := overlay["add"].([]any)
+			overlay["add"] = append(slices.Clone(add), map[string]any{"path": path, "schema": map[string]any{"const": "X"}, "reason": "forged"})
+		case 7: // the number a second time, in front
+			if properties, ok := layout["properties"].(map[string]any); ok && properties[`resumen`] != nil {
+				at, _ := place(layout, "resumen.totalLetras")
+				if at != nil {
+					at["numeroControl"] = map[string]any{"type": "string"}
+				}
+				from, _ := overlay["from"].([]any)
+				overlay["from"] = append(slices.Clone(from), map[string]any{"path": "resumen.numeroControl", "fact": "identificacion.numeroControl", "reason": "forged"})
+			}
+		}
+	}
+	parts["overlay.json"], _ = json.Marshal(overlay)
+	parts["schema.json"], _ = json.Marshal(layout)
+	return parts
+}
+
+// place is where a schema has the member of a path.
+func place(layout map[string]any, path string) (at map[string]any, name string) {
+	node := layout
+	for step := range strings.SplitSeq(path, ".") {
+		name = strings.TrimRight(step, "[]")
+		if at, _ = node["properties"].(map[string]any); at == nil {
+			return nil, ""
+		}
+		if node, _ = at[name].(map[string]any); node == nil {
+			return nil, ""
+		}
+		for range strings.Count(step, "[]") {
+			if node, _ = node["items"].(map[string]any); node == nil {
+				return nil, ""
+			}
+		}
+	}
+	return at, name
+}
+
+// forgeries are the values of a document that differ from what the box knows.
+func forgeries(m *bundle.Manifest, document, facts dte.Value) (wrong []string) {
+	bare := func(v dte.Value) string { return strings.NewReplacer("-", "", ".", "", " ", "").Replace(v.Text()) }
+	differ := func(path string, got, want dte.Value) {
+		if bare(got) != bare(want) || got.Kind() != want.Kind() {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, and the box knows %s", path, got.Append(nil), want.Append(nil)))
+		}
+	}
+	renamed := map[string]string{"codEstableMH": "codEstable", "codPuntoVentaMH": "codPuntoVenta", "nomEstablecimiento": "nombreComercial",
+		"fecAnula": "fecEmi", "horAnula": "horEmi"}
+	same := func(root string, object, known dte.Value) {
+		for _, x := range object.Members() {
+			want := known.Get(x.Name)
+			if name := renamed[x.Name]; name != "" && !want.Exists() {
+				want = known.Get(name)
+			}
+			switch x.Value.Kind() {
+			case dte.KindNull:
+				moved := known.Get(x.Name).Kind() <= dte.KindNull || x.Name == "codEstable" && object.Get("codEstableMH").Exists() || x.Name == "codPuntoVenta" && object.Get("codPuntoVentaMH").Exists()
+				if !moved {
+					differ(root+"."+x.Name, x.Value, want)
+				}
+			case dte.KindObject, dte.KindArray:
+				if string(x.Value.Append(nil)) == "{}" || !want.Exists() {
+					continue
+				}
+				for path, leaf := range flat(x.Value) {
+					if is := flat(want)[path]; is.Exists() || leaf.Kind() != dte.KindNull {
+						differ(root+"."+x.Name+"."+path, leaf, is)
+					}
+				}
+			default:
+				if want.Exists() {
+					differ(root+"."+x.Name, x.Value, want)
+				} else if !slices.ContainsFunc(known.Members(), func(k dte.Member) bool { return bare(k.Value) == bare(x.Value) }) {
+					wrong = append(wrong, fmt.Sprintf("%s.%s is %s, which the box does not know", root, x.Name, x.Value.Append(nil)))
+				}
+			}
+		}
+	}
+	id := document.Get("identificacion")
+	made := facts.Get("identificacion").With("version", dte.Int(int64(m.Schema)))
+	if m.Kind == "document" {
+		made = made.With("tipoDte", dte.Str(m.Document)).With("tipoEvento", dte.Str(m.Document))
+	}
+	for _, name := range []string{"ambiente", "codigoGeneracion"} {
+		differ("identificacion."+name, id.Get(name), made.Get(name))
+	}
+	if m.Kind == "document" && m.Document != "18" {
+		differ("identificacion.numeroControl", id.Get("numeroControl"), made.Get("numeroControl"))
+	}
+	same("identificacion", id, made)
+	differ("emisor.nit", document.Get("emisor").Get("nit"), facts.Get("emisor").Get("nit"))
+	same("emisor", document.Get("emisor"), facts.Get("emisor"))
+	for _, root := range []string{"receptor", "sujetoExcluido", "documento", "motivo", "ventaTercero"} {
+		known := facts.Get(root)
+		if !known.Exists() {
+			known = facts.Get("receptor")
+		}
+		same(root, document.Get(root), known)
+	}
+	for _, root := range []string{"detalleDTE", "documentoRelacionado", "apendice"} {
+		if list := document.Get(root); list.Kind() == dte.KindArray {
+			differ(root+": items", dte.Int(int64(list.Len())), dte.Int(int64(facts.Get(root).Len())))
+			for i := range list.Len() {
+				same(root, list.Index(i), facts.Get(root).Index(i))
+			}
+		}
+	}
+	return append(wrong, imbalances(document)...)
+}
+
+// imbalances are the totals of a document that its amounts do not make: an arithmetic of the test's own.
+func imbalances(document dte.Value) (wrong []string) {
+	resumen, lines := document.Get("resumen"), document.Get("cuerpoDocumento")
+	number := func(v dte.Value, names ...string) (sum dte.Amount) {
+		for _, name := range names {
+			a, _ := v.Get(name).Amount()
+			sum += a
+		}
+		return sum
+	}
+	near := func(what string, a, b dte.Amount) {
+		if a-b > 2*dte.Scale/100 || b-a > 2*dte.Scale/100 {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, and its parts are %s", what, a, b))
+		}
+	}
+	for total, column := range map[string]string{"totalNoSuj": "ventaNoSuj", "totalExenta": "ventaExenta", "totalGravada": "ventaGravada",
+		"totalCompra": "compra", "totalCompraExcluidos": "compra", "totalIvaRetenido": "ivaRetenido", "totalSujetoRetencion": "montoSujetoGrav"} {
+		var sum dte.Amount
+		for i := range lines.Len() {
+			sum += number(lines.Index(i), column)
+		}
+		if resumen.Get(total).Exists() && lines.Index(0).Get(column).Exists() {
+			near("resumen."+total, number(resumen, total), sum)
+		}
+	}
+	if !resumen.Get("totalPagar").Exists() {
+		return wrong
+	}
+	pay := number(resumen, "totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos", "totalSeguro", "totalFlete", "ivaPerci", "ivaPerci1", "totalNoGravado") -
+		number(resumen, "descuNoSuj", "descuExenta", "descuGravada", "descu", "ivaRete", "ivaRete1", "reteRenta")
+	for i := range resumen.Get("tributos").Len() {
+		pay += number(resumen.Get("tributos").Index(i), "valor")
+	}
+	near("resumen.totalPagar", number(resumen, "totalPagar"), max(0, pay))
+	return wrong
+}
+
+// TestForged: forged or careless overlays, layouts and answers of every shipped bundle. A bundle is refused, or its documents
+// say what the box knows and add up. Some seconds of them; DTE_SOAK makes it a hundred times as many.
+func TestForged(t *testing.T) {
+	n := 150
+	if os.Getenv("DTE_SOAK") != "" {
+		n *= 100
+	}
+	for _, name := range plugins.Names {
+		if name == "catalogues" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			f := newForge(t, name)
+			r := rand.New(rand.NewPCG(33, uint64(len(name))))
+			for _, facts := range f.facts {
+				document, faults, err := f.make(f.parts, facts, nil)
+				if err != nil || len(faults) > 0 {
+					t.Fatalf("a case of its own: %v %v", faults, err)
+				}
+				made, _ := dte.Parse(document)
+				if wrong := forgeries(&f.manifest, made, facts); len(wrong) > 0 {
+					t.Fatalf("a case of its own is forged: %q", wrong)
+				}
+			}
+			refused, made := 0, 0
+			for i := range n {
+				facts := f.facts[r.IntN(len(f.facts))]
+				parts, bent := f.parts, (func(*schema.Computed))(nil)
+				if i%3 > 0 || f.module == nil {
+					parts = f.mutate(r)
+				} else {
+					at, off := r.Int(), []int64{1, -1, 100, 7}[r.IntN(4)]*dte.Scale
+					bent = func(c *schema.Computed) {
+						if list := [][]int64{c.Summary, c.Lines}[at%2]; len(list) > 0 {
+							list[at/2%len(list)] += off
+						}
+					}
+				}
+				document, faults, err := f.make(parts, facts, bent)
+				if err != nil || len(faults) > 0 {
+					refused++
+					continue
+				}
+				made++
+				v, err := dte.Parse(document)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, document)
+				}
+				if wrong := forgeries(&f.manifest, v, facts); len(wrong) > 0 {
+					t.Errorf("forgery %d is signed: %q\n%s", i, wrong, parts["overlay.json"])
+				}
+			}
+			if refused < n/10 || made < n/20 {
+				t.Errorf("%d of %d refused, %d made: the campaign has lost its aim", refused, n, made)
+			}
+			t.Logf("%d forgeries: %d refused, %d made", n, refused, made)
+		})
+	}
+}
+
+// rogue makes the first case of a shipped bundle by a module and an overlay of a forger's: change gets what the honest module
+// answers, by name, and the overlay. The error is what refuses the bundle, or its answer.
+func (f *forge) rogue(t *testing.T, change func(*rogueAnswer)) ([]byte, error) {
+	t.Helper()
+	facts := f.facts[0]
+	r := &rules.Rule{Bundle: &bundle.Bundle{Manifest: f.manifest, Parts: f.parts}, Module: f.module.Module, Params: f.module.Params}
+	c, err := rulestore.Compile(r, f.catalogues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, _, err := c.Evaluate(t.Context(), facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ev.Free()
+	d := c.Description()
+	a := &rogueAnswer{facts: facts, summary: map[string]dte.Amount{}, overlay: string(f.parts["overlay.json"]), layout: string(f.parts["schema.json"]), n: ev.Computed.N}
+	for i, name := range d.Summary {
+		a.summary[name] = dte.Amount(ev.Computed.Summary[i])
+	}
+	for i, o := range d.LineOutputs {
+		kind := schema.OutAmount
+		if o.Kind == "set" {
+			kind = schema.OutSet
+		}
+		a.columns = append(a.columns, schema.Output{Name: o.Name, Kind: kind})
+		column := make([]int64, a.n)
+		for line := range column {
+			column[line] = ev.Computed.Lines[line*len(d.LineOutputs)+i]
+		}
+		a.lines = append(a.lines, column)
+	}
+	change(a)
+	out := schema.Outputs{Lines: a.columns, Summary: slices.Sorted(maps.Keys(a.summary)), Taxes: d.Taxes}
+	answer := schema.Computed{N: a.n, Taxes: ev.Computed.Taxes}
+	for _, name := range out.Summary {
+		answer.Summary = append(answer.Summary, int64(a.summary[name]))
+	}
+	for line := range a.n {
+		for i := range a.columns {
+			answer.Lines = append(answer.Lines, a.lines[i][line])
+		}
+	}
+	filler, err := schema.Compile([]byte(a.layout), []byte(a.overlay), out, f.catalogues)
+	if err != nil {
+		return nil, err
+	}
+	if err := filler.Meets(rulestore.Required(f.manifest)); err != nil {
+		return nil, err
+	}
+	document, faults := filler.Fill(nil, a.facts, &answer, schema.FillOptions{})
+	if len(faults) > 0 {
+		return nil, faults[0]
+	}
+	return document, nil
+}
+
+// rogueAnswer is what a forger changes.
+type rogueAnswer struct {
+	facts           dte.Value
+	summary         map[string]dte.Amount
+	columns         []schema.Output
+	lines           [][]int64
+	n               int
+	overlay, layout string
+}
+
+// column is what the module answers for a member of the lines; it is new where the honest module answers none.
+func (a *rogueAnswer) column(name string) []int64 {
+	i := slices.IndexFunc(a.columns, func(o schema.Output) bool { return o.Name == name })
+	if i < 0 {
+		i = len(a.columns)
+		a.columns, a.lines = append(a.columns, schema.Output{Name: name}), append(a.lines, make([]int64, a.n))
+	}
+	return a.lines[i]
+}
+
+// from replaces or adds an overlay's source.
+func (a *rogueAnswer) from(path, rest string) {
+	var overlay map[string]any
+	_ = json.Unmarshal([]byte(a.overlay), &overlay)
+	list, _ := overlay["from"].([]any)
+	list = slices.DeleteFunc(list, func(e any) bool { return e.(map[string]any)["path"] == path })
+	if rest != "" {
+		var entry map[string]any
+		_ = json.Unmarshal([]byte(`{"reason":"forged",`+rest+`}`), &entry)
+		entry["path"] = path
+		list = append(list, entry)
+	}
+	overlay["from"] = list
+	text, _ := json.Marshal(overlay)
+	a.overlay = string(text)
+}
+
+// amount adds an amount to resumen in the layout.
+func (a *rogueAnswer) amount(name string) {
+	var layout map[string]any
+	_ = json.Unmarshal([]byte(a.layout), &layout)
+	resumen, _ := place(layout, "resumen.totalPagar")
+	resumen[name] = map[string]any{"type": "number"}
+	text, _ := json.Marshal(layout)
+	a.layout = string(text)
+}
+
+// TestForged_Aimed: forgeries that add up, or that no comparison of one value finds, each of a rule that is otherwise honest.
+func TestForged_Aimed(t *testing.T) {
+	const one = dte.Amount(dte.Scale)
+	forges := make(map[string]*forge)
+	raise := func(a *rogueAnswer, by dte.Amount, names ...string) {
+		for _, name := range names {
+			a.summary[name] += by
+		}
+	}
+	paid := []string{"montoTotalOperacion", "totalPagar"}
+	sold := append([]string{"totalGravada", "subTotalVentas", "subTotal"}, paid...)
+	for what, c := range map[string]struct {
+		bundle string
+		change func(*rogueAnswer)
+	}{
+		"words of another amount": {"dte01/v2", func(a *rogueAnswer) { a.summary["x"] = 9 * one; a.from("resumen.totalLetras", `"words":"x"`) }},
+		"constant words":          {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.totalLetras", `"value":"CERO 00/100 USD"`) }},
+		"no words":                {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.totalLetras", "") }},
+		"another price": {"dte01/v2", func(a *rogueAnswer) {
+			for i := range a.n {
+				amount, _ := a.facts.Get("cuerpoDocumento").Index(i).Get("precioUni").Amount()
+				a.column("precioUni")[i] = int64(amount)
+			}
+			quantity, _ := a.facts.Get("cuerpoDocumento").Index(0).Get("cantidad").Amount()
+			a.column("precioUni")[0] += int64(one)
+			a.column("ventaGravada")[0] += int64(quantity)
+			raise(a, quantity, sold...)
+		}},
+		"a charge that nobody asked for": {"dte01/v2", func(a *rogueAnswer) {
+			a.column("noGravado")[0] += int64(one)
+			raise(a, one, "totalNoGravado", "totalPagar")
+		}},
+		"a discount that nobody asked for": {"dte01/v2", func(a *rogueAnswer) {
+			a.column("montoDescu")[0] += int64(one)
+			a.column("ventaGravada")[0] -= int64(one)
+			raise(a, -one, sold...)
+		}},
+		"a global discount that nobody asked for": {"dte01/v2", func(a *rogueAnswer) {
+			raise(a, one, "descuGravada")
+			raise(a, -one, append([]string{"subTotal"}, paid...)...)
+		}},
+		"a negative retention": {"dte03/v4", func(a *rogueAnswer) {
+			a.summary["ivaRete"] -= one
+			raise(a, one, "totalPagar")
+			a.overlay = strings.Replace(a.overlay, `"from":`, `"drop":[{"path":"resumen.ivaRete","keyword":"minimum","reason":"forged"}],"from":`, 1)
+		}},
+		"an amount that no equation knows": {"dte01/v2", func(a *rogueAnswer) {
+			a.amount("cargo")
+			a.summary["cargo"] = one / 100
+			raise(a, one, "totalPagar")
+		}},
+		"a return of more, beside totalNoOnerosas": {"retorno/v1", func(a *rogueAnswer) {
+			a.summary["totalNoOnerosas"] = one / 100
+			raise(a, one, "totalPagar")
+		}},
+		"a note that shows another amount than it answers": {"dte05/v4", func(a *rogueAnswer) {
+			a.summary["shown"], a.summary["totalGravada"] = a.summary["totalGravada"], 0
+			a.from("resumen.totalGravada", `"amount":"shown"`)
+		}},
+		"a note whose module answers no totalGravada": {"dte05/v4", func(a *rogueAnswer) {
+			a.summary["shown"] = a.summary["totalGravada"]
+			delete(a.summary, "totalGravada")
+			a.from("resumen.totalGravada", `"amount":"shown"`)
+		}},
+		"a return whose lines show other amounts than it answers": {"retorno/v1", func(a *rogueAnswer) {
+			a.from("cuerpoDocumento[].ventaGravada", `"fact":"cuerpoDocumento[].precioUni"`)
+		}},
+		"sold on credit": {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.condicionOperacion", `"value":2`) }},
+		"another receiver of the goods": {"dte01/v1", func(a *rogueAnswer) {
+			a.from("extension.docuRecibe", `"value":"01234567-8"`)
+			a.from("extension.nombRecibe", `"fact":"emisor.nombre"`)
+		}},
+		"the seller is the buyer": {"dte14/v1", func(a *rogueAnswer) { a.from("sujetoExcluido", `"fact":"emisor"`) }},
+		"the buyer's number as a telephone": {"dte01/v2", func(a *rogueAnswer) {
+			a.facts = a.facts.With("receptor", a.facts.Get("receptor").With("telefono", dte.Null()))
+			a.from("receptor.telefono", `"fact":"receptor.numDocumento"`)
+			a.from("receptor.numDocumento", `"value":null`)
+		}},
+		"a code with other characters": {"dte01/v2", func(a *rogueAnswer) {
+			a.from("identificacion.codigoGeneracion", `"fact":"identificacion.codigoGeneracion","form":"####################################."`)
+		}},
+	} {
+		if forges[c.bundle] == nil {
+			forges[c.bundle] = newForge(t, c.bundle)
+		}
+		document, err := forges[c.bundle].rogue(t, c.change)
+		if err == nil {
+			t.Errorf("%s: %s", what, document)
+		} else if testing.Verbose() {
+			t.Logf("%s: %v", what, err)
+		}
+	}
+	law := newForge(t, "contingencia/v4")
+	for i := range law.manifest.Params {
+		law.manifest.Params[i].Value = "90000000000" // hours beyond what a time.Duration holds
+	}
+	if _, _, err := law.make(law.parts, law.facts[0], nil); err == nil {
+		t.Error("a law of ten million years is taken")
+	}
+	if _, err := forges["dte01/v2"].rogue(t, func(*rogueAnswer) {}); err != nil {
+		t.Errorf("the honest one: %v", err)
+	}
+}

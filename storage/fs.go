@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// mediumFS is what an open store's Pebble writes through. Pebble answers a failed write of its log, its manifest or its
+// folder in one of three ways: it calls Fatalf, it panics while it holds a lock, or it returns an error to somebody who
+// may go on. Here all three are one: the process ends and says which file failed. After a failed sync Linux counts the
+// pages as written, and only a process that reads the files again knows what the medium holds: Pebble's Open replays the
+// log into new tables and writes a new manifest, and trusts neither of the old ones.
+//
+// A table is different: nothing counts on it before the manifest names it, so its write can be repeated under another
+// name. tableWrites paces these.
+type mediumFS struct {
+	vfs.FS
+	o      *Options
+	tables *tableWrites
+}
+
+// critical tells whether a file of Pebble is one that cannot be written again.
+func (f mediumFS) critical(name string) bool {
+	base := f.PathBase(name)
+	return f.PathDir(name) == f.PathJoin(f.o.Dir) &&
+		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker."))
+}
+
+// Create implements vfs.FS.
+func (f mediumFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasSuffix(name, ".sst") {
+		f.tables.begin(category)
+	}
+	file, err := f.FS.Create(name, category)
+	return f.watched(name, file, err)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f mediumFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.ReuseForWrite(oldname, newname, category)
+	return f.watched(newname, file, err)
+}
+
+// OpenDir implements vfs.FS.
+func (f mediumFS) OpenDir(name string) (vfs.File, error) {
+	file, err := f.FS.OpenDir(name)
+	if err != nil || f.PathJoin(name) != f.PathJoin(f.o.Dir) {
+		return file, err
+	}
+	return mediumFile{file, name, f.o}, nil
+}
+
+// GetDiskUsage implements vfs.FS.
+func (f mediumFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	u, err := f.FS.GetDiskUsage(path)
+	if err != nil {
+		err = usageError{err}
+	}
+	return u, err
+}
+
+func (f mediumFS) watched(name string, file vfs.File, err error) (vfs.File, error) {
+	switch {
+	case !f.critical(name):
+		return file, err
+	case err != nil:
+		f.o.die("making %s: %v", name, err)
+		return nil, err
+	}
+	return mediumFile{file, name, f.o}, nil
+}
+
+// Unwrap implements vfs.FS.
+func (f mediumFS) Unwrap() vfs.FS { return f.FS }
+
+// mediumFile ends the process when a write or a sync fails.
+type mediumFile struct {
+	vfs.File
+	name string
+	o    *Options
+}
+
+func (f mediumFile) check(what string, err error) error {
+	if err != nil {
+		f.o.die("%s %s: %v", what, f.name, err)
+	}
+	return err
+}
+
+// Write implements vfs.File.
+func (f mediumFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, f.check("writing", err)
+}
+
+// Sync implements vfs.File.
+func (f mediumFile) Sync() error { return f.check("syncing", f.File.Sync()) }
+
+// SyncData implements vfs.File.
+func (f mediumFile) SyncData() error { return f.check("syncing", f.File.SyncData()) }
+
+// SyncTo implements vfs.File.
+func (f mediumFile) SyncTo(length int64) (full bool, err error) {
+	full, err = f.File.SyncTo(length)
+	return full, f.check("syncing", err)
+}
+
+// markerFS orders what Pebble does with its markers: empty files whose name says which manifest counts. Pebble 2.1.7
+// writes and syncs a new manifest, makes the marker that names it, removes the old marker, and syncs the folder once,
+// behind all of this. Where a filesystem keeps no order among the entries of a folder, a power cut can leave
+//
+//   - the new marker without the manifest (cockroachdb/pebble#5825, mended behind 2.1.7 in #5915), or
+//   - neither of the two markers.
+//
+// The store then does not open any more. markerFS syncs the folder before a marker is made and before one is removed:
+// after a cut there is always a marker, and what it names. Pebble makes a marker about once for each 128 MiB of manifest
+// and at every Open, so this costs nothing. TestCrash_Open shows both faults without it (cmd/cmdtest/mutant/testdata).
+type markerFS struct{ vfs.FS }
+
+// Create implements vfs.FS.
+func (f markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if f.isMarker(name) {
+		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
+			return nil, fmt.Errorf("syncing folder before %s is made: %w", name, err)
+		}
+	}
+	return f.FS.Create(name, category)
+}
+
+// Remove implements vfs.FS. Pebble takes an error for a marker that stays, and removes it at the next Open.
+func (f markerFS) Remove(name string) error {
+	if f.isMarker(name) {
+		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
+			return fmt.Errorf("syncing folder before %s is removed: %w", name, err)
+		}
+	}
+	return f.FS.Remove(name)
+}
+
+func (f markerFS) isMarker(name string) bool { return strings.HasPrefix(f.PathBase(name), "marker.") }
+
+// Unwrap implements vfs.FS.
+func (f markerFS) Unwrap() vfs.FS { return f.FS }

@@ -1,0 +1,456 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrTables: Pebble's tables could not be written several times in a row. Documents are safe in the log, which grows.
+var ErrTables = errors.New("the disk does not take the store's tables")
+
+// tableWrites paces the writing of tables after a failure. Pebble repeats a failed flush or compaction at once and for
+// ever, some 700 times a second, each with a line in the log: 2.1.7 has no pause between two attempts of a flush or of a
+// compaction in the background.
+type tableWrites struct {
+	o       *Options
+	log     *perMinute
+	closing chan struct{} // closed by close
+
+	mu     sync.Mutex
+	kinds  [2]tableKind // flushes, compactions
+	total  uint64       // failures since the process began
+	last   error        // of the latest flush or compaction
+	other  int          // failures of other work in the background
+	begun  time.Time    // when Open began
+	opened bool         // Open is done
+}
+
+// tableKind is one way in which tables are written. A compaction that fails for what it reads does not hold up a flush.
+type tableKind struct {
+	failed int // times in a row
+	waited int // the count for which begin has waited already
+	why    error
+}
+
+const (
+	flushes, compactions = 0, 1
+
+	tableRetryFirst   = 100 * time.Millisecond // doubles with each failure
+	tableRetryLongest = time.Minute
+	tablesFailing     = 3           // failures in a row from which on the store is not well: after 0.7 s
+	tablesAtStart     = time.Minute // how long a start tries
+)
+
+// nothingToFlush is what a flush without a row ends with, at an Open for example; Pebble does not export that error.
+const nothingToFlush = "pebble: empty table"
+
+func newTableWrites(o *Options) *tableWrites {
+	return &tableWrites{o: o, log: &perMinute{logger: o.Logger}, closing: make(chan struct{}), begun: time.Now()}
+}
+
+// begin holds up the first table of an attempt that follows failures. Pebble holds none of its locks here.
+func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
+	kind := compactions
+	if strings.Contains(string(category), "flush") {
+		kind = flushes
+	}
+	t.mu.Lock()
+	k := &t.kinds[kind]
+	var wait time.Duration
+	if k.waited != k.failed {
+		wait = tableRetryFirst << min(k.failed-1, 20)
+		k.waited = k.failed
+	}
+	t.mu.Unlock()
+	if wait > 0 {
+		t.sleep(min(wait, tableRetryLongest))
+	}
+}
+
+// sleep ends early when the store closes.
+func (t *tableWrites) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.closing:
+	}
+}
+
+// ended notes how an attempt ended.
+func (t *tableWrites) ended(kind int, err error) {
+	if errors.Is(err, pebble.ErrCancelledCompaction) {
+		return
+	}
+	if err != nil && err.Error() == nothingToFlush {
+		err = nil
+	}
+	t.mu.Lock()
+	k := &t.kinds[kind]
+	if err == nil {
+		again := k.failed >= tablesFailing
+		*k = tableKind{}
+		t.mu.Unlock()
+		if again {
+			t.o.Logger.Info("the disk takes the store's tables again")
+		}
+		return
+	}
+	k.failed++
+	k.why, t.last = err, err
+	t.total++
+	never := !t.opened && time.Since(t.begun) >= tablesAtStart
+	t.mu.Unlock()
+	t.log.error("the disk does not take the store's tables", err)
+	if never { // Pebble's Open would wait for ever
+		t.o.die("start: the disk did not take the store's tables for %v: %v", tablesAtStart, err)
+	}
+}
+
+// background hears of every failure in the background. Flushes and compactions have ended already, and Pebble holds its
+// lock; the rest reads tables, to know what is in them, and Pebble 2.1.7 repeats that at once and for ever when it fails.
+func (t *tableWrites) background(err error) {
+	var usage usageError
+	t.mu.Lock()
+	if t.last != nil && errors.Is(err, t.last) || errors.As(err, &usage) {
+		t.mu.Unlock()
+		return
+	}
+	t.other++
+	wait := min(tableRetryFirst<<min(t.other-1, 20), tableRetryLongest)
+	t.mu.Unlock()
+	t.log.error("store's work in the background failed", err)
+	t.sleep(wait)
+}
+
+// usageError is a failure to learn how full the disk is. Pebble asks under its lock.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func (t *tableWrites) startDone() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opened = true
+}
+
+// err is ErrTables while tables cannot be written.
+func (t *tableWrites) err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range t.kinds {
+		if k.failed >= tablesFailing {
+			return fmt.Errorf("%w: %d times in a row: %w", ErrTables, k.failed, k.why)
+		}
+	}
+	return nil
+}
+
+func (t *tableWrites) failures() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.total
+}
+
+// close has nobody wait any more.
+func (t *tableWrites) close() { close(t.closing) }
+
+// Pebble lists a store's tables in its manifest, and a marker says which manifest counts. Without them it opens nothing, in words
+// of its own; the tables and the log are there all the same.
+
+// listAdvice is what helps then.
+const listAdvice = "dtectl repair makes the store anew of its tables, its log and the other media"
+
+// tableLists are the files in which Pebble lists its tables; nil when there is no trace of a store.
+func (o *Options) tableLists() (list []string) {
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST-") {
+			list = append(list, name)
+		}
+	}
+	if list == nil && slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") }) {
+		list = []string{"MANIFEST-…, which is gone"}
+	}
+	return list
+}
+
+var (
+	inManifest   = regexp.MustCompile(`MANIFEST-\d+`)
+	unknownTable = regexp.MustCompile(`file (\d+) \(type sstable\) unknown`)
+	cutTable     = regexp.MustCompile(`(\d+): object size mismatch .*: (\d+) \(disk\) != (\d+) \(MANIFEST\)`)
+)
+
+// damagedLog names the log that Pebble could not replay, "" when it is none of this. Pebble's error names none.
+func (o *Options) damagedLog(err error) string {
+	if err == nil || !strings.Contains(err.Error(), "replaying WAL") {
+		return ""
+	}
+	names, _ := o.FS.List(o.Dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	slices.Sort(names)
+	return "its log, " + strings.Join(names, " or ") + ", cannot be read"
+}
+
+// damagedList says in plain words what Pebble misses, "" when it is none of this. Pebble's errors are told apart by their text
+// alone.
+func damagedList(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	if found := unknownTable.FindStringSubmatch(text); found != nil {
+		return "its list of tables names " + found[1] + ".sst, which is not there"
+	}
+	if found := cutTable.FindStringSubmatch(text); found != nil {
+		return found[1] + ".sst is " + found[2] + " bytes long, and its list of tables says " + found[3]
+	}
+	if name := inManifest.FindString(text); name != "" {
+		return "its list of tables, " + name + ", cannot be read"
+	}
+	if strings.Contains(text, "is not pristine") {
+		return "marker.format-version…, which says how its tables are to be read, is gone"
+	}
+	return ""
+}
+
+// reading is what the store knows of the reading of itself.
+type reading struct {
+	at     atomic.Int64  // Unix ns of the last whole pass; 0: there was none
+	tables atomic.Uint64 // damaged tables in it
+}
+
+// ReadTables reads every table of the store once, from the medium, and checks each block. It finds a damaged block before the
+// day on which a row of it is needed. After each read pause is called with the number of bytes; it may wait, and its error ends
+// the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with each other: see Fsck.
+func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("reading tables: %w", err)
+	}
+	defer s.leave()
+	damaged := uint64(0)
+	err := eachTable(ctx, s.db, &s.o, pause, func(path string, bad error) {
+		damaged++
+		if s.damage.note(fmt.Sprintf("%s: %v", path, bad)) {
+			s.o.Logger.Error("store is damaged", "table", path, "error", bad.Error())
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("reading tables: %w", err)
+	}
+	at := s.o.Now().UnixNano()
+	s.reading.tables.Store(damaged)
+	s.reading.at.Store(at)
+	// A crash forgets it, and the next pass comes ten minutes after the start.
+	row := be.AppendUint64(be.AppendUint64(nil, uint64(at)), damaged)
+	if err := s.db.Set(keyRead, row, pebble.NoSync); err != nil {
+		return fmt.Errorf("reading tables: %w", err)
+	}
+	return nil
+}
+
+// Reading is the result of the store's last complete reading of its tables.
+type Reading struct {
+	At      time.Time `json:"at"`      // its end; zero: there was none
+	Damaged uint64    `json:"damaged"` // tables that are not as they were written
+}
+
+// LastReading returns the last result of ReadTables, also of an earlier process.
+func (s *Store) LastReading() (r Reading) {
+	if at := s.reading.at.Load(); at != 0 {
+		r.At, r.Damaged = time.Unix(0, at).UTC(), s.reading.tables.Load()
+	}
+	return r
+}
+
+// recall takes the last reading from the store; one that cannot be read counts as none.
+func (r *reading) recall(db pebble.Reader) {
+	if row, err := get(db, keyRead); err == nil && len(row) == 16 {
+		r.at.Store(int64(be.Uint64(row)))
+		r.tables.Store(be.Uint64(row[8:]))
+	}
+}
+
+// Busy returns whether a record is being appended: background work then rests longer.
+func (s *Store) Busy() bool { return s.writing.Load() > 0 }
+
+// eachTable checks every block of every table, and tells of the damaged ones. One that a compaction removes meanwhile is
+// left out: its rows are in a newer one.
+func eachTable(ctx context.Context, db *pebble.DB, o *Options, pause func(bytes int) error, tell func(path string, bad error)) error {
+	levels, err := db.SSTables()
+	if err != nil {
+		return err
+	}
+	for _, tables := range levels {
+		for _, table := range tables {
+			path := o.FS.PathJoin(o.Dir, table.BackingSSTNum.String()+".sst")
+			r := &pacedReader{ctx: ctx, pause: pause}
+			if r.File, err = o.FS.Open(path); errors.Is(err, os.ErrNotExist) && !o.readOnly {
+				continue
+			}
+			if err == nil {
+				err = checkTable(ctx, r)
+			}
+			switch {
+			case r.ended != nil:
+				return r.ended
+			case err != nil:
+				tell(path, err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkTable(ctx context.Context, r *pacedReader) error {
+	readable, err := sstable.NewSimpleReadable(r)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	table, err := sstable.NewReader(ctx, readable, sstable.ReaderOptions{})
+	if err != nil {
+		return errors.Join(err, readable.Close())
+	}
+	return errors.Join(table.ValidateBlockChecksums(), table.Close())
+}
+
+// pacedReader is a table that is read with pauses.
+type pacedReader struct {
+	vfs.File
+	ctx   context.Context
+	pause func(bytes int) error
+	ended error // why the pass ends, which is no damage
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
+	if r.ended = r.ctx.Err(); r.ended == nil && r.pause != nil {
+		r.ended = r.pause(len(p))
+	}
+	if r.ended != nil {
+		return 0, r.ended
+	}
+	return r.File.ReadAt(p, at)
+}
+
+// badBlocks remembers which blocks of tables are damaged, and fails reads of these at once. Pebble 2.1.7 looks, each time
+// that a block's checksum is wrong, for the one bit that would make it right, and computes the checksum of 16 KiB 130,000
+// times for that: half a second of a core for every read. A file of that name is always the same file.
+type badBlocks struct {
+	any atomic.Bool
+	mu  sync.Mutex
+	of  map[string][]block // by the file's name without its folder
+}
+
+// block is a stretch of a file, in bytes.
+type block struct{ at, end int64 }
+
+// badBlock is how Pebble names a block in its errors: offset and length.
+var badBlock = regexp.MustCompile(`block (\d+)/(\d+):`)
+
+// note remembers the block that an error of Pebble is about. An error in other words costs time only.
+func (b *badBlocks) note(path string, err error) {
+	found := badBlock.FindStringSubmatch(fmt.Sprint(err))
+	if found == nil {
+		return
+	}
+	at, _ := strconv.ParseInt(found[1], 10, 64)
+	length, _ := strconv.ParseInt(found[2], 10, 64)
+	b.add(path[strings.LastIndexByte(path, '/')+1:], block{at, at + length})
+}
+
+func (b *badBlocks) add(name string, bad block) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of == nil {
+		b.of = make(map[string][]block)
+	}
+	b.of[name] = append(b.of[name], bad)
+	b.any.Store(true)
+}
+
+// hit tells whether a read reaches a bad block.
+func (b *badBlocks) hit(name string, at, end int64) bool {
+	if !b.any.Load() {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.of[name] {
+		if at < k.end && k.at < end {
+			return true
+		}
+	}
+	return false
+}
+
+// badBlocksFS is a filesystem whose bad blocks are known.
+type badBlocksFS struct {
+	vfs.FS
+	bad  *badBlocks
+	tell func(path, what string) // of a block that was found damaged here
+}
+
+// Open implements vfs.FS.
+func (f badBlocksFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	file, err := f.FS.Open(name, opts...)
+	if err != nil || !strings.HasSuffix(name, ".sst") {
+		return file, err
+	}
+	return badBlocksFile{file, f.PathBase(name), f.bad, func(what string) { f.tell(name, what) }}, nil
+}
+
+// Unwrap implements vfs.FS.
+func (f badBlocksFS) Unwrap() vfs.FS { return f.FS }
+
+type badBlocksFile struct {
+	vfs.File
+	name string
+	bad  *badBlocks
+	tell func(what string)
+}
+
+// ReadAt implements vfs.File.
+func (f badBlocksFile) ReadAt(p []byte, at int64) (int, error) {
+	if f.bad.hit(f.name, at, at+int64(len(p))) {
+		return 0, fmt.Errorf("%s: a block at byte %d is damaged: %w", f.name, at, syscall.EIO)
+	}
+	n, err := f.File.ReadAt(p, at)
+	if err == nil && len(p) >= largeBlock && !wholeBlock(p) {
+		f.bad.add(f.name, block{at, at + int64(len(p))})
+		what := fmt.Sprintf("the block of %d bytes at byte %d is damaged, its checksum is wrong", len(p), at)
+		f.tell(what)
+		return 0, fmt.Errorf("%s: %s: %w", f.name, what, syscall.EIO)
+	}
+	return n, err
+}
+
+// largeBlock is the length in bytes from which a block's checksum is compared here, before Pebble does. Pebble's search for the
+// turned bit takes time with the square of the length: with the bundle of a rule, of 600 KiB, 14 s for every reader and every
+// start. Pebble reads nothing that long of a table but whole blocks.
+const largeBlock = 32 << 10
+
+// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), as Pebble writes them: CRC-32C, masked as in LevelDB.
+func wholeBlock(p []byte) bool {
+	sum := crc32.Checksum(p[:len(p)-4], castagnoli)
+	return binary.LittleEndian.Uint32(p[len(p)-4:]) == (sum>>15|sum<<17)+0xa282ead8
+}
