@@ -21,6 +21,7 @@ type field struct {
 	fed      bool // a member at any depth has a from
 	judged   bool // from takes something else than the fact of the field's own name: see agree
 	moved    bool // the fact of its own name stands at another place, too
+	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
 
 	first    int // where its members, or its item, begin
