@@ -127,7 +127,7 @@ func reasoned(d *Document) *Refusal {
 		return r
 	}
 	tipo := doc.Text("tipoDte")
-	never := tipo == "18" || tipo == "05" && !d.Previous
+	never := tipo == "18" || (tipo == "05" || tipo == "08") && !d.Previous
 	switch replaced := !doc.Null("codigoGeneracionR"); {
 	case replaced && (kind == 2 || never):
 		return NotAllowed("documento.codigoGeneracionR")
