@@ -65,16 +65,11 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 			return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
 		}
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	deadline, cancel := g.deadline()
 	defer cancel()
-	leave, err := g.readers.Enter(deadline, t.ID)
-	var busy *fairqueue.Busy
-	switch {
-	case errors.As(err, &busy):
-		g.metrics.refused(listenerAPI, "readers")
-		return problem.TooMany(busy.Wait, "Demasiadas listas a la vez con este token")
-	case err != nil:
-		return &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+	leave, err := g.reads(t)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	found, err := g.o.Documents.List(deadline, f, c)
@@ -83,6 +78,23 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	reply.Answer(ctx, fasthttp.StatusOK, reply.Listing(found))
 	return nil
+}
+
+// reads waits for a token's turn among those who read many documents; leave ends it.
+func (g *Gateway) reads(t *Token) (leave func(), err error) {
+	deadline, cancel := g.deadline()
+	defer cancel()
+	leave, err = g.readers.Enter(deadline, t.ID)
+	var busy *fairqueue.Busy
+	switch {
+	case errors.As(err, &busy):
+		g.metrics.refused(listenerAPI, "readers")
+		return nil, problem.TooMany(busy.Wait, "Demasiadas listas a la vez con este token")
+	case err != nil:
+		return nil, &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
+			RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+	}
+	return leave, nil
 }
 
 // filters are the members of the query of GET /dte/documentos.

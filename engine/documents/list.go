@@ -10,7 +10,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/engine/totals"
 	"dtegate/storage"
@@ -155,7 +154,7 @@ func publicTotals(groups map[totals.Group]totals.Total) []Total {
 }
 
 // newLedger returns the ledger of a store's documents.
-func newLedger(store *storage.Store, shelf *rulestore.Store) *totals.Ledger {
+func newLedger(store *storage.Store, rest func() func()) *totals.Ledger {
 	return totals.New(totals.Options{Store: store, Day: record.Day,
 		Read: func(entry storage.Entry) (totals.Row, bool, error) {
 			if !record.IsDocument(entry.State) {
@@ -171,12 +170,7 @@ func newLedger(store *storage.Store, shelf *rulestore.Store) *totals.Ledger {
 			}
 			return totals.Row{Day: h.Date, Group: groupOf(entry, h), Amount: amount}, true, nil
 		},
-		Rest: func() func() {
-			if shelf == nil {
-				return func() {}
-			}
-			return shelf.GiveWay(2)
-		}})
+		Rest: rest})
 }
 
 func groupOf(entry storage.Entry, h *record.Head) totals.Group {
