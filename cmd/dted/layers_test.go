@@ -64,7 +64,7 @@ var layers = map[string][]string{
 	"engine/seller":                  {"engine/record", "engine/dte"},
 	"engine/outbox":                  {"engine/seller", "engine/mail", "engine/bell", "engine/pdf", "engine/fairqueue", "engine/archive", "storage", "engine/refusal", "engine/record", "engine/dte"},
 	"engine/contingency":             {"engine/authority", "engine/bell", "engine/dte", "engine/record", "engine/refusal", "engine/rulestore", "engine/seller", "engine/sign", "storage"},
-	"engine/documents":               {"engine/dte", "engine/totals", "engine/outbox", "engine/record", "engine/refusal", "engine/seller", "engine/rulestore", "storage"},
+	"engine/documents":               {"engine/dte", "engine/pdf", "engine/totals", "engine/outbox", "engine/record", "engine/refusal", "engine/seller", "engine/rulestore", "storage"},
 	"engine/witness":                 {"storage", "engine/seller", "engine/refusal", "engine/record", "engine/dte", "engine/archive"},
 	"engine":                         {"engine/witness", "engine/dte/schema", "engine/contingency", "engine/documents", "engine/outbox", "engine/seller", "engine/rulestore", "engine/record", "engine/refusal", "engine/fairqueue", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage"},
 	"engine/authorisation":           {"storage", "engine/seller", "engine/documents", "engine/record", "engine/dte", "engine/contingency"},
@@ -75,7 +75,7 @@ var layers = map[string][]string{
 	"gateway/page":        {"engine/authorisation", "engine/documents", "engine/rulestore", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/problem"},
 	"gateway/form":        {"rules/suggest", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},
 	"gateway/door":        {"engine/audit"},
-	"gateway":             {"gateway/adminapi", "gateway/problem", "gateway/reply", "engine/documents", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "gateway/form", "engine/refusal", "engine", "engine/record", "engine/fairqueue", "engine/audit", "engine/dte"},
+	"gateway":             {"engine/pdf", "gateway/adminapi", "gateway/problem", "gateway/reply", "engine/documents", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "gateway/form", "engine/refusal", "engine", "engine/record", "engine/fairqueue", "engine/audit", "engine/dte"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
