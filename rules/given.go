@@ -52,7 +52,7 @@ func (s *surroundings) text() string {
 }
 
 type function struct {
-	signature
+	signature signature
 	// call answers an errno. The stack holds the parameters.
 	call func(*surroundings, api.Memory, []uint64) uint64
 }
@@ -107,11 +107,11 @@ func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 			if !ok || m.Memory() == nil {
 				panic(fmt.Errorf("%s was called from nowhere", name))
 			}
-			if answer := f.call(s, m.Memory(), stack); len(f.results) > 0 {
+			if answer := f.call(s, m.Memory(), stack); len(f.signature.results) > 0 {
 				stack[0] = answer
 			}
 		}
-		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), f.params, f.results).Export(name)
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), f.signature.params, f.signature.results).Export(name)
 	}
 	if _, err := b.Instantiate(ctx); err != nil {
 		return err

@@ -81,11 +81,7 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 		n, _ := c.fields[i].fallback.Int()
 		f.version = int(n)
 	}
-	f.runs.New = func() any {
-		r := new(run)
-		r.Filler = f
-		return r
-	}
+	f.runs.New = func() any { return &run{filler: f} }
 	return f, nil
 }
 
@@ -186,5 +182,5 @@ func (r *run) release() {
 	r.facts, r.computed = dte.Value{}, nil
 	r.slots, r.faults, r.forms, r.quiet, r.cause = r.slots[:0], r.faults[:0], r.forms[:0], 0, ""
 	r.contradiction = dte.Fault{}
-	r.runs.Put(r)
+	r.filler.runs.Put(r)
 }

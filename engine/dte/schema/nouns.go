@@ -188,7 +188,7 @@ func (s *schema) reasons(at string) (all []string, ok bool) {
 	}
 	for i := range s.properties {
 		p := &s.properties[i]
-		more, ok := p.reasons(join(at, p.name))
+		more, ok := p.schema.reasons(join(at, p.name))
 		if !ok {
 			return nil, false
 		}

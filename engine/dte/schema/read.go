@@ -50,8 +50,8 @@ type schema struct {
 }
 
 type property struct {
-	name string
-	schema
+	name   string
+	schema schema
 }
 
 // choice is if/then/else; then and otherwise may be nil.

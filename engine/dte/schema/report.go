@@ -6,21 +6,10 @@ import (
 	"dtegate/engine/dte"
 )
 
-// report is what a run has found wrong with its tree.
-type report struct {
-	tree
-	faults   []dte.Fault
-	limit    int
-	document bool             // Check: paths are the document's own, not those of the facts
-	index    [maxArrays]int32 // where each "[]" above the current place stands
-	quiet    int              // inside a condition that is only asked, not enforced
-	cause    string           // inside then or else: why it is enforced
-}
-
 // full reports whether enough faults are known.
-func (r *report) full() bool { return len(r.faults) >= r.limit }
+func (r *run) full() bool { return len(r.faults) >= r.limit }
 
-func (r *report) fail(f dte.Fault) {
+func (r *run) fail(f dte.Fault) {
 	if !r.full() {
 		r.faults = append(r.faults, f)
 	}
@@ -31,12 +20,12 @@ const unsaid = "-"
 
 // breach tells that the slot at si breaks the rule, unless r is quiet. What depends on another value has the code
 // CONDITION, and is left out where a plain fault was told already.
-func (r *report) breach(fi int, si int32, x *rule, code string) verdict {
+func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
 	}
-	f := r.fields[fi].fault(x, code, &r.slots[si], r.cause)
-	f.Path = r.path(&r.fields[fi])
+	f := r.filler.fields[fi].fault(x, code, &r.slots[si], r.cause)
+	f.Path = r.path(&r.filler.fields[fi])
 	if r.cause != "" {
 		for i := range r.faults {
 			if r.faults[i].Path == f.Path {
@@ -61,9 +50,9 @@ func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
 }
 
 // breachNumber tells that a number is no Amount. The layout meets every number before any condition does.
-func (r *report) breachNumber(fi int, s *slot) verdict {
+func (r *run) breachNumber(fi int, s *slot) verdict {
 	if r.quiet == 0 && r.cause == "" {
-		f := dte.Fault{Path: r.path(&r.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) + " tiene más de 8 decimales"}
+		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) + " tiene más de 8 decimales"}
 		if _, err := dte.ParseAmount(s.text); err == dte.ErrRange {
 			f.Code, f.Message = dte.FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
 		}
@@ -77,18 +66,18 @@ func (r *report) breachNumber(fi int, s *slot) verdict {
 	return fail
 }
 
-func (r *report) breachRepeat(fi int, first int32) verdict {
+func (r *run) breachRepeat(fi int, first int32) verdict {
 	if r.quiet == 0 {
-		r.fail(dte.Fault{Path: r.path(&r.fields[fi]), Code: dte.FaultDuplicate, Message: "repite el elemento " + strconv.Itoa(int(first))})
+		r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultDuplicate, Message: "repite el elemento " + strconv.Itoa(int(first))})
 	}
 	return fail
 }
 
-func (r *report) breachCode(fi int, code string) {
-	r.fail(dte.Fault{Path: r.path(&r.fields[fi]), Code: dte.FaultCatalogue, Message: lacksCode(r.fields[fi].list, code)})
+func (r *run) breachCode(fi int, code string) {
+	r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultCatalogue, Message: lacksCode(r.filler.fields[fi].list, code)})
 }
 
-func (r *report) path(f *field) string {
+func (r *run) path(f *field) string {
 	if r.document {
 		return expandPath(f.document, r.index[:])
 	}

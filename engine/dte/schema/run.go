@@ -7,22 +7,30 @@ import (
 	"dtegate/engine/dte"
 )
 
-// run is one Fill or Check. Runs are pooled: their slices keep their capacity, and texts of the last document
-// stay reachable until the next or until the collector empties the pool. Its parts are a tree, the report of what is wrong with it, and
-// its judge, each on the one before.
+// run is one Fill or Check. Runs are pooled: their slices keep their capacity, and the texts of a document stay reachable until the next
+// document or until the collector empties the pool.
 type run struct {
-	judge
+	filler   *Filler
 	facts    dte.Value
 	computed *Computed
+	slots    []slot  // the resolved document: the values of all fields, the schema's constants and the module's answer among them
+	table    []int32 // of repeated
 	words    [256]byte
 	forms    []byte // texts that the overlay's forms made
+
+	faults   []dte.Fault
+	limit    int              // of faults
+	document bool             // Check: paths are the document's own, not those of the facts
+	index    [maxArrays]int32 // where each "[]" above the current place stands
+	quiet    int              // inside a condition that is only asked, not enforced
+	cause    string           // inside then or else: why it is enforced
 
 	contradiction dte.Fault // of the bundle; no Code: none
 }
 
 // fill resolves the field at fi into the slot at si. Fact is the value under the same path, nil when there is none.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
-	f := &r.fields[fi]
+	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
 		r.fillComputed(f, si)
 		return
@@ -81,7 +89,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 	next, something := 0, false
 	for i := range f.members {
 		var member *dte.Value
-		if fact != nil && r.fields[f.first+i].source == sourceFacts {
+		if fact != nil && r.filler.fields[f.first+i].source == sourceFacts {
 			// Facts mostly come in the schema's order: go on where the last one was found.
 			members := fact.Members()
 			for range members {
@@ -90,7 +98,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 				}
 				m := &members[next]
 				next++
-				if m.Name == r.fields[f.first+i].name {
+				if m.Name == r.filler.fields[f.first+i].name {
 					member = &m.Value
 					break
 				}
@@ -189,7 +197,7 @@ func (r *run) fillComputed(f *field, si int32) {
 	c := r.computed
 	switch f.source {
 	case sourceLine:
-		x := c.Lines[int(r.index[0])*len(r.out.Lines)+f.output]
+		x := c.Lines[int(r.index[0])*len(r.filler.out.Lines)+f.output]
 		if f.set {
 			r.fillSet(si, uint64(x))
 		} else {
@@ -209,7 +217,7 @@ func (r *run) fillSet(si int32, mask uint64) {
 		return
 	}
 	first := int32(len(r.slots))
-	for i, code := range r.out.Taxes {
+	for i, code := range r.filler.out.Taxes {
 		if mask>>i&1 != 0 {
 			r.slots[r.grow(1)].string(code)
 		}
@@ -225,7 +233,7 @@ func (r *run) fillTaxes(f *field, si int32) {
 		r.slots[si].kind = dte.KindNull
 		return
 	}
-	item := &r.fields[f.first]
+	item := &r.filler.fields[f.first]
 	width := item.members + item.shadows
 	rows := r.grow(len(taxes))
 	r.slots[si].kind, r.slots[si].first, r.slots[si].count = dte.KindArray, rows, int32(len(taxes))
@@ -235,11 +243,11 @@ func (r *run) fillTaxes(f *field, si int32) {
 		row.kind, row.first = dte.KindObject, first
 		for j := range item.members {
 			s := &r.slots[first+int32(j)]
-			switch r.fields[item.first+j].name {
+			switch r.filler.fields[item.first+j].name {
 			case "codigo":
-				s.string(r.out.Taxes[t.Tax])
+				s.string(r.filler.out.Taxes[t.Tax])
 			case "descripcion":
-				s.string(r.taxNames[t.Tax])
+				s.string(r.filler.taxNames[t.Tax])
 			case "valor":
 				s.amount(int64(t.Amount))
 			}
@@ -249,7 +257,7 @@ func (r *run) fillTaxes(f *field, si int32) {
 
 // load puts a value of a complete document into the slot at si, and tells members that the layout does not have.
 func (r *run) load(fi int, si int32, v *dte.Value) {
-	f := &r.fields[fi]
+	f := &r.filler.fields[fi]
 	s := &r.slots[si]
 	s.scalar(v)
 	switch v.Kind() {
@@ -264,7 +272,7 @@ func (r *run) load(fi int, si int32, v *dte.Value) {
 			m := &members[i]
 			position := -1
 			for j := range f.members + f.shadows {
-				if r.fields[f.first+j].name == m.Name {
+				if r.filler.fields[f.first+j].name == m.Name {
 					position = j
 					break
 				}

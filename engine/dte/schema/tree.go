@@ -31,28 +31,21 @@ func (s *slot) scalar(v *dte.Value) {
 	s.kind, s.exact, s.num, s.text = v.Scalar()
 }
 
-// tree is the resolved document of a run: the values of all fields, the schema's constants and the module's answer among them.
-type tree struct {
-	*Filler
-	slots []slot
-	table []int32 // of repeated
-}
-
 // grow adds n absent slots and returns the first.
-func (t *tree) grow(n int) int32 {
-	first := len(t.slots)
-	if first+n <= cap(t.slots) {
-		t.slots = t.slots[:first+n]
-		clear(t.slots[first:])
+func (r *run) grow(n int) int32 {
+	first := len(r.slots)
+	if first+n <= cap(r.slots) {
+		r.slots = r.slots[:first+n]
+		clear(r.slots[first:])
 	} else {
-		t.slots = append(t.slots, make([]slot, n)...)
+		r.slots = append(r.slots, make([]slot, n)...)
 	}
 	return int32(first)
 }
 
 // write appends the slot at si as JSON.
-func (t *tree) write(dst []byte, fi int, si int32) []byte {
-	s := &t.slots[si]
+func (r *run) write(dst []byte, fi int, si int32) []byte {
+	s := &r.slots[si]
 	switch s.kind {
 	case dte.KindNumber:
 		return s.num.Append(dst)
@@ -69,24 +62,24 @@ func (t *tree) write(dst []byte, fi int, si int32) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = t.write(dst, t.fields[fi].first, s.first+i)
+			dst = r.write(dst, r.filler.fields[fi].first, s.first+i)
 		}
 		return append(dst, ']')
 	case dte.KindObject:
 		dst = append(dst, '{')
-		f := &t.fields[fi]
+		f := &r.filler.fields[fi]
 		some := false
 		for i := range f.members {
 			m := s.first + int32(i)
-			if t.slots[m].kind == dte.KindAbsent {
+			if r.slots[m].kind == dte.KindAbsent {
 				continue
 			}
 			if some {
 				dst = append(dst, ',')
 			}
 			some = true
-			dst = append(dst, t.fields[f.first+i].key...)
-			dst = t.write(dst, f.first+i, m)
+			dst = append(dst, r.filler.fields[f.first+i].key...)
+			dst = r.write(dst, f.first+i, m)
 		}
 		return append(dst, '}')
 	}
@@ -94,12 +87,12 @@ func (t *tree) write(dst []byte, fi int, si int32) []byte {
 }
 
 // repeated finds two equal items of a list; second is -1 when all differ.
-func (t *tree) repeated(first, count int32, fi int) (int32, int32) {
+func (r *run) repeated(first, count int32, fi int) (int32, int32) {
 	const few = 12
 	if count <= few {
 		for i := range count {
 			for j := range i {
-				if t.equal(fi, first+i, first+j) {
+				if r.equal(fi, first+i, first+j) {
 					return j, i
 				}
 			}
@@ -110,23 +103,23 @@ func (t *tree) repeated(first, count int32, fi int) (int32, int32) {
 	for size < int(count)*2 {
 		size *= 2
 	}
-	t.table = slices.Grow(t.table[:0], size)[:size]
-	clear(t.table)
+	r.table = slices.Grow(r.table[:0], size)[:size]
+	clear(r.table)
 	for i := range count {
-		h := int(t.hash(fi, first+i, 14695981039346656037)) & (size - 1)
-		for ; t.table[h] != 0; h = (h + 1) & (size - 1) {
-			if j := t.table[h] - 1; t.equal(fi, first+i, first+j) {
+		h := int(r.hash(fi, first+i, 14695981039346656037)) & (size - 1)
+		for ; r.table[h] != 0; h = (h + 1) & (size - 1) {
+			if j := r.table[h] - 1; r.equal(fi, first+i, first+j) {
 				return j, i
 			}
 		}
-		t.table[h] = i + 1
+		r.table[h] = i + 1
 	}
 	return -1, -1
 }
 
 // children are the slots and fields below a slot; step is 0 when all belong to one field.
-func (t *tree) children(fi int, s *slot) (count int32, field, step int) {
-	f := &t.fields[fi]
+func (r *run) children(fi int, s *slot) (count int32, field, step int) {
+	f := &r.filler.fields[fi]
 	switch {
 	case s.kind == dte.KindObject && !f.item:
 		return int32(f.members + f.shadows), f.first, 1
@@ -136,17 +129,17 @@ func (t *tree) children(fi int, s *slot) (count int32, field, step int) {
 	return 0, 0, 0
 }
 
-func (t *tree) equal(fi int, a, b int32) bool {
-	x, y := &t.slots[a], &t.slots[b]
+func (r *run) equal(fi int, a, b int32) bool {
+	x, y := &r.slots[a], &r.slots[b]
 	if x.kind != y.kind || x.exact != y.exact || x.num != y.num || x.count != y.count {
 		return false
 	}
 	if x.text != y.text && !(x.kind == dte.KindNumber && x.exact) {
 		return false
 	}
-	count, field, step := t.children(fi, x)
+	count, field, step := r.children(fi, x)
 	for i := range count {
-		if !t.equal(field+int(i)*step, x.first+i, y.first+i) {
+		if !r.equal(field+int(i)*step, x.first+i, y.first+i) {
 			return false
 		}
 	}
@@ -154,9 +147,9 @@ func (t *tree) equal(fi int, a, b int32) bool {
 }
 
 // hash is FNV-1a over what equal compares, eight bytes at a time for numbers.
-func (t *tree) hash(fi int, si int32, h uint64) uint64 {
+func (r *run) hash(fi int, si int32, h uint64) uint64 {
 	const prime = 1099511628211
-	s := &t.slots[si]
+	s := &r.slots[si]
 	h = (h ^ uint64(s.kind)) * prime
 	h = (h ^ uint64(s.num)) * prime
 	h ^= h >> 29
@@ -165,9 +158,9 @@ func (t *tree) hash(fi int, si int32, h uint64) uint64 {
 			h = (h ^ uint64(s.text[i])) * prime
 		}
 	}
-	count, field, step := t.children(fi, s)
+	count, field, step := r.children(fi, s)
 	for i := range count {
-		h = t.hash(field+int(i)*step, s.first+i, h)
+		h = r.hash(field+int(i)*step, s.first+i, h)
 	}
 	return h
 }
