@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strconv"
 	"unicode/utf8"
 
 	"dtegate/engine/dte"
@@ -252,4 +253,133 @@ func (r *run) ask(x *rule, fi int, si int32) verdict {
 	v := r.check(x, fi, si)
 	r.quiet--
 	return v
+}
+
+// checkCodes looks every code of the document up in its catalogue.
+func (r *run) checkCodes(fi int, si int32) {
+	f := &r.filler.fields[fi]
+	s := r.slots[si]
+	switch s.kind {
+	case dte.KindObject:
+		for i := range f.members {
+			if r.filler.fields[f.first+i].codeList {
+				r.checkCode(f.first+i, s.first+int32(i), s.first, f.first)
+				r.checkCodes(f.first+i, s.first+int32(i))
+			}
+		}
+	case dte.KindArray:
+		for i := range s.count {
+			if f.item && !r.full() {
+				r.index[f.arrays] = i
+				r.checkCode(f.first, s.first+i, 0, 0)
+				r.checkCodes(f.first, s.first+i)
+			}
+		}
+	}
+}
+
+// checkCode looks one code up. Siblings begin at the given slot and field.
+func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
+	f := &r.filler.fields[fi]
+	var code [64]byte
+	b := code[:0]
+	if f.list == nil {
+		return
+	}
+	if f.parent >= 0 {
+		p := &r.slots[siblingSlot+int32(f.parent-siblingField)]
+		if p.kind != dte.KindString {
+			return
+		}
+		b = append(append(b, p.text...), '/')
+	}
+	switch s := &r.slots[si]; {
+	case s.kind == dte.KindString:
+		b = append(b, s.text...)
+	case s.kind == dte.KindNumber && s.exact:
+		b = s.num.Append(b)
+	default:
+		return
+	}
+	if _, ok := f.list.Texts[string(b)]; !ok {
+		r.breachCode(fi, string(b))
+	}
+}
+
+// full reports whether enough faults are known.
+func (r *run) full() bool { return len(r.faults) >= r.limit }
+
+func (r *run) fail(f dte.Fault) {
+	if !r.full() {
+		r.faults = append(r.faults, f)
+	}
+}
+
+// unsaid is the cause of a condition that no sentence says.
+const unsaid = "-"
+
+// breach tells that the slot at si breaks the rule, unless r is quiet. What depends on another value has the code
+// CONDITION, and is left out where a plain fault was told already.
+func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
+	if r.quiet > 0 || r.full() {
+		return fail
+	}
+	f := r.filler.fields[fi].fault(x, code, &r.slots[si], r.cause)
+	f.Path = r.path(&r.filler.fields[fi])
+	if r.cause != "" {
+		for i := range r.faults {
+			if r.faults[i].Path == f.Path {
+				return fail
+			}
+		}
+	}
+	r.fail(f)
+	return fail
+}
+
+// fault is what breaking a rule at the field tells, for a cause if there is one; the path is the caller's.
+func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
+	told := dte.Fault{Code: code, Message: x.message(f.document, code, s)}
+	if cause != "" {
+		told.Code = dte.FaultCondition
+		if cause != unsaid {
+			told.Message += ", " + cause
+		}
+	}
+	return told
+}
+
+// breachNumber tells that a number is no Amount. The layout meets every number before any condition does.
+func (r *run) breachNumber(fi int, s *slot) verdict {
+	if r.quiet == 0 && r.cause == "" {
+		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) + " tiene más de 8 decimales"}
+		if _, err := dte.ParseAmount(s.text); err == dte.ErrRange {
+			f.Code, f.Message = dte.FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
+		}
+		for i := range r.faults {
+			if r.faults[i].Path == f.Path {
+				return fail
+			}
+		}
+		r.fail(f)
+	}
+	return fail
+}
+
+func (r *run) breachRepeat(fi int, first int32) verdict {
+	if r.quiet == 0 {
+		r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultDuplicate, Message: "repite el elemento " + strconv.Itoa(int(first))})
+	}
+	return fail
+}
+
+func (r *run) breachCode(fi int, code string) {
+	r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultCatalogue, Message: lacksCode(r.filler.fields[fi].list, code)})
+}
+
+func (r *run) path(f *field) string {
+	if r.document {
+		return expandPath(f.document, r.index[:])
+	}
+	return expandPath(f.path, r.index[:])
 }
