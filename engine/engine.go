@@ -128,7 +128,7 @@ func New(o Options) (e *Engine, err error) {
 		Logger: e.log, Now: e.now, Rand: e.rand, GiveWay: giveWay,
 	})
 	e.witness = witness.New(e.store, e.issuer, e.outbox.Archive(), e.log)
-	e.sender = authority.NewSender(authority.SenderOptions{
+	e.sender = authority.NewSender(&authority.Sender{
 		Client: e.client, Policy: o.Policy, Lost: lost, Now: e.now,
 		Away:    func() bool { return e.contingency.Current() != nil },
 		Suspect: func() { e.contingency.Suspect() },
