@@ -95,6 +95,9 @@ func Emisor(i Issuer, p Point) dte.Value {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
 		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
 	}
+	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is named as a person is: by kind and number of a document
+		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento", Value: nit})
+	}
 	return i.Facts.Set(set...)
 }
 

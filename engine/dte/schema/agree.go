@@ -24,7 +24,7 @@ import (
 const Contradiction = "CONTRADICTION"
 
 // heldRoots are the parts of a document that a new generation may rename. The bundle names the part by a root that no
-// facts have: sujetoExcluido was the receptor of type 14. The first two are the box itself, under no other name.
+// facts have: sujetoExcluido was the receptor of type 14, donatario the emisor of type 15. The first is under no other name.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
@@ -46,7 +46,7 @@ var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "do
 // fixed are the members that a generation fixes itself.
 var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo", "identificacion.tipoOperacion",
-	"donatario.tipoDocumento"}
+	"emisor.tipoDocumento", "donatario.tipoDocumento"}
 
 // held reports whether a path of the document is outside the parts that rules compute.
 func held(document string) bool {
@@ -71,7 +71,7 @@ func (e *fromEntry) checkHeld(own string, moved bool) error {
 	}
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
-	if below == under && slices.Contains(heldRoots[2:], from) && !slices.Contains(heldRoots, root) {
+	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) {
 		return nil // a part under another name
 	}
 	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
@@ -163,13 +163,13 @@ func (f *Filler) checkAnswers() error {
 	for i := range f.fields {
 		x := &f.fields[i]
 		amount, ofResumen := strings.CutPrefix(x.document, summaryName+".")
-		column, ofLine := strings.CutPrefix(x.document, linesName+"[].")
+		column, ofLine := lineMember(x.document)
 		switch {
 		case x.types == 0:
 		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
 			ofLine && slices.Contains(soldAs, column)):
 			return fmt.Errorf("schema of %s: is not the module's answer of that name", x.document)
-		case x.document != summaryName+".totalLetras":
+		case x.document != summaryName+".totalLetras" && x.document != linesName+".totalLetras":
 		case x.from == nil || x.from.words < 0:
 			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
 		case f.out.Summary[x.from.words] != f.total && f.out.Summary[x.from.words] != "montoTotalOperacion":
@@ -320,7 +320,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			if !slices.Contains(known, x.name) {
 				a.strange = append(a.strange, i)
 			}
-			if !slices.Contains(signed, x.name) {
+			if !x.signed && !slices.Contains(signed, x.name) {
 				a.unsigned = append(a.unsigned, i)
 			}
 		}
@@ -423,7 +423,8 @@ func (r *run) addUp() {
 		for i := range pagos.count {
 			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
 		}
-		if sum.Sub(r.number(resumen, a.total)); !sum.Within(sumTolerance) {
+		sum.Sub(r.number(resumen, a.total))
+		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) { // of a donation only its money is paid
 			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
 		}
 	}

@@ -26,6 +26,7 @@ type field struct {
 	fed      bool // a member at any depth has a from
 	judged   bool // from takes something else than the fact of the field's own name: see agree
 	moved    bool // the fact of its own name stands at another place, too
+	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
 
 	first    int // where its members, or its item, begin
@@ -211,6 +212,9 @@ func (c *compiler) layout(root *shape) error {
 		f.first = len(c.fields)
 		at, document, arrays := f.path, f.document, f.arrays
 		members, item := s.members, s.item
+		if document == linesName && item == nil { // a body of one line: its facts are the one item of a list
+			at, arrays = at+"[]", arrays+1
+		}
 		if item != nil {
 			if len(members) > 0 {
 				return fmt.Errorf("schema of %s: both members and items", place(document))
@@ -233,6 +237,7 @@ func (c *compiler) layout(root *shape) error {
 				if len(m.base.enum) == 1 {
 					x.fallback = m.base.enum[0]
 				}
+				x.signed = m.base.signed
 			}
 			switch {
 			case item != nil:
@@ -265,7 +270,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 	if f.types&typeArray != 0 && s.item == nil {
 		return fmt.Errorf("schema of %s: a list needs items", f.document)
 	}
-	if name, ok := strings.CutPrefix(f.document, linesName+"[]."); ok {
+	if name, ok := lineMember(f.document); ok {
 		if i := slices.IndexFunc(c.out.Lines, func(o Output) bool { return o.Name == name }); i >= 0 {
 			f.source, f.output, f.set = sourceLine, i, c.out.Lines[i].Kind == OutSet
 		}
@@ -311,6 +316,14 @@ func (c *compiler) bind(f *field, s *shape) error {
 		f.from, f.source = x, sourceFacts // what the overlay says of a place goes before what the module answers for its name
 	}
 	return nil
+}
+
+// lineMember returns the name of a member of a line. The body of a document of one line is an object.
+func lineMember(document string) (name string, ok bool) {
+	if name, ok = strings.CutPrefix(document, linesName+"[]."); !ok {
+		name, ok = strings.CutPrefix(document, linesName+".")
+	}
+	return name, ok
 }
 
 func (c *compiler) compileFrom(e *fromEntry) (*from, error) {

@@ -42,6 +42,7 @@ type schema struct {
 	patterns   []*pattern
 	formats    []*format
 	bounds     []bound
+	signed     bool       // the file has a lower limit below 0
 	multiple   dte.Amount // 0: any
 	minItems   int
 	maxItems   int
@@ -221,6 +222,7 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		upper:     name == "maximum" || name == "exclusiveMaximum",
 		exclusive: name == "exclusiveMinimum" || name == "exclusiveMaximum",
 	}
+	s.signed = s.signed || !b.upper && v.Text()[0] == '-'
 	var err error
 	switch b.limit, err = v.Amount(); err {
 	case nil:

@@ -56,6 +56,9 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
+		if f.at == r.filler.lines && fact != nil && fact.Kind() == dte.KindArray && fact.Len() == 1 { // a body of one line
+			r.index[0], fact = 0, &fact.Items()[0]
+		}
 		r.fillObject(f, si, fact)
 	case f.types&typeArray != 0:
 		r.fillArray(f, si, fact)
