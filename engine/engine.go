@@ -112,8 +112,9 @@ func New(o Options) (e *Engine, err error) {
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)
 	}
+	catalogue := func(list, code string) (string, bool) { return e.Catalogue(list, code) }
 	e = &Engine{
-		documents: documents.New(o.Store, o.Shelf, o.Issuer), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
+		documents: documents.New(o.Store, o.Shelf, o.Issuer, catalogue), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
 		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer,
 		large: newLarge(o.Now), gate: o.Gate, onAct: o.Acted, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
 	}
@@ -127,7 +128,7 @@ func New(o Options) (e *Engine, err error) {
 		Logger: e.log, Now: e.now, Rand: e.rand, GiveWay: giveWay,
 	})
 	e.witness = witness.New(e.store, e.issuer, e.outbox.Archive(), e.log)
-	e.sender = authority.NewSender(authority.SenderOptions{
+	e.sender = authority.NewSender(&authority.Sender{
 		Client: e.client, Policy: o.Policy, Lost: lost, Now: e.now,
 		Away:    func() bool { return e.contingency.Current() != nil },
 		Suspect: func() { e.contingency.Suspect() },
@@ -363,6 +364,18 @@ func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change f
 	}
 	_, err = e.move(ctx, entry, to, h)
 	return err
+}
+
+// CloseDay closes a day of the caller's point of sale: see documents.Register. A box that may not number sales closes
+// nothing.
+func (e *Engine) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
+	if err := e.gate(c.Point); err != nil {
+		return nil, false, err
+	}
+	if err := e.witness.Behind(); err != nil {
+		return nil, false, err
+	}
+	return e.documents.CloseDay(ctx, date, c, e.now())
 }
 
 // Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), from the rules in force; false if there

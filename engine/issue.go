@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,13 +188,8 @@ func idempotency(req Request) *storage.Idempotency {
 	if req.IdempotencyKey == "" {
 		return nil
 	}
-	h := sha256.New()
-	_ = binary.Write(h, binary.BigEndian, req.Caller.Point.ID)
-	h.Write([]byte(req.IdempotencyKey))
-	key := &storage.Idempotency{}
-	h.Sum(key.Key[:0])
-	key.Digest = bodyDigest(req.Document, req.Digest)
-	return key
+	return &storage.Idempotency{Key: record.IdempotencyKey(req.Caller.Point.ID, req.IdempotencyKey),
+		Digest: bodyDigest(req.Document, req.Digest)}
 }
 
 // bodyDigest tells bodies on different endpoints apart: the same body on another endpoint is another sale.
@@ -414,7 +408,9 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), Mail: outbox.Recipient(d.facts),
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref,
+		Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...),
+		Receiver: record.ReceiverOf(d.facts), Mail: outbox.Recipient(d.facts),
 	}
 	p.head = h
 	to = storage.Draft{

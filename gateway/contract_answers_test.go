@@ -14,6 +14,7 @@ import (
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
+	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -28,6 +29,7 @@ import (
 type said struct {
 	err    error
 	stored int64 // bytes of each document
+	closed bool  // the day, until it is closed again
 }
 
 const saidCode = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
@@ -63,6 +65,19 @@ func (s *said) List(context.Context, documents.Filter, seller.Caller) (*document
 }
 func (s *said) Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error) {
 	return []documents.Late{{Cursor: 7, Info: documents.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
+}
+func (s *said) Closing(_ context.Context, date string, _ bool, _ int64, _ seller.Caller,
+	_ time.Time) (*documents.Closing, error) {
+	return &documents.Closing{Kind: "X", Date: date, Ambiente: "TEST", Groups: []documents.ClosingGroup{},
+		Series: []documents.ClosingSeries{}, Payments: []documents.ClosingPayment{}}, s.err
+}
+func (s *said) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
+	s.closed = !s.closed
+	z, err := s.Closing(ctx, date, false, 0, c, time.Time{})
+	return z, s.closed, err
+}
+func (s *said) PrintSlip(context.Context, seller.Caller, pdf.Slip, string, bool) ([]byte, error) {
+	return []byte("%PDF-"), s.err
 }
 func (s *said) Printed(context.Context, dte.Code, seller.Caller, string, bool) ([]byte, error) {
 	return []byte("%PDF-"), s.err
@@ -176,6 +191,11 @@ func TestContract_Answers(t *testing.T) {
 	}
 	ask("get", "/dte/pdf/"+saidCode+"?format=url", "", "x-api-token", "may")
 	ask("get", "/dte/pdf/"+saidCode+"?format=base64", "", "x-api-token", "may")
+	for _, format := range []string{"view", "download", "escpos"} {
+		tag := ask("get", "/dte/cierre?format="+format, "", "x-api-token", "may").Header.Get("ETag")
+		ask("get", "/dte/cierre?format="+format, "", "x-api-token", "may", "If-None-Match", tag)
+	}
+	ask("post", "/dte/cierre", "", "x-api-token", "may")
 	ask("get", "/nowhere", "")
 	ask("delete", "/dte/information", "")
 	for _, f := range contract.Faults() {

@@ -26,6 +26,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/outbox"
+	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -44,6 +45,7 @@ type Sales interface {
 	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
+	CloseDay(ctx context.Context, date string, c seller.Caller) (z *documents.Closing, made bool, err error)
 }
 
 // Documents finds issued documents. The engine's documents have these methods.
@@ -52,6 +54,8 @@ type Documents interface {
 	Infos(context.Context, []dte.Code, seller.Caller) ([]documents.Info, error)
 	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
 	Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error)
+	Closing(ctx context.Context, date string, asX bool, point int64, c seller.Caller,
+		now time.Time) (*documents.Closing, error)
 }
 
 // Outbox prints, mails and links issued documents. The engine's outbox has these methods.
@@ -60,6 +64,7 @@ type Outbox interface {
 	Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error)
 	Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*outbox.Resent, error)
+	PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, layout string, escpos bool) ([]byte, error)
 }
 
 // Options of New.
@@ -270,6 +275,8 @@ func (g *Gateway) routes() reply.Router {
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
 	r.Read("/dte/documentos", g.handle("/dte/documentos", g.list, filters...))
+	r.Read("/dte/cierre", g.handle("/dte/cierre", g.closing, "fecha", "puntoVenta", "clase", "format", "layout"))
+	r.POST("/dte/cierre", g.handle("/dte/cierre", g.closeDay, "fecha"))
 	r.Read("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))
 	r.Read("/dte/information", g.handle("/dte/information", g.information))
 	r.Read("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))

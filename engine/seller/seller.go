@@ -62,6 +62,16 @@ func (c *Caller) Reads(h *record.Head) bool {
 	return !c.OwnTypes || c.Issues(h.Document) || record.Types[h.Document].Against == record.TakesBack && h.PointID == c.Point.ID
 }
 
+// ReadsAll reports whether the caller may read every type of document that its point of sale issues.
+func (c *Caller) ReadsAll() bool {
+	for document, k := range record.Types {
+		if c.OwnTypes && k.Permission != "" && !c.Issues(document) {
+			return false
+		}
+	}
+	return true
+}
+
 // Readable returns the types of documents that a caller may list; nil means all.
 func (c *Caller) Readable() (types []string) {
 	if !c.OwnTypes {

@@ -92,6 +92,8 @@ func (l *Ledger) Touch(id uint64) {
 type Query struct {
 	Days  []string
 	Match func(Group) bool
+	// Amount, if not nil, is the amount of the documents; the totals are not of these alone.
+	Amount *dte.Amount
 	After uint64 // the last id of the page before
 	Limit int    // 1 or more
 }

@@ -257,7 +257,16 @@ func (b *Branch) Get(path string) (a Answer) {
 	return b.do(http.MethodGet, path, nil)
 }
 
-func (b *Branch) do(method, path string, body []byte) (a Answer) {
+// keyed is Post with headers: an Idempotency-Key, if it is not empty, and those that follow, by name and value.
+func (b *Branch) keyed(key, path, body string, headers ...string) Answer {
+	b.t.Helper()
+	if key != "" {
+		headers = append(headers, "Idempotency-Key", key)
+	}
+	return b.do(http.MethodPost, path, []byte(body), headers...)
+}
+
+func (b *Branch) do(method, path string, body []byte, headers ...string) (a Answer) {
 	b.t.Helper()
 	req, err := http.NewRequest(method, b.URL+"/dte/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -266,6 +275,9 @@ func (b *Branch) do(method, path string, body []byte) (a Answer) {
 	req.Header.Set("x-api-token", Token)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {

@@ -367,7 +367,7 @@ func (r *run) number(object *slot, position int) dte.Amount {
 
 // addUp contradicts a document whose amounts do not make its totals.
 func (r *run) addUp() {
-	a := &r.amounts
+	a := &r.filler.amounts
 	root := &r.slots[0]
 	if a.resumen < 0 || root.kind != dte.KindObject {
 		return
@@ -377,11 +377,11 @@ func (r *run) addUp() {
 		return
 	}
 	name := func(position int) string {
-		return summaryName + "." + r.fields[r.fields[r.fields[0].first+a.resumen].first+position].name
+		return summaryName + "." + r.filler.fields[r.filler.fields[r.filler.fields[0].first+a.resumen].first+position].name
 	}
 	wrong := func(position int) {
 		if position < 0 {
-			r.contradict(summaryName+"."+r.total, "is not what the amounts make")
+			r.contradict(summaryName+"."+r.filler.total, "is not what the amounts make")
 			return
 		}
 		r.contradict(name(position), "is "+r.number(resumen, position).String()+", and the amounts that make it do not")
@@ -424,7 +424,7 @@ func (r *run) addUp() {
 			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
 		}
 		sum.Sub(r.number(resumen, a.total))
-		if inKind := r.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) { // of a donation only its money is paid
+		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) { // of a donation only its money is paid
 			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
 		}
 	}
@@ -433,10 +433,10 @@ func (r *run) addUp() {
 // holds reports whether an equation holds, with taxes of this sum.
 func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amount) bool {
 	total := r.number(resumen, e.total)
-	if e.total < 0 && (r.computed == nil || r.amounts.output < 0) {
+	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
 		return true
 	} else if e.total < 0 {
-		total = dte.Amount(r.computed.Summary[r.amounts.output])
+		total = dte.Amount(r.computed.Summary[r.filler.amounts.output])
 	}
 	var sum dte.Sum
 	if e.taxed {
@@ -467,7 +467,7 @@ func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amo
 
 // taxSums are the sums of all taxes of resumen, and of those that do not only inform.
 func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	if a.taxes < 0 || a.taxCode < 0 || a.taxValue < 0 {
 		return all, counted
 	}
@@ -484,7 +484,7 @@ func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
 
 // addLines compares each line with its price and quantity, and the sums of the lines with the totals.
 func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	if lines.kind != dte.KindArray {
 		return
 	}
@@ -522,13 +522,13 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 // asGiven compares what a module answers for a line with what the till said. A module neither raises a price or a
 // quantity, nor invents a discount or a charge. A return gives back a part of its origin's amounts.
 func (r *run) asGiven(line *slot, given dte.Value, i int32) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	returned := given.Get("cantidadOrigen").Exists()
 	check := func(position int, back bool) {
 		if position < 0 {
 			return
 		}
-		name, origin := r.fields[a.line+position].name, dte.Value{}
+		name, origin := r.filler.fields[a.line+position].name, dte.Value{}
 		if back {
 			origin = given.Get(name + "Origen")
 		}
@@ -559,7 +559,7 @@ func isGiven(n dte.Amount, fact, origin dte.Value) bool {
 
 // priceLine compares a line's amount with price times quantity, less the discount.
 func (r *run) priceLine(line *slot, i int32, off *dte.Sum) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	quantity, price := r.number(line, a.quantity), r.number(line, a.price)
 	high, low := bits.Mul64(uint64(max(quantity, -quantity)), uint64(max(price, -price)))
 	gross := uint64(dte.MaxAmount)
