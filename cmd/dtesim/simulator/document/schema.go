@@ -1,9 +1,12 @@
 package document
 
 import (
+	"bytes"
 	"embed"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -96,6 +99,40 @@ var compiled = sync.OnceValue(func() map[generation]*schema {
 	}
 	return all
 })
+
+// unguarded reads MH's patterns without the lookaheads that they begin with, which Go's expressions have not: each forbids line breaks.
+func unguarded(pattern string) (jsonschema.Regexp, error) {
+	for strings.HasPrefix(pattern, "^(?!") {
+		depth, end := 0, len(pattern)
+		for i := 1; i < len(pattern) && end == len(pattern); i++ {
+			switch pattern[i] {
+			case '(':
+				depth++
+			case ')':
+				if depth--; depth == 0 {
+					end = i + 1
+				}
+			}
+		}
+		pattern = "^" + pattern[end:]
+	}
+	return regexp.Compile(pattern)
+}
+
+// layout compiles the schema that a bundle brings.
+func layout(file []byte) (*jsonschema.Schema, error) {
+	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	c.UseRegexpEngine(unguarded)
+	if err := c.AddResource("bundle:///schema.json", resource); err != nil {
+		return nil, err
+	}
+	return c.Compile("bundle:///schema.json")
+}
 
 func must(err error) {
 	if err != nil {
