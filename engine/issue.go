@@ -164,6 +164,11 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.witness.Behind(); err != nil {
 		return nil, err
 	}
+	return e.makeDraft(req)
+}
+
+// makeDraft makes the draft of a sale, if there is a rule for it today.
+func (e *Engine) makeDraft(req Request) (*draft, error) {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if errors.Is(err, rules.ErrNoRule) {

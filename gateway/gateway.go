@@ -42,6 +42,7 @@ import (
 type Sales interface {
 	Issue(context.Context, engine.Request) (*record.View, error)
 	Check(context.Context, engine.Request) []dte.Fault
+	Validate(context.Context, engine.Request) (*engine.Validation, error)
 	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
@@ -80,6 +81,8 @@ type Options struct {
 	Registry  *prometheus.Registry
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
+	// RequireKey refuses a sale without Idempotency-Key.
+	RequireKey bool
 	// Slug is the first element of the documents' paths; empty: they are not served.
 	Slug string
 	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"strconv"
 
+	"dtegate/engine"
 	"dtegate/engine/documents"
+	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
+	"dtegate/engine/record"
 )
 
 // Infos returns the answer of POST /dte/documentos-info (SPEC 4.10), in the order of the request.
@@ -91,6 +94,26 @@ func Changes(list []documents.Late, next uint64) []byte {
 	}
 	b = text(append(b, `],"siguiente":`...), strconv.FormatUint(next, 36))
 	return append(b, `}}`...)
+}
+
+// Validation returns the answer to a sale that was only to be validated: what it comes to.
+func Validation(v *engine.Validation) ([]byte, error) {
+	document, err := dte.Parse(v.JSON)
+	if err != nil {
+		return nil, err
+	}
+	b := text([]byte(`{"status":"success","data":{"valido":true,"tipoDte":`), v.Document)
+	b = text(append(b, `,"tipo":`...), record.Tipo(v.Document))
+	b = text(append(b, `,"total":`...), v.Total)
+	for _, name := range []string{"cuerpoDocumento", "resumen"} {
+		b = append(text(append(b, ','), name), ':')
+		if part := document.Get(name); part.Exists() {
+			b = part.Append(b)
+		} else {
+			b = append(b, "null"...)
+		}
+	}
+	return append(texts(append(b, `,"observaciones":`...), v.Warnings), `}}`...), nil
 }
 
 // Resent returns the answer of POST /dte/resend.

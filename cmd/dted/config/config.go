@@ -55,6 +55,9 @@ type Listener struct {
 	PublicURL string `toml:"public_url"`
 	// BrowserOrigins are the pages that may use the tills' API from a browser, "https://caja.example.com". Default: none.
 	BrowserOrigins []string `toml:"browser_origins"`
+	// RequireKey refuses a sale without Idempotency-Key. Default: a sale without a key is issued, and its retry is
+	// another sale.
+	RequireKey bool `toml:"require_key"`
 }
 
 // Print is how the readable versions and the mails look; the colour is the issuer's color_principal.
