@@ -52,6 +52,13 @@ func (s *said) Document(context.Context, dte.Code, seller.Caller) (*record.View,
 func (s *said) Validate(context.Context, engine.Request) (*engine.Validation, error) {
 	return &engine.Validation{Document: "01", Total: "1.00", JSON: []byte(`{"cuerpoDocumento":[],"resumen":{}}`)}, s.err
 }
+func (s *said) CodeLists() *dte.Catalogues {
+	c, err := dte.ParseCatalogues([]byte(`{"version":"1","source":"test","catalogues":{"CAT-014":{"name":"Unidad","values":{"59":"Unidad"}}}}`))
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
 func (s *said) Check(context.Context, engine.Request) []dte.Fault { return nil }
 func (s *said) Correct(context.Context, dte.Code, engine.Request) (*record.View, error) {
 	return s.record()
@@ -131,7 +138,8 @@ func TestContract_Answers(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp
 	}
-	fill := strings.NewReplacer("{codigoGeneracion}", saidCode, "{emisor}", "tienda", "{ambiente}", "test", "{anio}", "2026", "{mes}", "01",
+	fill := strings.NewReplacer("{catalogo}", "CAT-014", "{codigoGeneracion}", saidCode, "{emisor}", "tienda",
+		"{ambiente}", "test", "{anio}", "2026", "{mes}", "01",
 		"{dia}", "02", "{dte}", "DTE01", "{formato}", "json", "{archivo}", saidCode+".json")
 	for _, item := range doc.Get("paths").Members() {
 		for _, o := range item.Value.Members() {
@@ -209,6 +217,7 @@ func TestContract_Answers(t *testing.T) {
 		ask("get", "/dte/cierre?format="+format, "", "x-api-token", "may", "If-None-Match", tag)
 	}
 	ask("post", "/dte/cierre", "", "x-api-token", "may")
+	ask("get", "/dte/catalogos/CAT-999", "", "x-api-token", "may")
 	ask("get", "/nowhere", "")
 	ask("delete", "/dte/information", "")
 	for _, f := range contract.Faults() {

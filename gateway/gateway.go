@@ -46,6 +46,7 @@ type Sales interface {
 	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
+	CodeLists() *dte.Catalogues
 	CloseDay(ctx context.Context, date string, c seller.Caller) (z *documents.Closing, made bool, err error)
 }
 
@@ -278,6 +279,8 @@ func (g *Gateway) routes() reply.Router {
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
 	r.Read("/dte/documentos", g.handle("/dte/documentos", g.list, filters...))
+	r.Read("/dte/catalogos", g.handle("/dte/catalogos", g.codeLists))
+	r.Read("/dte/catalogos/{catalogo}", g.handle("/dte/catalogos", g.codeLists))
 	r.Read("/dte/cierre", g.handle("/dte/cierre", g.closing, "fecha", "puntoVenta", "clase", "format", "layout"))
 	r.POST("/dte/cierre", g.handle("/dte/cierre", g.closeDay, "fecha"))
 	r.Read("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))

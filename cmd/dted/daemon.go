@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,6 +148,8 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf, Issuer: start.Issuer(cfg),
 		Policy:      authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
+		Patience:    cmp.Or(time.Duration(cfg.Authority.Patience), 5*time.Second),
+		PassCodes:   cfg.API.UnknownCodes == "pass",
 		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: d.log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }

@@ -1,7 +1,10 @@
 package dte
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Catalogues are MH's code lists, by name and code.
@@ -58,6 +61,14 @@ func (c *Catalogues) Lookup(cat, code string) (string, bool) {
 	}
 	text, ok := list.Texts[code]
 	return text, ok
+}
+
+// Lists returns all lists, by their names.
+func (c *Catalogues) Lists() []*CodeList {
+	if c == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(c.lists), func(a, b *CodeList) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // List is one list, by its name, such as "CAT-014"; nil when there is none.

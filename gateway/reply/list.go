@@ -2,6 +2,8 @@ package reply
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"dtegate/engine"
@@ -114,6 +116,35 @@ func Validation(v *engine.Validation) ([]byte, error) {
 		}
 	}
 	return append(texts(append(b, `,"observaciones":`...), v.Warnings), `}}`...), nil
+}
+
+// CodeLists returns the answer of GET /dte/catalogos: the names of all catalogues.
+func CodeLists(c *dte.Catalogues) []byte {
+	b := []byte(`{"status":"success","data":{"catalogos":[`)
+	for i, l := range c.Lists() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(text(append(b, `{"catalogo":`...), l.ID), `,"nombre":`...), l.Name)
+		b = append(b, '}')
+	}
+	return append(b, `]}}`...)
+}
+
+// CodeList returns the answer of GET /dte/catalogos/:catalogo: the codes of one catalogue, in order. version is MH's
+// edition.
+func CodeList(version string, l *dte.CodeList) []byte {
+	b := text([]byte(`{"status":"success","data":{"catalogo":`), l.ID)
+	b = text(append(b, `,"nombre":`...), l.Name)
+	b = append(text(append(b, `,"version":`...), version), `,"valores":[`...)
+	for i, code := range slices.Sorted(maps.Keys(l.Texts)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(b, `{"codigo":`...), code)
+		b = append(text(append(b, `,"texto":`...), l.Texts[code]), '}')
+	}
+	return append(b, `]}}`...)
 }
 
 // Resent returns the answer of POST /dte/resend.

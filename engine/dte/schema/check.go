@@ -16,7 +16,10 @@ const (
 )
 
 // judge holds a run's tree against the rules of its schema.
-type judge struct{ report }
+type judge struct {
+	report
+	leavePayments bool // see FillOptions
+}
 
 // check judges the slot at si, which belongs to the field at fi, by a rule. Unless j is quiet it tells every breach
 // as a fault; when quiet it stops at the first.
