@@ -27,9 +27,6 @@ type Options struct {
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
 	MemoryPages uint32
-	// KeptPages is the most memory, in pages, with which an instance is kept for further calls, default half of
-	// MemoryPages. An instance that has grown beyond is thrown away after its call.
-	KeptPages uint32
 	// Fuel limits each call of a module whose bundle does not say, in units of package fuel; default 20,000,000, which
 	// is over ten times what a plain Go guest takes for 2,000 lines. An endless loop uses it up in 0.07 s compiled and
 	// 4 s interpreted; what makes the most of every unit, in 2 s and 20 s; what waits for memory at each step, all over its
@@ -44,8 +41,6 @@ type Options struct {
 	// at each step, and for budgets above the default. The shipped rules take 0.2 to 3 ms for 2,000 lines, interpreted 8 to
 	// 120 ms.
 	Timeout time.Duration
-	// MaxModule limits a module's size in bytes, default 16 MiB.
-	MaxModule int
 	// Instances is how many calls of one module run at once, each in an instance that is kept; further ones wait.
 	// Default: the number of processors, at least 2.
 	Instances int
@@ -114,9 +109,6 @@ func (o *Options) defaults() {
 	if o.MemoryPages == 0 {
 		o.MemoryPages = 512
 	}
-	if o.KeptPages == 0 {
-		o.KeptPages = o.MemoryPages / 2
-	}
 	if o.Fuel == 0 {
 		o.Fuel = 20_000_000
 	}
@@ -131,9 +123,6 @@ func (o *Options) defaults() {
 		if o.Engine == "interpreter" {
 			o.Timeout = 10 * time.Second
 		}
-	}
-	if o.MaxModule == 0 {
-		o.MaxModule = 16 << 20
 	}
 	if o.Instances == 0 {
 		o.Instances = max(2, runtime.GOMAXPROCS(0))

@@ -120,10 +120,13 @@ type code struct {
 	closed bool
 }
 
+// maxModule limits a module's size, in bytes.
+const maxModule = 16 << 20
+
 // share gives the compiled module of the bytes, compiling it when nobody uses it yet.
 func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
-	if len(wasm) > h.options.MaxModule {
-		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrModule, len(wasm), h.options.MaxModule)
+	if len(wasm) > maxModule {
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrModule, len(wasm), maxModule)
 	}
 	d := digest(sha256.Sum256(wasm))
 	if c := h.shared(d); c != nil {
@@ -361,10 +364,10 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 }
 
 // put takes an instance back after its call. An instance that failed is thrown away: a guest that panicked still
-// answers. So is one whose memory has grown beyond what is worth keeping.
+// answers. So is an instance whose memory has grown beyond half of its limit.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
-	good = good && i.memory.Size() <= c.host.options.KeptPages<<16
+	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2
 	var err error
 	if good {
 		err = c.back(ctx, i)

@@ -174,31 +174,13 @@ const maxObject = 64 << 20
 // store has confirmed that it holds these bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other error
 // another attempt may succeed.
 func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte) (Object, error) {
-	if err := checkKey(key); err != nil {
-		return Object{}, fmt.Errorf("archive: %w", err)
-	}
-	if len(data) == 0 || len(data) > maxObject {
-		return Object{}, fmt.Errorf("archive: %w: %s has %d bytes, want 1 to %d", ErrInvalid, key, len(data), maxObject)
-	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	sum := sha256.Sum256(data)
-	digest := base64.StdEncoding.EncodeToString(sum[:])
-	o := minio.PutObjectOptions{
-		ContentType: contentType,
-		// The store holds the bytes against the checksum and keeps it.
-		UserMetadata: map[string]string{"x-amz-checksum-sha256": digest},
-		// The sum given below signs the whole. Signing chunk by chunk, the library's default over http, panics when the
-		// store hangs up (minio-go 7.4.1).
-		DisableContentSha256: true,
-	}
-	o.SetMatchETagExcept("*") // If-None-Match: only where nothing is
-	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
-	if err := classify(err); err != nil && !errors.Is(err, ErrExists) {
-		return Object{}, fmt.Errorf("putting %s: %w", key, err)
+	if err := a.write(ctx, key, contentType, data, true); err != nil && !errors.Is(err, ErrExists) {
+		return Object{}, err
 	}
 	held, err := a.Stat(ctx, key)
-	if err == nil && held.Sum != digest {
+	if sum := sha256.Sum256(data); err == nil && held.Sum != base64.StdEncoding.EncodeToString(sum[:]) {
 		err = fmt.Errorf("%w, of %d bytes instead of %d", ErrConflict, held.Size, len(data))
 	}
 	if err != nil {
@@ -218,16 +200,16 @@ type Held struct {
 // Create writes an object, in one request, if there is none under the key. Errors: ErrExists if there is one, with the same
 // bytes or others; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt may succeed.
 func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
-	return a.write(ctx, key, data, true)
+	return a.write(ctx, key, "application/octet-stream", data, true)
 }
 
 // Overwrite writes an object, in one request, and replaces the object that is under the key. Only one writer may write the key.
 // Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
 func (a *Archive) Overwrite(ctx context.Context, key string, data []byte) error {
-	return a.write(ctx, key, data, false)
+	return a.write(ctx, key, "application/octet-stream", data, false)
 }
 
-func (a *Archive) write(ctx context.Context, key string, data []byte, once bool) error {
+func (a *Archive) write(ctx context.Context, key, contentType string, data []byte, once bool) error {
 	if err := checkKey(key); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
@@ -238,12 +220,15 @@ func (a *Archive) write(ctx context.Context, key string, data []byte, once bool)
 	defer cancel()
 	sum := sha256.Sum256(data)
 	o := minio.PutObjectOptions{
-		ContentType:          "application/octet-stream",
-		UserMetadata:         map[string]string{"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:])},
-		DisableContentSha256: true, // as Put does
+		ContentType: contentType,
+		// The store compares the bytes with the checksum and keeps it.
+		UserMetadata: map[string]string{"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:])},
+		// The sum given below signs the whole. Signing chunk by chunk, the library's default over http, panics when the
+		// store hangs up (minio-go 7.4.1).
+		DisableContentSha256: true,
 	}
 	if once {
-		o.SetMatchETagExcept("*") // If-None-Match
+		o.SetMatchETagExcept("*") // If-None-Match: only if there is no object
 	}
 	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
 	if err := classify(err); err != nil {
@@ -389,21 +374,11 @@ func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 
 // Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid if the object is too large for a document.
 func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	body, _, _, err := a.client.GetObject(ctx, a.bucket, a.prefix+key, minio.GetObjectOptions{})
-	if err := classify(err); err != nil {
-		return nil, err
+	h, err := a.Fetch(ctx, key, maxObject)
+	if errors.Is(err, ErrTooLarge) {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, maxObject+1))
-	if err := classify(err); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", key, err)
-	}
-	if len(data) > maxObject {
-		return nil, fmt.Errorf("reading %s: %w: more than %d bytes", key, ErrInvalid, maxObject)
-	}
-	return data, nil
+	return h.Data, err
 }
 
 // List iterates over the objects whose keys begin with a prefix, in the order of the keys. An error is the last element; a list

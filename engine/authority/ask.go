@@ -41,7 +41,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body any) (s
 		if err != nil {
 			return 0, nil, false, fmt.Errorf("logging in: %w", err)
 		}
-		status, answer, sent, err := c.send(ctx, method, path, "application/json", token, payload)
+		status, answer, sent, err := c.request(ctx, method, path, "application/json", token, payload)
 		if err != nil {
 			return 0, nil, sent, err
 		}
@@ -56,9 +56,9 @@ func (c *Client) exchange(ctx context.Context, method, path string, body any) (s
 	}
 }
 
-// send sends one request and returns the answer. sent is false only when it is certain that MH received nothing: no
+// request sends one request and returns the answer. sent is false only when it is certain that MH received nothing: no
 // byte of the request was written.
-func (c *Client) send(ctx context.Context, method, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
+func (c *Client) request(ctx context.Context, method, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.AnswerTimeout)
 	defer cancel()
 	var wrote atomic.Bool
@@ -135,14 +135,19 @@ func (c *Client) decide(status int, answer []byte, code string) Outcome {
 		if !sello.MatchString(r.SelloRecibido) {
 			return undecided("the seal %.60q has not MH's form", r.SelloRecibido)
 		}
-		if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(r.SelloRecibido, "SIMU") {
-			return Outcome{Sent: true, Err: ErrSimulated}
-		}
-		return Outcome{Kind: Accepted, Response: r}
+		return c.accepted(r.SelloRecibido, r)
 	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) && r.Estado == "RECHAZADO" && r.SelloRecibido == "":
 		return Outcome{Kind: Rejected, Response: r}
 	}
 	return undecided("estado %.60q", r.Estado)
+}
+
+// accepted is the outcome of an answer with a seal. No appliance in production believes a simulated seal, unless it rehearses.
+func (c *Client) accepted(seal string, r *Response) Outcome {
+	if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(seal, "SIMU") {
+		return Outcome{Sent: true, Err: ErrSimulated}
+	}
+	return Outcome{Kind: Accepted, Response: r}
 }
 
 func (w *wire) response() *Response {

@@ -49,9 +49,6 @@ type Options struct {
 	AnswerTimeout time.Duration
 	// Rehearsal accepts the seals of a simulated authority in production. Without it they are ErrSimulated there.
 	Rehearsal bool
-	// TokenLife is how long a token is used, default 23 h in production and 47 h in test: an hour less than MH
-	// grants (MT1 §3).
-	TokenLife time.Duration
 }
 
 // Client makes the calls to MH's service. It is safe for concurrent use.
@@ -99,12 +96,6 @@ func (c *Client) Format(f fmt.State, _ rune) {
 func New(o Options) *Client {
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = 8 * time.Second
-	}
-	if o.TokenLife == 0 {
-		o.TokenLife = 47 * time.Hour
-		if o.Ambiente == "01" {
-			o.TokenLife = 23 * time.Hour
-		}
 	}
 	if o.Transport == nil {
 		o.Transport = connpool.New(connpool.Options{URL: o.BaseURL})
@@ -189,15 +180,19 @@ var (
 
 // Submit sends a document once. If there is no token, it logs in first. If MH refuses the token, it logs in and sends the
 // document again, once.
-func (c *Client) Submit(ctx context.Context, s Submission) Outcome {
+func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
+	defer c.observe("submit", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version, "tipoDte": s.Document,
 		"documento": s.JWS, "codigoGeneracion": s.Code}
-	began := c.options.Now()
-	o := c.ask(ctx, "/fesv/recepciondte", body, s.Code)
-	if o.Kind == NotFound { // only a query finds or does not find
-		o = Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
+	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
+}
+
+// send posts what MH accepts or rejects. That MH does not find something is no answer to it.
+func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
+	o := c.ask(ctx, path, body, code)
+	if o.Kind == NotFound {
+		return Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
 	}
-	c.metrics.observe("submit", o, c.options.Now().Sub(began))
 	return o
 }
 
@@ -210,26 +205,19 @@ type Event struct {
 }
 
 // Invalidate sends an invalidation once. MH's answer, and its seal, are those of the event.
-func (c *Client) Invalidate(ctx context.Context, e Event) Outcome {
+func (c *Client) Invalidate(ctx context.Context, e Event) (o Outcome) {
+	defer c.observe("invalidate", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": e.SendID, "version": e.Version, "documento": e.JWS}
-	began := c.options.Now()
-	o := c.ask(ctx, "/fesv/anulardte", body, e.Code)
-	if o.Kind == NotFound {
-		o = Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
-	}
-	c.metrics.observe("invalidate", o, c.options.Now().Sub(began))
-	return o
+	return c.send(ctx, "/fesv/anulardte", body, e.Code)
 }
 
 // Query asks MH for the document with a code (MT1 §4.3). The Response of Accepted is what MH holds.
-func (c *Client) Query(ctx context.Context, document, code string) Outcome {
+func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
+	defer c.observe("query", &o)()
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
-	began := c.options.Now()
-	o := c.ask(ctx, "/fesv/recepcion/consultadte/", body, code)
-	if o.Kind == Rejected {
-		o = notFound(o)
+	if o = c.ask(ctx, "/fesv/recepcion/consultadte/", body, code); o.Kind == Rejected {
+		return notFound(o)
 	}
-	c.metrics.observe("query", o, c.options.Now().Sub(began))
 	return o
 }
 
@@ -355,7 +343,13 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) observe(operation string, o Outcome, took time.Duration) {
+// observe begins to measure a call, and returns the function that counts its outcome.
+func (c *Client) observe(operation string, o *Outcome) func() {
+	began := c.options.Now()
+	return func() { c.metrics.count(operation, *o, c.options.Now().Sub(began)) }
+}
+
+func (m *metrics) count(operation string, o Outcome, took time.Duration) {
 	result := [...]string{Unknown: "unknown", Accepted: "accepted", Rejected: "rejected", NotFound: "not_found"}[o.Kind]
 	switch {
 	case errors.Is(o.Err, ErrSimulated):

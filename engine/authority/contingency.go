@@ -30,14 +30,8 @@ func (r *Receipt) Text() string {
 }
 
 // Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if it is Unknown.
-func (c *Client) Report(ctx context.Context, jws string) (Outcome, *Receipt) {
-	began := c.options.Now()
-	o, r := c.report(ctx, jws)
-	c.metrics.observe("event", o, c.options.Now().Sub(began))
-	return o, r
-}
-
-func (c *Client) report(ctx context.Context, jws string) (Outcome, *Receipt) {
+func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt) {
+	defer c.observe("event", &o)()
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/contingencia", map[string]any{"nit": c.options.NIT, "documento": jws})
 	if err != nil {
 		return Outcome{Sent: sent, Err: err}, nil
@@ -53,14 +47,14 @@ func (c *Client) report(ctx context.Context, jws string) (Outcome, *Receipt) {
 	if err := json.Unmarshal(answer, &w); err != nil {
 		return undecided, nil
 	}
-	r := &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje), SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
+	r = &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje), SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
 	r.At = ParseTime(r.FechaHora)
 	switch {
 	case status == http.StatusOK && w.Estado == "RECIBIDO" && sello.MatchString(w.SelloRecibido):
-		if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(w.SelloRecibido, "SIMU") {
-			return Outcome{Sent: true, Err: ErrSimulated}, nil
+		if o = c.accepted(w.SelloRecibido, nil); o.Kind != Accepted {
+			return o, nil
 		}
-		return Outcome{Kind: Accepted}, r
+		return o, r
 	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO" && w.SelloRecibido == "":
 		return Outcome{Kind: Rejected}, r
 	}
@@ -74,15 +68,9 @@ type Lot struct {
 }
 
 // SubmitLot sends a lot once. Accepted means that MH has received it: MH decides its documents later, under the returned code.
-// Rejected means that MH has accepted none of them; text is MH's reason.
-func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, text string) {
-	began := c.options.Now()
-	o, code, text = c.submitLot(ctx, l)
-	c.metrics.observe("lot", o, c.options.Now().Sub(began))
-	return o, code, text
-}
-
-func (c *Client) submitLot(ctx context.Context, l Lot) (o Outcome, code, said string) {
+// Rejected means that MH has accepted none of them, and the reason is MH's.
+func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason string) {
+	defer c.observe("lot", &o)()
 	// The version of a lot is 1 in MT1's own answer.
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": l.SendID, "version": 1, "nitEmisor": c.options.NIT, "documentos": l.JWS}
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/recepcionlote/", body)
@@ -113,13 +101,12 @@ func (c *Client) submitLot(ctx context.Context, l Lot) (o Outcome, code, said st
 // QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such lot. The
 // outcomes are by codigoGeneracion; each is Accepted or Rejected.
 func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, done, known bool, err error) {
-	began := c.options.Now()
+	o := Outcome{Kind: Accepted}
+	defer c.observe("lot_query", &o)()
 	defer func() {
-		o := Outcome{Kind: Accepted}
 		if err != nil {
 			o = Outcome{Err: err, Sent: true}
 		}
-		c.metrics.observe("lot_query", o, c.options.Now().Sub(began))
 	}()
 	status, answer, _, err := c.exchange(ctx, http.MethodGet, "/fesv/recepcion/consultadtelote/"+code, nil)
 	if err != nil {
@@ -169,7 +156,7 @@ func (c *Client) Probe(ctx context.Context) Outcome {
 	if o.Kind == Unknown && o.Response != nil { // it refuses the question: it is there
 		o.Kind = NotFound
 	}
-	c.metrics.observe("probe", o, 0)
+	c.metrics.count("probe", o, 0)
 	return o
 }
 

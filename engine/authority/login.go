@@ -26,25 +26,12 @@ var (
 
 const (
 	// refusalPause is how long refused credentials are not tried again by themselves: MH locks accounts, and only a
-	// person can help. Login tries at once.
+	// person can help.
 	refusalPause = time.Minute
 	// tokenMargin is how long before its end a token is renewed.
 	tokenMargin = time.Hour
 )
 
-// Login gets a new token now, also if there is a valid one. If another login runs, it waits for that login's result.
-func (c *Client) Login(ctx context.Context) error {
-	_, err := c.share(ctx, true)
-	return err
-}
-
-// authorize returns a token that should be good.
-func (c *Client) authorize(ctx context.Context) (string, error) {
-	if token, err := c.current(); token != "" || err != nil {
-		return token, err
-	}
-	return c.share(ctx, false)
-}
 
 // current is the token in force, or the refusal in force, or neither.
 func (c *Client) current() (string, error) {
@@ -60,11 +47,14 @@ func (c *Client) current() (string, error) {
 	return "", nil
 }
 
-// share runs one login for all who ask meanwhile. It outlives the caller that began it, for the others; each waits no
-// longer than its own ctx.
-func (c *Client) share(ctx context.Context, force bool) (string, error) {
+// authorize returns a token that should be good. All callers that need a new one share one login. The login outlives the caller that began
+// it; each caller waits no longer than its own ctx.
+func (c *Client) authorize(ctx context.Context) (string, error) {
+	if token, err := c.current(); token != "" || err != nil {
+		return token, err
+	}
 	done := c.logins.DoChan("login", func() (any, error) {
-		if token, err := c.current(); !force && (token != "" || err != nil) {
+		if token, err := c.current(); token != "" || err != nil {
 			return token, err // another login ended just before this one began
 		}
 		return c.login(context.WithoutCancel(ctx))
@@ -90,7 +80,7 @@ func (c *Client) forget(token string) {
 // login posts the credentials (MT1 §4.1) and keeps what comes of it.
 func (c *Client) login(ctx context.Context) (string, error) {
 	form := url.Values{"user": {c.options.NIT}, "pwd": {string(c.options.Password)}}.Encode()
-	status, answer, _, err := c.send(ctx, http.MethodPost, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
+	status, answer, _, err := c.request(ctx, http.MethodPost, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
 	if err != nil {
 		c.metrics.logins.WithLabelValues("unknown").Inc()
 		return "", err
@@ -110,7 +100,7 @@ func (c *Client) login(ctx context.Context) (string, error) {
 		return "", err
 	}
 	c.metrics.logins.WithLabelValues("ok").Inc()
-	c.token, c.expires = token, now.Add(tokenLife(token, c.options.TokenLife))
+	c.token, c.expires = token, now.Add(tokenLife(token, longestToken(c.options.Ambiente)))
 	c.metrics.expiry.Set(float64(c.expires.Unix()))
 	return token, nil
 }
@@ -165,6 +155,14 @@ func refusal(said string, refused bool) error {
 		return ErrCredentials
 	}
 	return ErrAnswer
+}
+
+// longestToken is how long a token is used in an ambiente: an hour less than MH grants (MT1 §3).
+func longestToken(ambiente string) time.Duration {
+	if ambiente == "01" {
+		return 23 * time.Hour
+	}
+	return 47 * time.Hour
 }
 
 // tokenLife is how long a token is used: up to the limit, and less when the token itself ends sooner (MT2: the life

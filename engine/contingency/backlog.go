@@ -87,11 +87,11 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 			}
 		}
 	}
-	long, err := c.longContingency(n.unreported)
+	waiting, err := c.waitingStretches(n.unreported)
 	if err != nil {
 		return nil, err
 	}
-	if long != nil && long.reportNote() == nil {
+	if long := needingReport(waiting, n.law, o.At); long != nil && long.reportNote() == nil {
 		from := long.needsReportFrom(n.law)
 		if !o.At.Before(from.Add(-reportNotice)) && (long.ended.IsZero() || !long.ended.Before(from)) {
 			o.TechnicalReport = from

@@ -70,7 +70,7 @@ const (
 // lookUp asks MH for a document that it may hold, and records what it holds. The error is ErrAway without an answer.
 func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	if wait := c.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); c.branch.Now().Before(wait) {
-		return undecided, c.putOff(ctx, o, wait)
+		return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
 	}
 	switch q := c.branch.Sender.Query(ctx, o.code(), o.head.Document); q.Kind {
 	case authority.Accepted:
@@ -82,15 +82,21 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	return absent, ErrAway
 }
 
-// eachDocument calls fn for every document, several at once. A document of which fn misses a piece is set aside. Any other error
-// ends it.
-func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, document) error) error {
+// eachDocument calls fn for every document of the list, with its index, several at once. It sets a document aside if fn misses a piece
+// of it. Any other error ends the walk.
+func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, int, document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for _, o := range list {
-		g.Go(func() error { return c.branch.Lost.Skip(ctx, o.entry, fn(ctx, o)) })
+	for i, o := range list {
+		g.Go(func() error { return c.branch.Lost.Skip(ctx, o.entry, fn(ctx, i, o)) })
 	}
 	return g.Wait()
+}
+
+// move takes a document to a state and a queue.
+func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time, h *record.Head) error {
+	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: to, Due: &storage.Due{Queue: queue, At: at}}, h)
+	return err
 }
 
 // listed are the documents that the records of a queue name, in the given states. The list of a record may be lost: MH recognises

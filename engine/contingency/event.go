@@ -109,12 +109,8 @@ func (c *Contingency) unripePeriods(unreported map[string]bool) (map[string]bool
 		case awaitsReport(p, waiting, law, c.options.AwaitReport, now):
 			unripe[p.code.String()] = true
 		case now.Sub(p.Ended) > 2*law.event:
-			head, err := json.Marshal(p)
-			if err != nil {
+			if _, err := c.moveRecord(context.Background(), p.entry(), record.PeriodEnded, p, nil); err != nil {
 				return nil, err
-			}
-			if _, err := record.Move(context.Background(), c.branch.Store, storage.Code(p.code), p.state, storage.Change{To: record.PeriodEnded, Head: head}); err != nil {
-				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
 		}
 	}
@@ -126,12 +122,7 @@ func (c *Contingency) unripePeriods(unreported map[string]bool) (map[string]bool
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
-	index := make(map[storage.Code]int, len(list))
-	for i, o := range list {
-		index[o.entry.Code] = i
-	}
-	err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
-		i := index[o.entry.Code]
+	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		if !o.head.Doubtful && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			keep[i] = true
 			return nil
@@ -164,8 +155,7 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 func (c *Contingency) forwardKnown(ctx context.Context, o document) error {
 	next := *o.head
 	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
-	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.branch.Now()}}, &next)
-	return err
+	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
 // group is what one event lists: documents of one period (or of none), cause, motive and establishment.
@@ -351,15 +341,7 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 		c.branch.Logger.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
 	}
 	c.branch.Documents.JudgeEvent(h.Rule, to == record.EventAccepted)
-	head, err := json.Marshal(h)
-	if err != nil {
-		return entry, err
-	}
-	next, err := record.Move(ctx, c.branch.Store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
-	if err != nil {
-		return entry, fmt.Errorf("recording the event: %w", err)
-	}
-	return next, nil
+	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
 // ours reports whether MH holds this very event, from a sending whose answer was lost: its code is nobody else's.
@@ -388,12 +370,11 @@ func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event)
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		next := *o.head
 		// An event that MH had already may be older than this process knows: its documents may be at MH too.
 		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
-		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.branch.Now()}}, &next)
-		return err
+		return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 	})
 	if err != nil {
 		return err
@@ -409,20 +390,18 @@ func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Even
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		if o.head.Event == code {
 			return nil // done before a crash
 		}
 		next := *o.head
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
 		next.Known = namesKnownCode(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
-		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
-			_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.branch.Now()}}, &next)
-			return err
-		}
 		wait := min(correctAfter<<min(next.Refusals-1, 10), time.Hour)
-		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.branch.Now().Add(wait)}}, &next)
-		return err
+		if next.Known && !o.head.Known {
+			wait = 0 // MH is asked at once; a document that comes here again waits
+		}
+		return c.move(ctx, o, record.Deferred, record.QueueReport, c.branch.Now().Add(wait), &next)
 	})
 	if err != nil {
 		return err

@@ -125,23 +125,18 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 // first time for those that were sent in the normal one: it may have taken hours. It records those that MH holds, and returns
 // the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
-	var mu sync.Mutex
-	held := make(map[storage.Code]bool)
-	err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	held := make([]bool, len(list))
+	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			return nil
 		}
 		found, err := c.lookUp(ctx, o)
-		if found != absent {
-			mu.Lock()
-			held[o.entry.Code] = true
-			mu.Unlock()
-		}
+		held[i] = found != absent
 		return err
 	})
 	var left []document
-	for _, o := range list {
-		if !held[o.entry.Code] {
+	for i, o := range list {
+		if !held[i] {
 			left = append(left, o)
 		}
 	}
@@ -196,8 +191,7 @@ func (c *Contingency) doubt(ctx context.Context, o document) error {
 		next.Forwarded = next.CreatedAt // in a lot, by a branch that needed no time of it: the normal form was never sent
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
-	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(c.branch.Sender.Policy.DoubtFor)}}, &next)
-	return err
+	return c.move(ctx, o, o.entry.State, record.QueueForward, next.Sent.Add(c.branch.Sender.Policy.DoubtFor), &next)
 }
 
 // forwardOne sends a document alone.
@@ -264,7 +258,7 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 		return err
 	}
 	// When the contingency form was first sent is needed only where a normal form may turn up.
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil
 		}
@@ -309,7 +303,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	case out.Kind == authority.Accepted:
 		h.Code = code
 		c.metrics.lots.WithLabelValues("received").Inc()
-		return c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPoll))
+		return c.askLotIn(ctx, entry, h, c.options.LotPoll)
 	case out.Kind == authority.Rejected:
 		// One of them may be to blame: halves find it.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
@@ -321,7 +315,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		c.sizes.shrink(codes)
 		return c.finish(ctx, entry, record.LotDone)
 	case out.Unreachable():
-		err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+		err := c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 			if !o.mayTurnUp() && !o.newlyCorrected() {
 				return nil
 			}
@@ -342,18 +336,13 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	c.branch.Logger.Warn("no answer to a lot", "documents", len(list), refusal.LogAttr(out.Err))
 	c.Suspect()
 	h.Doubtful = true
-	return c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPatience))
+	return c.askLotIn(ctx, entry, h, c.options.LotPatience)
 }
 
-func (c *Contingency) moveLot(ctx context.Context, entry storage.Entry, to storage.State, h *lotHead, at time.Time) error {
-	head, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueLot, At: at}}); err != nil {
-		return fmt.Errorf("recording a lot: %w", err)
-	}
-	return nil
+// askLotIn records an open lot, about which MH is to be asked after a time.
+func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotHead, wait time.Duration) error {
+	_, err := c.moveRecord(ctx, entry, record.LotOpen, h, &storage.Due{Queue: record.QueueLot, At: c.branch.Now().Add(wait)})
+	return err
 }
 
 func decodeLot(entry storage.Entry) (*lotHead, error) {
@@ -397,7 +386,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 			c.branch.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, ErrAway
 		case !late && (!known || !done):
-			return false, c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPoll))
+			return false, c.askLotIn(ctx, entry, h, c.options.LotPoll)
 		}
 		// What has no result by now is asked for by itself.
 	}
@@ -405,9 +394,8 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
-	var mu sync.Mutex
-	var missing []storage.Code
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	missing := make([]storage.Code, len(list)) // zero: MH has the document
+	err = c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		code := o.code()
 		out, told := outcomes[code]
 		if !told || out.Kind == authority.Unknown {
@@ -419,9 +407,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 				_, err := c.branch.Documents.AdoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
 				return err
 			case authority.NotFound:
-				mu.Lock()
-				missing = append(missing, o.entry.Code)
-				mu.Unlock()
+				missing[i] = o.entry.Code
 				return nil
 			}
 		}
@@ -430,7 +416,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
-	c.sizes.shrink(missing) // one of them may be why MH has none
+	c.sizes.shrink(slices.DeleteFunc(missing, func(c storage.Code) bool { return c == storage.Code{} })) // one may be why MH has none
 	c.metrics.lots.WithLabelValues("done").Inc()
 	return true, c.finish(ctx, entry, record.LotDone)
 }

@@ -9,6 +9,7 @@ package contingency
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -172,18 +173,25 @@ type Documents interface {
 // series is that of a kind of record.
 func (c *Contingency) series(kind string) string { return c.branch.Issuer.Ambiente + "/" + kind }
 
-// putOff puts a document off.
-func (c *Contingency) putOff(ctx context.Context, d document, at time.Time) error {
-	_, err := c.branch.Documents.Move(ctx, d.entry, storage.Change{To: d.entry.State, Due: &storage.Due{Queue: d.entry.Due.Queue, At: at}}, d.head)
-	return err
-}
-
 // finish takes a record out of its queue.
 func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
 	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
 		return fmt.Errorf("closing record: %w", err)
 	}
 	return nil
+}
+
+// moveRecord records a period, an event or a lot with its present head. A nil due takes the record out of its queue.
+func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to storage.State, h any, due *storage.Due) (storage.Entry, error) {
+	head, err := json.Marshal(h)
+	if err != nil {
+		return entry, err
+	}
+	next, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: due})
+	if err != nil {
+		return entry, fmt.Errorf("recording %s: %w", dte.Code(entry.Code), err)
+	}
+	return next, nil
 }
 
 // Times that no branch needs to change.

@@ -80,9 +80,9 @@ func unreportedStretches(periods []*Period, unreported map[string]bool, law law)
 	}), law.event)
 }
 
-// longContingency is the oldest stretch that needs a technical report, or else the one that goes on; nil when there is
-// neither. unreported holds the periods, by code, of which documents still wait for a sealed event.
-func (c *Contingency) longContingency(unreported map[string]bool) (*stretch, error) {
+// waitingStretches returns the stretches, by their beginning, that go on or of which documents still wait for a sealed event. unreported holds
+// the codes of the latter's periods.
+func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
 	all, err := c.periods()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (c *Contingency) longContingency(unreported map[string]bool) (*stretch, err
 	for _, p := range all {
 		known[p.code.String()] = true
 	}
-	for code := range unreported { // one that ended days ago is in no queue
+	for code := range unreported { // a period that ended days ago is in no queue
 		if known[code] {
 			continue
 		}
@@ -104,17 +104,21 @@ func (c *Contingency) longContingency(unreported map[string]bool) (*stretch, err
 		}
 	}
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	law, now := c.law(), c.branch.Now()
-	var current *stretch
-	for _, s := range unreportedStretches(all, unreported, law) {
+	return unreportedStretches(all, unreported, c.law()), nil
+}
+
+// needingReport returns the oldest stretch that needs a technical report which MH does not have, or else the last one that goes on or is
+// long; nil if there is neither.
+func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
+	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
-			return s, nil
+			return s
 		}
 		if s.tooLong(law, now) || s.ended.IsZero() {
 			current = s
 		}
 	}
-	return current, nil
+	return current
 }
 
 // awaitsReport reports whether the event of a period that is over waits for the operator's word on the technical report, at most so long.
@@ -188,37 +192,17 @@ func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 			unreported[o.head.Period] = true
 		}
 	}
-	s, err := c.longContingency(unreported)
+	list, err := c.waitingStretches(unreported)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	if s == nil && len(unreported) > 0 { // over, and not long
-		if s, err = c.oldestOf(unreported); err != nil {
-			return nil, refusal.Internal(err)
-		}
-	}
-	if s == nil {
+	if len(list) == 0 {
 		return nil, ErrNone
 	}
-	return s, nil
-}
-
-func (c *Contingency) oldestOf(codes map[string]bool) (*stretch, error) {
-	var periods []*Period
-	for code := range codes {
-		p, err := c.periodOf(code)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			periods = append(periods, p)
-		}
+	if s := needingReport(list, c.law(), c.branch.Now()); s != nil {
+		return s, nil
 	}
-	if periods == nil {
-		return nil, nil
-	}
-	slices.SortFunc(periods, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	return stretches(periods, c.law().event)[0], nil
+	return list[0], nil // it is over, and not long
 }
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.

@@ -61,10 +61,10 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 	if last != nil {
 		last.Ended, last.Cause, last.Motive, last.Declared = time.Time{}, p.Cause, p.Motive, p.Declared
 		last.Resumed++
-		if err := c.movePeriod(ctx, last, last.state, record.PeriodOpen); err != nil {
+		if err := c.movePeriod(ctx, last, record.PeriodOpen); err != nil {
 			return err
 		}
-		c.period = last
+		last.state, c.period = record.PeriodOpen, last
 	} else {
 		if p.code, err = dte.NewCode(c.branch.Rand); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
 		}
-		c.period = &p
+		p.state, c.period = record.PeriodOpen, &p
 	}
 	c.begun = append(c.begun, c.branch.Now())
 	c.metrics.periods.Inc()
@@ -107,7 +107,7 @@ func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 func (c *Contingency) redeclare(ctx context.Context, p Period) error {
 	next := *c.period
 	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
-	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen); err != nil {
 		return err
 	}
 	c.period = &next
@@ -134,7 +134,7 @@ func (c *Contingency) leave(ctx context.Context) error {
 	}
 	next := *c.period
 	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
-	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodEnded); err != nil {
 		return err
 	}
 	c.branch.Logger.Info("out of contingency", "began", next.Began, "ended", next.Ended)
@@ -142,17 +142,10 @@ func (c *Contingency) leave(ctx context.Context) error {
 	return nil
 }
 
-// movePeriod records a period as it is now.
-func (c *Contingency) movePeriod(ctx context.Context, p *Period, from, to storage.State) error {
-	head, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	due := &storage.Due{Queue: record.QueuePeriod, At: p.Began}
-	if _, err := record.Move(ctx, c.branch.Store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
-		return fmt.Errorf("recording the contingency: %w", err)
-	}
-	return nil
+// movePeriod records a period in its present form.
+func (c *Contingency) movePeriod(ctx context.Context, p *Period, to storage.State) error {
+	_, err := c.moveRecord(ctx, p.entry(), to, p, &storage.Due{Queue: record.QueuePeriod, At: p.Began})
+	return err
 }
 
 // noteReport keeps the operator's word that MH has the technical report of a contingency, in the last of its periods.
@@ -167,11 +160,7 @@ func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNo
 		return nil, ErrNone
 	}
 	p.Report = n
-	state := record.PeriodEnded
-	if p.Ended.IsZero() {
-		state = record.PeriodOpen
-	}
-	if err := c.movePeriod(ctx, p, state, state); err != nil {
+	if err := c.movePeriod(ctx, p, p.state); err != nil {
 		return nil, err
 	}
 	if c.period != nil && c.period.code == p.code {
@@ -207,7 +196,7 @@ func (c *Contingency) Lift(ctx context.Context) error {
 	}
 	next := *c.period
 	next.Declared = false
-	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen); err != nil {
 		return refusal.Internal(err)
 	}
 	c.period = &next
@@ -330,6 +319,11 @@ func (p *Period) MotiveOnDocument() string {
 
 // Code returns the code of the period's record. The heads of the period's documents have it as Period.
 func (p *Period) Code() string { return p.code.String() }
+
+// entry is the period's record as the store has it, without its bytes.
+func (p *Period) entry() storage.Entry {
+	return storage.Entry{Code: storage.Code(p.code), State: p.state}
+}
 
 func decodePeriod(entry storage.Entry) (*Period, error) {
 	p := &Period{code: dte.Code(entry.Code), state: entry.State}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -140,7 +141,7 @@ func (n enrolled) standing() Standing {
 
 // Fence knows whether this box may take numbers. Its methods never ask the store; only Await waits until the agent has asked it.
 type Fence struct {
-	kicked chan struct{} // one element: the agent is to ask
+	kicked bell.Bell // wakes the agent: it is to ask
 
 	mu       sync.Mutex
 	standing Standing
@@ -168,7 +169,7 @@ func (s Standing) Numbers(p fleetproto.Point) bool {
 const firstPatience = 2 * time.Second
 
 func newFence(s Standing) *Fence {
-	return &Fence{kicked: make(chan struct{}, 1), standing: s, answer: make(chan struct{})}
+	return &Fence{kicked: bell.New(), standing: s, answer: make(chan struct{})}
 }
 
 // Standing is whose the branch is, as far as this box knows.
@@ -197,10 +198,7 @@ func (f *Fence) Await(now time.Time) {
 	if asked == year {
 		return
 	}
-	select {
-	case f.kicked <- struct{}{}:
-	default: // it is on its way
-	}
+	f.kicked.Ring()
 	timer := time.NewTimer(firstPatience)
 	defer timer.Stop()
 	select {

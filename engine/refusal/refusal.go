@@ -36,6 +36,7 @@ const (
 	CodePointClosed    = "POINT_OF_SALE_CLOSED"
 	CodeNotEnrolled    = "NOT_ENROLLED"
 	CodeRuleFailed     = "RULE_FAILED"
+	CodeNoRecipient    = "NO_RECIPIENT" // a resend has no address
 	CodeInternal       = "INTERNAL"
 )
 
@@ -101,9 +102,6 @@ func Faults(err error) []dte.Fault {
 	}
 	return nil
 }
-
-// CodeNoRecipient is the code of a resend that has no address.
-const CodeNoRecipient = "NO_RECIPIENT"
 
 // LogAttr returns an error as an attribute for the log. For nil the attribute is empty and is left out: error=<nil> would look
 // like an error.

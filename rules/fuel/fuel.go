@@ -143,15 +143,12 @@ const (
 	accessWork   = 80     // of each memory access for each piece: what bounds were checked is remembered
 )
 
-// add adds to the estimate. Sums of a module of limited size are far from 63 bits.
-func (w *work) add(n int) { *w += work(n) }
-
-// function adds the work of one function, and refuses the module when the sum is beyond the limit.
+// function adds the work of one function, and refuses the module if the sum exceeds the limit. The sum for a module of limited size is far
+// below 63 bits.
 func (w *work) function(f *scan, s signature) error {
-	w.add(functionWork + valueWork*(s.params+s.results+f.passed) + stepWork*f.instructions)
-	w.add(f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops))
-	w.add(loopWork*f.loops*f.pieces + reloadWork*f.reloads())
-	w.add(f.pieces * (pieceWork*f.pieces + localWork*f.locals + heightWork*f.highest + accessWork*f.accesses))
+	*w += work(functionWork + valueWork*(s.params+s.results+f.passed) + stepWork*f.instructions +
+		f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops) + loopWork*f.loops*f.pieces + reloadWork*f.reloads() +
+		f.pieces*(pieceWork*f.pieces+localWork*f.locals+heightWork*f.highest+accessWork*f.accesses))
 	if *w > maxWork {
 		return fmt.Errorf("to compile the module up to here is estimated at %.1f s, more than %d s: its control flow is too tangled or too wide (%d pieces of code, %d locals, %d values that are selected where it merges)",
 			float64(*w)/1e9, maxWork/1_000_000_000, f.pieces, f.locals, f.moved)

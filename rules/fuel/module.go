@@ -232,7 +232,7 @@ func (m *module) typeSignatures(r *reader) error {
 		}
 		s := signature{r.values("parameters", maxParams), r.values("results", maxValues)}
 		m.types = append(m.types, s)
-		m.work.add(typeWork + valueWork*(s.params+s.results))
+		m.work += work(typeWork + valueWork*(s.params+s.results))
 	}
 	return r.err
 }
@@ -270,8 +270,8 @@ func (m *module) functionTypes(r *reader) error {
 func tables(r *reader) error {
 	for range r.items("tables", 1) {
 		r.byte() // what it holds
-		if least, _ := r.limits(); least > maxTable {
-			return fmt.Errorf("the table has %d items, more than %d", least, maxTable)
+		if n := r.size(); n > maxTable {
+			return fmt.Errorf("the table has %d items, more than %d", n, maxTable)
 		}
 	}
 	return nil
@@ -279,21 +279,23 @@ func tables(r *reader) error {
 
 func memories(r *reader) error {
 	for range r.items("memories", 1) {
-		r.limits() // the engine has a limit for them
+		r.size() // the engine limits memories
 	}
 	return nil
 }
 
-// limits are the least and, if there is one, the greatest size of a table or memory.
-func (r *reader) limits() (least, most int) {
-	switch r.byte() {
-	case 0:
-		return r.u32(), -1
-	case 1:
-		return r.u32(), r.u32()
+// size reads the limits of a table or memory, and returns the size at which it begins.
+func (r *reader) size() (least int) {
+	kind := r.byte()
+	if kind > 1 {
+		r.fail("a table or memory of another kind than WebAssembly 1.0 has")
+		return 0
 	}
-	r.fail("a table or memory of another kind than WebAssembly 1.0 has")
-	return 0, 0
+	least = r.u32()
+	if kind == 1 {
+		r.u32() // the greatest size
+	}
+	return least
 }
 
 func (m *module) globalTypes(r *reader) error {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/bell"
 )
 
 // Limits of Options.ConnectTimeout, and its default: TCP repeats a lost SYN after 1, 3 and 7 seconds.
@@ -27,6 +29,10 @@ const (
 const (
 	// maxConnections bounds the connections that are open or being made.
 	maxConnections = 64
+	// spare is how many unused connections Run keeps ready.
+	spare = 3
+	// patience is how long a request waits for a ready connection if no server answers: three tries of a sale stay under a second.
+	patience = 300 * time.Millisecond
 	// liveliness is how long a server may take for any answer and still be taken to be there: meanwhile a request waits for
 	// a connection that others use.
 	liveliness = 2 * time.Second
@@ -38,11 +44,6 @@ type Options struct {
 	URL string
 	// ConnectTimeout bounds the making of a connection: look-up, TCP and TLS together. Default 10 s.
 	ConnectTimeout time.Duration
-	// Wait is how long a request waits for a ready connection when none is alive. Default 300 ms: three tries of a sale
-	// stay under a second.
-	Wait time.Duration
-	// Spare is how many unused connections Run keeps ready. Default 3.
-	Spare int
 	// TLS is the base of the connections' configuration. Default: the system's roots.
 	TLS *tls.Config
 	// Lookup finds the addresses of a name. Default: the system's resolver.
@@ -62,8 +63,8 @@ type Link struct {
 	metrics   *metrics
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
-	ready     chan struct{} // see Ready
-	kick      chan struct{} // wakes Run
+	ready     bell.Bell // see Ready
+	kick      bell.Bell // wakes Run
 
 	mu       sync.Mutex // guards what follows
 	idle     []*conn    // the latest used last
@@ -87,12 +88,6 @@ func New(o Options) *Link {
 	if o.ConnectTimeout == 0 {
 		o.ConnectTimeout = ConnectTimeout
 	}
-	if o.Wait == 0 {
-		o.Wait = 300 * time.Millisecond
-	}
-	if o.Spare == 0 {
-		o.Spare = 3
-	}
 	if o.Lookup == nil {
 		o.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -103,7 +98,7 @@ func New(o Options) *Link {
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
-	l := &Link{options: o, metrics: newMetrics(), ready: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: maxLife}
+	l := &Link{options: o, metrics: newMetrics(), ready: bell.New(), kick: bell.New(), life: maxLife}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	host, port := "", ""
 	if u, err := url.Parse(o.URL); err == nil {

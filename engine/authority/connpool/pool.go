@@ -86,7 +86,7 @@ func (l *Link) await(ctx context.Context, w *waiter, began time.Time) (*conn, er
 	for patient := ctx.Value(patientKey{}) != nil; ; {
 		var over <-chan time.Time
 		if !patient {
-			over = time.After(l.options.Wait)
+			over = time.After(patience)
 		}
 		select {
 		case c := <-w.got:
@@ -190,7 +190,7 @@ func (l *Link) put(c *conn) {
 		l.idle = append(l.idle, c)
 	}
 	l.mu.Unlock()
-	ring(l.kick)
+	l.kick.Ring()
 }
 
 // forget takes a connection that is closed off the books.
@@ -205,7 +205,7 @@ func (l *Link) forget(c *conn) {
 		l.learn(time.Since(c.since))
 	}
 	l.mu.Unlock()
-	ring(l.kick)
+	l.kick.Ring()
 }
 
 // learn shortens the life of idle connections below what the server grants. The caller holds mu.
@@ -228,7 +228,7 @@ func (l *Link) fill(demanded bool) {
 	}
 	want := len(l.waiters)
 	if l.running && !early {
-		want += l.options.Spare - l.fresh(now)
+		want += spare - l.fresh(now)
 	}
 	if demanded && l.live == 0 && now.Sub(l.dialled) > stale {
 		want = max(want, l.dialing+1)
@@ -278,13 +278,13 @@ func (l *Link) connectForPool() {
 			l.waiters = nil
 		}
 		l.mu.Unlock()
-		ring(l.kick)
+		l.kick.Ring()
 		return
 	}
 	l.failure, l.failures, l.retry, l.heard = nil, 0, time.Time{}, time.Now()
 	if l.starved {
 		l.starved = false
-		defer ring(l.ready)
+		defer l.ready.Ring()
 	}
 	l.mu.Unlock()
 	l.put(c)
@@ -304,7 +304,7 @@ func (l *Link) tend() time.Duration {
 	l.mu.Lock()
 	l.fill(false)
 	var old []*conn
-	if l.fresh(now) >= l.options.Spare {
+	if l.fresh(now) >= spare {
 		l.idle = slices.DeleteFunc(l.idle, func(c *conn) bool {
 			retired := !now.Before(c.retire)
 			if retired {
@@ -355,11 +355,4 @@ func (l *Link) counts() (ready, busy, connecting int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.idle), l.live - len(l.idle), l.dialing
-}
-
-func ring(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
