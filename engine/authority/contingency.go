@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// This file is what the protocol has for contingency: the event, the lots, and whether anybody is there.
+// This file has the protocol's part for contingency: the event, the lots, and the probe.
 
 // zone is El Salvador's, in which MH writes times.
 var zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
-// Receipt is MH's answer to a contingency event (MT1 §4.5). It does not name the event's code.
+// Receipt is MH's answer to a contingency event (MT1 §4.5). It lacks the event's code.
 type Receipt struct {
 	Estado        string    `json:"estado"`
 	FechaHora     string    `json:"fechaHora"`
 	Mensaje       string    `json:"mensaje"`
 	SelloRecibido string    `json:"selloRecibido"`
 	Observaciones []string  `json:"observaciones"`
-	At            time.Time `json:"at"` // FechaHora; zero when it cannot be read
+	At            time.Time `json:"at"` // FechaHora; zero if it cannot be read
 }
 
 // Text returns all words of MH's answer.
@@ -29,7 +29,8 @@ func (r *Receipt) Text() string {
 	return strings.TrimSpace(strings.Join(append([]string{r.Mensaje}, r.Observaciones...), " "))
 }
 
-// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if it is Unknown.
+// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if it is
+// Unknown.
 func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt) {
 	defer c.observe("event", &o)()
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/contingencia", map[string]any{"nit": c.options.NIT, "documento": jws})
@@ -61,14 +62,15 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 	return undecided, nil
 }
 
-// Lot is a set of documents that are sent together (MT1 §4.4): at most 100 signatures, under a UUID that the sender chooses.
+// Lot is a set of documents that are sent together (MT1 §4.4): at most 100 signatures, under a UUID that the sender
+// chooses.
 type Lot struct {
 	SendID string // idEnvio, a UUID version 4 in capitals
 	JWS    []string
 }
 
-// SubmitLot sends a lot once. Accepted means that MH has received it: MH decides its documents later, under the returned code.
-// Rejected means that MH has accepted none of them, and the reason is MH's.
+// SubmitLot sends a lot once. Accepted: MH has received the lot, and decides its documents later, under the returned
+// code. Rejected: MH has accepted none of the documents, for the returned reason.
 func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason string) {
 	defer c.observe("lot", &o)()
 	// The version of a lot is 1 in MT1's own answer.
@@ -98,8 +100,8 @@ func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason 
 	return undecided, "", ""
 }
 
-// QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such lot. The
-// outcomes are by codigoGeneracion; each is Accepted or Rejected.
+// QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such
+// lot. The outcomes are by codigoGeneracion, each Accepted or Rejected.
 func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, done, known bool, err error) {
 	o := Outcome{Kind: Accepted}
 	defer c.observe("lot_query", &o)()
@@ -149,11 +151,11 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 // nobody is a code that no document has.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
-// Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer. MH does a look-up and
-// stores nothing.
+// Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer. MH does a look-up
+// and stores nothing.
 func (c *Client) Probe(ctx context.Context) Outcome {
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01", "codigoGeneracion": nobody}, nobody)
-	if o.Kind == Unknown && o.Response != nil { // it refuses the question: it is there
+	if o.Kind == Unknown && o.Response != nil { // MH refuses the question, therefore it is there
 		o.Kind = NotFound
 	}
 	c.metrics.count("probe", o, 0)

@@ -15,27 +15,28 @@ import (
 	"dtegate/storage"
 )
 
-// A contingency of more than three consecutive days needs a technical report (Informe Técnico) to MH before its event
-// (Normativa 2.0 p.31, 13.2.1.1). The box cannot send it: a person writes it. The box says in time that it is due, prepares
-// its contents, and keeps the person's word that MH has it.
+// MH wants a technical report (Informe Técnico) before the event of a contingency of more than three consecutive days
+// (Normativa 2.0 p.31, 13.2.1.1). A person writes and sends it. The box warns in time, prepares the contents, and keeps
+// the person's word that MH has the report.
 
-// reportNotice is how long before a technical report is needed the box says so.
+// reportNotice is how long in advance the box warns that a technical report is needed.
 const reportNotice = 24 * time.Hour
 
 // ReportNote records that, as the operator stated, MH has the technical report of a contingency.
 type ReportNote struct {
 	At        time.Time `json:"at"`
-	Reference string    `json:"reference"` // how MH or the operator names the report
+	Reference string    `json:"reference"` // MH's or the operator's name of the report
 }
 
-// stretch is one contingency as MH counts it: a period, or several, where less than the time that the law gives for an event lies
-// between the end of one and the beginning of the next.
+// stretch is one contingency as MH counts it: a period, or several periods with less than the time that the law gives
+// for an event between the end of one and the beginning of the next.
 type stretch struct {
 	began, ended time.Time // ended is zero while it goes on
 	periods      []*Period // by their beginning, at least one
 }
 
-// needsReportFrom is when the stretch has lasted, or would last, longer than the law allows without a technical report.
+// needsReportFrom returns when the stretch has lasted, or would last, longer than the law allows without a technical
+// report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
 // tooLong reports whether the stretch needs a technical report at a moment.
@@ -47,7 +48,7 @@ func (s *stretch) tooLong(l law, now time.Time) bool {
 	return end.After(s.needsReportFrom(l))
 }
 
-// reportNote is the operator's word that MH has the report; nil: nobody has said so.
+// reportNote returns the operator's word that MH has the report; nil: no operator has said so.
 func (s *stretch) reportNote() *ReportNote {
 	for _, p := range s.periods {
 		if p.Report != nil {
@@ -57,7 +58,7 @@ func (s *stretch) reportNote() *ReportNote {
 	return nil
 }
 
-// stretches joins periods, sorted by their beginning, where less than gap lies between the end of one and the beginning of
+// stretches joins periods, sorted by their beginning, with less than gap between the end of one and the beginning of
 // the next.
 func stretches(periods []*Period, gap time.Duration) []*stretch {
 	var list []*stretch
@@ -72,16 +73,17 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 	return list
 }
 
-// unreportedStretches joins, of periods sorted by their beginning, those that go on and those of which documents still wait for a sealed
-// event: what MH has an event of is no part of a contingency that needs a technical report. unreported holds the latter by code.
+// unreportedStretches joins, of periods sorted by their beginning, the open ones and those of which documents still
+// wait for a sealed event. A period that MH has an event of is no part of a contingency that needs a technical report.
+// unreported holds the codes of periods with waiting documents.
 func unreportedStretches(periods []*Period, unreported map[string]bool, law law) []*stretch {
 	return stretches(slices.DeleteFunc(slices.Clone(periods), func(p *Period) bool {
 		return !unreported[p.code.String()] && !p.Ended.IsZero()
 	}), law.event)
 }
 
-// waitingStretches returns the stretches, by their beginning, that go on or of which documents still wait for a sealed event. unreported holds
-// the codes of the latter's periods.
+// waitingStretches returns, by their beginning, the stretches that continue or of which documents still wait for a
+// sealed event. unreported holds the codes of periods with waiting documents.
 func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
 	all, err := c.periods()
 	if err != nil {
@@ -107,8 +109,8 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 	return unreportedStretches(all, unreported, c.law()), nil
 }
 
-// needingReport returns the oldest stretch that needs a technical report which MH does not have, or else the last one that goes on or is
-// long; nil if there is neither.
+// needingReport returns the oldest stretch that needs a technical report and has none. Otherwise it returns the last
+// stretch that is long or continues; nil if there is neither.
 func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
@@ -121,7 +123,8 @@ func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	return current
 }
 
-// awaitsReport reports whether the event of a period that is over waits for the operator's word on the technical report, at most so long.
+// awaitsReport reports whether the event of a period that is over still waits for the operator's word on the technical
+// report. It waits at most so long.
 func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now time.Time) bool {
 	most = min(most, law.event-4*time.Hour)
 	if most <= 0 || now.Sub(p.Ended) >= most {
@@ -135,7 +138,7 @@ func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now t
 	return false
 }
 
-// ReportCount is what one point of sale issued of one type of document in a contingency.
+// ReportCount counts the documents of one type that one point of sale issued in a contingency.
 type ReportCount struct {
 	Document      string `json:"document"` // CAT-002
 	Establishment string `json:"establishment"`
@@ -145,7 +148,7 @@ type ReportCount struct {
 	Last          string `json:"last"`
 }
 
-// TechnicalReport is what the records say for the technical report of a contingency.
+// TechnicalReport holds the contents of the technical report of a contingency, from the records.
 type TechnicalReport struct {
 	Needed     bool            `json:"needed"`      // it has lasted longer than the law allows without a report
 	NeededFrom time.Time       `json:"needed_from"` // when that is or was
@@ -155,7 +158,7 @@ type TechnicalReport struct {
 	Periods    []*Period       `json:"periods"`            // by their beginning
 	Issuer     json.RawMessage `json:"issuer"`             // emisor, as documents bear it
 	Ambiente   string          `json:"ambiente"`           // CAT-001
-	Who        seller.Person   `json:"responsible"`        // answers for the event
+	Who        seller.Person   `json:"responsible"`        // the person who answers for the event
 	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
 	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
 }
@@ -163,8 +166,8 @@ type TechnicalReport struct {
 // ErrNone means that there is no contingency to report on.
 var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
 
-// TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has not
-// sealed yet. Errors: CodeNoContingency if there is none, or the store's.
+// TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has
+// not sealed yet. Errors: CodeNoContingency if there is none, or the store's.
 func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := c.reportable(ctx)
 	if err != nil {
@@ -180,7 +183,7 @@ func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, er
 	return report, err
 }
 
-// reportable is the stretch that a technical report would be about.
+// reportable returns the stretch that a technical report would be about.
 func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 	waiting, err := c.waiting(ctx, record.QueueReport, record.Whenever, record.MaxCounted)
 	if err != nil {
@@ -212,7 +215,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 		in[p.code.String()] = true
 	}
 	var counts []ReportCount
-	// The dates of the documents say nothing of the period: the clock may have been set while it went on.
+	// The dates of the documents do not prove their period: the clock may have been set during it.
 	err := c.branch.Store.Records(0, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head, []byte(`"period":`)) {
 			return err
@@ -246,8 +249,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	return counts
 }
 
-// NoteTechnicalReport records that MH has the technical report of the contingency that needs one. reference has 1 to 200
-// characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
+// NoteTechnicalReport records that MH has the technical report of the contingency that needs one. reference has 1 to
+// 200 characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
 func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})

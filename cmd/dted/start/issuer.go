@@ -12,7 +12,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Issuer is the taxpayer's data under the schemas' names; each generation of schemas takes what it knows.
+// Issuer returns the taxpayer's data under the schemas' names; each generation of schemas takes the members that it
+// has.
 func Issuer(c *config.Config) seller.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {
@@ -30,12 +31,12 @@ func Issuer(c *config.Config) seller.Issuer {
 		text("telefono", i.Phone), text("correo", i.Mail))}
 }
 
-// Point is a point of sale of the branch.
+// Point returns a point of sale of the branch.
 func Point(c *config.Config, p config.Point) seller.Point {
 	return seller.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
 }
 
-// Points are all points of sale of the branch.
+// Points returns all points of sale of the branch.
 func Points(c *config.Config) []seller.Point {
 	list := make([]seller.Point, len(c.Points))
 	for i, p := range c.Points {
@@ -44,17 +45,17 @@ func Points(c *config.Config) []seller.Point {
 	return list
 }
 
-// CheckIssuer compares the issuer's data with the layouts of rules that are up: told at a start or when a rule comes, not at the
-// till.
+// CheckIssuer compares the issuer's data with the layouts of the rules in force: a fault is found at a start or when a
+// rule comes, not at the till.
 func CheckIssuer(c *config.Config, b *rulestore.Book) error {
 	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return b.CheckIssuer(seller.Emisor(i, p)) })
 }
 
-// checkBundles compares the issuer's data with the layouts in bundles that nobody has put up.
+// checkBundles compares the issuer's data with the layouts in bundles that are not in force.
 func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
 	l, err := rulestore.ReadLayouts(bundles)
 	if err != nil {
-		return nil // the rules' own check says what is wrong with them
+		return nil // the rules' own check reports the fault
 	}
 	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return l.CheckIssuer(seller.Emisor(i, p)) })
 }

@@ -1,6 +1,6 @@
-// Package connpool keeps connections to one HTTP server ready, so that no request waits for a slow connect: names are looked up
-// and connections are made beside the requests, with a limit of seconds, while a request itself waits for a ready
-// connection no longer than a fraction of a second. Begin with Link.
+// Package connpool keeps connections to one HTTP server ready, so that no request waits for a slow connect. It looks up
+// names and makes connections in the background, with a limit of seconds; a request waits for a ready connection only a
+// fraction of a second. Begin with Link.
 package connpool
 
 import (
@@ -31,16 +31,17 @@ const (
 	maxConnections = 64
 	// spare is how many unused connections Run keeps ready.
 	spare = 3
-	// patience is how long a request waits for a ready connection if no server answers: three tries of a sale stay under a second.
+	// patience is how long a request waits for a ready connection of a silent server: three tries of a sale stay under
+	// a second.
 	patience = 300 * time.Millisecond
-	// liveliness is how long a server may take for any answer and still be taken to be there: meanwhile a request waits for
-	// a connection that others use.
+	// liveliness is how long a server may take for any answer and still count as reachable: during this time a request
+	// waits for a connection that others use.
 	liveliness = 2 * time.Second
 )
 
 // Options of New.
 type Options struct {
-	// URL of the server: its scheme (http or https), host and port count.
+	// URL of the server: only its scheme (http or https), host and port count.
 	URL string
 	// ConnectTimeout bounds the making of a connection: look-up, TCP and TLS together. Default 10 s.
 	ConnectTimeout time.Duration
@@ -52,8 +53,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Link is an http.RoundTripper for one server. Each request goes out on one connection, once: the link never sends a request
-// again. A Link works without Run, but then it keeps nothing ready. It is safe for concurrent use.
+// Link is an http.RoundTripper for one server. Each request goes out on one connection, once: the link never sends a
+// request again. A Link works without Run, but then it keeps nothing ready. It is safe for concurrent use.
 type Link struct {
 	options   Options
 	scheme    string
@@ -94,7 +95,7 @@ func New(o Options) *Link {
 		}
 	}
 	if o.Dial == nil {
-		// A line that went dead without a word is found out in half a minute, beside the requests.
+		// A connection that is cut without a word is detected within half a minute, in the background.
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
@@ -117,7 +118,8 @@ func New(o Options) *Link {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the second handshake is a round trip shorter
 	}
 	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true, Protocols: new(http.Protocols)}
-	l.transport.Protocols.SetHTTP1(true) // a connection carries one request at a time: a lost packet of one sale delays no other
+	// A connection carries one request at a time: a lost packet of one sale delays no other
+	l.transport.Protocols.SetHTTP1(true)
 	return l
 }
 
@@ -129,11 +131,11 @@ func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context whose requests wait for a connection as long as the context lasts, for callers that hold up
-// nobody.
+// Patient returns a context whose requests wait for a connection as long as the context lasts. It is for callers that
+// delay no sale.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
-// RoundTrip sends a request on a ready connection. An error before a connection was there means that nothing was sent.
+// RoundTrip sends a request on a ready connection. An error without a connection means that nothing was sent.
 func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, err := l.take(req.Context())
 	if err != nil {
@@ -164,8 +166,8 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took, also
-// of those that went well before one that failed.
+// Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took,
+// those before a failed step included.
 func (l *Link) Connect(ctx context.Context) (Steps, error) {
 	l.names.forget()
 	c, steps, err := l.connect(ctx)
@@ -201,7 +203,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// connected counts the steps of a connect behind its look-up, which counts itself.
+// connected counts the steps of a connect after its look-up, which counts itself.
 func (m *metrics) connected(s *Steps) {
 	for _, step := range []struct {
 		name string
