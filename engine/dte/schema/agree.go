@@ -15,8 +15,8 @@ import (
 //     take the fact of their own name. A bundle can neither fix such a value nor take it from elsewhere.
 //   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
 //     compute, the document has that value.
-//   - At every fill of a rule's answer: quantities, prices, discounts and charges are the till's, lines add up to
-//     totals, and totals to what is paid, by an arithmetic of its own.
+//   - At every fill of a rule's answer: what the till said of a line, and its global discounts, have a place and are
+//     the till's; lines add up to totals, and totals to what is paid, by an arithmetic of its own.
 //
 // A breach is the bundle's fault and never the till's: Fill returns it alone, under the code Contradiction.
 
@@ -216,6 +216,9 @@ var sumOf = [][2]string{
 // soldAs are the amounts of a line that equal price times quantity, less its discount. One of them is not 0.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
+// withheldOf are the amounts of a line of a withholding voucher. The till says them, and the module only adds them up.
+var withheldOf = []string{"montoSujetoGrav", "ivaRetenido"}
+
 // Amounts of resumen by what they do to what is paid.
 var (
 	totalsSold = []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos"}
@@ -245,8 +248,10 @@ type arithmetic struct {
 	sums                        []struct{ total, column int }
 	quantity, price, discount   int // in a line
 	sold                        []int
-	charge                      int // noGravado of a line
-	line                        int // the first member of a line, among all fields
+	charge                      int      // noGravado of a line
+	line                        int      // the first member of a line, among all fields
+	withheld                    []int    // withheldOf a line
+	lineLacks, globalLacks      []string // amounts of lines and of descuentoGlobal for which the layout has no place
 	discounts                   map[int]string
 	equations                   []equation
 	taxes, taxCode, taxValue    int
@@ -292,6 +297,11 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	}
 	a.quantity, a.price, a.discount = position(line, "cantidad"), position(line, "precioUni"), position(line, "montoDescu")
 	a.charge = position(line, "noGravado")
+	for _, name := range withheldOf {
+		if i := position(line, name); i >= 0 {
+			a.withheld = append(a.withheld, i)
+		}
+	}
 	if line >= 0 {
 		a.line = c.fields[line].first
 	}
@@ -299,6 +309,21 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		if i := position(resumen, name); i >= 0 {
 			a.discounts[i] = fact
 		}
+	}
+	a.lineLacks = append([]string{"cantidad", "precioUni", "montoDescu", "noGravado"}, withheldOf...)
+	for _, fact := range globalDiscounts {
+		a.globalLacks = append(a.globalLacks, fact)
+	}
+	if line >= 0 && resumen >= 0 {
+		a.lineLacks = slices.DeleteFunc(a.lineLacks, func(name string) bool { return position(line, name) >= 0 })
+		a.globalLacks = slices.DeleteFunc(a.globalLacks, func(fact string) bool {
+			for _, has := range a.discounts {
+				if has == fact {
+					return true
+				}
+			}
+			return false
+		})
 	}
 	for _, name := range soldAs {
 		if i := position(line, name); i >= 0 {
@@ -369,6 +394,9 @@ func (r *run) number(object *slot, position int) dte.Amount {
 func (r *run) addUp() {
 	a := &r.filler.amounts
 	root := &r.slots[0]
+	if r.computed != nil {
+		r.hasPlaces()
+	}
 	if a.resumen < 0 || root.kind != dte.KindObject {
 		return
 	}
@@ -427,6 +455,23 @@ func (r *run) addUp() {
 		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) { // of a donation only its money is paid
 			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
 		}
+	}
+}
+
+// hasPlaces contradicts a layout that has no place for an amount that the till said: nothing would be compared with it.
+func (r *run) hasPlaces() {
+	a := &r.filler.amounts
+	lacks := func(facts dte.Value, names []string) {
+		for _, name := range names {
+			if n, err := facts.Get(name).Amount(); err == nil && n != 0 {
+				r.contradict(name, "is "+n.String()+" in the sale, and the layout has no place for it")
+			}
+		}
+	}
+	lacks(r.facts.Get("descuentoGlobal"), a.globalLacks)
+	lines := r.facts.Get(linesName)
+	for i := range lines.Len() {
+		lacks(lines.Index(i), a.lineLacks)
 	}
 }
 
@@ -490,7 +535,6 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
 		var off dte.Sum // a cent a line, always in the same direction, is not rounding
-		facts := r.facts.Get(linesName)
 		for i := range lines.count {
 			line := &r.slots[lines.first+i]
 			var sold dte.Amount
@@ -500,12 +544,15 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 			if sold != 0 || r.number(line, a.charge) == 0 {
 				r.priceLine(line, i, &off)
 			}
-			if r.computed != nil {
-				r.asGiven(line, facts.Index(int(i)), i)
-			}
 		}
 		if !off.Within(lineTolerance + dte.Amount(lines.count)*cent/2) {
 			r.contradict(linesName, "do not add up to their prices times their quantities, less their discounts")
+		}
+	}
+	if r.computed != nil {
+		facts := r.facts.Get(linesName)
+		for i := range lines.count {
+			r.asGiven(&r.slots[lines.first+i], facts.Index(int(i)), i)
 		}
 	}
 	for _, s := range a.sums {
@@ -520,7 +567,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 }
 
 // asGiven compares a module's answer for a line with the till's facts. A module neither raises a price or a quantity,
-// nor invents a discount or a charge. A return gives back a part of its origin's amounts.
+// nor invents a discount or a charge, nor withholds anything else. A return gives back a part of its origin's amounts.
 func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 	a := &r.filler.amounts
 	returned := given.Get("cantidadOrigen").Exists()
@@ -539,6 +586,9 @@ func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 	check(a.quantity, false)
 	check(a.price, false)
 	check(a.charge, returned)
+	for _, position := range a.withheld {
+		check(position, false)
+	}
 	if !returned {
 		check(a.discount, false)
 		return
