@@ -327,11 +327,11 @@ func (p *Period) entry() storage.Entry {
 }
 
 func decodePeriod(entry storage.Entry) (*Period, error) {
-	p := &Period{code: dte.Code(entry.Code), state: entry.State}
-	if err := json.Unmarshal(entry.Head, p); err != nil {
-		return nil, fmt.Errorf("%w: decoding contingency period: %w", record.ErrLost, err)
+	p, err := decode[Period](entry)
+	if err == nil {
+		p.code, p.state = dte.Code(entry.Code), entry.State
 	}
-	return p, nil
+	return p, err
 }
 
 // periods returns the open period and those of the last two days, by their beginning.
