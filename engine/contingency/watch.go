@@ -227,8 +227,8 @@ func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	return 3
 }
 
-// watch probes MH when a sale or a step suspects that MH is away, and while the branch is in contingency, until ctx
-// ends.
+// watch probes MH when a sale or a step suspects that MH is away, and while the branch is in contingency. It ends with
+// ctx.
 func (c *Contingency) watch(ctx context.Context) {
 	wait, up := c.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
 	for ctx.Err() == nil {
