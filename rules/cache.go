@@ -115,7 +115,7 @@ func (k *kept) verify() error {
 		return err
 	}
 	if string(seal) != k.sum {
-		return errors.New("it is not what its seal says")
+		return errors.New("its content does not match its seal")
 	}
 	return nil
 }

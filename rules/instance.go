@@ -304,7 +304,7 @@ func broken(answer []byte, err error) error {
 	if uint64(len(answer)) != want {
 		return fmt.Errorf("%w: %d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", err, len(answer), want, at(8), at(12), at(16), at(20), at(24))
 	}
-	return fmt.Errorf("%w: a tax that is no index of taxes", err)
+	return fmt.Errorf("%w: the index of a tax is negative or too large", err)
 }
 
 // Probe is one instance of a module, for callers such as package abitest that need more than answers. It is not safe

@@ -110,7 +110,7 @@ func (n *count) add(queue string, entry storage.Entry) error {
 		_, err := DecodeEvent(entry)
 		return err
 	case record.QueueLot:
-		_, err := decodeLot(entry)
+		_, err := decode[lotHead](entry)
 		return err
 	}
 	h, err := record.DecodeHead(entry)

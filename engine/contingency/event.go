@@ -39,9 +39,14 @@ type Event struct {
 
 // DecodeEvent returns the head of an event's record. ErrLost if the head is not the JSON of an Event.
 func DecodeEvent(entry storage.Entry) (*Event, error) {
-	h := new(Event)
+	return decode[Event](entry)
+}
+
+// decode returns the head of a record of contingency. ErrLost if the head is not the JSON of a T.
+func decode[T any](entry storage.Entry) (*T, error) {
+	h := new(T)
 	if err := json.Unmarshal(entry.Head, h); err != nil {
-		return nil, fmt.Errorf("%w: decoding contingency event %s: %w", record.ErrLost, dte.Code(entry.Code), err)
+		return nil, fmt.Errorf("%w: decoding record %s: %w", record.ErrLost, dte.Code(entry.Code), err)
 	}
 	return h, nil
 }

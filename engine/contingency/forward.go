@@ -347,14 +347,6 @@ func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotH
 	return err
 }
 
-func decodeLot(entry storage.Entry) (*lotHead, error) {
-	h := new(lotHead)
-	if err := json.Unmarshal(entry.Head, h); err != nil {
-		return nil, fmt.Errorf("%w: decoding lot %s: %w", record.ErrLost, dte.Code(entry.Code), err)
-	}
-	return h, nil
-}
-
 // pollLots asks MH for the results of the lots that are due.
 func (c *Contingency) pollLots(ctx context.Context) (progress bool, err error) {
 	due, err := c.branch.Store.Due(record.QueueLot, c.branch.Now(), 100)
@@ -372,7 +364,7 @@ func (c *Contingency) pollLots(ctx context.Context) (progress bool, err error) {
 }
 
 func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bool, err error) {
-	h, err := decodeLot(entry)
+	h, err := decode[lotHead](entry)
 	if err != nil {
 		return false, err
 	}

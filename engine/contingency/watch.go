@@ -227,8 +227,8 @@ func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	return 3
 }
 
-// watch probes MH when a sale or a step suspects that MH is away, and while the branch is in contingency, until ctx
-// ends.
+// watch probes MH when a sale or a step suspects that MH is away, and while the branch is in contingency. It ends with
+// ctx.
 func (c *Contingency) watch(ctx context.Context) {
 	wait, up := c.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
 	for ctx.Err() == nil {
@@ -327,11 +327,11 @@ func (p *Period) entry() storage.Entry {
 }
 
 func decodePeriod(entry storage.Entry) (*Period, error) {
-	p := &Period{code: dte.Code(entry.Code), state: entry.State}
-	if err := json.Unmarshal(entry.Head, p); err != nil {
-		return nil, fmt.Errorf("%w: decoding contingency period: %w", record.ErrLost, err)
+	p, err := decode[Period](entry)
+	if err == nil {
+		p.code, p.state = dte.Code(entry.Code), entry.State
 	}
-	return p, nil
+	return p, err
 }
 
 // periods returns the open period and those of the last two days, by their beginning.

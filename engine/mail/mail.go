@@ -45,7 +45,7 @@ const (
 	// Mandatory encrypts or does not send: from the first byte on port 465 (RFC 8314), by STARTTLS on any other.
 	Mandatory Security = "mandatory"
 	// Opportunistic uses STARTTLS if the server offers it. An attacker in between can remove the offer and read the
-	// message; a password is never sent then.
+	// message; a password is never sent without encryption.
 	Opportunistic Security = "starttls"
 	// None is for a server on the same machine.
 	None Security = "none"
@@ -64,8 +64,6 @@ type Options struct {
 	FromName string // the emisor's name; may be empty
 	ReplyTo  string // address; empty: none
 
-	// Hello is the name by which the sender introduces itself. Default: the domain of From.
-	Hello string
 	// Timeout is how long an attempt may take in all. Default 2 min: a message of 1 MB takes that long at 100 kbit/s.
 	Timeout time.Duration
 	// Roots are the authorities that the server's certificate may come from. Default: the system's.
@@ -88,9 +86,6 @@ func New(o Options) (*Sender, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.Hello == "" {
-		_, o.Hello, _ = strings.Cut(o.From, "@")
-	}
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
@@ -108,9 +103,6 @@ func (o *Options) check() error {
 	case Mandatory, Opportunistic, None:
 	default:
 		return &FieldError{"Security", fmt.Sprintf("is none of %s, %s, %s", Mandatory, Opportunistic, None)}
-	}
-	if strings.ContainsFunc(o.Hello, notName) {
-		return &FieldError{"Hello", "is not the name of a machine"}
 	}
 	if err := checkAddress("From", o.From); err != nil {
 		return err
@@ -360,7 +352,8 @@ func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Hello(s.options.Hello); err != nil {
+	_, domain, _ := strings.Cut(s.options.From, "@")
+	if err := c.Hello(domain); err != nil {
 		return nil, err
 	}
 	if implicit || s.options.Security == None {

@@ -1,10 +1,10 @@
-// Package sign holds the issuer's RSA key and the right to use it. A key comes in as MH's certificate file
-// ([ParseCertificate]) or a PKCS#8 PEM ([ParsePEM]), rests on disk only under a passphrase ([Seal], [Open]), and in
-// memory can do one thing: make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does
-// (svfe-api-firmador 2.0.0, jose4j). It cannot be printed, logged or encoded.
+// Package sign holds the issuer's RSA key and the right to use it. A key comes as MH's certificate file
+// ([ParseCertificate]) or a PKCS#8 PEM ([ParsePEM]), is on disk only under a passphrase ([Seal], [Open]), and in memory
+// can do one thing: make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does (svfe-api-firmador
+// 2.0.0, jose4j). It cannot be printed, logged or encoded.
 //
-// A document is signed with a [Right], a value that is spent by its first use: a second signature of the same form
-// of a document cannot happen by repeating a call.
+// A document is signed with a [Right], a value that its first use spends: repeating a call cannot sign the same form of
+// a document twice.
 package sign
 
 import (
@@ -92,7 +92,7 @@ func parsePKCS8(der []byte) (*Key, error) {
 		if encrypted(der) {
 			return nil, ErrEncrypted
 		}
-		// The parser's words name structures, never values.
+		// The parser's error names structures, never values.
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	private, ok := parsed.(*rsa.PrivateKey)

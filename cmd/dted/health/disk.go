@@ -185,7 +185,7 @@ type markWatch struct {
 	store *storage.Store
 	log   *slog.Logger
 	sleep func(ctx context.Context, d time.Duration) error
-	lost  bool // said so already
+	lost  bool // the loss was logged
 }
 
 func NewMarkWatch(store *storage.Store, log *slog.Logger) *markWatch {

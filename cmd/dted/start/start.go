@@ -252,7 +252,7 @@ func printer(c *config.Config, catalogue func(catalogue, code string) (string, b
 }
 
 // mailSettings maps the options of mail.New to settings.
-var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security", "Hello": "mail.from", "From": "mail.from",
+var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security", "From": "mail.from",
 	"FromName": "issuer.nombre", "ReplyTo": "mail.reply_to"}
 
 func mailer(m *config.Mail, i *config.Issuer) (*mail.Sender, error) {

@@ -24,7 +24,8 @@ import (
 const Contradiction = "CONTRADICTION"
 
 // heldRoots are the parts of a document that a new generation may rename. The bundle then names the part by a root that
-// no facts have: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first has no other name.
+// no facts have: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first has no other
+// name.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
