@@ -33,7 +33,7 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 
 // recordRepairs puts repairs of the store into the trail that dtectl could not: it was cut short, or the store was to be reconciled.
 func recordRepairs(ctx context.Context, trail *audit.Trail, log *slog.Logger) {
-	if err := trail.RecordRepairs(ctx, "dtectl repair", "the branch"); err != nil {
+	if err := trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
 		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}
 }
