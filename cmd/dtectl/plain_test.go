@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,5 +26,22 @@ func TestPlainHTTP_Branches(t *testing.T) {
 	push := &bundles.PushCommand{Reason: "test", BranchFlags: adminclient.BranchFlags{Branches: put("branches", "# all\nhttps://a.example token\nhttp://10.255.255.1:8081 token\n")}}
 	if _, err := push.Open(&adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "branches:3: ") || !strings.Contains(err.Error(), says) {
 		t.Errorf("--branches: %v", err)
+	}
+}
+
+// TestGuardia: dtectl takes every command of the page of those on duty.
+func TestGuardia(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/GUARDIA.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("`dtectl ([^`]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(commands) < 10 {
+		t.Errorf("only %d commands", len(commands))
+	}
+	for _, c := range commands {
+		if _, err := parser(t.Context(), new(cli)).Parse(strings.Fields(c[1])); err != nil {
+			t.Errorf("dtectl %s: %v", c[1], err)
+		}
 	}
 }

@@ -120,7 +120,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry.MustRegister(d.access)
 	d.month = newMonthSoFar(d.engine.Documents(), cfg.Branch.ID, cfg.Now, log)
 	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
-		tally: documents.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
+		tally: documents.NewTally(d.store, cfg.Now), access: d.access, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = authorisation.NewTally(d.engine.Documents(), d.store, cfg.Branch.ID, cfg.Now)
 	}

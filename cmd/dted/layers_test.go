@@ -72,7 +72,7 @@ var layers = map[string][]string{
 	"gateway/adminapi":    {"engine", "engine/audit", "engine/contingency", "engine/dte", "engine/month", "engine/outbox", "engine/refusal", "engine/seller", "engine/rulestore", "gateway/door", "gateway/reply", "gateway/form", "gateway/page", "gateway/problem"},
 	"gateway/reply":       {"engine", "engine/authority", "engine/dte", "engine/outbox", "engine/record", "engine/documents", "engine/refusal", "engine/seller", "gateway/form", "gateway/problem"},
 	"gateway/problem":     {"engine/dte", "engine/refusal"},
-	"gateway/page":        {"engine/authorisation", "engine/documents", "engine/rulestore", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/problem"},
+	"gateway/page":        {"engine/authority", "engine/authorisation", "engine/documents", "engine/rulestore", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/problem"},
 	"gateway/form":        {"rules/suggest", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},
 	"gateway/door":        {"engine/audit"},
 	"gateway":             {"engine/pdf", "gateway/adminapi", "gateway/problem", "gateway/reply", "engine/documents", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "gateway/form", "engine/refusal", "engine", "engine/record", "engine/fairqueue", "engine/audit", "engine/dte"},

@@ -40,6 +40,7 @@ type status struct {
 	month   *monthSoFar
 	access  *access.Control
 	reach   *health.Reach
+	refused func() error // MH's refusal of the user or the password
 	recent  *recent
 	fleet   *fleet.Agent  // nil: the branch is of no chain
 	shipper *ship.Shipper // nil: nothing is shipped
@@ -88,6 +89,9 @@ func (s *status) show() any {
 		m["authorisation"] = a
 	}
 	m["mark_proved"] = s.store.MarkProved()
+	if err := s.refused(); err != nil {
+		m["credentials_refused"] = map[string]string{"why": err.Error(), "do": page.PasswordOrder}
+	}
 	return m
 }
 
@@ -96,6 +100,7 @@ func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
 		Stopped: s.ready(), MH: s.reach.Show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Expires: s.access.Expiries()}
+	o.MH.Refused = s.refused()
 	today, err := s.tally.Today()
 	if err != nil {
 		s.log.Error("counting today's documents", "error", err)
@@ -111,7 +116,14 @@ func (s *status) overview() *page.Overview {
 	}
 	if s.fleet != nil {
 		l := s.fleet.Look()
-		o.Chain = &page.Chain{Branch: s.cfg.Fleet.Branch, Version: l.Version, Asked: l.Asked, Trouble: l.Trouble, Replaced: l.Standing.Replaced}
+		o.Chain = &page.Chain{
+			Branch:   s.cfg.Fleet.Branch,
+			Version:  l.Version,
+			Asked:    l.Asked,
+			Trouble:  l.Trouble,
+			Refused:  l.Refused,
+			Replaced: l.Standing.Replaced,
+		}
 		for _, p := range l.Unbound {
 			o.Chain.Unbound = append(o.Chain.Unbound, p.Establishment+p.Point)
 		}

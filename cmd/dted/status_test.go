@@ -90,3 +90,34 @@ func TestStatusPage(t *testing.T) {
 	until("Emite con normalidad", "Responde")
 	shows(map[string]float64{"dte_authority_up": 1, "dte_contingency_active": 0})
 }
+
+// TestPasswordRefused: MH refuses the password. Page, /status and doctor say it, with what to type, also while the branch is in
+// contingency for it, and none of them once MH takes the password.
+func TestPasswordRefused(t *testing.T) {
+	t.Parallel()
+	b := newBranch(t)
+	b.chaos(simulator.Chaos{LoginCode: 106})
+	b.start()
+	defer b.stop()
+	shows := func(path string, want ...string) {
+		t.Helper()
+		for _, want := range want {
+			soon(t, path+" says "+want, func() bool { _, body := b.getOps(path); return strings.Contains(string(body), want) })
+		}
+	}
+	b.sold(sale01)
+	order := "systemd-creds encrypt --name=authority.password"
+	shows("/?lang=es", "Hacienda rechaza la contraseña", "no es el que Hacienda tiene", order)
+	shows("/status", "credentials_refused", order, "106")
+	said, ok := b.dtectl("doctor")
+	if ok || !strings.Contains(said, "MH refuses the credentials") || !strings.Contains(said, order) {
+		t.Errorf("doctor: %v\n%s", ok, said)
+	}
+	b.chaos(simulator.Chaos{})
+	b.stop()
+	b.start()
+	shows("/?lang=es", "Emite con normalidad")
+	if _, body := b.getOps("/status"); strings.Contains(string(body), "credentials_refused") {
+		t.Errorf("%s", body)
+	}
+}

@@ -264,22 +264,22 @@ func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, err
 
 var (
 	// ErrConflict: the key holds other bytes. No further attempt changes that.
-	ErrConflict = errors.New("the archive holds another object under this key")
+	ErrConflict = errors.New("the object store holds another object under this key")
 	// ErrNotFound: there is no object under the key.
-	ErrNotFound = errors.New("the archive holds no such object")
+	ErrNotFound = errors.New("the object store holds no such object")
 	// ErrSetup: the store refuses this box, not this object: credentials, bucket, region, certificate, clock. This
 	// lasts until somebody changes the configuration or the store.
-	ErrSetup = errors.New("the archive does not take this appliance")
+	ErrSetup = errors.New("the object store does not take this appliance")
 	// ErrFull: the store has no room, until somebody makes some.
-	ErrFull = errors.New("the archive is full")
+	ErrFull = errors.New("the object store is full")
 	// ErrInvalid: an archive cannot hold the key or the object.
-	ErrInvalid = errors.New("this cannot be archived")
+	ErrInvalid = errors.New("no object store takes this")
 	// ErrTooLarge: the object has more bytes than the caller accepts.
 	ErrTooLarge = errors.New("the object is larger than it may be")
 	// ErrExists: there is an object under the key, with these bytes or others.
 	ErrExists = errors.New("the key is taken")
 
-	errNow = errors.New("the archive cannot now")
+	errNow = errors.New("the object store cannot now")
 )
 
 // kinds are the codes whose HTTP status misleads: of full stores that do not answer 507, and 400s that concern only the
@@ -326,8 +326,22 @@ func classify(err error) error {
 	}
 }
 
+// hints say what a store's code is about, for the person who has to change it.
+var hints = map[string]string{
+	"AccessDenied":                 "the account may not do this, see the bucket's policy: ",
+	"InvalidAccessKeyId":           "it does not know the access key: ",
+	"SignatureDoesNotMatch":        "the secret is not the access key's: ",
+	"ExpiredToken":                 "the credentials have expired: ",
+	"ExpiredTokenException":        "the credentials have expired: ",
+	"TokenRefreshRequired":         "the credentials have expired: ",
+	"RequestTimeTooSkewed":         "the clock is wrong: ",
+	"AuthorizationHeaderMalformed": "the region is wrong: ",
+	"PermanentRedirect":            "the region is wrong: ",
+	"NoSuchBucket":                 "there is no bucket of this name: ",
+}
+
 func responseError(kind error, r minio.ErrorResponse) error {
-	return fmt.Errorf("%w: %d %s %.200q", kind, r.StatusCode, r.Code, r.Message)
+	return fmt.Errorf("%w: %s%d %s %.200q", kind, hints[r.Code], r.StatusCode, r.Code, r.Message)
 }
 
 // Object is what the store reports about an object.

@@ -63,7 +63,7 @@ type Client struct {
 	mu      sync.Mutex // guards what follows
 	token   string
 	expires time.Time
-	refusal error // of the credentials; nil: no refusal since the last login
+	refusal error // of the credentials; nil: MH has taken a login since
 	refused time.Time
 	said    time.Time // MH's time, by its latest answer
 	heard   time.Time // when that answer came

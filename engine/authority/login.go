@@ -67,6 +67,14 @@ func (c *Client) authorize(ctx context.Context) (string, error) {
 	}
 }
 
+// Refused returns MH's refusal of the user or the password ([ErrCredentials]), from the login that it answered so until it takes
+// one; nil else.
+func (c *Client) Refused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusal
+}
+
 // forget drops a token that MH refused, unless another request has replaced it already.
 func (c *Client) forget(token string) {
 	c.mu.Lock()
@@ -88,7 +96,6 @@ func (c *Client) login(ctx context.Context) (string, error) {
 	now := c.options.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refusal = nil
 	switch {
 	case errors.Is(err, ErrCredentials):
 		c.refusal, c.refused = err, now
@@ -99,6 +106,7 @@ func (c *Client) login(ctx context.Context) (string, error) {
 		return "", err
 	}
 	c.metrics.logins.WithLabelValues("ok").Inc()
+	c.refusal = nil
 	c.token, c.expires = token, now.Add(tokenLife(token, longestToken(c.options.Ambiente)))
 	c.metrics.expiry.Set(float64(c.expires.Unix()))
 	return token, nil

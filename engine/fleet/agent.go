@@ -87,8 +87,8 @@ type Agent struct {
 	// The last version that was verified; nil: none, or no key that is pinned today has signed it
 	desired  *fleetproto.Desired
 	progress *fleetproto.Progress
-	troubles map[string]string // what is wrong, by the part of the work
-	asked    time.Time         // when the store last answered about the desired state
+	troubles map[string]error // what is wrong, by the part of the work
+	asked    time.Time        // when the store last answered about the desired state
 }
 
 // New returns an agent that continues where the last one stopped. If the state file cannot be read, it starts with a
@@ -106,7 +106,7 @@ func New(o Options) (*Agent, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]string)}
+	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]error)}
 	if err := a.loadState(); err != nil {
 		return nil, err
 	}

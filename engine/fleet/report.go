@@ -60,6 +60,7 @@ type Look struct {
 	Version  int64              // of the desired state
 	Asked    time.Time          // when the store last answered; zero: not since the start
 	Trouble  string             // what is wrong; empty: all is well
+	Refused  bool               // of that: the store refuses this box's account, or is full
 }
 
 // Look returns the present state of the chain.
@@ -73,6 +74,9 @@ func (a *Agent) Look() Look {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.Version, l.Asked = a.state.Version, a.asked
+	for _, err := range a.troubles {
+		l.Refused = l.Refused || errors.Is(err, fleetproto.ErrRefused)
+	}
 	return l
 }
 

@@ -182,10 +182,10 @@ func (a *Agent) noteTrouble(about string, err error) {
 	before := a.troubles[about]
 	if err == nil {
 		delete(a.troubles, about)
-		a.dirty = a.dirty || before != ""
+		a.dirty = a.dirty || before != nil
 		return
 	}
-	if a.troubles[about] = err.Error(); before == "" {
+	if a.troubles[about] = err; before == nil {
 		a.o.Logger.Warn("the chain's centre", "about", about, "error", err)
 		a.dirty = true
 	}
@@ -202,7 +202,7 @@ func (a *Agent) trouble(but string) (text string) {
 		if text != "" {
 			text += "; "
 		}
-		text += about + ": " + a.troubles[about]
+		text += about + ": " + a.troubles[about].Error()
 	}
 	return text
 }

@@ -22,6 +22,7 @@ type board struct {
 	Level          string // ok, warn or bad
 	Title, Advice  string
 	Reason         string
+	Order          string // what central IT types; empty: nothing
 	Facts          []fact
 	Chart          *chart
 	Total          string
@@ -122,6 +123,14 @@ func (b *board) deadlines(lang string, o *Overview) {
 func (b *board) facts(lang string, o *Overview) {
 	mh := fact{Name: say(lang, "mh"), Value: say(lang, "mh.unasked"), Note: say(lang, "mh.unasked.note")}
 	switch {
+	case o.MH.Refused != nil:
+		mh = fact{
+			Name:  mh.Name,
+			Value: say(lang, "mh.refused"),
+			Note:  say(lang, passwordReason(o.MH.Refused)),
+			Level: "bad",
+			Raw:   o.MH.Refused.Error(),
+		}
 	case o.MH.Asked && o.MH.Up:
 		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + momentText(lang, o.MH.Since, o.At), Level: "ok"}
 	case o.MH.Asked:
@@ -251,6 +260,8 @@ func (b *board) box(lang string, o *Overview) {
 			f.Note, f.Level = say(lang, "chain.unbound")+" "+strings.Join(c.Unbound, " "), "bad"
 		case c.Lacks != "":
 			f.Note, f.Level, f.Raw = say(lang, "chain.lacks"), "bad", masked(c.Lacks)
+		case c.Refused:
+			f.Note, f.Level, f.Raw = say(lang, "chain.refused"), "warn", masked(c.Trouble)
 		case c.Trouble != "":
 			f.Note, f.Level, f.Raw = say(lang, "chain.trouble"), "warn", masked(c.Trouble)
 		}

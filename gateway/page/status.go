@@ -80,7 +80,8 @@ func renderStatus(lang string, o *Overview) []byte {
 			el("p", txt("time", b.At), g.Text(" "), el("a", attr("href", "?lang="+b.Other), attr("lang", b.Other), g.Text(t("other"))))),
 		el("main",
 			el("section", class("verdict "+b.Level), txt("h1", b.Title),
-				g.If(b.Reason != "", el("p", class("reason"), g.Text(b.Reason))), txt("p", b.Advice)),
+				g.If(b.Reason != "", el("p", class("reason"), g.Text(b.Reason))), txt("p", b.Advice),
+				g.If(b.Order != "", el("pre", txt("code", b.Order)))),
 			el("section", class("glance"), facts(lang, b.Facts)),
 			el("div", b.todayHTML(t), b.monthHTML(t), g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) }), b.waitingHTML(t), b.troubleHTML(t),
 				el("section", txt("h2", t("deliveries")), facts(lang, b.Deliveries),
@@ -207,6 +208,8 @@ type Reach struct {
 	Since time.Time // it has been so
 	Last  time.Time // the last answer
 	Why   string    // it is not up
+	// Refused is MH's refusal of the user or the password, an authority.ErrCredentials; nil: none.
+	Refused error
 }
 
 // Chain is the state of the box's connection to the chain's centre.
@@ -215,6 +218,7 @@ type Chain struct {
 	Version  int64     // of the desired state
 	Asked    time.Time // when the chain's store last answered; zero: not since the start
 	Trouble  string    // empty: none
+	Refused  bool      // of that: the chain's store refuses this box's account, or is full
 	Replaced bool      // another box has the branch
 	Unbound  []string  // points of sale that the box's enrolment does not name: they number nothing
 	Lacks    string    // what the chain's store has lost of the second copy; empty: a rebuild would be complete

@@ -14,6 +14,7 @@ import (
 	"dtegate/cmd/cmdtest/browsertest"
 	"dtegate/engine"
 	"dtegate/engine/authorisation"
+	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
@@ -79,13 +80,16 @@ func overviews() map[string]*Overview {
 	stopped.Free = 120 << 20
 	done := authorisation.Progress{Since: "2026-10-04", Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
 	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}}, Today: documents.Today{Partial: true}}
-	return map[string]*Overview{"normal": normal(), "contingency": offline, "late": late, "stopped": stopped, "quiet": quiet}
+	password := normal()
+	password.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{"report": 4}, Contingency: &contingency.Period{Began: now.Add(-9 * time.Minute), Cause: 2}}}
+	password.MH.Refused = fmt.Errorf("%w: HTTP 200: 103 Unauthorized", authority.ErrPasswordExpired)
+	return map[string]*Overview{"password": password, "normal": normal(), "contingency": offline, "late": late, "stopped": stopped, "quiet": quiet}
 }
 
 // unread is what a page does not show at once, or in the other language on purpose: MH's own words are Spanish. The other two
 // are words that only one of the languages has.
 var (
-	unread      = regexp.MustCompile(`(?s)<head>.*?</head>|<details>.*?</details>|<a [^>]*>(English|Español)</a>|\[contingencia.fInicio\][^<]*|<header>.*?</header>`)
+	unread      = regexp.MustCompile(`(?s)<head>.*?</head>|<details>.*?</details>|<pre>.*?</pre>|<a [^>]*>(English|Español)</a>|\[contingencia.fInicio\][^<]*|<header>.*?</header>`)
 	tag         = regexp.MustCompile(`<[^>]+>`)
 	onlyEnglish = regexp.MustCompile(`(?i)\b(the|is|not|of|and|error|failed|left|device|timeout|nothing|issued|owed)\b|\w+=\S`)
 	onlySpanish = regexp.MustCompile(`\b(el|la|los|las|del|que|está|equipo|disco|avise|Hacienda)\b`)
@@ -97,7 +101,9 @@ func TestPage(t *testing.T) {
 		"normal": {"es": {"<b>La Ceiba &lt;Santa Ana&gt;</b>", "Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
 		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas", "La sucursal entró en contingencia", "no contesta a tiempo",
 			"Autorización de Hacienda", "61 de 90", "187 en espera · 3 rechazados", "80 de 75", "0 de 5", "Pruebas que faltan: 35. Cuentan las pruebas desde el 4 oct 2026."}, "en": {"Issuing in contingency", "61 out of 90", "Tests still missing: 35. Tests count since 4 Oct 2026.", "MH is not available.", "13:41 (51 min ago)"}},
-		"late":    {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
+		"late": {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
+		"password": {"es": {"Hacienda rechaza la contraseña", "La contraseña de la API venció.", "Rechaza la contraseña", "--name=authority.password - /etc/dted/authority.password.cred\nsystemctl restart dted"},
+			"en": {"MH refuses the password", "has expired"}},
 		"stopped": {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents", "has 120 MiB free"}},
 		"quiet":   {"es": {"<b>Sucursal 1</b>", "Emite con normalidad", "Sin consultar", "Contando todavía", "91 de 90", "Hacienda recibió el mínimo de pruebas."}, "en": {"MH has the minimum of tests.", "Not asked yet", "Still counting"}},
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
 )
@@ -38,6 +39,9 @@ func (b *board) verdict(lang string, o *Overview) {
 		state, b.Level = "late", "bad"
 	case len(b.Rejecting) > 0:
 		state, b.Level, b.Reason = "rejecting", "bad", strings.Join(b.Rejecting, " ")
+	case o.MH.Refused != nil:
+		state, b.Level, b.Order = "password", "bad", PasswordOrder
+		b.Reason = say(lang, passwordReason(o.MH.Refused))
 	case o.Owed.Contingency != nil:
 		state, b.Level = "contingency", "warn"
 		b.Reason = say(lang, fmt.Sprintf("cause.%d", o.Owed.Contingency.Cause))
@@ -51,6 +55,21 @@ func (b *board) verdict(lang string, o *Overview) {
 	if b.Level == "warn" && b.worst() == "bad" {
 		b.Level, b.Advice = "bad", b.Advice+" "+say(lang, "verdict.red")
 	}
+}
+
+// PasswordOrder is what central IT types on the box when MH has a new password of the taxpayer's API, as root.
+const PasswordOrder = "systemd-ask-password -n 'MH API password' | " +
+	"systemd-creds encrypt --name=authority.password - /etc/dted/authority.password.cred\nsystemctl restart dted"
+
+// passwordReason is the text that says why MH refuses the password.
+func passwordReason(err error) string {
+	switch {
+	case errors.Is(err, authority.ErrPasswordExpired):
+		return "password.expired"
+	case errors.Is(err, authority.ErrPasswordChange):
+		return "password.change"
+	}
+	return "password.wrong"
 }
 
 // stopped is why nothing is issued, without the cause that is for the log.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"errors"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -111,6 +112,27 @@ func indexes(n int) []int {
 		list[i] = i
 	}
 	return list
+}
+
+// TestGuardia: the page of those on duty has a row for each verdict, and quotes no sentence that this page does not show.
+func TestGuardia(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/GUARDIA.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := make(map[string]bool)
+	for key, sentence := range words["es"] {
+		shown[sentence] = true
+		if verdict := strings.HasPrefix(key, "verdict.") && words["es"][key+".advice"] != ""; verdict &&
+			!strings.Contains(string(text), "\n| «"+sentence+"» |") {
+			t.Errorf("no row for %q", sentence)
+		}
+	}
+	for _, quoted := range regexp.MustCompile("«([^»]+)»").FindAllStringSubmatch(string(text), -1) {
+		if !shown[quoted[1]] {
+			t.Errorf("the page never says %q", quoted[1])
+		}
+	}
 }
 
 // TestStopped: no text for tills is on the English page.

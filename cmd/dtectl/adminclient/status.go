@@ -28,6 +28,8 @@ type Status struct {
 	Backup        *time.Time          `json:"backup"`
 	Shipped       *fleetproto.Shipped `json:"shipped"`     // nil: nothing is shipped
 	Proved        *time.Time          `json:"mark_proved"` // when the mark was last found as it was written
+	// Refused is MH's refusal of the user or the password, and what to type; nil when MH takes them.
+	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }
 
 // Authorisation is how far the tests are that MH wants of an issuer.

@@ -84,6 +84,10 @@ func (d *doctor) runningStatus(ctx context.Context) {
 	if err != nil {
 		return // what /readyz says comes first
 	}
+	if r := s.Refused; r != nil {
+		d.fail("authority", "set a new password in MH's portal, then as root: "+strings.ReplaceAll(r.Do, "\n", "; ")+
+			"; see MH's password in the runbook", "%s; sales go on in contingency", r.Why)
+	}
 	if s.Read != nil {
 		d.onMedia().read(*s.Read)
 	}

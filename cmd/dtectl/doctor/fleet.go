@@ -37,6 +37,11 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 		if errors.Is(err, fleetproto.ErrNotFound) {
 			break
 		}
+		if errors.Is(err, fleetproto.ErrRefused) {
+			d.warn(check, "correct what it names: the key, the secret, the region or the bucket of [fleet.store], the bucket's "+
+				"policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint, err)
+			return
+		}
 		if err != nil {
 			d.warn(check, "see whether the store is there and takes this box's credentials; the branch sells without it", "%s: the store does not answer: %v", c.Store.Endpoint, err)
 			return

@@ -74,6 +74,8 @@ func (x *examination) reach(ctx context.Context) bool {
 	switch {
 	case errors.Is(err, archive.ErrSetup):
 		x.note("fail", "reach", "look at endpoint, bucket, region and path_style, and at what the access key may do", "%v", err)
+	case errors.Is(err, archive.ErrFull):
+		x.note("fail", "reach", "make room in the store, or raise its quota", "%v", err)
 	case err != nil:
 		x.note("fail", "reach", "the store does not answer as it should: try again, then ask who runs it", "%v", err)
 	default:

@@ -11,8 +11,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Bucket is a wire.Lister. Its errors are those of wire, and of the archive: [archive.ErrSetup] and [archive.ErrFull] stay until
-// somebody changes something.
+// Bucket is a wire.Lister. Its errors are those of wire, and of the archive.
 type Bucket struct{ archive *archive.Archive }
 
 var _ fleetproto.Lister = Bucket{}
@@ -54,7 +53,8 @@ func (b Bucket) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[f
 
 // named gives an error of the archive the name that wire has for it.
 func named(err error) error {
-	for of, name := range map[error]error{archive.ErrExists: fleetproto.ErrExists, archive.ErrNotFound: fleetproto.ErrNotFound, archive.ErrTooLarge: fleetproto.ErrTooLarge} {
+	for of, name := range map[error]error{archive.ErrExists: fleetproto.ErrExists, archive.ErrNotFound: fleetproto.ErrNotFound,
+		archive.ErrTooLarge: fleetproto.ErrTooLarge, archive.ErrSetup: fleetproto.ErrRefused, archive.ErrFull: fleetproto.ErrRefused} {
 		if errors.Is(err, of) {
 			return fmt.Errorf("%w: %w", name, err)
 		}

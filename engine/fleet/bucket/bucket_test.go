@@ -2,6 +2,11 @@ package bucket
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 
 	"dtegate/engine/archive"
@@ -45,5 +50,46 @@ func TestBucket(t *testing.T) {
 		if len(listed) != 1 || listed[0].Key != key || listed[0].Size != 5 || listed[0].Tag == "" || listed[0].Modified.IsZero() {
 			t.Errorf("%s: %+v", name, listed)
 		}
+	}
+}
+
+// TestBucket_Refused: a store that refuses is named as what it is, never as an archive, and never as a store that is silent.
+func TestBucket_Refused(t *testing.T) {
+	for answer, want := range map[string]string{
+		"403 AccessDenied":                 "the chain's store refuses: reading fleet/v1/x: the object store does not take this appliance: the account may not do this",
+		"403 ExpiredToken":                 "the credentials have expired",
+		"400 ExpiredToken":                 "the credentials have expired",
+		"403 InvalidAccessKeyId":           "it does not know the access key",
+		"403 SignatureDoesNotMatch":        "the secret is not the access key's",
+		"400 AuthorizationHeaderMalformed": "the region is wrong",
+		"301 PermanentRedirect":            "the region is wrong",
+		"404 NoSuchBucket":                 "there is no bucket of this name",
+		"507 XMinioStorageFull":            "the chain's store refuses: reading fleet/v1/x: the object store is full",
+	} {
+		status, code, _ := strings.Cut(answer, " ")
+		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			n, _ := strconv.Atoi(status)
+			w.WriteHeader(n)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
+		}))
+		a, err := archive.New(archive.Options{Endpoint: store.URL, Bucket: archivetest.Bucket, AccessKey: "a", Secret: "b", PathStyle: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := New(a)
+		_, get := b.Get(t.Context(), "fleet/v1/x", 10)
+		if !errors.Is(get, fleetproto.ErrRefused) || !strings.Contains(get.Error(), want) {
+			t.Errorf("%s: %v", answer, get)
+		}
+		errs := []error{get, b.Put(t.Context(), "fleet/v1/x", []byte("x")), b.Create(t.Context(), "fleet/v1/x", []byte("x"))}
+		for _, err := range b.List(t.Context(), "fleet/v1/") {
+			errs = append(errs, err)
+		}
+		for _, err := range errs {
+			if !errors.Is(err, fleetproto.ErrRefused) || strings.Contains(err.Error(), "archive") {
+				t.Errorf("%s: %v", answer, err)
+			}
+		}
+		store.Close()
 	}
 }

@@ -40,6 +40,8 @@ var (
 	ErrNotFound = errors.New("the store holds no object under this key")
 	// ErrTooLarge: what rests there is larger than the caller takes.
 	ErrTooLarge = errors.New("the object is larger than it may be")
+	// ErrRefused: the store refuses the account or has no room. It stays so until somebody changes something.
+	ErrRefused = errors.New("the chain's store refuses")
 )
 
 // Store is all that a box asks of the object store. Any error but those above is of the attempt: the request may or may not
