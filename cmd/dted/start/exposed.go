@@ -22,6 +22,9 @@ func Exposed(c *config.Config) (faults []error, sound int) {
 	if c.Archive != nil {
 		secrets = append(secrets, [2]string{"archive.secret_file", c.Archive.SecretFile})
 	}
+	if c.Webhook != nil {
+		secrets = append(secrets, [2]string{"webhook.secret_file", c.Webhook.SecretFile})
+	}
 	if f := c.Fleet; f != nil {
 		secrets = append(secrets, [2]string{"fleet.key", f.Key})
 		if f.Store != c.Archive {
