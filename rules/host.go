@@ -13,6 +13,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tetratelabs/wazero"
 )
 
 // Options of NewHost.
@@ -24,30 +27,26 @@ type Options struct {
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
 	MemoryPages uint32
-	// KeptPages is the most memory, in pages, with which an instance is kept for further calls, default half of
-	// MemoryPages. An instance that has grown beyond is thrown away after its call.
-	KeptPages uint32
 	// Fuel limits each call of a module whose bundle does not say, in units of package fuel; default 20,000,000, which
 	// is over ten times what a plain Go guest takes for 2,000 lines. An endless loop uses it up in 0.07 s compiled and
-	// 4 s interpreted; what makes the most of every unit, in 2 s and 20 s; what waits for memory at each step, all over its
-	// 32 MiB, in 70 s: see Timeout.
+	// 4 s interpreted; what makes the most of every unit, in 2 s and 20 s; what waits for memory at each step, all over
+	// its 32 MiB, in 70 s: see Timeout.
 	Fuel int64
 	// MaxFuel is the most that a bundle may ask for, default 200,000,000.
 	MaxFuel int64
 	// StartFuel limits the start of an instance, default 10,000,000; a plain Go guest takes 350,000.
 	StartFuel int64
-	// Timeout ends a call that has worked for so long, in the processor's time after its first slice of fuel; default 2 s,
-	// interpreted 10 s. It is for a guest that gets more out of a unit of fuel than units are priced for, by waiting for memory
-	// at each step, and for budgets above the default. The shipped rules take 0.2 to 3 ms for 2,000 lines, interpreted 8 to
-	// 120 ms.
+	// Timeout ends a call that has worked for so long, in the processor's time after its first slice of fuel; default 2
+	// s, interpreted 10 s. It is for a guest that gets more out of a unit of fuel than units are priced for, by waiting
+	// for memory at each step, and for budgets above the default. The shipped rules take 0.2 to 3 ms for 2,000 lines,
+	// interpreted 8 to 120 ms.
 	Timeout time.Duration
-	// MaxModule limits a module's size in bytes, default 16 MiB.
-	MaxModule int
 	// Instances is how many calls of one module run at once, each in an instance that is kept; further ones wait.
 	// Default: the number of processors, at least 2.
 	Instances int
-	// UnloadAfter is how long a module stays loaded that is not called; its next call takes some 70 ms longer. Modules that are
-	// loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: they stay loaded.
+	// UnloadAfter is how long a module stays loaded that is not called; its next call takes some 70 ms longer. Modules
+	// that are loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: they
+	// stay loaded.
 	UnloadAfter time.Duration
 	Logger      *slog.Logger
 }
@@ -58,8 +57,8 @@ type Host struct {
 	cache   *cache // nil: nothing is kept
 	metrics *metrics
 
-	// compiling holds one while a module is compiled: the other cores are the tills'. Nothing else waits for it: neither
-	// calls nor modules that are compiled already.
+	// compiling holds one while a module is compiled: the other cores are the tills'. Nothing else waits for it:
+	// neither calls nor modules that are compiled already.
 	compiling chan struct{}
 	starting  atomic.Bool // nobody sells: it is not asked
 
@@ -111,9 +110,6 @@ func (o *Options) defaults() {
 	if o.MemoryPages == 0 {
 		o.MemoryPages = 512
 	}
-	if o.KeptPages == 0 {
-		o.KeptPages = o.MemoryPages / 2
-	}
 	if o.Fuel == 0 {
 		o.Fuel = 20_000_000
 	}
@@ -128,9 +124,6 @@ func (o *Options) defaults() {
 		if o.Engine == "interpreter" {
 			o.Timeout = 10 * time.Second
 		}
-	}
-	if o.MaxModule == 0 {
-		o.MaxModule = 16 << 20
 	}
 	if o.Instances == 0 {
 		o.Instances = max(2, runtime.GOMAXPROCS(0))
@@ -154,4 +147,206 @@ func (h *Host) Close(ctx context.Context) error {
 		err = errors.Join(err, c.abort(ctx))
 	}
 	return err
+}
+
+// room is the runtime of one module. Therefore nothing that a module does to its compiler or runtime affects another
+// module.
+type room struct {
+	runtime  wazero.Runtime
+	cache    wazero.CompilationCache // nil: nothing is kept
+	compiled wazero.CompiledModule
+}
+
+// config returns the configuration of a room's runtime.
+func (h *Host) config() wazero.RuntimeConfig {
+	config := wazero.NewRuntimeConfigCompiler()
+	if h.options.Engine == "interpreter" {
+		config = wazero.NewRuntimeConfigInterpreter()
+	}
+	return config.WithMemoryLimitPages(h.options.MemoryPages)
+}
+
+// openRoom makes a room with the functions that guests get. Compiled code is kept in a folder; "" keeps none. wazero
+// panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The operator chose the engine,
+// therefore the panic becomes an error and no other engine is tried.
+func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error) {
+	r = new(room)
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("starting the rule engine %s: %v (where executable memory is denied, choose the interpreter)", h.options.Engine, p)
+		}
+		if err != nil {
+			err = errors.Join(err, r.close(ctx))
+		}
+	}()
+	config := h.config()
+	if folder != "" {
+		if r.cache, err = wazero.NewCompilationCacheWithDir(folder); err != nil {
+			return r, fmt.Errorf("preparing compilation cache: %w", err)
+		}
+		config = config.WithCompilationCache(r.cache)
+	}
+	r.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	if err := defineFunctions(ctx, r.runtime); err != nil {
+		return r, fmt.Errorf("starting the rule engine %s: %w", h.options.Engine, err)
+	}
+	return r, nil
+}
+
+// compile compiles a metered module. A panic of the compiler is the module's fault.
+func (r *room) compile(ctx context.Context, metered []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the compiler failed: %v", p)
+		}
+	}()
+	r.compiled, err = r.runtime.CompileModule(ctx, metered)
+	return err
+}
+
+// close frees all resources of the room.
+func (r *room) close(ctx context.Context) error {
+	var err error
+	if r.runtime != nil {
+		err = r.runtime.Close(ctx)
+	}
+	if r.cache != nil {
+		err = errors.Join(err, r.cache.Close(ctx))
+	}
+	return err
+}
+
+// furnish opens a room and compiles a metered module in it, from the cache if the cache has an intact folder. A fault
+// of the cache costs only time: an unreadable folder is removed and the module compiled again; a module that cannot be
+// kept is used all the same.
+func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
+	if h.cache != nil {
+		k, err := h.cache.find(metered)
+		if err != nil {
+			h.cacheFailed("unusable", err)
+		} else if r := h.furnishFrom(ctx, k, metered); r != nil {
+			return r, nil
+		}
+	}
+	r, err := h.openRoom(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.compile(ctx, metered); err != nil {
+		return nil, errors.Join(err, r.close(ctx))
+	}
+	return r, nil
+}
+
+// furnishFrom is furnish with a folder of the cache. It returns nil if the caller must use a room without a folder;
+// that room then reports the module's own faults.
+func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
+	if k.damage != nil {
+		h.cacheFailed("damaged", k.damage)
+	}
+	r, err := h.openRoom(ctx, k.folder)
+	if err == nil {
+		if err = r.compile(ctx, metered); err != nil {
+			// If only the writing failed, the runtime already has the module.
+			if again := r.compile(ctx, metered); again == nil {
+				h.cacheFailed("unusable", err)
+				h.cacheDrop(k)
+				return r
+			}
+			_ = r.close(ctx) // the error is reported below, or is the module's and comes again
+		}
+	}
+	if err != nil {
+		h.cacheDrop(k)
+		if k.sealed { // its checksum is right, and yet it does not open
+			h.cacheFailed("damaged", err)
+		}
+		return nil
+	}
+	if err := k.keep(); err != nil {
+		h.cacheFailed("unusable", err)
+		h.cacheDrop(k)
+	}
+	return r
+}
+
+func (h *Host) cacheFailed(reason string, err error) {
+	h.metrics.cache.WithLabelValues(reason).Inc()
+	h.options.Logger.Warn("the cache of compiled rules failed; the module is compiled again", "reason", reason, "error", err)
+}
+
+func (h *Host) cacheDrop(k *kept) {
+	if err := k.drop(); err != nil {
+		h.options.Logger.Warn("a folder of the cache of compiled rules is left behind", "error", err)
+	}
+}
+
+type metrics struct {
+	duration prometheus.Histogram
+	fuel     prometheus.Histogram
+	failures *prometheus.CounterVec
+	cache    *prometheus.CounterVec
+	reloads  prometheus.Counter
+	engine   *prometheus.GaugeVec
+}
+
+func newMetrics(engine string) *metrics {
+	m := &metrics{
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_duration_seconds",
+			Help: "Time of a rule module to compute one document, waiting for an instance included.", Buckets: prometheus.ExponentialBuckets(2e-6, 2.5, 14)}),
+		fuel: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_fuel_units",
+			Help: "Fuel that a rule module used to compute one document.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_failures_total",
+			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout, contradiction."}, []string{"reason"}),
+		cache: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_cache_failures_total",
+			Help: "Modules that were compiled again because of their cache: damaged (thrown away) or unusable (its folder cannot be read or written)."}, []string{"reason"}),
+		reloads: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_reloads_total",
+			Help: "Calls that had to load their rule module again, because it had not been called for a while."}),
+		engine: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_rule_engine_info",
+			Help: "1 for the engine that runs the rules: compiler or interpreter."}, []string{"engine"}),
+	}
+	for _, reason := range []string{"start", "trap", "fuel", "timeout", "contradiction"} {
+		m.failures.WithLabelValues(reason)
+	}
+	for _, reason := range []string{"damaged", "unusable"} {
+		m.cache.WithLabelValues(reason)
+	}
+	m.engine.WithLabelValues(engine).Set(1)
+	return m
+}
+
+func (m *metrics) evaluated(took time.Duration, used int64) {
+	m.duration.Observe(took.Seconds())
+	m.fuel.Observe(float64(used))
+}
+
+func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
+
+// Contradicted counts a document of the module's answer that contradicts what the box knows.
+func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
+
+// held counts the modules of the host.
+var held = prometheus.NewDesc("dte_rule_modules", "Rule modules that are ready to run; those that were not called for a while are loaded again first.", nil, nil)
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine}
+}
+
+// Describe implements prometheus.Collector.
+func (h *Host) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range h.metrics.collectors() {
+		c.Describe(ch)
+	}
+	ch <- held
+}
+
+// Collect implements prometheus.Collector.
+func (h *Host) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range h.metrics.collectors() {
+		c.Collect(ch)
+	}
+	h.mu.Lock()
+	n := len(h.modules)
+	h.mu.Unlock()
+	ch <- prometheus.MustNewConstMetric(held, prometheus.GaugeValue, float64(n))
 }

@@ -2,9 +2,13 @@ package rules
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -16,14 +20,14 @@ import (
 // leastBuffer is the least that dte_buffer is asked for, in bytes.
 const leastBuffer = 64 << 10
 
-// instance is one running copy of a module; it belongs to one call at a time and dies with the first error.
+// instance is one running copy of a module. It belongs to one call at a time and is closed after the first error.
 type instance struct {
 	code     *code
 	module   api.Module
 	memory   api.Memory
 	meter    meter
 	evaluate api.Function
-	context  context.Context // carries around
+	context  context.Context // holds around
 	around   *surroundings
 	buffer   uint32 // address of the message buffer
 	size     uint32 // and its length
@@ -31,7 +35,7 @@ type instance struct {
 	stack    [1]uint64
 }
 
-// instantiate starts an instance in the module's room: a Go guest sets its heap up.
+// instantiate starts an instance in the module's room. A Go guest sets up its heap now.
 func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 	i := &instance{code: c}
 	i.context, i.around = surround(context.WithoutCancel(ctx))
@@ -42,7 +46,7 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 	}
 	i.memory, i.evaluate = i.module.Memory(), i.module.ExportedFunction("dte_evaluate")
 	global := func(name string) api.MutableGlobal { return i.module.ExportedGlobal(name).(api.MutableGlobal) }
-	// fuel.Meter has put them there.
+	// fuel.Meter has added these globals.
 	i.meter = meter{fuel: global(fuel.Export), stack: global(fuel.StackExport), limit: c.host.options.Timeout}
 	i.around.meter = &i.meter
 	for _, name := range []string{fuel.StartExport, "_initialize"} {
@@ -63,8 +67,8 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 // close ends the instance.
 func (i *instance) close() error { return i.module.Close(i.context) }
 
-// leave ends a call that began with a budget and returned err. It returns the fuel that was used, and why the call failed. A call that
-// has several parts begins once and leaves once.
+// leave ends a call that began with a budget and returned err. It returns the fuel that was used, or why the call
+// failed. A call with several parts begins once and leaves once.
 func (i *instance) leave(budget int64, what string, err error) (used int64, _ error) {
 	left := i.meter.end()
 	switch {
@@ -80,7 +84,7 @@ func (i *instance) leave(budget int64, what string, err error) (used int64, _ er
 	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
-// firstLine leaves the engine's stack trace out: it has numbers for names.
+// firstLine drops the engine's stack trace, which has numbers for names.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -105,7 +109,8 @@ func (i *instance) describe() ([]byte, error) {
 	return text, nil
 }
 
-// call runs dte_evaluate over in, within a budget, and checks the answer's every size. It tells the fuel that was used.
+// call runs dte_evaluate over in, within a budget, and checks every size in the answer. It returns the fuel that was
+// used.
 func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int64, err error) {
 	d := i.code.description
 	i.message = abi.AppendInput(i.message[:0], in)
@@ -119,8 +124,8 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 	return used, checkAnswer(in, out, d)
 }
 
-// exchange writes the message into the guest, makes it evaluate so many bytes of it and gives its answer, for which there
-// is to be room for so many bytes: a view, good until the next call.
+// exchange writes the message into the guest, has the guest evaluate its first length bytes and returns the answer, for
+// which it provides room bytes. The answer is a view, valid until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
 	i.meter.begin(budget)
@@ -142,7 +147,8 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 	return answer, used, nil
 }
 
-// run makes sure of the buffer, writes the message into it and calls dte_evaluate. what is the function that failed.
+// run makes sure that the buffer is large enough, writes the message into it and calls dte_evaluate. what names the
+// function that failed.
 func (i *instance) run(room, length int) (what string, err error) {
 	if need := uint32(max(len(i.message), room)); need > i.size {
 		need = max(need, leastBuffer)
@@ -163,7 +169,7 @@ func (i *instance) run(room, length int) (what string, err error) {
 	return "dte_evaluate", i.evaluate.CallWithStack(i.context, i.stack[:])
 }
 
-// checkAnswer refuses an answer that does not fit the description.
+// checkAnswer refuses an answer that does not match the description.
 func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	refused := false
 	for _, f := range out.Faults {
@@ -188,3 +194,146 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	}
 	return nil
 }
+
+// sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
+// next slice of the budget. Between two slices the garbage collector can stop the guest, and the host can end a guest
+// that has worked too long. A slice of the shipped rules takes 16 µs compiled; a slice of a guest that waits for memory
+// at each step takes 70 ms.
+const sliceFuel = 20_000
+
+// meter grants the fuel of an instance's calls in slices. It belongs to the goroutine that calls the instance.
+type meter struct {
+	fuel, stack api.MutableGlobal // of the guest: what remains of the slice, and of the stack
+	limit       time.Duration     // of the processor time of a call
+	reserve     int64             // fuel of the budget that is in no slice yet; negative when a call needed more
+	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
+	since       time.Time         // when the first slice was spent
+	worked      time.Duration     // the processor time of the thread at that moment
+	late        bool              // the call was ended because of limit
+}
+
+// begin gives a call its budget and its stack.
+func (m *meter) begin(budget int64) {
+	m.reserve, m.late = budget, false
+	m.grant()
+	m.stack.Set(fuel.Stack)
+}
+
+// end ends a call. It returns the remaining fuel, negative if the call needed more than its budget.
+func (m *meter) end() int64 {
+	if m.sliced {
+		runtime.UnlockOSThread()
+		m.sliced = false
+	}
+	if m.reserve < 0 {
+		return m.reserve
+	}
+	return m.reserve + int64(m.fuel.Get())
+}
+
+func (m *meter) grant() {
+	slice := min(m.reserve, sliceFuel)
+	m.reserve -= slice
+	m.fuel.Set(uint64(slice))
+}
+
+// errEnded ends a guest's call; instance.leave says why.
+var errEnded = errors.New("the host has ended the call")
+
+// spent is called by the guest when its slice, or its stack, is negative. It grants the next slice, or ends the call by
+// a panic that the engine turns into the call's error.
+func (m *meter) spent() {
+	m.reserve += int64(m.fuel.Get())
+	if m.reserve < 0 || int64(m.stack.Get()) < 0 {
+		panic(errEnded)
+	}
+	if m.late = m.overdue(); m.late {
+		panic(errEnded)
+	}
+	m.grant()
+}
+
+// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts,
+// so that no call fails because the box is busy. The clock is cheaper to read, and processor time never exceeds the
+// time that has passed.
+func (m *meter) overdue() bool {
+	if !m.sliced {
+		runtime.LockOSThread() // otherwise the processor time of other threads would count
+		m.sliced, m.since, m.worked = true, time.Now(), processor()
+		return false
+	}
+	return time.Since(m.since) > m.limit && processor()-m.worked > m.limit
+}
+
+// processor returns the processor time that the thread has used. It cannot fail on Linux; elsewhere only the clock
+// counts.
+func processor() time.Duration {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if syscall.Getrusage(thread, &u) != nil {
+		return time.Since(started)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+var started = time.Now()
+
+// answerHeader is the length of an answer's header, in bytes.
+const answerHeader = 32
+
+// broken says which rule of rules/abi/README.md, section Answer, the answer breaks. The author of the module finds it
+// there. err is the decoder's error.
+func broken(answer []byte, err error) error {
+	if len(answer) < answerHeader {
+		return fmt.Errorf("%w: %d bytes, and the header alone has %d", err, len(answer), answerHeader)
+	}
+	at := func(offset int) uint64 { return uint64(binary.LittleEndian.Uint32(answer[offset:])) }
+	if magic, version := at(0), at(4); magic != abi.Magic || version != abi.Version {
+		return fmt.Errorf("%w: it begins with %#x and %d, want %#x and %d at the offsets 0 and 4", err, magic, version, uint32(abi.Magic), abi.Version)
+	}
+	for _, count := range []struct {
+		offset int
+		what   string
+		most   uint64
+	}{{8, "line outputs", abi.MaxWide}, {12, "lines", abi.MaxLines}, {16, "summary fields", abi.MaxWide}, {20, "taxes", abi.MaxWide}, {24, "faults", abi.MaxFaults}} {
+		if n := at(count.offset); n > count.most {
+			return fmt.Errorf("%w: %d %s at the offset %d, at most %d", err, n, count.what, count.offset, count.most)
+		}
+	}
+	want := answerHeader + 8*(at(12)*at(8)+at(16)+2*at(20)) + 16*at(24)
+	if uint64(len(answer)) != want {
+		return fmt.Errorf("%w: %d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", err, len(answer), want, at(8), at(12), at(16), at(20), at(24))
+	}
+	return fmt.Errorf("%w: a tax that is no index of taxes", err)
+}
+
+// Probe is one instance of a module, for callers such as package abitest that need more than answers. It is not safe
+// for concurrent use.
+type Probe struct{ i *instance }
+
+// Probe starts an instance for the caller, who must close it.
+func (m *Module) Probe(ctx context.Context) (*Probe, error) {
+	if m.closed.Load() {
+		return nil, ErrClosed
+	}
+	i, err := m.code.add(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Probe{i}, nil
+}
+
+// Send writes a message into the guest's buffer, with room bytes for the answer, and tells the guest that the message
+// has length bytes, which need not be true. It returns the answer, valid until the next call, and the fuel that the
+// call used of the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not use
+// the instance again.
+func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
+	p.i.message = append(p.i.message[:0], message...)
+	return p.i.exchange(room, length, budget)
+}
+
+// Memory returns the size of the guest's memory in bytes.
+func (p *Probe) Memory() uint32 { return p.i.memory.Size() }
+
+// Close ends the instance.
+func (p *Probe) Close(ctx context.Context) error { return p.i.code.remove(ctx, p.i) }

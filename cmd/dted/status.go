@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/access"
 	"dtegate/cmd/dted/config"
@@ -17,12 +20,13 @@ import (
 	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
 	"dtegate/engine/rulestore"
+	"dtegate/engine/seller"
 	"dtegate/gateway/page"
 	"dtegate/rules"
 	"dtegate/storage"
 )
 
-// status answers /readyz, /status and the status page.
+// status provides the answers of /readyz, /status and the status page.
 type status struct {
 	log     *slog.Logger
 	cfg     *config.Config
@@ -42,7 +46,7 @@ type status struct {
 	started time.Time
 }
 
-// ready is nil when the branch can issue today; MH being down does not make it unready.
+// ready returns nil if the branch can issue today. It can while MH is away.
 func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
@@ -66,7 +70,7 @@ func (s *status) show() any {
 	if c, on := s.store.SecondCopy(); on {
 		m["second_copy"] = c
 	}
-	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store misses none
+	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store needs no backup
 		m["backup"] = at
 	}
 	outcomes := make(map[string]*dte.Outcomes)
@@ -87,7 +91,7 @@ func (s *status) show() any {
 	return m
 }
 
-// overview gathers what the status page shows.
+// overview collects the contents of the status page.
 func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
 		Stopped: s.ready(), MH: s.reach.Show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
@@ -115,14 +119,14 @@ func (s *status) overview() *page.Overview {
 			o.Chain.Lacks = s.shipper.Shipped().Lacks
 		}
 	}
-	o.Trouble = s.recent.troubles() // last: what was in the way just now is in it
+	o.Trouble = s.recent.troubles() // last: it then includes errors of the lines above
 	return o
 }
 
-// authorisationWait is how long a look at the branch waits for its documents to be added up.
+// authorisationWait bounds how long the status page waits for the count.
 const authorisationWait = time.Second
 
-// authorisation is how far the branch has come with the tests that MH wants of it; nil outside of the test ambiente.
+// authorisation returns the branch's progress with the tests that MH wants; nil outside of the test ambiente.
 func (s *status) authorisation() *authorisation.Progress {
 	if s.permit == nil {
 		return nil
@@ -135,4 +139,103 @@ func (s *status) authorisation() *authorisation.Progress {
 		return nil
 	}
 	return a
+}
+
+// monthSoFar keeps the month's totals for the status page. It reads them from the sums behind lists and closings, in
+// the background, and only while somebody looks at the page: the first look of a month may have to wait until the
+// month's days are read.
+type monthSoFar struct {
+	issued *documents.Register
+	branch int64
+	now    func() time.Time
+	log    *slog.Logger
+	asked  chan struct{}
+	latest atomic.Pointer[page.Month]
+}
+
+// monthAge is how long the same totals are shown.
+const monthAge = 10 * time.Second
+
+func newMonthSoFar(issued *documents.Register, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
+	return &monthSoFar{issued: issued, branch: branch, now: now, log: log, asked: make(chan struct{}, 1)}
+}
+
+// show returns the month's totals, some seconds old, and has them read again; nil while they are read for the first
+// time.
+func (m *monthSoFar) show() *page.Month {
+	select {
+	case m.asked <- struct{}{}:
+	default:
+	}
+	if month := m.latest.Load(); month != nil && month.Name == dte.Date(m.now())[:7] {
+		return month
+	}
+	return nil
+}
+
+// run reads the month when somebody looks.
+func (m *monthSoFar) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.asked:
+		}
+		today := dte.Date(m.now())
+		// The period ends with the month, because a clock that was ahead has dated documents after today.
+		l, err := m.issued.List(ctx, documents.Filter{From: today[:8] + "01", To: monthEnd(today), Limit: 1}, seller.Caller{Point: seller.Point{BranchID: m.branch}})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			m.log.Error("counting the month's documents", "error", err)
+		} else {
+			m.latest.Store(&page.Month{Name: today[:7], Totals: l.Totals})
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(monthAge):
+		}
+	}
+}
+
+// monthEnd returns the last day of a day's month (both yyyy-mm-dd).
+func monthEnd(day string) string {
+	at, err := time.Parse(time.DateOnly, day[:8]+"01")
+	if err != nil {
+		return day
+	}
+	return at.AddDate(0, 1, -1).Format(time.DateOnly)
+}
+
+// hours shows when the branch is open. Monitoring remembers it while the box is away: a box that is switched off at
+// night is not dead.
+type hours struct {
+	branch config.Branch
+	now    func() time.Time
+}
+
+var (
+	opensDesc   = prometheus.NewDesc("dte_branch_opens_timestamp_seconds", "When the opening under way began, or the next one begins.", nil, nil)
+	closesDesc  = prometheus.NewDesc("dte_branch_closes_timestamp_seconds", "When that opening ends.", nil, nil)
+	reopensDesc = prometheus.NewDesc("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", nil, nil)
+)
+
+// Describe and Collect make hours a collector. Without opening hours in the configuration it shows nothing.
+func (h hours) Describe(ch chan<- *prometheus.Desc) {
+	ch <- opensDesc
+	ch <- closesDesc
+	ch <- reopensDesc
+}
+
+// Collect implements prometheus.Collector.
+func (h hours) Collect(ch chan<- prometheus.Metric) {
+	first, second, ok := h.branch.NextOpenings(h.now().In(dte.Zone))
+	if !ok {
+		return
+	}
+	for d, at := range map[*prometheus.Desc]time.Time{opensDesc: first.From, closesDesc: first.To, reopensDesc: second.From} {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(at.Unix()))
+	}
 }

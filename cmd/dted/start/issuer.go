@@ -1,12 +1,19 @@
 package start
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
+	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
+	"dtegate/rules/bundle"
 )
 
-// Issuer is the taxpayer's data under the schemas' names; each generation of schemas takes what it knows.
+// Issuer returns the taxpayer's data under the schemas' names; each generation of schemas takes the members that it
+// has.
 func Issuer(c *config.Config) seller.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {
@@ -24,16 +31,86 @@ func Issuer(c *config.Config) seller.Issuer {
 		text("telefono", i.Phone), text("correo", i.Mail))}
 }
 
-// Point is a point of sale of the branch.
+// Point returns a point of sale of the branch.
 func Point(c *config.Config, p config.Point) seller.Point {
 	return seller.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
 }
 
-// Points are all points of sale of the branch.
+// Points returns all points of sale of the branch.
 func Points(c *config.Config) []seller.Point {
 	list := make([]seller.Point, len(c.Points))
 	for i, p := range c.Points {
 		list[i] = Point(c, p)
 	}
 	return list
+}
+
+// CheckIssuer compares the issuer's data with the layouts of the rules in force: a fault is found at a start or when a
+// rule comes, not at the till.
+func CheckIssuer(c *config.Config, b *rulestore.Book) error {
+	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return b.CheckIssuer(seller.Emisor(i, p)) })
+}
+
+// checkBundles compares the issuer's data with the layouts in bundles that are not in force.
+func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
+	l, err := rulestore.ReadLayouts(bundles)
+	if err != nil {
+		return nil // the rules' own check reports the fault
+	}
+	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return l.CheckIssuer(seller.Emisor(i, p)) })
+}
+
+// checkIssuer names each setting that a layout refuses, once.
+func checkIssuer(c *config.Config, check func(seller.Issuer, seller.Point) []dte.Fault) error {
+	seen := make(map[string]bool)
+	var faults []error
+	for _, p := range c.Points {
+		for _, f := range check(Issuer(c), Point(c, p)) {
+			s := settingOf(c, &p, f.Path)
+			if !seen[s.name] {
+				seen[s.name] = true
+				faults = append(faults, s.fault(f.Code))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// issuerSetting is a setting behind a member of emisor, and what the setting must be.
+type issuerSetting struct{ name, value, form string }
+
+// settingOf finds the setting behind a place in a document.
+func settingOf(c *config.Config, p *config.Point, path string) issuerSetting {
+	i, a := &c.Issuer, &c.Issuer.Address
+	member := strings.TrimPrefix(path, "emisor.")
+	s, ok := map[string]issuerSetting{
+		"nit":                    {"issuer.nit", i.NIT, "14 digits, or the 9 of a DUI, without hyphens"},
+		"nrc":                    {"issuer.nrc", i.NRC, "2 to 8 digits without the hyphen"},
+		"nombre":                 {"issuer.nombre", i.Name, "the name that MH has, of at most 250 characters"},
+		"nombreComercial":        {"issuer.nombre_comercial", i.TradeName, "a name of at most 150 characters"},
+		"codActividad":           {"issuer.codigo_actividad", i.Activity, "a code of CAT-019"},
+		"descActividad":          {"issuer.actividad_economica", i.ActivityDescription, "the activity in words, of at most 150 characters"},
+		"tipoEstablecimiento":    {"issuer.tipo_establecimiento", i.EstablishmentType, "a code of CAT-009: 01, 02, 04 or 07"},
+		"telefono":               {"issuer.telefono", i.Phone, "8 to 30 digits"},
+		"correo":                 {"issuer.correo", i.Mail, "an e-mail address of at most 100 characters"},
+		"direccion.departamento": {"issuer.direccion.departamento", a.Departamento, "a code of CAT-012"},
+		"direccion.municipio":    {"issuer.direccion.municipio", a.Municipio, "a code of CAT-013 of the departamento"},
+		"direccion.distrito":     {"issuer.direccion.distrito", a.Distrito, "a code of CAT-008 of the departamento"},
+		"direccion.complemento":  {"issuer.direccion.complemento", a.Complemento, "the rest of the address, of at most 200 characters"},
+		"direccion": {"issuer.direccion", strings.TrimSpace(a.Departamento + " " + a.Municipio + " " + a.Distrito),
+			"a departamento with its own municipio and distrito"},
+		"codEstable":    {"point_of_sale.establecimiento", p.Establishment, "M, S, B or P and three digits"},
+		"codPuntoVenta": {"point_of_sale.punto_venta", p.PointOfSale, "P and three digits"},
+	}[strings.TrimSuffix(member, "MH")]
+	if !ok {
+		return issuerSetting{"issuer", member, "what the documents' layout asks for"}
+	}
+	return s
+}
+
+func (s *issuerSetting) fault(code string) error {
+	if s.value == "" {
+		return fmt.Errorf("%s: is missing, must be %s", s.name, s.form)
+	}
+	return fmt.Errorf("%s: is %q, must be %s (%s)", s.name, s.value, s.form, strings.ToLower(code))
 }

@@ -1,9 +1,36 @@
+// Package schema fills a document from facts by its published JSON Schema, and checks complete documents. It does no
+// I/O and reads no clock.
+//
+// # Filling
+//
+// There is no Go struct for any document. Compile turns a schema file and our overlay into a Filler, once. Fill then
+// walks the layout in order. It takes each value from the overlay's source, from the rule module's answer, from the
+// fact under the same path, or from the schema's constant, checks the result by every keyword, and writes it.
+// Conditions look at the resolved document, never at the facts.
+//
+// # Overlays
+//
+// An overlay is a JSON object beside a schema file. Every entry of from, drop and add has its "reason". Paths are those
+// of the document, with "[]" for each item of a list.
+//
+//	total      the name of the summary amount that stands for the whole document
+//	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
+//	from       {"path", …}: where a value comes from when not from its own name:
+//	           "fact" another fact, and when that is absent, or alone, one of "amount" a summary amount of the
+//	           module and "value" a constant; or "words" a summary amount, written out.
+//	           With "form" the fact's text is written with other characters around its own, "########-#"; with
+//	           "when": {"fact", "is"} only where that fact is that text. A text that does not fit stays as it came.
+//	           Outside cuerpoDocumento, resumen and extension a place takes its own fact: see agree.go.
+//	drop       {"path", "keyword"}: a keyword of the file that MH's live validator does not heed
+//	add        {"path", "schema"}: keywords, conditions among them, that the file lacks
+//	catalogue  {"path", "catalogue", "parent"}: the code list that decides, and the neighbour that a code depends on
 package schema
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"dtegate/engine/dte"
@@ -25,14 +52,16 @@ type Filler struct {
 // FillOptions tune one Fill.
 type FillOptions struct {
 	Catalogues bool // also look codes up in MH's catalogues
-	MaxFaults  int  // how many faults to tell; 0 means 50
+	// LeavePayments leaves the catalogues of payments and their terms (CAT-017, CAT-018) out.
+	LeavePayments bool
+	MaxFaults     int // how many faults to report; 0 means 50
 }
 
 const defaultMaxFaults = 50
 
-// Compile compiles a schema file with its overlay, once, for a module that answers out. It refuses, naming
-// the place, keywords that it does not understand, layouts that no document of MH has, and overlay entries that
-// meet nothing. The overlay may be empty.
+// Compile compiles a schema file with its overlay, once, for a module with the outputs out. It refuses unknown
+// keywords, layouts that no document of MH has, and overlay entries that match nothing; the error names the place. The
+// overlay may be empty.
 func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler, error) {
 	if len(overlay) == 0 {
 		overlay = []byte("{}")
@@ -81,37 +110,35 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 		n, _ := c.fields[i].fallback.Int()
 		f.version = int(n)
 	}
-	f.runs.New = func() any {
-		r := new(run)
-		r.Filler = f
-		return r
-	}
+	f.runs.New = func() any { return &run{filler: f} }
 	return f, nil
 }
 
-// Total is the name of the summary field that is the document's total; "" when the overlay names none.
+// Total returns the name of the summary field that is the document's total; "" if the overlay names none.
 func (f *Filler) Total() string { return f.total }
 
-// Version is the constant of identificacion.version; 0 when the schema fixes none.
+// Version returns the constant of identificacion.version; 0 if the schema has none.
 func (f *Filler) Version() int { return f.version }
 
-// Numbers is how many places of a document bear its control number: 1, or 0 where the layout has no place for it.
+// Numbers returns how many places of a document hold its control number: 1, or 0 if the layout has no place for it.
 func (f *Filler) Numbers() int { return f.numbers }
 
-// Fill appends the document made of the facts and the module's answer to dst, as compact JSON in the order of the
-// schema, or returns what is wrong with it, and nil bytes. A fault of the code Contradiction stands alone and is the bundle's.
+// Fill appends to dst the document made of the facts and the module's answer, as compact JSON in the order of the
+// schema. Otherwise it returns the faults, and nil bytes. A fault of the code Contradiction is the bundle's, and is
+// returned alone.
 //
-// A value is the module's answer of the place's name, unless the overlay names a source for the place. Otherwise it
-// comes from the first of these that has it: the overlay's source, the fact under the same path, the schema's
-// constant; else it is null where the schema allows that and requires the member. Facts
-// that the schema does not name are the module's business and are passed over.
+// Where the overlay names no source, a value is the module's answer for the place's name. Otherwise it comes from the
+// first of these that has it: the overlay's source, the fact under the same path, the schema's constant; if none has
+// it, the value is null if the schema allows null and requires the member. Facts that the schema does not name are for
+// the module alone.
 //
-// Without an answer (c is nil) what is there is checked, and nothing that waits for the module; the bytes then
-// mean nothing.
+// Without an answer (c is nil) Fill checks the facts, but nothing that waits for the module; the bytes then mean
+// nothing.
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()
 	r.facts, r.computed, r.document, r.limit = facts, c, false, opt.MaxFaults
+	r.leavePayments = opt.LeavePayments
 	if r.limit <= 0 {
 		r.limit = defaultMaxFaults
 	}
@@ -136,8 +163,8 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	return r.write(dst, 0, 0), nil
 }
 
-// Check returns what is wrong with a complete document, also members that do not belong in it. It does not look codes up: an
-// issued document stays valid when a catalogue changes.
+// Check returns the faults of a complete document, unknown members included. It does not look codes up: an issued
+// document stays valid when a catalogue changes.
 func (f *Filler) Check(document []byte) []dte.Fault {
 	v, err := dte.Parse(document)
 	if err != nil {
@@ -159,7 +186,7 @@ func (f *Filler) Check(document []byte) []dte.Fault {
 	return slices.Clone(r.faults)
 }
 
-// fits tells whether the module's answer has the shape that Outputs promised.
+// fits reports whether the module's answer has the shape that Outputs promised.
 func (f *Filler) fits(facts dte.Value, c *Computed) (dte.Fault, bool) {
 	if c == nil {
 		return dte.Fault{}, true
@@ -186,5 +213,149 @@ func (r *run) release() {
 	r.facts, r.computed = dte.Value{}, nil
 	r.slots, r.faults, r.forms, r.quiet, r.cause = r.slots[:0], r.faults[:0], r.forms[:0], 0, ""
 	r.contradiction = dte.Fault{}
-	r.runs.Put(r)
+	r.filler.runs.Put(r)
+}
+
+// OutputKind is the form of one answer of a rule module.
+type OutputKind uint8
+
+// The forms of an answer.
+const (
+	OutAmount OutputKind = iota // in 1e-8
+	// Bit i stands for Outputs.Taxes[i]; written as the array of their codes, null when empty
+	OutSet
+)
+
+// Output names one answer per line.
+type Output struct {
+	Name string // of the member of cuerpoDocumento[]
+	Kind OutputKind
+}
+
+// Outputs names the answers of a rule module. A name that the schema does not have is not written: one module serves
+// both generations of its document.
+type Outputs struct {
+	Lines   []Output // members of cuerpoDocumento[]
+	Summary []string // members of resumen, always amounts
+	Taxes   []string // codes of CAT-015
+}
+
+// TaxAmount is one row of the summary's taxes.
+type TaxAmount struct {
+	Tax    int // indexes Outputs.Taxes
+	Amount dte.Amount
+}
+
+// Computed is one answer of a rule module, in the order of Outputs.
+type Computed struct {
+	N       int     // lines
+	Lines   []int64 // N rows of len(Outputs.Lines)
+	Summary []int64
+	Taxes   []TaxAmount
+}
+
+// NamedOutputs returns the amounts that an overlay names. With them a layout can be compiled without running its
+// module.
+func NamedOutputs(overlay []byte) (out Outputs, err error) {
+	o, err := parseOverlay(overlay)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range o.from {
+		for _, name := range []string{e.amount, e.words} {
+			if name != "" && !slices.Contains(out.Summary, name) {
+				out.Summary = append(out.Summary, name)
+			}
+		}
+	}
+	if o.total != "" && !slices.Contains(out.Summary, o.total) {
+		out.Summary = append(out.Summary, o.total)
+	}
+	return out, nil
+}
+
+// Maker is the origin of a field's value.
+type Maker uint8
+
+// The makers of a field.
+const (
+	// MakerUnknown: the path does not name a single value of the document.
+	MakerUnknown Maker = iota
+	// MakerRequest: the value is a fact, from the till, the configuration or the engine. A missing fact counts too.
+	MakerRequest
+	// MakerRule: the module computed the value, the schema or the overlay set it, or the layout lacks the place.
+	MakerRule
+)
+
+// Maker returns the origin of the value at a path of a document that was filled from the facts. The path is MH's: names
+// joined by dots or slashes, with or without the numbers of items: "resumen.totalIva", "/cuerpoDocumento/3/ivaItem".
+// Anything after a complete path, such as the code in "resumen.tributos.codigo.D1", is ignored.
+func (f *Filler) Maker(path string, facts dte.Value) Maker {
+	at, steps := 0, 0
+	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '/' || r == '[' || r == ']' }) {
+		if name == "item" || strings.Trim(name, "0123456789") == "" {
+			continue // the number of a line
+		}
+		x := &f.fields[at]
+		if x.item {
+			at = x.first
+			x = &f.fields[at]
+		}
+		if x.members == 0 {
+			break // a value: nothing is below it
+		}
+		next := -1
+		for i := x.first; i < x.first+x.members; i++ {
+			if f.fields[i].name == name {
+				next = i
+			}
+		}
+		switch {
+		case next >= 0:
+			at = next
+		case steps == 0:
+			return MakerUnknown // the path is not in the document
+		default:
+			return MakerRule // MH has a place there that the layout lacks
+		}
+		steps++
+		if f.fields[at].source != sourceFacts {
+			return MakerRule
+		}
+	}
+	x := &f.fields[at]
+	if steps == 0 || x.types&(typeObject|typeArray) != 0 {
+		return MakerUnknown
+	}
+	if x.from != nil && x.from.fact != nil && present(facts, x.from.fact) {
+		return MakerRequest
+	}
+	if x.from != nil && (x.from.amount >= 0 || x.from.words >= 0 || x.from.value.Exists()) {
+		return MakerRule
+	}
+	if own, err := parsePath(x.path); err == nil && x.fallback.Exists() && !present(facts, own) {
+		return MakerRule // the schema's constant
+	}
+	return MakerRequest
+}
+
+// present reports whether facts have a value at a path, in any item of its lists.
+func present(v dte.Value, steps []step) bool {
+	for i, s := range steps {
+		v = v.Get(s.name)
+		if s.arrays == 0 {
+			continue
+		}
+		for j := range v.Len() {
+			item := v.Index(j)
+			for range s.arrays - 1 {
+				item = item.Index(0)
+			}
+			if present(item, steps[i+1:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return v.Exists()
 }

@@ -3,13 +3,14 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dtegate/engine/dte"
 )
 
-// overlay is what a schema file does not say: where a value comes from when not from the fact of its own name, and
-// where MH's live validator differs from its file.
+// overlay is what a schema file lacks: sources of values other than the fact of their own name, and differences between
+// MH's live validator and its file.
 type overlay struct {
 	total      string
 	taxes      *taxesEntry
@@ -93,7 +94,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 	return o, err
 }
 
-// check refuses an entry that says nothing, or two things at once.
+// check refuses an entry that gives no source, or two.
 func (f *fromEntry) check() error {
 	others := 0
 	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {
@@ -124,8 +125,8 @@ func (f *fromEntry) check() error {
 	return nil
 }
 
-// eachEntry calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody
-// could tell later whether it still holds.
+// eachEntry calls f for the entries of one section. It refuses an entry without a reason where reasons are required:
+// later, nobody could tell whether it is still needed.
 func eachEntry(v dte.Value, section string, reasoned bool, names []string, f func(dte.Value) error) error {
 	list := v.Get(section)
 	if list.Exists() && list.Kind() != dte.KindArray {
@@ -211,4 +212,83 @@ func rawSchema(v dte.Value, steps []step) dte.Value {
 		}
 	}
 	return v
+}
+
+// step is one name of a path and how many "[]" follow it.
+type step struct {
+	name   string
+	arrays int
+}
+
+// parsePath reads "cuerpoDocumento[].tributos[]"; "" is the document itself.
+func parsePath(path string) ([]step, error) {
+	if path == "" {
+		return nil, nil
+	}
+	var steps []step
+	for part := range strings.SplitSeq(path, ".") {
+		name := strings.TrimRight(part, "[]")
+		brackets := part[len(name):]
+		if name == "" || strings.Count(brackets, "[]")*2 != len(brackets) {
+			return nil, fmt.Errorf("path %q: %q is not a name with [] for each list", path, part)
+		}
+		steps = append(steps, step{name, len(brackets) / 2})
+	}
+	return steps, nil
+}
+
+func countArrays(steps []step) int {
+	n := 0
+	for _, s := range steps {
+		n += s.arrays
+	}
+	return n
+}
+
+func join(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+// place names a path in an error for people.
+func place(path string) string {
+	if path == "" {
+		return "the document"
+	}
+	return path
+}
+
+// follow walks a path through facts, with index for its "[]", outermost first; nil if nothing is there.
+func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
+	level := 0
+	for _, s := range steps {
+		if v = v.Find(s.name); v == nil {
+			return nil
+		}
+		for range s.arrays {
+			items := v.Items()
+			if int(index[level]) >= len(items) {
+				return nil
+			}
+			v = &items[index[level]]
+			level++
+		}
+	}
+	return v
+}
+
+// expandPath writes a path template with its "[]" filled from the indexes, outermost first.
+func expandPath(template string, index []int32) string {
+	b := make([]byte, 0, len(template)+8)
+	level := 0
+	for i := 0; i < len(template); i++ {
+		b = append(b, template[i])
+		if template[i] == '[' && i+1 < len(template) && template[i+1] == ']' && level < len(index) {
+			b = strconv.AppendInt(b, int64(index[level]), 10)
+			level++
+		}
+	}
+	return string(b)
 }
