@@ -212,7 +212,7 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 
 // Required are the places that a document or an event must have, so that it bears what the box knows of it.
 func Required(m bundle.Manifest) schema.Requirements {
-	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente", "identificacion.codigoGeneracion", "emisor.nit", "emisor.nombre"}}
+	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente", "identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
 	case m.Kind == "document" && record.Types[m.Document].Against == record.TakesBack: // an event by its layout: it has no number
 		q.Kind, q.Type = "tipoEvento", m.Document

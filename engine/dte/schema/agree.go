@@ -9,7 +9,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// A bundle is signed, and yet it may be wrong or forged. This file holds what no bundle may change, whatever it says:
+// A signature does not make a bundle right: it may be wrong or forged. This file defines what no bundle may change:
 //
 //   - At load: the places of the issuer, the receiver, the identification and of all else outside lines and totals
 //     take the fact of their own name. A bundle can neither fix such a value nor take it from elsewhere.
@@ -23,15 +23,15 @@ import (
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
-// heldRoots are the parts of a document that a new generation may rename. The bundle names the part by a root that no
-// facts have: sujetoExcluido was the receptor of type 14. The first two are the box itself, under no other name.
+// heldRoots are the parts of a document that a new generation may rename. The bundle then names the part by a root that
+// no facts have: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first has no other name.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
 // freeRoots are the parts that rules compute.
 var freeRoots = []string{linesName, summaryName}
 
-// identity are the members that take the fact of their own name alone: no other fact may stand for them.
+// identity are the members that take only the fact of their own name: no other fact may replace it.
 var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
 	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
 	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
@@ -39,14 +39,14 @@ var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroC
 	"codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega", "nombRecibe",
 	"docuRecibe"}
 
-// hyphenated are the members that a generation may write with hyphens: numbers of people, and no other identity.
+// hyphenated are the members that a generation may write with hyphens: numbers of people and firms.
 var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "docuEntrega", "docuRecibe",
 	"numDocResponsable", "numDocSolicita", "numeroDocResponsable"}
 
-// fixed are the members that a generation fixes itself.
+// fixed are the members whose value a generation sets itself.
 var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo", "identificacion.tipoOperacion",
-	"donatario.tipoDocumento"}
+	"emisor.tipoDocumento", "donatario.tipoDocumento"}
 
 // held reports whether a path of the document is outside the parts that rules compute.
 func held(document string) bool {
@@ -71,7 +71,7 @@ func (e *fromEntry) checkHeld(own string, moved bool) error {
 	}
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
-	if below == under && slices.Contains(heldRoots[2:], from) && !slices.Contains(heldRoots, root) {
+	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) {
 		return nil // a part under another name
 	}
 	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
@@ -163,13 +163,13 @@ func (f *Filler) checkAnswers() error {
 	for i := range f.fields {
 		x := &f.fields[i]
 		amount, ofResumen := strings.CutPrefix(x.document, summaryName+".")
-		column, ofLine := strings.CutPrefix(x.document, linesName+"[].")
+		column, ofLine := lineMember(x.document)
 		switch {
 		case x.types == 0:
 		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
 			ofLine && slices.Contains(soldAs, column)):
 			return fmt.Errorf("schema of %s: is not the module's answer of that name", x.document)
-		case x.document != summaryName+".totalLetras":
+		case x.document != summaryName+".totalLetras" && x.document != linesName+".totalLetras":
 		case x.from == nil || x.from.words < 0:
 			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
 		case f.out.Summary[x.from.words] != f.total && f.out.Summary[x.from.words] != "montoTotalOperacion":
@@ -198,14 +198,14 @@ func (r *run) agree(f *field, si int32, own *dte.Value) {
 	}
 }
 
-// MH's tolerances (MF2 pp.52-54). An accepted document has a line three cents away from price times quantity.
+// MH's tolerances (MF2 pp.52-54). MH has accepted a line that differs by three cents from price times quantity.
 const (
 	cent          = dte.Scale / 100
 	sumTolerance  = cent + cent/2 // a cent from the rounded sum
 	lineTolerance = 3*cent + cent/2
 )
 
-// sumOf says which total of resumen is the sum of which amounts of the lines.
+// sumOf maps the totals of resumen to the amounts of the lines whose sums they are.
 var sumOf = [][2]string{
 	{"totalNoSuj", "ventaNoSuj"}, {"totalExenta", "ventaExenta"}, {"totalGravada", "ventaGravada"},
 	{"totalCompra", "compra"}, {"totalCompraExcluidos", "compra"}, {"totalNoGravado", "noGravado"},
@@ -213,7 +213,7 @@ var sumOf = [][2]string{
 	{"totalSujetoRetencion", "montoSujetoGrav"}, {"totalIvaRetenido", "ivaRetenido"}, {"totalIVAretenido", "ivaRetenido"},
 }
 
-// soldAs are the amounts of a line that price times quantity makes, less its discount. One of them is not 0.
+// soldAs are the amounts of a line that equal price times quantity, less its discount. One of them is not 0.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
 // withheldOf are the amounts of a line of a withholding voucher. The till says them, and the module only adds them up.
@@ -226,7 +226,7 @@ var (
 	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
 	perceived  = []string{"ivaPerci", "ivaPerci1"}
 	withheld   = []string{"ivaRete", "ivaRete1"}
-	// besides are amounts that only inform, or that an equation has on its left.
+	// besides are amounts that only inform, or that are on the left side of an equation.
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido",
@@ -235,14 +235,14 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// globalDiscounts are amounts of resumen, each with the member of descuentoGlobal that says it.
+// globalDiscounts maps amounts of resumen to the members of descuentoGlobal that give them.
 var globalDiscounts = map[string]string{
-	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra"}
+	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra", "descuento": "gravada"}
 
-// informative are taxes of CAT-015 that are in no total.
+// informative are taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
 
-// arithmetic is where a layout has the amounts of the equations: positions of members, by the names that it has.
+// arithmetic is where a layout has the amounts of the equations: the positions of the members that exist in it.
 type arithmetic struct {
 	resumen, lines, pagos, paid int // positions in the document, in resumen, in a payment; -1 none
 	sums                        []struct{ total, column int }
@@ -260,12 +260,12 @@ type arithmetic struct {
 	total, output               int   // overlay.total: its place in resumen, and the module's answer for it
 }
 
-// equation is a total of resumen as others make it, rounded to the cent and never below 0.
+// equation is a total of resumen as the sum of other amounts, rounded to the cent and never below 0.
 type equation struct {
 	total       int // -1: the module's answer for what is paid, which the layout does not show
 	plus, minus []int
 	taxed       bool
-	// otherwise are amounts that MH has accepted in the total and beside it: perception and retention.
+	// otherwise are amounts that MH has accepted both inside and outside the total: perception and retention.
 	otherwise [2][]int
 }
 
@@ -345,7 +345,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			if !slices.Contains(known, x.name) {
 				a.strange = append(a.strange, i)
 			}
-			if !slices.Contains(signed, x.name) {
+			if !x.signed && !slices.Contains(signed, x.name) {
 				a.unsigned = append(a.unsigned, i)
 			}
 		}
@@ -390,7 +390,7 @@ func (r *run) number(object *slot, position int) dte.Amount {
 	return 0
 }
 
-// addUp contradicts a document whose amounts do not make its totals.
+// addUp contradicts a document whose totals are not the sums of its amounts.
 func (r *run) addUp() {
 	a := &r.filler.amounts
 	root := &r.slots[0]
@@ -429,7 +429,7 @@ func (r *run) addUp() {
 		}
 	}
 	tolerance := dte.Amount(sumTolerance)
-	for _, i := range a.strange { // nobody knows what it does to the others
+	for _, i := range a.strange { // its effect on the other amounts is unknown
 		if n := r.number(resumen, i); n > 0 {
 			tolerance += n
 		} else {
@@ -451,7 +451,8 @@ func (r *run) addUp() {
 		for i := range pagos.count {
 			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
 		}
-		if sum.Sub(r.number(resumen, a.total)); !sum.Within(sumTolerance) {
+		sum.Sub(r.number(resumen, a.total))
+		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) { // of a donation only its money is paid
 			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
 		}
 	}
@@ -474,7 +475,7 @@ func (r *run) hasPlaces() {
 	}
 }
 
-// holds reports whether an equation holds, with taxes of this sum.
+// holds reports whether an equation is true, with this sum of taxes.
 func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amount) bool {
 	total := r.number(resumen, e.total)
 	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
@@ -509,7 +510,7 @@ func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amo
 	return near()
 }
 
-// taxSums are the sums of all taxes of resumen, and of those that do not only inform.
+// taxSums returns the sums of all taxes of resumen, and of those that do not only inform.
 func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
 	a := &r.filler.amounts
 	if a.taxes < 0 || a.taxCode < 0 || a.taxValue < 0 {
@@ -533,7 +534,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 		return
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
-		var off dte.Sum // a cent a line, always the same way, is no rounding
+		var off dte.Sum // a cent a line, always in the same direction, is not rounding
 		for i := range lines.count {
 			line := &r.slots[lines.first+i]
 			var sold dte.Amount
@@ -565,9 +566,8 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	}
 }
 
-// asGiven compares what a module answers for a line with what the till said. A module neither raises a price or a
-// quantity, nor invents a discount or a charge, nor withholds anything else. A return gives back a part of its origin's
-// amounts.
+// asGiven compares a module's answer for a line with the till's facts. A module neither raises a price or a quantity,
+// nor invents a discount or a charge, nor withholds another amount. A return gives back a part of its origin's amounts.
 func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 	a := &r.filler.amounts
 	returned := given.Get("cantidadOrigen").Exists()
@@ -593,12 +593,12 @@ func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 		check(a.discount, false)
 		return
 	}
-	for _, position := range a.sold { // the discount of a return has its part of the global one
+	for _, position := range a.sold { // the discount of a return includes its part of the global discount
 		check(position, true)
 	}
 }
 
-// isGiven reports whether an amount is the fact, or a part of the origin's fact, or 0 where there is no fact.
+// isGiven reports whether an amount is the fact. Without a fact the amount must be 0, or a part of the origin's fact.
 func isGiven(n dte.Amount, fact, origin dte.Value) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known

@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// overlay is what a schema file does not say: where a value comes from when not from the fact of its own name, and
-// where MH's live validator differs from its file.
+// overlay is what a schema file lacks: sources of values other than the fact of their own name, and differences between
+// MH's live validator and its file.
 type overlay struct {
 	total      string
 	taxes      *taxesEntry
@@ -94,7 +94,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 	return o, err
 }
 
-// check refuses an entry that says nothing, or two things at once.
+// check refuses an entry that gives no source, or two.
 func (f *fromEntry) check() error {
 	others := 0
 	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {
@@ -125,8 +125,8 @@ func (f *fromEntry) check() error {
 	return nil
 }
 
-// eachEntry calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody
-// could tell later whether it still holds.
+// eachEntry calls f for the entries of one section. It refuses an entry without a reason where reasons are required:
+// later, nobody could tell whether it is still needed.
 func eachEntry(v dte.Value, section string, reasoned bool, names []string, f func(dte.Value) error) error {
 	list := v.Get(section)
 	if list.Exists() && list.Kind() != dte.KindArray {
@@ -260,7 +260,7 @@ func place(path string) string {
 	return path
 }
 
-// follow walks a path through facts, taking index for its "[]", outermost first; nil when there is nothing.
+// follow walks a path through facts, with index for its "[]", outermost first; nil if nothing is there.
 func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	level := 0
 	for _, s := range steps {
