@@ -198,7 +198,7 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 // recordRepairs records repairs of the store that dtectl could not record: it was cut short, or the store had to be
 // reconciled first.
 func recordRepairs(ctx context.Context, trail *audit.Trail, log *slog.Logger) {
-	if err := trail.RecordRepairs(ctx, "dtectl repair", "the branch"); err != nil {
+	if err := trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
 		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}
 }

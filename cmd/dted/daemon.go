@@ -253,13 +253,13 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	}
 	d.store, err = storage.Open(options)
 	if errors.Is(err, storage.ErrMark) {
-		return fmt.Errorf("%w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
+		return fmt.Errorf("%w; dtectl recover brings the mark from where it lies, or proves the store and makes another", err)
 	}
 	if err != nil {
 		return err
 	}
 	if d.store.Restored() != nil {
-		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
+		return fmt.Errorf("%w: run dtectl recover", storage.ErrRestored)
 	}
 	return d.gate.Guard(d.store, cfg.Now, d.log)
 }

@@ -208,7 +208,7 @@ func (c *centreRules) Bundles() []fleet.Bundle {
 // Admit implements fleet.Rules.
 func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fleet.Admission, error) {
 	if c.store.Behind() != nil {
-		return fleet.Admission{}, errors.New("the store is behind: it takes nothing before dtectl reconcile")
+		return fleet.Admission{}, errors.New("the store is behind: it takes nothing before dtectl recover")
 	}
 	refused, err := c.backtest(ctx, file, o.AmountsChange)
 	if err != nil {

@@ -85,6 +85,11 @@ var layers = map[string][]string{
 	"plugins/dte06":   {"plugins/sdk"},
 	"plugins/dte07":   {"plugins/sdk", "rules/abi"},
 	"plugins/dte14":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte04":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte08":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte09":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte11":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte15":   {"plugins/sdk", "rules/abi"},
 	"plugins/retorno": {"plugins/sdk", "rules/abi"},
 	"plugins":         {"rules/bundle"},
 

@@ -220,9 +220,9 @@ func checkBehind(list []storage.Witness) error {
 		english[i] = list[i].String()
 	}
 	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
-		English: "Nothing is numbered before dtectl reconcile: " + strings.Join(english, "; "),
+		English: "Nothing is numbered before dtectl recover: " + strings.Join(english, "; "),
 		Message: "Otro medio del equipo conoce documentos que faltan en su base (" + behindInSpanish(list) +
-			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile"}
+			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl recover"}
 }
 
 // behindInSpanish describes which medium knows how much more.
