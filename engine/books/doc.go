@@ -11,11 +11,13 @@
 //	01 sealed                                anexo02 (p. 7), libro_consumidores (art. 83)
 //	03, 05, 06 sealed                        anexo01 (p. 1), libro_contribuyentes (art. 85); with perception anexo09 (p. 37) and f930 too
 //	05, 06 sealed, of a withholding voucher  none: no rule of this house computes one; named in resumen.json
-//	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930; other cases (C9) in f930 alone
+//	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each code; other cases (C9) in f930 alone
+//	11 sealed                                anexo02, columns O to Q (p. 9), libro_consumidores; of goods and services together the book alone
+//	04, 08, 09, 15 sealed                    none; named in resumen.json with what is to be done by hand
 //	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too
 //	18 sealed, of an invoice 01              libro_consumidores, subtracted (art. 87); anexo02 if Settings.Returns says so
 //	18 sealed, of a document 14              none: anexo05 takes no negative amounts; named in resumen.json
-//	invalidated, event in the month          anulados (p. 55), whatever the month of the document; not 18, which the list of types lacks
+//	invalidated, event in the month          anulados (p. 55), whatever the month of the document; not 15 and 18, which the list of types lacks
 //	01 invalidated in a later month          its own month as it was sealed; the month of the event has a negative row (p. 10)
 //	18 invalidated in a later month          likewise; the month of the event gives back what it took
 //	others invalidated                       anulados alone: annexes 1, 5, 9, 10 and 12 take no invalidated documents and nothing negative

@@ -55,9 +55,11 @@ type content struct {
 
 // Issuer is the taxpayer, as the documents name it.
 type Issuer struct {
-	NIT  string `json:"nit"`
-	NRC  string `json:"nrc"` // returns (18) bear none
-	Name string `json:"nombre"`
+	NIT string `json:"nit"`
+	NRC string `json:"nrc"` // returns (18) bear none
+	// Exports is what an export invoice (11) sells: 1 goods, 2 services, 3 both.
+	Exports int    `json:"tipoItemExpor"`
+	Name    string `json:"nombre"`
 }
 
 // party is a receptor: 03 names a nit, the others a kind of document (CAT-022) and its number.
@@ -66,6 +68,7 @@ type party struct {
 	DocumentType string `json:"tipoDocumento"`
 	Number       string `json:"numDocumento"`
 	NRC          string `json:"nrc"`
+	Country      string `json:"codPais"` // CAT-020, of 11
 	Name         string `json:"nombre"`
 }
 
@@ -102,6 +105,9 @@ type totals struct {
 	IncomeTax          decimal.Decimal `json:"reteRenta"`
 	VAT                decimal.Decimal `json:"totalIva"` // of 01 and 18: inside the prices
 	NonTaxed           decimal.Decimal `json:"totalNoGravado"`
+	Discount           decimal.Decimal `json:"descuento"` // of 11 v1
+	Insurance          decimal.Decimal `json:"seguro"`    // of 11
+	Freight            decimal.Decimal `json:"flete"`
 	Excluded           decimal.Decimal `json:"totalCompraExcluidos"` // of 18
 }
 
@@ -187,6 +193,8 @@ func (d *sealed) count() {
 	d.perceived, d.retained = r.Perceived.Add(r.Perceived1), r.Retained.Add(r.Retained1)
 	d.incomeTax, d.nonTaxed = r.IncomeTax, r.NonTaxed
 	switch d.Type {
+	case "11": // insurance and freight are in the operation, at the same rate of zero
+		d.taxed = d.taxed.Sub(r.Discount).Add(r.Insurance).Add(r.Freight)
 	case "14":
 		d.purchase = r.SubTotal
 	case "18":

@@ -46,7 +46,7 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 		e.Places = append(e.Places, p.daily.explained(annex02, p.daily.annexCells(b.dayCode(d.Code), b.dayCode(d.Code))))
 	}
 	if p.sold != nil {
-		cells := consumerCells(p.sold.date, d.establishment, d.bookNumber(), d.bookNumber(), p.sold.exempt, p.sold.nonSubject, p.sold.taxed, 1, p.sold.adjust)
+		cells := consumerCells(p.sold.date, d.establishment, d.bookNumber(), d.bookNumber(), p.sold, 1)
 		e.Places = append(e.Places, p.sold.explained(consumers, cells))
 	}
 	return e, nil

@@ -16,12 +16,12 @@ import (
 // manual is what MH's manual says of each column of an annex, in their order.
 var manual = map[*layout][]string{
 	annex01: {date, `4`, `0[356]`, plainControl, seal, plainCode, ``, nitOrNRC, name, amount, amount, amount, amount, zero, zero, amount, duiOrNothing, operation, income, `1`},
-	annex02: {date, `4`, `01`, `N/A`, `N/A`, `N/A`, `N/A`, dayCode, dayCode, ``, signed, zero, signed, signed, zero, zero, zero, zero, zero, signed, operation, income, `2`},
+	annex02: {date, `4`, `01|11`, `N/A`, `N/A`, `N/A`, `N/A`, dayCode, dayCode, ``, signed, zero, signed, signed, amount, amount, signed, zero, zero, signed, operation, income, `2`},
 	annex05: {`[123]`, `[0-9A-Z]{1,14}`, name, date, seal, plainCode, amount, amount, `[123489]`, `[1289]`, `[123489]`, `[1-9]`, `5`},
 	annex09: {nitOrNothing, date, `0[356]`, plainControl, seal, plainCode, amount, amount, duiOrNothing, `9`},
 	annex10: {nitOrNothing, date, `0[567]`, plainControl, seal, plainCode, amount, amount, duiOrNothing, `10`},
 	annex12: {nitOrNothing, date, `0[567]`, seal, plainControl, plainCode, amount, amount, duiOrNothing, `12`},
-	cancelled: {`[-0-9A-Z]{1,100}`, `4`, `0`, `0`, `01|03|05|06|07|14`, `D`, `[0-9A-Z]{40}`, `0`, `0`,
+	cancelled: {`[-0-9A-Z]{1,100}`, `4`, `0`, `0`, `01|03|04|05|06|07|08|09|11|14`, `D`, `[0-9A-Z]{40}`, `0`, `0`,
 		`[0-9A-F]{8}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{12}|[0-9A-F]{32}`},
 }
 
@@ -243,5 +243,84 @@ func TestMoney(t *testing.T) {
 		if got := money(number(t, in)); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
+	}
+}
+
+// TestExport: export invoices stand in annex 2 by day, region and kind of income, apart from invoices, and in the book of consumers.
+// Every amount here was written by hand.
+func TestExport(t *testing.T) {
+	n := 0
+	made := func(kind, day, emisor, receptor, resumen, total string) Document {
+		n++
+		d := Document{Code: fmt.Sprintf("%08X-0000-4000-8000-000000000000", n), Type: kind, State: processed, Branch: 1, Date: day, Total: total,
+			ControlNumber: fmt.Sprintf("DTE-%s-M001P001-%015d", kind, n), Seal: strings.Repeat("A", 40)}
+		d.JSON = fmt.Appendf(nil, `{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":%q,"horEmi":"10:00:%02d"},`+
+			`"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"La Ceiba"%s},"receptor":{"nombre":"Norte"%s},"resumen":{%s}}`,
+			d.Code, day, n, emisor, receptor, resumen)
+		return d
+	}
+	goods, services, guatemala := `,"tipoItemExpor":1`, `,"tipoItemExpor":2`, `,"codPais":"GT"`
+	list := []Document{
+		made("01", "2026-12-02", "", "", `"totalGravada":113,"totalIva":13`, "113"),
+		made("11", "2026-12-02", goods, guatemala, `"totalGravada":1499.98,"descuGravada":100,"seguro":12.5,"flete":180.25`, "1592.73"),
+		made("11", "2026-12-02", goods, `,"codPais":"9483"`, `"totalGravada":1000.50,"descuento":0.50`, "1000"), // the generation before
+		made("11", "2026-12-02", goods, `,"codPais":"US"`, `"totalGravada":200,"tributos":[{"codigo":"D1","valor":20}]`, "220"),
+		made("11", "2026-12-02", services, guatemala, `"totalGravada":2200,"totalNoGravado":15.4`, "2215.4"),
+		made("11", "2026-12-02", `,"tipoItemExpor":3`, guatemala, `"totalGravada":50`, "50"),
+		made("08", "2026-12-02", "", "", `"totalGravada":9`, "9"),
+	}
+	dir, _ := madeBooks(t, "2026-12", Defaults(), list)
+	for file, want := range map[string]string{
+		"anexo02.csv": `02/12/2026;4;01;N/A;N/A;N/A;N/A;1;1;;0.00;0.00;0.00;113.00;0.00;0.00;0.00;0.00;0.00;113.00;1;3;2
+02/12/2026;4;11;N/A;N/A;N/A;N/A;2;4;;0.00;0.00;0.00;0.00;2592.73;200.00;0.00;0.00;0.00;2792.73;1;7;2
+02/12/2026;4;11;N/A;N/A;N/A;N/A;5;5;;0.00;0.00;0.00;0.00;0.00;0.00;2200.00;0.00;0.00;2200.00;1;9;2
+`,
+		"libro_consumidores.csv": `02/12/2026;M001;DTE-01-1;DTE-01-1;;0.00;0.00;113.00;0.00;113.00;0.00;1;
+02/12/2026;M001;DTE-11-2;DTE-11-6;;0.00;0.00;0.00;5042.73;5042.73;0.00;5;
+`,
+	} {
+		raw, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := regexp.MustCompile(`0000000(\d)0{4}40{3}80{15}|M001P001-0{14}(\d)`).ReplaceAllString(strings.ReplaceAll(string(raw), "\r", ""), "$1$2")
+		if !strings.Contains("\n"+got, "\n"+want) {
+			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
+		}
+	}
+	s := summaryOf(t, dir)
+	if len(s.Nowhere) != 1 || !strings.Contains(s.Nowhere[0].Motive, "casilla 108") {
+		t.Errorf("in no file: %+v", s.Nowhere)
+	}
+	notes := fmt.Sprint(s.Notes)
+	for _, want := range []string{"incluye 192.75 de seguro y flete", "exporta bienes y servicios"} {
+		if strings.Count(notes, want) != 1 {
+			t.Errorf("not once %q in %s", want, notes)
+		}
+	}
+}
+
+// TestWithheld_Rates: a voucher of several rates is a row of the F-930 for each, with its own base; the summary says so.
+func TestWithheld_Rates(t *testing.T) {
+	d := Document{Code: "00000001-0000-4000-8000-000000000000", Type: "07", State: processed, Date: "2026-12-02", Total: "17",
+		ControlNumber: "DTE-07-M001P001-000000000000001", Seal: strings.Repeat("A", 40)}
+	d.JSON = []byte(`{"identificacion":{"ambiente":"01","codigoGeneracion":"` + d.Code + `","fecEmi":"2026-12-02","horEmi":"10:00:00"},
+		"emisor":{"nit":"06141804941035"},"receptor":{"tipoDocumento":"36","numDocumento":"06142802901023"},"cuerpoDocumento":[
+		{"montoSujetoGrav":100,"codigoRetencionMH":"C4","ivaRetenido":13},{"montoSujetoGrav":250,"codigoRetencionMH":"22","ivaRetenido":2.5},
+		{"montoSujetoGrav":150,"codigoRetencionMH":"22","ivaRetenido":1.5}]}`)
+	dir, b := madeBooks(t, "2026-12", Defaults(), []Document{d})
+	raw, err := os.ReadFile(filepath.Join(dir, f930.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := rowsOf(string(raw))
+	if len(rows) != 2 || strings.Join(rows[0][9:], " ") != "400.00 4.00" || strings.Join(rows[1][9:], " ") != "100.00 13.00" || rows[1][0] != "2" {
+		t.Errorf("%q", rows)
+	}
+	if b.files[f930].documents != 1 {
+		t.Errorf("%d documents", b.files[f930].documents)
+	}
+	if notes := fmt.Sprint(summaryOf(t, dir).Notes); !strings.Contains(notes, "22 1 % 4.00 sobre 400.00; C4 13 % 13.00 sobre 100.00") {
+		t.Error(notes)
 	}
 }

@@ -1,7 +1,10 @@
 package books
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +42,11 @@ func (p *placement) add(file *layout, cells ...string) {
 	p.addFile(file)
 }
 
-func (p *placement) addFile(file *layout) { p.names = append(p.names, file.Name) }
+func (p *placement) addFile(file *layout) {
+	if !slices.Contains(p.names, file.Name) {
+		p.names = append(p.names, file.Name)
+	}
+}
 
 // widestCell returns an amount of the document that no column of an annex takes, "" when every column takes its own.
 func (p *placement) widestCell() string {
@@ -99,6 +106,14 @@ func place(d *sealed, month string, s *Settings) *placement {
 	return p
 }
 
+// elsewhere is why documents that stand are in no file, by type.
+var elsewhere = map[string]string{
+	"04": "nota de remisión: acompaña bienes y no es una venta; se factura aparte",
+	"08": "comprobante de liquidación: se cita a mano en el anexo 4 (casilla 108, p. 20), junto a las ventas del mandante",
+	"09": "documento contable de liquidación: el anticipo del 2 % se declara a mano en el anexo 11 (casilla 171)",
+	"15": "comprobante de donación: no es una venta, y los anexos de ventas (pp. 2 y 8) no lo llevan",
+}
+
 // file places a document that stands.
 func (p *placement) file(d *sealed, s *Settings) {
 	switch d.Type {
@@ -108,12 +123,14 @@ func (p *placement) file(d *sealed, s *Settings) {
 		p.taxpayer(d, s)
 	case "07":
 		p.withheld(d)
+	case "11":
+		p.export(d, s)
 	case "14":
 		p.placePurchase(d, s)
 	case "18":
 		p.returned(d, s)
 	default:
-		p.motive = "ningún anexo de lo emitido lleva el tipo " + d.Type
+		p.motive = cmp.Or(elsewhere[d.Type], "ningún anexo de lo emitido lleva el tipo "+d.Type)
 	}
 }
 
@@ -121,6 +138,41 @@ func (p *placement) consumer(d *sealed, s *Settings) {
 	p.daily, p.sold = d.share(s), d.share(s)
 	p.addFile(annex02)
 	p.addFile(consumers)
+}
+
+// centralAmerica are the countries that the manual counts within Central America (p. 9), in both forms of CAT-020.
+var centralAmerica = []string{"CR", "GT", "HN", "NI", "SV", "9300", "9411", "9483", "9501", "9615"}
+
+// Types of income of an export (p. 10).
+const (
+	exportedGoods    = 7
+	exportedServices = 9
+)
+
+// export places an export invoice: in annex 2 goods by region, services apart, each with its own type of income.
+func (p *placement) export(d *sealed, s *Settings) {
+	e := d.share(s)
+	e.kind, e.income, e.exempt, e.nonSubject, e.taxed = "11", exportedGoods, decimal.Zero, decimal.Zero, decimal.Zero
+	column := 1
+	switch {
+	case d.Emisor.Exports == 2:
+		column, e.income = 2, exportedServices
+	case slices.Contains(centralAmerica, d.customer.Country):
+		column = 0
+	}
+	e.exports[column] = d.taxed
+	p.sold = e
+	if d.Emisor.Exports == 3 {
+		p.note("no está en anexo02: exporta bienes y servicios en un documento, y cada uno tiene columna (O a Q) y tipo de ingreso " +
+			"(7 o 9, p. 10) propios; se declara a mano")
+	} else {
+		p.daily = e
+		p.addFile(annex02)
+	}
+	p.addFile(consumers)
+	if carriage := d.Resumen.Insurance.Add(d.Resumen.Freight); carriage.IsPositive() && column < 2 {
+		p.note("incluye %s de seguro y flete: Aduanas compara los bienes con la declaración de mercancías (p. 10)", money(carriage))
+	}
 }
 
 // taxpayer places a voucher or a note.
@@ -183,36 +235,33 @@ func (p *placement) withheld(d *sealed) {
 		p.motive = "el sujeto no tiene NIT ni DUI (columnas A e I, pp. 41 y 47); se declara a mano"
 		return
 	}
-	var base, others decimal.Decimal
-	for _, rate := range []struct {
-		code string
-		file *layout
-	}{{"22", annex10}, {"C4", annex12}} {
-		b, a := decimal.Zero, decimal.Zero // base and amount
-		for i := range d.Cuerpo {
-			if d.Cuerpo[i].Retention == rate.code {
-				b, a = b.Add(d.Cuerpo[i].Base), a.Add(d.Cuerpo[i].Retained)
-			}
-		}
-		if b.IsZero() && a.IsZero() {
+	bases, amounts := make(map[string]decimal.Decimal), make(map[string]decimal.Decimal)
+	for i := range d.Cuerpo {
+		code := d.Cuerpo[i].Retention
+		bases[code], amounts[code] = bases[code].Add(d.Cuerpo[i].Base), amounts[code].Add(d.Cuerpo[i].Retained)
+	}
+	var parts []string
+	for _, code := range slices.Sorted(maps.Keys(bases)) {
+		base, amount := bases[code], amounts[code]
+		if base.IsZero() && amount.IsZero() {
 			continue
 		}
-		if rate.file == annex10 {
-			p.add(annex10, nit, day(d.Date), "07", plain(d.ControlNumber), d.Seal, plain(d.Code), money(b), money(a), dui, "10")
-		} else {
-			p.add(annex12, nit, day(d.Date), "07", d.Seal, plain(d.ControlNumber), plain(d.Code), money(b), money(a), dui, "12")
+		switch code {
+		case "22":
+			p.add(annex10, nit, day(d.Date), "07", plain(d.ControlNumber), d.Seal, plain(d.Code), money(base), money(amount), dui, "10")
+		case "C4":
+			p.add(annex12, nit, day(d.Date), "07", d.Seal, plain(d.ControlNumber), plain(d.Code), money(base), money(amount), dui, "12")
+		default:
+			p.note("retiene %s por otros casos (%s): está en f930, pero ni el anexo 10 ni el 12 los llevan; se declara a mano",
+				money(amount), text(code))
 		}
+		p.report(d, nit+dui, retention, "3", base, amount)
+		rate := map[string]string{"22": "1 %", "C4": "13 %"}[code]
+		parts = append(parts, strings.TrimSpace(text(code)+" "+rate)+" "+money(amount)+" sobre "+money(base))
 	}
-	for i := range d.Cuerpo {
-		base = base.Add(d.Cuerpo[i].Base)
-		if r := d.Cuerpo[i].Retention; r != "22" && r != "C4" {
-			others = others.Add(d.Cuerpo[i].Retained)
-		}
+	if len(parts) > 1 {
+		p.note("retiene por más de un código: una fila de f930 por cada uno, cada una con la base de su tasa: %s", strings.Join(parts, "; "))
 	}
-	if others.IsPositive() {
-		p.note("retiene %s por otros casos (C9): está en f930, pero ni el anexo 10 ni el 12 los llevan; se declara a mano", money(others))
-	}
-	p.report(d, nit+dui, retention, "3", base, d.retained)
 }
 
 // placePurchase places a purchase from an excluded subject.
@@ -273,8 +322,12 @@ func (p *placement) adjust(by *share, s *Settings) {
 
 // cancel places a document that an event of this month took back.
 func (p *placement) cancel(d *sealed, own bool, s *Settings) {
-	if d.Type == "18" {
+	switch d.Type {
+	case "18":
 		p.cancelReturn(d, own, s)
+		return
+	case "15":
+		p.motive = "donación invalidada: la lista de tipos de los anulados (p. 56) no lleva el 15"
 		return
 	}
 	control, code := d.ControlNumber, d.Code

@@ -14,12 +14,21 @@ type share struct {
 	date                      string // of the line, yyyy-mm-dd
 	exempt, nonSubject, taxed decimal.Decimal
 	vat                       decimal.Decimal // inside taxed
+	exports                   exports
 	operation, income         int
+	kind                      string // CAT-002, where it is not an invoice: 11
 	// adjust says why a line stands alone, taking something back or giving it back; "" when the line is shared.
 	adjust string
 }
 
-func (s *share) total() decimal.Decimal { return s.exempt.Add(s.nonSubject).Add(s.taxed) }
+func (s *share) total() decimal.Decimal {
+	return s.exempt.Add(s.nonSubject).Add(s.taxed).Add(s.exports.total())
+}
+
+// exports are columns O to Q of annex 2: goods within Central America, goods elsewhere, services.
+type exports [3]decimal.Decimal
+
+func (e exports) total() decimal.Decimal { return e[0].Add(e[1]).Add(e[2]) }
 
 func (s *share) negate() {
 	s.exempt, s.nonSubject, s.taxed, s.vat = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg(), s.vat.Neg()
@@ -27,9 +36,9 @@ func (s *share) negate() {
 
 // annexCells are an adjustment's line of annex 2 by itself: from code to code.
 func (s *share) annexCells(first, last string) []string {
-	return []string{day(s.date), class, "01", notApplicable, notApplicable, notApplicable, notApplicable, first, last, "",
-		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), "0.00", "0.00", "0.00", "0.00", "0.00",
-		money(s.exempt.Add(s.nonSubject).Add(s.taxed)), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
+	return []string{day(s.date), class, cmp.Or(s.kind, "01"), notApplicable, notApplicable, notApplicable, notApplicable, first, last, "",
+		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), money(s.exports[0]), money(s.exports[1]), money(s.exports[2]),
+		"0.00", "0.00", money(s.total()), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
 }
 
 func (d *sealed) share(s *Settings) *share {
@@ -41,6 +50,7 @@ func (d *sealed) share(s *Settings) *share {
 type dayKey struct {
 	date, establishment string
 	income              int
+	kind                string
 	// apart is a type of operation that joins no other: 3, 12 or 13. Taxed (1) and exempt (2) together are mixed (4, p. 9).
 	apart int
 	// part is above 0 for what no longer fits a column beside the documents before it.
@@ -48,7 +58,7 @@ type dayKey struct {
 }
 
 // seriesKey is a row of the book of consumers.
-type seriesKey struct{ date, series string }
+type seriesKey struct{ date, series, kind string }
 
 // line is what documents that share a row add up to.
 type line struct {
@@ -56,6 +66,7 @@ type line struct {
 	firstCode, lastCode       string
 	firstNumber, lastNumber   string
 	exempt, nonSubject, taxed decimal.Decimal
+	exports                   exports
 	operation, documents      int
 }
 
@@ -74,6 +85,14 @@ func (l *line) add(d *sealed, o order, s *share) {
 	}
 	l.documents++
 	l.exempt, l.nonSubject, l.taxed = l.exempt.Add(s.exempt), l.nonSubject.Add(s.nonSubject), l.taxed.Add(s.taxed)
+	for i, amount := range s.exports {
+		l.exports[i] = l.exports[i].Add(amount)
+	}
+}
+
+// share returns the amounts of the row.
+func (l *line) share(date string) *share {
+	return &share{date: date, exempt: l.exempt, nonSubject: l.nonSubject, taxed: l.taxed, exports: l.exports}
 }
 
 func (b *Book) daily(d *sealed, o order, s *share) error {
@@ -84,7 +103,7 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 		}
 		return b.put(annex02, o, s.annexCells(b.dayCode(d.Code), b.dayCode(d.Code)))
 	}
-	key := dayKey{date: s.date, income: s.income}
+	key := dayKey{date: s.date, income: s.income, kind: s.kind}
 	if s.operation == 3 || s.operation > mixed {
 		key.apart = s.operation
 	}
@@ -92,7 +111,7 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 		key.establishment = d.establishment
 	}
 	l := b.days[key]
-	for l != nil && l.exempt.Add(l.nonSubject).Add(l.taxed).Add(s.total()).Abs().GreaterThanOrEqual(widest) {
+	for l != nil && l.exempt.Add(l.nonSubject).Add(l.taxed).Add(l.exports.total()).Add(s.total()).Abs().GreaterThanOrEqual(widest) {
 		key.part++
 		l = b.days[key]
 	}
@@ -123,9 +142,9 @@ func (b *Book) addSale(d *sealed, o order, s *share) error {
 			return err
 		}
 		o.tie = 1
-		return b.put(consumers, o, consumerCells(s.date, d.establishment, d.bookNumber(), d.bookNumber(), s.exempt, s.nonSubject, s.taxed, 1, s.adjust))
+		return b.put(consumers, o, consumerCells(s.date, d.establishment, d.bookNumber(), d.bookNumber(), s, 1))
 	}
-	key := seriesKey{s.date, series}
+	key := seriesKey{s.date, series, s.kind}
 	l := b.series[key]
 	if l == nil {
 		l = new(line)
@@ -144,18 +163,19 @@ func (d *sealed) bookNumber() string {
 	return d.ControlNumber
 }
 
-func consumerCells(date, establishment, first, last string, exempt, nonSubject, taxed decimal.Decimal, documents int, adjust string) []string {
-	return []string{day(date), establishment, first, last, "", money(exempt), money(nonSubject), money(taxed), "0.00",
-		money(exempt.Add(nonSubject).Add(taxed)), "0.00", strconv.Itoa(documents), text(adjust)}
+func consumerCells(date, establishment, first, last string, s *share, documents int) []string {
+	return []string{day(date), establishment, first, last, "", money(s.exempt), money(s.nonSubject), money(s.taxed),
+		money(s.exports.total()), money(s.total()), "0.00", strconv.Itoa(documents), text(s.adjust)}
 }
 
 // shared spools the rows that documents share.
 func (b *Book) shared() error {
 	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
-		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income), cmp.Compare(x.apart, y.apart), cmp.Compare(x.part, y.part))
+		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income), cmp.Compare(x.kind, y.kind), cmp.Compare(x.apart, y.apart), cmp.Compare(x.part, y.part))
 	}) {
 		l := b.days[key]
-		s := share{date: key.date, exempt: l.exempt, nonSubject: l.nonSubject, taxed: l.taxed, operation: l.operation, income: key.income}
+		s := l.share(key.date)
+		s.operation, s.income, s.kind = l.operation, key.income, key.kind
 		o, err := dayOrder(key.date, key.establishment, uint64(100*key.income+key.apart))
 		if err != nil {
 			return err
@@ -166,12 +186,13 @@ func (b *Book) shared() error {
 		}
 	}
 	for key, l := range b.series {
-		o, err := dayOrder(key.date, key.series, 0)
+		kind, _ := strconv.ParseUint(key.kind, 10, 8) // "" is an invoice
+		o, err := dayOrder(key.date, key.series, kind)
 		if err != nil {
 			return err
 		}
 		establishment := key.series[:min(4, len(key.series))]
-		cells := consumerCells(key.date, establishment, l.firstNumber, l.lastNumber, l.exempt, l.nonSubject, l.taxed, l.documents, "")
+		cells := consumerCells(key.date, establishment, l.firstNumber, l.lastNumber, l.share(key.date), l.documents)
 		if err := b.put(consumers, o, cells); err != nil {
 			return err
 		}

@@ -294,7 +294,9 @@ class Month:
             if tax > 0:
                 pair = [number, d.seal] if annex == "10" else [d.seal, number]
                 self.put(file, d, [a, day(d.date), "07", *pair, dashless(d.code), money(base), money(tax), i, annex])
-        self.f930(d, "3", "3", *d.held())
+        # One row a rate: a base of 1 % and one of 13 % have no sum that a rate explains.
+        for code in sorted({l["codigoRetencionMH"] for l in d.lines}):
+            self.f930(d, "3", "3", *d.held(code))
 
     # The F-930: correlativo, NIT, name, calidad (1, the agent), modalidad (1 perception, 3 withholding), code of the document,
     # date, series, number, base, tax. Whatever was withheld or perceived; its second column is a NIT, or a person's DUI.
