@@ -31,10 +31,10 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/door"
-	"dtegate/gateway/form"
 	"dtegate/gateway/page"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
+	"dtegate/rules/bundle"
 )
 
 // Sales makes documents from requests, corrects them and invalidates them. The engine has these methods.
@@ -73,6 +73,8 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
+	// Types returns the type of document that is issued under a path, POST /dte/<path>; nil if there is none. Default: what is known.
+	Types func(path string) *bundle.Type
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
 	// Slug is the first element of the documents' paths; empty: they are not served.
@@ -116,6 +118,7 @@ type Gateway struct {
 	insistent  *door.Buckets    // 429s, by token
 	readers    *fairqueue.Queue // requests that list documents
 	resends    limiter
+	doors      sync.Map // of issuing, by *bundle.Type: *issuing
 	access     *accessLog
 	logins     *door.Logins
 
@@ -130,6 +133,9 @@ func New(o Options) *Gateway {
 	}
 	if o.Deadline == 0 {
 		o.Deadline = time.Minute
+	}
+	if o.Types == nil {
+		o.Types = record.TypeAt
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -262,10 +268,7 @@ func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 // routes are the tills' routes, all of them.
 func (g *Gateway) routes() reply.Router {
 	r := reply.NewRouter()
-	for document, path := range map[string]string{"01": "/dte/dte01", "03": "/dte/dte03", "05": "/dte/dte05", "06": "/dte/dte06",
-		"07": "/dte/dte07", "14": "/dte/dte14", "18": "/dte/retorno"} {
-		r.POST(path, g.handle(path, g.issue(form.Documents[document])))
-	}
+	g.issuingRoute(r)
 	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))

@@ -147,13 +147,13 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf, Issuer: start.Issuer(cfg),
 		Policy:      authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
-		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: d.log, Now: cfg.Now,
+		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
 
 func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) gateway.Options {
 	apiTLS, opsTLS := d.access.Configs()
-	return gateway.Options{Sales: d.engine, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
+	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
 		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins, APITLS: apiTLS, OpsTLS: opsTLS,
 		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)},

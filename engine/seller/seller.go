@@ -6,6 +6,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/rules/bundle"
 )
 
 // Issuer is the taxpayer that this box issues for. A box has one taxpayer and one ambiente.
@@ -53,13 +54,13 @@ const (
 // Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission of its
 // origin.
 func (c *Caller) Issues(document string) bool {
-	k := record.Types[document]
-	return k.Permission != "" && slices.Contains(c.Permissions, k.Permission)
+	p := record.TypeOf(document).Permission
+	return p != "" && slices.Contains(c.Permissions, p)
 }
 
 // Reads reports whether the caller may read a document of its branch.
 func (c *Caller) Reads(h *record.Head) bool {
-	return !c.OwnTypes || c.Issues(h.Document) || record.Types[h.Document].Against == record.TakesBack && h.PointID == c.Point.ID
+	return !c.OwnTypes || c.Issues(h.Document) || record.TypeOf(h.Document).Effect == bundle.TakesBack && h.PointID == c.Point.ID
 }
 
 // Readable returns the types of documents that a caller may list; nil means all.
@@ -68,12 +69,11 @@ func (c *Caller) Readable() (types []string) {
 		return nil
 	}
 	types = []string{}
-	for document := range record.Types {
-		if c.Issues(document) {
-			types = append(types, document)
+	for _, t := range record.Known() {
+		if c.Issues(t.Document) {
+			types = append(types, t.Document)
 		}
 	}
-	slices.Sort(types)
 	return types
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"dtegate/engine/dte"
@@ -187,4 +188,16 @@ func (r *run) release() {
 	r.slots, r.faults, r.forms, r.quiet, r.cause = r.slots[:0], r.faults[:0], r.forms[:0], 0, ""
 	r.contradiction = dte.Fault{}
 	r.runs.Put(r)
+}
+
+// Has reports whether a document of the layout can have a path, such as "receptor.nombre" or "cuerpoDocumento[].cantidad".
+func (f *Filler) Has(path string) bool {
+	return slices.ContainsFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
+}
+
+// Takes reports whether the layout has a place for the fact of a path, under that path or where the overlay takes it.
+func (f *Filler) Takes(path string) bool {
+	return slices.ContainsFunc(f.fields, func(x field) bool {
+		return x.types != 0 && (x.document == path || x.path == path || strings.HasPrefix(x.path, path+".") || strings.HasPrefix(x.path, path+"[]"))
+	})
 }
