@@ -11,7 +11,10 @@ import (
 )
 
 // alert is a rule of prometheus/alerts.yml.
-type alert struct{ name, severity, expression, runbook string }
+type alert struct {
+	name, severity, expression string
+	runbook                    map[string]string // by reason, "" where it has none: the heading that it leads to
+}
 
 func alerts(t *testing.T) []alert {
 	t.Helper()
@@ -22,33 +25,65 @@ func alerts(t *testing.T) []alert {
 		return ""
 	}
 	var all []alert
+	annotations := make(map[string]string) // by anchor of YAML
 	for _, block := range strings.Split(text(t, "prometheus/alerts.yml"), "- alert: ")[1:] {
-		all = append(all, alert{name: field(block, `^(\w+)`), severity: field(block, `severity: (\w+)`),
-			expression: field(block, `(?s)expr: (.*?)\n +(?:for|labels):`), runbook: field(block, `runbook_url: (\S+)`)})
+		if name := field(block, `annotations: &(\w+)`); name != "" {
+			annotations[name] = block
+		}
+		a := alert{name: field(block, `^(\w+)`), severity: field(block, `severity: (\w+)`),
+			expression: field(block, `(?s)expr: (.*?)\n +(?:for|labels):`), runbook: make(map[string]string)}
+		heading := field(block+annotations[field(block, `annotations: \*(\w+)`)], `runbook_url: deploy/RUNBOOK.md#(.+)`)
+		reasons := regexp.MustCompile(`"reason",\s+"([a-z-]+)"`).FindAllStringSubmatch(a.expression, -1)
+		if len(reasons) == 0 {
+			reasons = [][]string{{"", field(block, `reason: ([a-z-]+)`)}}
+		}
+		for _, m := range reasons {
+			a.runbook[m[1]] = strings.ReplaceAll(heading, "{{ $labels.reason }}", m[1])
+		}
+		all = append(all, a)
 	}
 	return all
 }
 
-// TestAlerts: every alert names metrics that exist, has a summary, and leads to a heading of the runbook; every alert
-// fires in the unit tests.
+// TestAlerts: the alerts are few; each names metrics that exist and leads to a heading of the runbook for each of its
+// reasons, fires in the unit tests for each, and stands in the runbook's table with its severities and reasons.
 func TestAlerts(t *testing.T) {
 	listed, tests := page(t), text(t, "prometheus/alerts_test.yml")+text(t, "prometheus/days_test.yml")+text(t, "prometheus/weeks_test.yml")
-	headings := anchors(t)
-	all := alerts(t)
-	if len(all) < 20 {
-		t.Fatalf("only %d alerts found: the test has lost them", len(all))
-	}
+	headings, all, names := anchors(t), alerts(t), make(map[string][]string)
 	for _, a := range all {
 		if a.expression == "" || a.severity != "page" && a.severity != "ticket" {
 			t.Errorf("%s: no expression, or severity %q", a.name, a.severity)
 		}
 		check(t, a.name, a.expression, listed)
-		anchor, ok := strings.CutPrefix(a.runbook, "deploy/RUNBOOK.md#")
-		if !ok || !headings[anchor] {
-			t.Errorf("%s: the runbook has no heading for %q", a.name, a.runbook)
+		names[a.name] = append(names[a.name], a.severity)
+		for reason, heading := range a.runbook {
+			if !headings[heading] {
+				t.Errorf("%s: the runbook has no heading for %q", a.name, heading)
+			}
+			fires := `value: 1, labels: '{alertname="` + a.name + `", `
+			if reason != "" {
+				fires += `reason="` + reason + `", `
+				names[a.name] = append(names[a.name], "`"+reason+"`")
+			}
+			if !strings.Contains(tests, fires+`severity="`+a.severity+`"`) {
+				t.Errorf("%s %s (%s) never fires in the unit tests", a.name, reason, a.severity)
+			}
 		}
-		if !regexp.MustCompile(`value: 1, labels: '\{alertname="` + a.name + `"[^}]*severity="` + a.severity + `"`).MatchString(tests) {
-			t.Errorf("%s (%s) never fires in the unit tests", a.name, a.severity)
+	}
+	if len(names) < 20 || len(names) > 32 {
+		t.Errorf("%d alerts: the test has lost them, or nobody can know them all", len(names))
+	}
+	rows := make(map[string]string)
+	for _, m := range regexp.MustCompile("(?m)^\\| `(DTE\\w+)` \\| (.+) \\|$").FindAllStringSubmatch(text(t, "RUNBOOK.md"), -1) {
+		if rows[m[1]] = m[2]; names[m[1]] == nil {
+			t.Errorf("the runbook's table has %s, which is no alert", m[1])
+		}
+	}
+	for name, words := range names {
+		for _, word := range words {
+			if !strings.Contains(rows[name], word) {
+				t.Errorf("the runbook's table does not say %s of %s: %q", word, name, rows[name])
+			}
 		}
 	}
 }
@@ -78,7 +113,9 @@ func TestRunbookSections(t *testing.T) {
 	}
 	led := make(map[string]bool)
 	for _, a := range alerts(t) {
-		led[strings.TrimPrefix(a.runbook, "deploy/RUNBOOK.md#")] = true
+		for _, heading := range a.runbook {
+			led[heading] = true
+		}
 	}
 	for _, section := range strings.Split(part, "\n## ")[1:] {
 		heading, body, _ := strings.Cut(section, "\n")

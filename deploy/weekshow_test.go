@@ -88,6 +88,7 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 
 	flag("dte_store_damaged", false)
 	flag("dte_store_behind", false)
+	gauge("dte_numbers_ahead_series", 0)
 	flag("dte_store_tables_failing", false)
 	flag("dte_store_full", false)
 	gauge("dte_store_read_timestamp_seconds", unix(b.read))

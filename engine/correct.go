@@ -105,7 +105,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	}
 	facts := d.facts.Append(nil)
 	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))
-	next.Version, next.Rule, next.Warnings, next.Mail = r.Filler.Version(), r.Ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), outbox.Recipient(d.facts)
+	next.Version, next.Rule, next.Receiver, next.Mail = r.Filler.Version(), r.Ref, record.ReceiverOf(d.facts),
+		outbox.Recipient(d.facts)
+	next.Warnings = append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...)
 	next.Total = dte.Amount(ev.Computed.Summary[r.Total]).Fixed2()
 	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()},
 		Parts: []storage.Part{{Name: next.FactsPart(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)

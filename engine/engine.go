@@ -40,6 +40,10 @@ type Options struct {
 	Rules  *rulestore.Book
 	Issuer seller.Issuer
 	Policy authority.Policy
+	// Patience is how long a sale waits for MH whose till says nothing of that; default 0: as long as the policy takes.
+	Patience time.Duration
+	// PassCodes passes codes on to MH that its catalogues do not have. Payments and their terms are always passed on.
+	PassCodes bool
 	// Contingency is how the branch lives without MH.
 	Contingency contingency.Options
 	Logger      *slog.Logger     // default slog.Default
@@ -80,9 +84,13 @@ type Engine struct {
 	keys    storage.Locks    // idempotency keys at work
 	large   *fairqueue.Queue // sales of many lines, by token
 	gate    func(seller.Point) error
-	open    func(document string) bool
-	onAct   func(Act)
-	owed    backlogCache
+	open func(document string) bool
+
+	patience  time.Duration
+	passCodes bool
+
+	onAct func(Act)
+	owed  backlogCache
 
 	log     *slog.Logger
 	now     func() time.Time
@@ -119,10 +127,12 @@ func New(o Options) (e *Engine, err error) {
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)
 	}
+	catalogue := func(list, code string) (string, bool) { return e.Catalogue(list, code) }
 	e = &Engine{
-		documents: documents.New(o.Store, o.Shelf, o.Issuer), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
+		documents: documents.New(o.Store, o.Shelf, o.Issuer, catalogue), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
 		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer,
-		large: newLarge(o.Now), gate: o.Gate, open: o.Open, onAct: o.Acted, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
+		large: newLarge(o.Now), gate: o.Gate, open: o.Open, patience: o.Patience, passCodes: o.PassCodes, onAct: o.Acted,
+		log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
 	}
 	giveWay := func() func() { return nil }
 	if e.shelf != nil {
@@ -139,7 +149,7 @@ func New(o Options) (e *Engine, err error) {
 		Logger: e.log, Now: e.now, Rand: e.rand, GiveWay: giveWay,
 	})
 	e.witness = witness.New(e.store, e.issuer, e.outbox.Archive(), e.log)
-	e.sender = authority.NewSender(authority.SenderOptions{
+	e.sender = authority.NewSender(&authority.Sender{
 		Client: e.client, Policy: o.Policy, Lost: lost, Now: e.now,
 		Away:    func() bool { return e.contingency.Current() != nil },
 		Suspect: func() { e.contingency.Suspect() },
@@ -382,11 +392,26 @@ func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change f
 	return err
 }
 
+// CloseDay closes a day of the caller's point of sale: see documents.Register. A box that may not number sales closes
+// nothing.
+func (e *Engine) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
+	if err := e.gate(c.Point); err != nil {
+		return nil, false, err
+	}
+	if err := e.witness.Behind(); err != nil {
+		return nil, false, err
+	}
+	return e.documents.CloseDay(ctx, date, c, e.now())
+}
+
 // Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), from the rules in force; false if there
 // is no such code.
 func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 	return e.rules().Catalogue(catalogue, code)
 }
+
+// CodeLists returns MH's catalogues in force, nil if there are none.
+func (e *Engine) CodeLists() *dte.Catalogues { return e.rules().Catalogues() }
 
 // recordAct tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
 func (e *Engine) recordAct(by seller.Caller, what string, code dte.Code, detail string) {

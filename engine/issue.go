@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,7 +99,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from what is durable.
-	if now, err = e.conclude(ctx, now, sending{wait: req.Wait}); err != nil {
+	if now, err = e.conclude(ctx, now, sending{wait: cmp.Or(req.Wait, e.patience)}); err != nil {
 		return nil, pathOnline, err
 	}
 	shown, err = e.show(now)
@@ -169,6 +168,11 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	if !e.open(req.Document) {
 		return nil, closed(req.Document, `esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena`)
 	}
+	return e.makeDraft(req)
+}
+
+// makeDraft makes the draft of a sale, if there is a rule for it today.
+func (e *Engine) makeDraft(req Request) (*draft, error) {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if errors.Is(err, rules.ErrNoRule) {
@@ -202,13 +206,8 @@ func idempotency(req Request) *storage.Idempotency {
 	if req.IdempotencyKey == "" {
 		return nil
 	}
-	h := sha256.New()
-	_ = binary.Write(h, binary.BigEndian, req.Caller.Point.ID)
-	h.Write([]byte(req.IdempotencyKey))
-	key := &storage.Idempotency{}
-	h.Sum(key.Key[:0])
-	key.Digest = bodyDigest(req.Document, req.Digest)
-	return key
+	return &storage.Idempotency{Key: record.IdempotencyKey(req.Caller.Point.ID, req.IdempotencyKey),
+		Digest: bodyDigest(req.Document, req.Digest)}
 }
 
 // bodyDigest tells bodies on different endpoints apart: the same body on another endpoint is another sale.
@@ -234,6 +233,8 @@ type draft struct {
 	motive  string              // of cause 5
 	reason  string              // why it is in contingency form, for people
 	draws   []record.Draw       // what it takes of its origin
+	// passCodes: online, MH alone decides about codes of catalogues.
+	passCodes bool
 
 	ruleDay  string                // of the original, "" for its own: the day whose rule computes it
 	rule     *rulestore.Rule       // valid on its day; computed.rule has computed it
@@ -250,9 +251,11 @@ func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 	return k
 }
 
-// filling is how the draft is filled. The catalogues of contingency are the box's: MH answers nothing then.
+// filling is how the draft is filled. In contingency the box's catalogues decide: MH answers nothing then. Online, MH
+// decides about payments and their terms (SPEC 2.7), and about every code where the box passes codes on.
 func (d *draft) filling() schema.FillOptions {
-	return schema.FillOptions{Catalogues: d.form != record.FormNormal}
+	online := d.form == record.FormNormal
+	return schema.FillOptions{Catalogues: !online || !d.passCodes, LeavePayments: online}
 }
 
 // free gives the memory of the computation back.
@@ -274,7 +277,7 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		return nil, refusal.Internal(err)
 	}
 	p := req.Caller.Point
-	d := &draft{request: req, now: now, code: code, form: record.FormNormal,
+	d := &draft{request: req, now: now, code: code, form: record.FormNormal, passCodes: e.passCodes,
 		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" + strconv.Itoa(dte.Year(now))}
 	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {
@@ -427,7 +430,9 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), Mail: outbox.Recipient(d.facts),
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref,
+		Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...),
+		Receiver: record.ReceiverOf(d.facts), Mail: outbox.Recipient(d.facts),
 	}
 	p.head = h
 	to = storage.Draft{

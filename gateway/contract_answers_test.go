@@ -14,6 +14,7 @@ import (
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
+	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -28,6 +29,7 @@ import (
 type said struct {
 	err    error
 	stored int64 // bytes of each document
+	closed bool  // the day, until it is closed again
 }
 
 const saidCode = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
@@ -46,6 +48,16 @@ func (s *said) Issue(context.Context, engine.Request) (*record.View, error) { re
 func (s *said) Document(context.Context, dte.Code, seller.Caller) (*record.View, error) {
 	return s.record()
 }
+func (s *said) Validate(context.Context, engine.Request) (*engine.Validation, error) {
+	return &engine.Validation{Document: "01", Total: "1.00", JSON: []byte(`{"cuerpoDocumento":[],"resumen":{}}`)}, s.err
+}
+func (s *said) CodeLists() *dte.Catalogues {
+	c, err := dte.ParseCatalogues([]byte(`{"version":"1","source":"test","catalogues":{"CAT-014":{"name":"Unidad","values":{"59":"Unidad"}}}}`))
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
 func (s *said) Check(context.Context, engine.Request) []dte.Fault { return nil }
 func (s *said) Correct(context.Context, dte.Code, engine.Request) (*record.View, error) {
 	return s.record()
@@ -63,6 +75,19 @@ func (s *said) List(context.Context, documents.Filter, seller.Caller) (*document
 }
 func (s *said) Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error) {
 	return []documents.Late{{Cursor: 7, Info: documents.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
+}
+func (s *said) Closing(_ context.Context, date string, _ bool, _ int64, _ seller.Caller,
+	_ time.Time) (*documents.Closing, error) {
+	return &documents.Closing{Kind: "X", Date: date, Ambiente: "TEST", Groups: []documents.ClosingGroup{},
+		Series: []documents.ClosingSeries{}, Payments: []documents.ClosingPayment{}}, s.err
+}
+func (s *said) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
+	s.closed = !s.closed
+	z, err := s.Closing(ctx, date, false, 0, c, time.Time{})
+	return z, s.closed, err
+}
+func (s *said) PrintSlip(context.Context, seller.Caller, pdf.Slip, string, bool) ([]byte, error) {
+	return []byte("%PDF-"), s.err
 }
 func (s *said) Printed(context.Context, dte.Code, seller.Caller, string, bool) ([]byte, error) {
 	return []byte("%PDF-"), s.err
@@ -112,7 +137,8 @@ func TestContract_Answers(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp
 	}
-	fill := strings.NewReplacer("{codigoGeneracion}", saidCode, "{emisor}", "tienda", "{ambiente}", "test", "{anio}", "2026", "{mes}", "01",
+	fill := strings.NewReplacer("{catalogo}", "CAT-014", "{codigoGeneracion}", saidCode, "{emisor}", "tienda",
+		"{ambiente}", "test", "{anio}", "2026", "{mes}", "01",
 		"{dia}", "02", "{dte}", "DTE01", "{formato}", "json", "{archivo}", saidCode+".json")
 	for _, item := range doc.Get("paths").Members() {
 		for _, o := range item.Value.Members() {
@@ -176,6 +202,18 @@ func TestContract_Answers(t *testing.T) {
 	}
 	ask("get", "/dte/pdf/"+saidCode+"?format=url", "", "x-api-token", "may")
 	ask("get", "/dte/pdf/"+saidCode+"?format=base64", "", "x-api-token", "may")
+	for _, kind := range record.Known() {
+		path := "/dte/" + kind.Path
+		ask("post", path,
+			string(exampleOf(doc.Get("paths").Get(path).Get("post").Get("requestBody").Get("content").Get("application/json")).Append(nil)),
+			"x-api-token", "may", "Prefer", "validate")
+	}
+	for _, format := range []string{"view", "download", "escpos"} {
+		tag := ask("get", "/dte/cierre?format="+format, "", "x-api-token", "may").Header.Get("ETag")
+		ask("get", "/dte/cierre?format="+format, "", "x-api-token", "may", "If-None-Match", tag)
+	}
+	ask("post", "/dte/cierre", "", "x-api-token", "may")
+	ask("get", "/dte/catalogos/CAT-999", "", "x-api-token", "may")
 	ask("get", "/nowhere", "")
 	ask("delete", "/dte/information", "")
 	for _, f := range contract.Faults() {
@@ -183,5 +221,37 @@ func TestContract_Answers(t *testing.T) {
 	}
 	for _, u := range contract.Unseen(false) {
 		t.Error("never seen:", u)
+	}
+}
+
+// TestRequireKey: where the box wants a key, a sale without one is refused before anything is made of it; validating
+// needs none.
+func TestRequireKey(t *testing.T) {
+	secret, fake := []byte("secret of the test"), new(said)
+	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret),
+		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}}})
+	url := served(t, New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: table, Now: time.Now,
+		RequireKey: true}).Serve)
+	for headers, want := range map[string]int{"": 400, "Idempotency-Key: 1": 201, "Prefer: validate": 200} {
+		req, err := http.NewRequest(http.MethodPost, url+"/dte/dte01", strings.NewReader(
+			`{"receptor":{},"items":[{"descripcion":"Café","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-api-token", "may")
+		req.Header.Set("Content-Type", "application/json")
+		if name, value, ok := strings.Cut(headers, ": "); ok {
+			req.Header.Set(name, value)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want || want == 400 && !strings.Contains(string(body),
+			`"path":"Idempotency-Key","code":"REQUIRED"`) {
+			t.Errorf("%q: %d %s", headers, resp.StatusCode, body)
+		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/outbox"
+	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -41,9 +42,12 @@ import (
 type Sales interface {
 	Issue(context.Context, engine.Request) (*record.View, error)
 	Check(context.Context, engine.Request) []dte.Fault
+	Validate(context.Context, engine.Request) (*engine.Validation, error)
 	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
+	CodeLists() *dte.Catalogues
+	CloseDay(ctx context.Context, date string, c seller.Caller) (z *documents.Closing, made bool, err error)
 }
 
 // Documents finds issued documents. The engine's documents have these methods.
@@ -52,6 +56,8 @@ type Documents interface {
 	Infos(context.Context, []dte.Code, seller.Caller) ([]documents.Info, error)
 	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
 	Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error)
+	Closing(ctx context.Context, date string, asX bool, point int64, c seller.Caller,
+		now time.Time) (*documents.Closing, error)
 }
 
 // Outbox prints, mails and links issued documents. The engine's outbox has these methods.
@@ -60,6 +66,7 @@ type Outbox interface {
 	Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error)
 	Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*outbox.Resent, error)
+	PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, layout string, escpos bool) ([]byte, error)
 }
 
 // Options of New.
@@ -77,6 +84,8 @@ type Options struct {
 	Types func(path string) *bundle.Type
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
+	// RequireKey refuses a sale without Idempotency-Key.
+	RequireKey bool
 	// Slug is the first element of the documents' paths; empty: they are not served.
 	Slug string
 	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request
@@ -273,6 +282,10 @@ func (g *Gateway) routes() reply.Router {
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
 	r.Read("/dte/documentos", g.handle("/dte/documentos", g.list, filters...))
+	r.Read("/dte/catalogos", g.handle("/dte/catalogos", g.codeLists))
+	r.Read("/dte/catalogos/{catalogo}", g.handle("/dte/catalogos", g.codeLists))
+	r.Read("/dte/cierre", g.handle("/dte/cierre", g.closing, "fecha", "puntoVenta", "clase", "format", "layout"))
+	r.POST("/dte/cierre", g.handle("/dte/cierre", g.closeDay, "fecha"))
 	r.Read("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))
 	r.Read("/dte/information", g.handle("/dte/information", g.information))
 	r.Read("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))

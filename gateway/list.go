@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 
@@ -50,7 +51,7 @@ const (
 )
 
 // list answers GET /dte/documentos: the documents of a time, by date, point of sale, type and state, page by page, and
-// what all of them add up to.
+// what all of them add up to; or those of them that a search finds.
 func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	f, faults := g.filter(ctx.QueryArgs(), t)
 	if err := problem.WrongParameters(faults); err != nil {
@@ -65,16 +66,11 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 			return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
 		}
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	deadline, cancel := g.deadline()
 	defer cancel()
-	leave, err := g.readers.Enter(deadline, t.ID)
-	var busy *fairqueue.Busy
-	switch {
-	case errors.As(err, &busy):
-		g.metrics.refused(listenerAPI, "readers")
-		return problem.TooMany(busy.Wait, "Demasiadas listas a la vez con este token")
-	case err != nil:
-		return &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+	leave, err := g.reads(t)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	found, err := g.o.Documents.List(deadline, f, c)
@@ -85,8 +81,26 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
+// reads waits for a token's turn among those who read many documents; leave ends it.
+func (g *Gateway) reads(t *Token) (leave func(), err error) {
+	deadline, cancel := g.deadline()
+	defer cancel()
+	leave, err = g.readers.Enter(deadline, t.ID)
+	var busy *fairqueue.Busy
+	switch {
+	case errors.As(err, &busy):
+		g.metrics.refused(listenerAPI, "readers")
+		return nil, problem.TooMany(busy.Wait, "Demasiadas listas a la vez con este token")
+	case err != nil:
+		return nil, &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
+			RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+	}
+	return leave, nil
+}
+
 // filters are the members of the query of GET /dte/documentos.
-var filters = []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite"}
+var filters = []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite", "numeroControl",
+	"receptor", "monto", "clave"}
 
 var states = []string{record.EstadoProcessed, record.EstadoRejected, record.EstadoContingency, record.EstadoInvalidated}
 
@@ -149,7 +163,35 @@ func (g *Gateway) filter(q *fasthttp.Args, t *Token) (documents.Filter, []dte.Fa
 	if f.Estado = string(q.Peek("estado")); f.Estado != "" && !slices.Contains(states, f.Estado) {
 		fault("estado", "Debe ser uno de "+strings.Join(states, ", "))
 	}
-	return f, faults
+	return f, append(faults, searched(&f, q)...)
+}
+
+// leastReceiver is how many letters or digits a search for a receiver has at least.
+const leastReceiver = 3
+
+// searched reads what a search compares: numeroControl, receptor (a number of identification, or a part of the name),
+// monto, and clave (an Idempotency-Key).
+func searched(f *documents.Filter, q *fasthttp.Args) (faults []dte.Fault) {
+	fault := func(name, message string) {
+		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})
+	}
+	f.ControlNumber = strings.ToUpper(string(q.Peek("numeroControl")))
+	if f.ControlNumber != "" && len(f.ControlNumber) != 31 {
+		fault("numeroControl", "Debe ser el número de control completo: DTE-01-M001P001-000000000000001")
+	}
+	f.Receiver = strings.TrimSpace(string(q.Peek("receptor")))
+	if q.Has("receptor") && (!utf8.ValidString(f.Receiver) ||
+		utf8.RuneCountInString(record.Compact(f.Receiver)) < leastReceiver) {
+		fault("receptor", "Debe llevar al menos tres letras del nombre, o el número del documento de identificación")
+	}
+	if v := string(q.Peek("monto")); v != "" {
+		amount, err := dte.ParseAmount(v)
+		if f.Amount = &amount; err != nil {
+			fault("monto", "Debe ser un monto en dólares, como 11.30")
+		}
+	}
+	f.Key = string(q.Peek("clave"))
+	return faults
 }
 
 // documentTypes are the types that are known, by CAT-002.

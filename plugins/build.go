@@ -19,8 +19,13 @@ import (
 // Names of the bundles that a branch needs: a folder a generation.
 var Names = []string{
 	"catalogues",
-	"dte01/v1", "dte01/v2", "dte03/v3", "dte03/v4", "dte05/v3", "dte05/v4", "dte06/v3", "dte06/v4", "dte07/v2", "dte14/v1", "dte14/v2",
+	"dte01/v1", "dte01/v2", "dte03/v3", "dte03/v4", "dte05/v3", "dte05/v4", "dte06/v3", "dte06/v4", "dte07/v1", "dte07/v2", "dte14/v1", "dte14/v2",
 	"retorno/v1", "invalidacion/v2", "invalidacion/v3", "contingencia/v3", "contingencia/v4",
+}
+
+// Further are the bundles of the types that few taxpayers issue: a branch takes them when it needs them.
+var Further = []string{
+	"dte04/v3", "dte04/v4", "dte08/v1", "dte08/v2", "dte09/v1", "dte09/v2", "dte11/v1", "dte11/v3", "dte15/v1", "dte15/v2",
 }
 
 // Compile builds a module with the plain Go toolchain. root is the module's root folder. It is quick when out is up

@@ -3,6 +3,7 @@ package plugins_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,7 +146,7 @@ func TestEvents_Refuse(t *testing.T) {
 // Every document type that an invalidation can meet has its window in the bundle, and a source for it.
 func TestEvents_Windows(t *testing.T) {
 	types := map[string]map[string]bool{"invalidacion/v2": {}, "invalidacion/v3": {}}
-	for _, name := range plugins.Names {
+	for _, name := range slices.Concat(plugins.Names, plugins.Further) {
 		switch m := manifest(t, name); {
 		case m.Kind != "document":
 		case m.Validity["01"].Until == "":

@@ -34,7 +34,7 @@ type ready struct {
 func load(t *testing.T) *shipped {
 	t.Helper()
 	s := &shipped{t, map[string]string{}, map[string]*ready{}}
-	for _, name := range plugins.Names {
+	for _, name := range slices.Concat(plugins.Names, plugins.Further) {
 		m := manifest(t, name)
 		if m.Kind == "document" {
 			s.names[fmt.Sprintf("%s %d", m.Document, m.Schema)] = name

@@ -321,7 +321,7 @@ func TestForged(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		n *= 100
 	}
-	for _, name := range plugins.Names {
+	for _, name := range slices.Concat(plugins.Names, plugins.Further) {
 		if name == "catalogues" {
 			continue
 		}

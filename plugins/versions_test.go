@@ -45,7 +45,7 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := make(map[string]published)
-	for _, name := range Names {
+	for _, name := range slices.Concat(Names, Further) {
 		p, err := sourcesOf(name)
 		if err != nil {
 			t.Fatal(err)

@@ -2,9 +2,13 @@ package rules
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -188,3 +192,143 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	}
 	return nil
 }
+
+// sliceFuel is the most fuel that a guest has at once. A guest whose slice is spent calls the host, which gives the next slice of
+// the budget. Between two slices the garbage collector can stop the guest, and the host ends a guest that has worked too
+// long. A slice of the shipped rules takes 16 µs compiled; a slice of a guest that waits for memory at each step, 70 ms.
+const sliceFuel = 20_000
+
+// meter gives the fuel of an instance's calls out in slices. It belongs to the goroutine that calls the instance.
+type meter struct {
+	fuel, stack api.MutableGlobal // of the guest: what is left of the slice, and of the stack
+	limit       time.Duration     // of the processor's time of a call
+	reserve     int64             // fuel of the budget that is in no slice yet; negative when a call needed more
+	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
+	since       time.Time         // when the first slice was spent
+	worked      time.Duration     // the processor's time of the thread, then
+	late        bool              // the call was ended because of limit
+}
+
+// begin gives a call its budget and its stack.
+func (m *meter) begin(budget int64) {
+	m.reserve, m.late = budget, false
+	m.grant()
+	m.stack.Set(fuel.Stack)
+}
+
+// end ends a call. It returns the fuel that is left, negative when the call needed more than its budget.
+func (m *meter) end() int64 {
+	if m.sliced {
+		runtime.UnlockOSThread()
+		m.sliced = false
+	}
+	if m.reserve < 0 {
+		return m.reserve
+	}
+	return m.reserve + int64(m.fuel.Get())
+}
+
+func (m *meter) grant() {
+	slice := min(m.reserve, sliceFuel)
+	m.reserve -= slice
+	m.fuel.Set(uint64(slice))
+}
+
+// errEnded ends a guest's call; instance.leave says why.
+var errEnded = errors.New("the host has ended the call")
+
+// spent is called by the guest when its slice, or its stack, is negative. It gives the next slice, or ends the call by a panic,
+// which the engine turns into the call's error.
+func (m *meter) spent() {
+	m.reserve += int64(m.fuel.Get())
+	if m.reserve < 0 || int64(m.stack.Get()) < 0 {
+		panic(errEnded)
+	}
+	if m.late = m.overdue(); m.late {
+		panic(errEnded)
+	}
+	m.grant()
+}
+
+// overdue reports whether the call has worked for longer than the limit since its first slice. What counts is the
+// processor's time, so that a busy box fails no call. That time is never more than what has passed by the clock, which is cheaper
+// to read.
+func (m *meter) overdue() bool {
+	if !m.sliced {
+		runtime.LockOSThread() // another thread's time would be another's work
+		m.sliced, m.since, m.worked = true, time.Now(), processor()
+		return false
+	}
+	return time.Since(m.since) > m.limit && processor()-m.worked > m.limit
+}
+
+// processor is the processor's time that the thread has used. It does not fail on Linux; elsewhere the clock alone counts.
+func processor() time.Duration {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if syscall.Getrusage(thread, &u) != nil {
+		return time.Since(started)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+var started = time.Now()
+
+// answerHeader is the length of an answer's header, in bytes.
+const answerHeader = 32
+
+// broken names the rule of the interface's page, section Answer, that an answer breaks: whoever wrote the module looks for it there.
+// err is what the decoder says.
+func broken(answer []byte, err error) error {
+	if len(answer) < answerHeader {
+		return fmt.Errorf("%w: %d bytes, and the header alone has %d", err, len(answer), answerHeader)
+	}
+	at := func(offset int) uint64 { return uint64(binary.LittleEndian.Uint32(answer[offset:])) }
+	if magic, version := at(0), at(4); magic != abi.Magic || version != abi.Version {
+		return fmt.Errorf("%w: it begins with %#x and %d, want %#x and %d at the offsets 0 and 4", err, magic, version, uint32(abi.Magic), abi.Version)
+	}
+	for _, count := range []struct {
+		offset int
+		what   string
+		most   uint64
+	}{{8, "line outputs", abi.MaxWide}, {12, "lines", abi.MaxLines}, {16, "summary fields", abi.MaxWide}, {20, "taxes", abi.MaxWide}, {24, "faults", abi.MaxFaults}} {
+		if n := at(count.offset); n > count.most {
+			return fmt.Errorf("%w: %d %s at the offset %d, at most %d", err, n, count.what, count.offset, count.most)
+		}
+	}
+	want := answerHeader + 8*(at(12)*at(8)+at(16)+2*at(20)) + 16*at(24)
+	if uint64(len(answer)) != want {
+		return fmt.Errorf("%w: %d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", err, len(answer), want, at(8), at(12), at(16), at(20), at(24))
+	}
+	return fmt.Errorf("%w: a tax that is no index of taxes", err)
+}
+
+// Probe is one instance of a module, for callers such as package abitest that need more than its answers. It is not safe for
+// concurrent use.
+type Probe struct{ i *instance }
+
+// Probe starts an instance for the caller, who must close it.
+func (m *Module) Probe(ctx context.Context) (*Probe, error) {
+	if m.closed.Load() {
+		return nil, ErrClosed
+	}
+	i, err := m.code.add(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Probe{i}, nil
+}
+
+// Send writes a message into the guest's buffer, with room bytes for the answer, and tells the guest that the message has
+// length bytes, which need not be true. It returns the answer, valid until the next call, and the fuel that the call used of
+// the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not use the instance again.
+func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
+	p.i.message = append(p.i.message[:0], message...)
+	return p.i.exchange(room, length, budget)
+}
+
+// Memory returns the size of the guest's memory in bytes.
+func (p *Probe) Memory() uint32 { return p.i.memory.Size() }
+
+// Close ends the instance.
+func (p *Probe) Close(ctx context.Context) error { return p.i.code.remove(ctx, p.i) }

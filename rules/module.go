@@ -1,13 +1,20 @@
 package rules
 
 import (
+	"bytes"
+	"compress/flate"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"dtegate/rules/abi"
+	"dtegate/rules/fuel"
 )
 
 // Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes share
@@ -89,4 +96,348 @@ func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) e
 		peak = m.peak.Load()
 	}
 	return err
+}
+
+// digest is the SHA-256 of a module as its bundle carries it.
+type digest = [sha256.Size]byte
+
+// code is a compiled module and its instances. Every Module of the same bytes shares one.
+type code struct {
+	host        *Host
+	digest      digest
+	packed      []byte // the metered module, compressed; nil when it is never unloaded
+	description *abi.Description
+	running     chan struct{} // holds one for each call that is under way
+	users       int           // Modules that share it; guarded by Host.mu
+	look        *time.Timer   // calls unloadIfIdle; nil as packed
+	loading     sync.Mutex    // held by who looks for a room
+
+	mu     sync.Mutex
+	room   *room // nil: it is unloaded
+	idle   []*instance
+	out    int  // instances that are not idle
+	called bool // since unloadIfIdle looked
+	closed bool
+}
+
+// share gives the compiled module of the bytes, compiling it when nobody uses it yet.
+func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
+	if len(wasm) > h.options.MaxModule {
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrModule, len(wasm), h.options.MaxModule)
+	}
+	d := digest(sha256.Sum256(wasm))
+	if c := h.shared(d); c != nil {
+		return c, nil
+	}
+	if !h.starting.Load() {
+		select {
+		case h.compiling <- struct{}{}:
+			defer func() { <-h.compiling }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting while another rule module is compiled: %w", ctx.Err())
+		}
+	}
+	if c := h.shared(d); c != nil { // that was the other
+		return c, nil
+	}
+	began := time.Now()
+	c, err := h.compile(ctx, wasm)
+	if err != nil {
+		return nil, err
+	}
+	h.options.Logger.Info("rule module compiled", "module", c.description.Name, "sha256", fmt.Sprintf("%x", d), "bytes", len(wasm),
+		"engine", h.options.Engine, "took", time.Since(began))
+	c.digest, c.users = d, 1
+	h.mu.Lock()
+	other := h.modules[d] // compiled beside it, at a start
+	if other == nil {
+		h.modules[d] = c
+	} else {
+		other.users++
+	}
+	h.mu.Unlock()
+	if other != nil {
+		return other, c.close(ctx)
+	}
+	return c, nil
+}
+
+// Starting lets modules be compiled in parallel until end is called: during a start nobody sells, and every core is free. end
+// unloads the modules until their first call.
+func (h *Host) Starting() (end func()) {
+	h.starting.Store(true)
+	return func() {
+		h.starting.Store(false)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, c := range h.modules {
+			if c.look != nil {
+				c.look.Reset(0)
+			}
+		}
+	}
+}
+
+// shared gives a module that is compiled already to one user more.
+func (h *Host) shared(d digest) *code {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.modules[d]
+	if c != nil {
+		c.users++
+	}
+	return c
+}
+
+// compile meters a module, compiles it, checks it and asks it to describe itself.
+func (h *Host) compile(ctx context.Context, wasm []byte) (*code, error) {
+	metered, err := fuel.Meter(wasm, h.options.StartFuel)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModule, err)
+	}
+	r, err := h.furnish(ctx, metered)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModule, err)
+	}
+	c := &code{host: h, room: r, running: make(chan struct{}, h.options.Instances)}
+	if err = checkModule(r.compiled); err == nil {
+		err = c.describe(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close(ctx))
+	}
+	if h.unloads() {
+		c.packed, c.called = pack(metered), false
+		c.look = time.AfterFunc(h.options.UnloadAfter, c.unloadIfIdle)
+	}
+	return c, nil
+}
+
+func (c *code) describe(ctx context.Context) error {
+	i, err := c.get(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrModule, err)
+	}
+	text, err := i.describe()
+	if err == nil {
+		c.description, err = parseDescription(text)
+	}
+	// It is not kept: a branch has rules of types that it rarely sells, and an instance takes some 4 MiB. The first call makes another.
+	c.put(ctx, i, false)
+	return err
+}
+
+// release gives one share up; the last one closes the module.
+func (c *code) release(ctx context.Context) error {
+	c.host.mu.Lock()
+	c.users--
+	last := c.users == 0 && c.host.modules[c.digest] == c // not when the host has closed it
+	if last {
+		delete(c.host.modules, c.digest)
+	}
+	c.host.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return c.close(ctx)
+}
+
+// close lets calls under way finish: the last instance that comes back closes the room.
+func (c *code) close(ctx context.Context) error {
+	c.mu.Lock()
+	idle, out := c.idle, c.out
+	c.idle, c.closed = nil, true
+	c.mu.Unlock()
+	if c.look != nil {
+		c.look.Stop()
+	}
+	err := closeAll(idle)
+	if out > 0 {
+		return err
+	}
+	return errors.Join(err, c.closeRoom(ctx))
+}
+
+// abort closes the module at once: calls under way fail.
+func (c *code) abort(ctx context.Context) error {
+	if c.look != nil {
+		c.look.Stop()
+	}
+	c.mu.Lock()
+	c.idle, c.closed = nil, true
+	c.mu.Unlock()
+	return c.closeRoom(ctx)
+}
+
+// closeRoom ends a module that is closed and has no instance left.
+func (c *code) closeRoom(ctx context.Context) error {
+	c.mu.Lock()
+	r := c.room
+	c.room = nil
+	c.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return r.close(ctx)
+}
+
+func closeAll(instances []*instance) (err error) {
+	for _, i := range instances {
+		err = errors.Join(err, i.close())
+	}
+	return err
+}
+
+// add starts an instance, unless the module is closed. Who has it gives it back with remove, or with put.
+func (c *code) add(ctx context.Context) (*instance, error) {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.out++
+	}
+	c.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	r, err := c.load(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.back(ctx, nil))
+	}
+	i, err := c.instantiate(ctx, r)
+	if err != nil {
+		err = errors.Join(err, c.back(ctx, nil))
+	}
+	return i, err
+}
+
+// back takes an instance that is not idle any more: it is kept when it is not nil.
+func (c *code) back(ctx context.Context, keep *instance) error {
+	c.mu.Lock()
+	c.out--
+	if keep != nil && !c.closed {
+		c.idle = append(c.idle, keep)
+		keep = nil
+	}
+	last := c.closed && c.out == 0
+	c.mu.Unlock()
+	var err error
+	if keep != nil { // the module has been closed meanwhile
+		err = keep.close()
+	}
+	if last {
+		err = errors.Join(err, c.closeRoom(ctx))
+	}
+	return err
+}
+
+// remove ends an instance.
+func (c *code) remove(ctx context.Context, i *instance) error {
+	return errors.Join(i.close(), c.back(ctx, nil))
+}
+
+// get takes an instance for one call, waiting while too many are out.
+func (c *code) get(ctx context.Context) (*instance, error) {
+	select {
+	case c.running <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for an instance of the rule module: %w", ctx.Err())
+	}
+	c.mu.Lock()
+	c.called = true
+	var i *instance
+	if n := len(c.idle); n > 0 {
+		i, c.idle = c.idle[n-1], c.idle[:n-1]
+		c.out++
+	}
+	c.mu.Unlock()
+	if i != nil {
+		return i, nil
+	}
+	i, err := c.add(ctx)
+	if err != nil {
+		<-c.running
+	}
+	return i, err
+}
+
+// put takes an instance back after its call. An instance that failed is thrown away: a guest that panicked still
+// answers. So is one whose memory has grown beyond what is worth keeping.
+func (c *code) put(ctx context.Context, i *instance, good bool) {
+	ctx = context.WithoutCancel(ctx)
+	good = good && i.memory.Size() <= c.host.options.KeptPages<<16
+	var err error
+	if good {
+		err = c.back(ctx, i)
+	} else {
+		err = c.remove(ctx, i)
+	}
+	if err != nil {
+		c.host.options.Logger.Error("closing an instance of a rule module", "error", err)
+	}
+	<-c.running
+}
+
+// A branch has a module for each document type and sells two or three of the types. A loaded module takes some 12 MiB: machine
+// code, what the engine knows of it, and an instance. A module that is not called is therefore unloaded: its description stays,
+// and its bytes, compressed (0.7 MB). The next call loads it again out of the cache, in some 70 ms.
+
+// unloads says whether modules that are not called are unloaded. Without a cache the next sale would wait a second for the compiler.
+func (h *Host) unloads() bool { return h.options.UnloadAfter > 0 && h.cache != nil }
+
+// unloadIfIdle unloads the module when it was not called since unloadIfIdle looked last, and else looks again later.
+func (c *code) unloadIfIdle() {
+	c.mu.Lock()
+	if c.closed || c.room == nil {
+		c.mu.Unlock()
+		return
+	}
+	if c.called || c.out > 0 {
+		c.called = false
+		c.look.Reset(c.host.options.UnloadAfter)
+		c.mu.Unlock()
+		return
+	}
+	r, idle := c.room, c.idle
+	c.room, c.idle = nil, nil
+	c.mu.Unlock()
+	if err := errors.Join(closeAll(idle), r.close(context.Background())); err != nil {
+		c.host.options.Logger.Error("unloading a rule module that is not called", "error", err)
+	}
+}
+
+// load returns the module's room, and furnishes one if it was unloaded. The caller counts as an instance already, so that the room stays.
+func (c *code) load(ctx context.Context) (*room, error) {
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	c.mu.Lock()
+	r := c.room
+	c.mu.Unlock()
+	if r != nil {
+		return r, nil
+	}
+	metered, err := io.ReadAll(flate.NewReader(bytes.NewReader(c.packed)))
+	if err == nil {
+		r, err = c.host.furnish(context.WithoutCancel(ctx), metered)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: loading it again: %w", ErrTrap, err)
+	}
+	c.host.metrics.reloads.Inc()
+	c.mu.Lock()
+	c.room = r
+	c.look.Reset(c.host.options.UnloadAfter)
+	c.mu.Unlock()
+	return r, nil
+}
+
+// pack compresses a module. It takes 20 ms.
+func pack(module []byte) []byte {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestSpeed)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	_, _ = w.Write(module) // memory
+	_ = w.Close()
+	return b.Bytes()
 }

@@ -73,7 +73,8 @@ func TestContract(t *testing.T) {
 	b := newBranch(t, everyRule...)
 	b.start()
 	defer b.stop()
-	for _, path := range []string{"/openapi.json", "/docs", "/dte/documentos?limite=1", "/dte/cambios"} {
+	for _, path := range []string{"/openapi.json", "/docs", "/dte/documentos?limite=1", "/dte/cambios", "/dte/cierre",
+		"/dte/cierre?format=view"} {
 		if status, body, err := b.get(path, 1); err != nil || status != http.StatusOK {
 			t.Errorf("%s: %d %v %.200s", path, status, err, body)
 		}

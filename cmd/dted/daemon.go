@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,15 +26,19 @@ import (
 	"dtegate/engine/authorisation"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/connpool"
+	"dtegate/engine/contingency"
 	"dtegate/engine/documents"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/month"
+	"dtegate/engine/recordmac"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/gateway/adminapi"
+	"dtegate/gateway/reply"
+	"dtegate/plugins"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -147,6 +152,8 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf, Issuer: start.Issuer(cfg),
 		Policy:      authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
+		Patience:    cmp.Or(time.Duration(cfg.Authority.Patience), 5*time.Second),
+		PassCodes:   cfg.API.UnknownCodes == "pass",
 		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
@@ -155,7 +162,8 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, 
 	apiTLS, opsTLS := d.access.Configs()
 	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
-		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins, APITLS: apiTLS, OpsTLS: opsTLS,
+		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
+		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: apiTLS, OpsTLS: opsTLS,
 		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)},
 		Usage:  documents.NewUsage(d.store, d.shelf, cfg.Now()).Of,
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
@@ -230,4 +238,86 @@ func (d *daemon) close() {
 			_ = l.Close() // served listeners are closed already
 		}
 	}
+}
+
+// openStore opens the store behind its gate, or says what a person has to do before it can be opened.
+func openStore(d *daemon, cfg *config.Config) (err error) {
+	d.link = cfg.Authority.Link()
+	d.gate = health.NewGate(cfg, d.link, d.log)
+	options := cfg.Store(d.log)
+	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
+	options.Carry = func(file string, end int64) {
+		if s := d.shipper.Load(); s != nil { // it is made later than the store
+			s.Carry(file, end)
+		}
+	}
+	d.store, err = storage.Open(options)
+	if errors.Is(err, storage.ErrMark) {
+		return fmt.Errorf("%w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
+	}
+	if err != nil {
+		return err
+	}
+	if d.store.Restored() != nil {
+		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
+	}
+	return d.gate.Guard(d.store, cfg.Now, d.log)
+}
+
+// openBoxKey reads the key by which this box knows its own records, or makes it at the first start. Without one the box goes
+// on: what it records then bears no mark, and a rule computes only if pinned keys have signed it.
+func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
+	key, made, err := cfg.MakeBox()
+	switch {
+	case err != nil:
+		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys have signed compute", "error", err)
+		return nil
+	case made:
+		log.Info("made the box's key", "file", cfg.BoxKey, "id", key.ID())
+	}
+	return key
+}
+
+// openShelf puts up what was live, and what the rules folder has that is new.
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, boxKey *recordmac.Key) (*rulestore.Store, error) {
+	if d.host.Engine() == "compiler" {
+		// An unproven module may do its worst here first, with less to break.
+		var err error
+		d.tester, err = rules.NewHost(ctx, rules.Options{Engine: "interpreter", Instances: 2, Logger: d.log})
+		if err != nil {
+			return nil, fmt.Errorf("starting the host of unproven rules: %w", err)
+		}
+	}
+	accept := func(b *rulestore.Book) error { return start.CheckIssuer(cfg, b) }
+	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, Types: plugins.Types(), OnFailure: cfg.Rules.OnFailure.Kinds(),
+		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
+		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
+	if err := shelf.Load(ctx, in.Shipped); err != nil {
+		return nil, err
+	}
+	return shelf, accept(shelf.Book())
+}
+
+// contingencyOptions are how the branch lives without MH; what the file does not say takes the engine's defaults.
+func contingencyOptions(c config.Contingency) contingency.Options {
+	return contingency.Options{
+		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType, Document: c.Responsible.Document},
+		ProbeEvery:  time.Duration(c.ProbeEvery), Stable: time.Duration(c.Stable), ReportAfter: time.Duration(c.ReportAfter),
+		LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotPatience: time.Duration(c.LotPatience),
+		AwaitReport: time.Duration(c.AwaitReport), Internet: c.Internet,
+	}
+}
+
+// information is the issuer as the API shows it (SPEC 2.8).
+func information(c *config.Config) reply.Information {
+	i := c.Issuer
+	ambiente := "TEST"
+	if c.Ambiente == "01" {
+		ambiente = "PROD"
+	}
+	return reply.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name, NombreComercial: i.TradeName,
+		CodigoActividad: i.Activity, ActividadEconomica: i.ActivityDescription, Direccion: i.Address.Complemento,
+		TipoEstablecimiento: i.EstablishmentType, Departamento: i.Address.Departamento, Municipio: i.Address.Municipio, Distrito: i.Address.Distrito,
+		Telefono: i.Phone, Correo: i.Mail, LogoURL: i.LogoURL, ColorPrincipal: i.PrimaryColour, ColorSecundario: i.SecondaryColour,
+		ColorFondo: i.BackgroundColour, Ambiente: ambiente, CreatedAt: i.CreatedAt}
 }

@@ -10,12 +10,16 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/health"
 	"dtegate/cmd/term"
 	"dtegate/cmd/version"
+	"dtegate/gateway/page"
 )
 
 func main() {
@@ -76,4 +80,88 @@ func withoutNilError(_ []string, a slog.Attr) slog.Attr {
 		return slog.Attr{}
 	}
 	return a
+}
+
+// recentMost is how many different warnings and errors are remembered, recentLong how much is kept of one's text, in bytes.
+const (
+	recentMost = 10
+	recentLong = 300
+)
+
+// recent remembers the last warnings and errors of the log, for people who cannot read it. The same message again is the
+// same trouble, with what it said last.
+type recent struct {
+	mu   sync.Mutex
+	list []recalled // the newest first
+}
+
+type recalled struct {
+	message string
+	trouble page.Trouble
+}
+
+// over returns a handler that does what another does, and remembers.
+func (r *recent) over(h slog.Handler) slog.Handler { return remembering{Handler: h, recent: r} }
+
+type remembering struct {
+	slog.Handler
+	recent *recent
+	given  string // attributes of the logger
+}
+
+func (h remembering) Handle(ctx context.Context, record slog.Record) error {
+	if record.Level >= slog.LevelWarn {
+		text := record.Message + h.given
+		record.Attrs(func(a slog.Attr) bool {
+			text += attribute(a)
+			return true
+		})
+		h.recent.note(record, text)
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h remembering) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		h.given += attribute(a)
+	}
+	h.Handler = h.Handler.WithAttrs(attrs)
+	return h
+}
+
+func (h remembering) WithGroup(name string) slog.Handler {
+	h.Handler = h.Handler.WithGroup(name)
+	return h
+}
+
+func attribute(a slog.Attr) string {
+	if a = withoutNilError(nil, a); a.Key == "stack" || a.Key == "" {
+		return ""
+	}
+	return " " + a.Key + "=" + a.Value.Resolve().String()
+}
+
+func (r *recent) note(record slog.Record, text string) {
+	if len(text) > recentLong {
+		text = strings.ToValidUTF8(text[:recentLong], "") + "…"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := page.Trouble{At: record.Time, Error: record.Level >= slog.LevelError, Message: record.Message, Text: text, Count: 1}
+	if at := slices.IndexFunc(r.list, func(x recalled) bool { return x.message == record.Message }); at >= 0 {
+		t.Count += r.list[at].trouble.Count
+		r.list = slices.Delete(r.list, at, at+1)
+	}
+	r.list = slices.Insert(r.list, 0, recalled{record.Message, t})
+	r.list = r.list[:min(len(r.list), recentMost)]
+}
+
+func (r *recent) troubles() []page.Trouble {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]page.Trouble, len(r.list))
+	for i, x := range r.list {
+		list[i] = x.trouble
+	}
+	return list
 }

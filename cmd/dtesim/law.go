@@ -35,6 +35,9 @@ func lawsOf(data []byte, ambiente string) ([]simulator.Law, string, error) {
 		law.Codes, err = codes(b.Parts["catalogues.json"])
 		return []simulator.Law{law}, name, err
 	}
+	if m.Kind == "document" {
+		law.Layout, law.Version = b.Parts["schema.json"], m.Schema
+	}
 	law.Document, law.PerGallon, law.PerUnit = m.Document, make(map[string]*big.Rat), make(map[string]*big.Rat)
 	for _, p := range m.Params {
 		value, ok := new(big.Rat).SetString(p.Value)

@@ -32,8 +32,10 @@ func (p Policy) withDefaults() Policy {
 // Span is a time of which the branch's store has lost everything: a backup from before it was restored.
 type Span struct{ From, To time.Time }
 
-// SenderOptions of NewSender. Every field is required but Policy and Lost.
-type SenderOptions struct {
+// Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document that MH
+// may have received is sent again only after a query does not find it. It is safe for concurrent use. The caller sets every field but
+// Policy and Lost, and completes the sender with NewSender.
+type Sender struct {
 	Client *Client
 	Policy Policy
 	Lost   []Span
@@ -43,19 +45,14 @@ type SenderOptions struct {
 	Suspect func()
 	// Taken is called with the code of a document whose number MH holds under another code, and with MH's words.
 	Taken func(code, words string)
-}
 
-// Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document that MH
-// may have received is sent again only after a query does not find it. It is safe for concurrent use.
-type Sender struct {
-	SenderOptions
 	asked sync.Map // codes that MH was asked for by this process
 }
 
-// NewSender returns a sender.
-func NewSender(o SenderOptions) *Sender {
-	o.Policy = o.Policy.withDefaults()
-	return &Sender{SenderOptions: o}
+// NewSender gives a sender the defaults of its policy, and returns it.
+func NewSender(s *Sender) *Sender {
+	s.Policy = s.Policy.withDefaults()
+	return s
 }
 
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer it queries MH; if MH does not hold the

@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/engine/totals"
 	"dtegate/storage"
@@ -61,6 +61,10 @@ type Filter struct {
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
+	// What a search compares; empty selects all. Key is an Idempotency-Key of the point of sale PointID, or of the
+	// caller's: its document is found on whatever day it was issued.
+	ControlNumber, Receiver, Key string
+	Amount                       *dte.Amount
 	// After is the id of the last document of the page before, 0 for the first page; Limit 1 to 500.
 	After int64
 	Limit int
@@ -104,32 +108,93 @@ func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listin
 		return estado != "" && g.BranchID == c.Point.BranchID && (f.PointID == 0 || g.PointID == f.PointID) &&
 			(f.Estado == "" || estado == f.Estado) && f.includesType(g.Document)
 	}
-	page, err := r.ledger.Page(ctx, totals.Query{Days: days, Match: match, After: uint64(f.After), Limit: f.Limit})
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, refusal.Unavailable(err, "Las sumas de esos días aún se están preparando")
-		}
-		return nil, fmt.Errorf("listing documents: %w", err)
+	if f.Key != "" {
+		return r.byKey(f, c, match)
 	}
-	l := &Listing{Totals: publicTotals(page.Totals)}
-	entries, err := r.store.ByID(page.IDs)
-	if err != nil {
-		return nil, fmt.Errorf("listing documents: %w", err)
+	l := &Listing{}
+	q := totals.Query{Days: days, Match: match, Amount: f.Amount, After: uint64(f.After), Limit: f.Limit}
+	if f.ControlNumber != "" || f.Receiver != "" { // the ledger knows neither: the records are read
+		q.Limit = searchChunk
 	}
-	r.ledger.Shown(len(entries))
-	for _, entry := range entries {
-		h, err := record.DecodeHead(entry)
+	for read := 0; ; {
+		page, err := r.ledger.Page(ctx, q)
 		if err != nil {
-			return nil, err
+			if ctx.Err() != nil {
+				return nil, refusal.Unavailable(err, "Las sumas de esos días aún se están preparando")
+			}
+			return nil, fmt.Errorf("listing documents: %w", err)
 		}
-		if match(groupOf(entry, h)) { // else it changed just now
-			l.Lines = append(l.Lines, line(entry, h, record.Estado(entry.State)))
+		entries, err := r.store.ByID(page.IDs)
+		if err != nil {
+			return nil, fmt.Errorf("listing documents: %w", err)
+		}
+		r.ledger.Shown(len(entries))
+		full := false
+		for i := 0; i < len(entries) && !full; i++ {
+			h, err := record.DecodeHead(entries[i])
+			if err != nil {
+				return nil, err
+			}
+			q.After = entries[i].ID
+			if match(groupOf(entries[i], h)) && f.finds(h) { // else it changed just now, or it is another's
+				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
+				full = len(l.Lines) == f.Limit && i < len(entries)-1
+			}
+		}
+		if read += len(entries); !f.searches() {
+			l.Totals = publicTotals(page.Totals)
+		}
+		if full || page.More && (len(l.Lines) == f.Limit || read >= searchMost) {
+			l.Next = int64(q.After)
+			return l, nil
+		}
+		if !page.More || len(entries) == 0 {
+			return l, nil
 		}
 	}
-	if page.More {
-		l.Next = int64(page.IDs[len(page.IDs)-1])
+}
+
+// A search reads so many records at once, and so many at most for one page: then the page ends, full or not.
+const (
+	searchChunk = 256
+	searchMost  = 20_000
+)
+
+func (f *Filter) searches() bool {
+	return f.ControlNumber != "" || f.Receiver != "" || f.Key != "" || f.Amount != nil
+}
+
+// finds reports whether a document is one that the filter searches for.
+func (f *Filter) finds(h *record.Head) bool {
+	if f.Amount != nil {
+		if total, err := dte.ParseAmount(h.Total); err != nil || total != *f.Amount {
+			return false
+		}
 	}
-	return l, nil
+	return (f.ControlNumber == "" || h.ControlNumber == f.ControlNumber) && (f.Receiver == "" ||
+		h.Receiver.Is(f.Receiver))
+}
+
+// byKey lists the document that an Idempotency-Key made, if the filter selects it.
+func (r *Register) byKey(f Filter, c seller.Caller, match func(totals.Group) bool) (*Listing, error) {
+	point := cmp.Or(f.PointID, c.Point.ID)
+	code, _, err := r.store.Lookup(record.IdempotencyKey(point, f.Key))
+	if errors.Is(err, storage.ErrNotFound) {
+		return &Listing{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking a key up: %w", err)
+	}
+	entry, err := r.store.Get(code)
+	if err != nil {
+		return nil, fmt.Errorf("looking a key up: %w", err)
+	}
+	l := &Listing{}
+	h, err := record.DecodeHead(entry)
+	if err == nil && record.IsDocument(entry.State) && match(groupOf(entry, h)) && f.finds(h) {
+		l.Lines = []Line{line(entry, h, record.Estado(entry.State))}
+	}
+	return l, err
 }
 
 // publicTotals adds up the groups that the API shows as one: of all points of sale, and of states with one public name.
@@ -155,7 +220,7 @@ func publicTotals(groups map[totals.Group]totals.Total) []Total {
 }
 
 // newLedger returns the ledger of a store's documents.
-func newLedger(store *storage.Store, shelf *rulestore.Store) *totals.Ledger {
+func newLedger(store *storage.Store, rest func() func()) *totals.Ledger {
 	return totals.New(totals.Options{Store: store, Day: record.Day,
 		Read: func(entry storage.Entry) (totals.Row, bool, error) {
 			if !record.IsDocument(entry.State) {
@@ -171,12 +236,7 @@ func newLedger(store *storage.Store, shelf *rulestore.Store) *totals.Ledger {
 			}
 			return totals.Row{Day: h.Date, Group: groupOf(entry, h), Amount: amount}, true, nil
 		},
-		Rest: func() func() {
-			if shelf == nil {
-				return func() {}
-			}
-			return shelf.GiveWay(2)
-		}})
+		Rest: rest})
 }
 
 func groupOf(entry storage.Entry, h *record.Head) totals.Group {

@@ -2,7 +2,7 @@
 // late results, the counts of the day. It also keeps the lock of each document: a reader waits while the document is being settled.
 //
 // A single document is in this file and in view.go, lists are in list.go, late results in changes.go, the day's counts in tally.go,
-// what each token has stored in usage.go.
+// the closing of a point of sale in closing.go, what each token has stored in usage.go.
 package documents
 
 import (
@@ -27,11 +27,28 @@ type Register struct {
 	slug   string        // of the issuer, in addresses of files
 	codes  storage.Locks // documents being settled
 	ledger *totals.Ledger
+
+	issuer    string // its name
+	ambiente  string // CAT-001
+	catalogue Catalogue
+	rest      func() func() // returns what a long read calls after every few records: it gives way to sales
 }
 
+// Catalogue returns the text of a code of MH's catalogues, false if there is no such code.
+type Catalogue func(list, code string) (string, bool)
+
 // New returns the register of a store. The shelf, which may be nil, knows when tills sell; long reads then give way to them.
-func New(store *storage.Store, shelf *rulestore.Store, issuer seller.Issuer) *Register {
-	return &Register{store: store, slug: issuer.Slug, ledger: newLedger(store, shelf)}
+func New(store *storage.Store, shelf *rulestore.Store, issuer seller.Issuer, catalogue Catalogue) *Register {
+	r := &Register{store: store, slug: issuer.Slug, issuer: issuer.Facts.Get("nombre").Text(),
+		ambiente: issuer.Ambiente, catalogue: catalogue}
+	r.rest = func() func() {
+		if shelf == nil {
+			return func() {}
+		}
+		return shelf.GiveWay(2)
+	}
+	r.ledger = newLedger(store, r.rest)
+	return r
 }
 
 // Document returns a stored document of the caller's branch. If the document is being settled, it waits.

@@ -218,6 +218,13 @@ func (s *Sum) Merge(o Sum) {
 	s.high += o.high + int64(carry)
 }
 
+// Take takes another sum away.
+func (s *Sum) Take(o Sum) {
+	var borrow uint64
+	s.low, borrow = bits.Sub64(s.low, o.low, 0)
+	s.high -= o.high + int64(borrow)
+}
+
 // Negative reports whether the sum is below 0.
 func (s Sum) Negative() bool { return s.high < 0 }
 

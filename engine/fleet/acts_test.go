@@ -10,9 +10,9 @@ import (
 // TestTell: a box that cannot send its acts keeps the newest thousand, in their order.
 func TestTell(t *testing.T) {
 	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
-	c, s := &core{o: Options{Branch: "centro", Now: func() time.Time { return now }}}, new(state)
+	c, s := &Agent{o: Options{Branch: "centro", Now: func() time.Time { return now }}}, new(state)
 	for n := range int64(maxActs + 3) {
-		c.tell(s, fleetproto.Act{What: fleetproto.ActSettings, Version: n + 1})
+		c.queueAct(s, fleetproto.Act{What: fleetproto.ActSettings, Version: n + 1})
 		if len(s.Acts) != int(min(n+1, maxActs)) || s.Acts[len(s.Acts)-1].Version != n+1 {
 			t.Fatalf("after %d acts %d are kept", n+1, len(s.Acts))
 		}

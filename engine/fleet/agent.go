@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"dtegate/engine/dte"
@@ -64,18 +65,27 @@ type File interface {
 	Save([]byte) error
 }
 
-// Agent pulls what is desired and pushes what happened. Step and Run are for one goroutine, everything else for any.
+// Agent reads what the centre desires, carries it out and reports what happened. One goroutine calls Step and Run; any goroutine may call
+// the other exported methods. Only the goroutine of Step changes the fields.
 type Agent struct {
-	*core
-	*reader
-	*reporter
-	owner    *owner
-	follower *follower
-	tuning   *tuning
+	o       Options
+	metrics *metrics
+	fence   *Fence
 
 	nextLook, nextPoll, report time.Time
-	grave                      []string // what graveRules returned last
-	silent                     bool     // the store did not answer the last look
+	looks                      int       // how often the enrolments were read
+	ahead                      time.Time // before this time, readDesired does not read behind a version that it refused
+	grave                      []string  // what graveRules returned last
+	silent                     bool      // the store did not answer the last look
+	dirty                      bool      // the status has news that the centre waits for
+	saved                      string    // what the state file holds
+
+	mu       sync.Mutex // guards what follows, which other goroutines read
+	state    state
+	desired  *fleetproto.Desired // the last version that was verified; nil: none, or no key that is pinned today has signed it
+	progress *fleetproto.Progress
+	troubles map[string]string // what is wrong, by the part of the work
+	asked    time.Time         // when the store last answered about the desired state
 }
 
 // New returns an agent that goes on where the last one stopped. A state file that cannot be read is begun anew: the
@@ -93,15 +103,13 @@ func New(o Options) (*Agent, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	c := &core{o: o, line: &line{o.Store, newMetrics()}, troubles: make(map[string]string)}
-	if err := c.load(); err != nil {
+	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]string)}
+	if err := a.loadState(); err != nil {
 		return nil, err
 	}
-	a := &Agent{core: c, reader: &reader{core: c}, reporter: &reporter{c}, tuning: &tuning{c}}
-	a.owner, a.follower = &owner{core: c, reader: a.reader}, &follower{c, a.tuning}
-	c.fence = newFence(c.state.standing())
+	a.fence = newFence(a.state.Enrolled.standing())
 	// Boxes that start together, after a power cut in a region, do not ask together.
-	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.tuning.poll(), 10*time.Second))))
+	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.pollEvery(), 10*time.Second))))
 	return a, nil
 }
 
@@ -128,10 +136,10 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) Step(ctx context.Context) time.Duration {
 	now := a.o.Now()
 	if !now.Before(a.nextLook) {
-		before := a.state.enrolled
-		answered, err := a.owner.look(ctx)
-		a.note("enrolment", err)
-		if a.state.Own != before.Own || a.state.Over != before.Over { // its status has another place from now on, or says so
+		before := a.state.Enrolled
+		answered, err := a.readEnrolments(ctx)
+		a.noteTrouble("enrolment", err)
+		if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over { // its status has another place from now on, or says so
 			a.report = time.Time{}
 		}
 		again := a.o.Look
@@ -140,20 +148,20 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		} else {
 			a.fence.releaseWaiting(a.o.Now())
 		}
-		if answered && a.state.Own == 0 { // it waits to be enrolled
-			again = min(again, a.tuning.poll())
+		if answered && a.state.Enrolled.Own == 0 { // it waits to be enrolled
+			again = min(again, a.pollEvery())
 		}
 		a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64()))) // never later
 	}
 	if !now.Before(a.nextPoll) {
-		err := a.read(ctx)
-		a.note("desired", err)
+		err := a.readDesired(ctx)
+		a.noteTrouble("desired", err)
 		if err == nil && a.silent { // the store is back: what it says of the enrolment comes before the next number
 			a.nextLook = time.Time{}
 		}
-		a.follower.reconcile(ctx)
-		a.note("acts", a.sendActs(ctx))
-		a.nextPoll = a.o.Now().Add(a.jitter(a.tuning.poll()))
+		a.reconcile(ctx)
+		a.noteTrouble("acts", a.sendActs(ctx))
+		a.nextPoll = a.o.Now().Add(a.jitter(a.pollEvery()))
 		if a.dirty && len(a.state.Acts) == 0 {
 			a.report = time.Time{} // not more often than the store is asked
 		}
@@ -162,8 +170,8 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		}
 	}
 	if !now.Before(a.report) {
-		a.note("status", a.sendStatus(ctx))
-		a.report = a.o.Now().Add(a.jitter(a.tuning.reportEvery()))
+		a.noteTrouble("status", a.sendStatus(ctx))
+		a.report = a.o.Now().Add(a.jitter(a.reportEvery()))
 	}
 	now = a.o.Now()
 	next := slices.MinFunc([]time.Time{a.nextLook, a.nextPoll, a.report}, time.Time.Compare)

@@ -13,13 +13,6 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// owner finds out whose the branch is, and opens and closes the fence.
-type owner struct {
-	*core
-	reader *reader
-	looks  int
-}
-
 const (
 	// maxForeign is how many objects that no trusted key signed are passed over in a look for the next enrolment: somebody with the
 	// store's credentials may have put them where the next one belongs.
@@ -33,19 +26,19 @@ const (
 // branch is. An epoch that another box has after this box's ends this box for good, also when its key is enrolled once more: what
 // its store knows is old. Where the highest was signed by a key that is trusted no longer, look reads all of them again: those that
 // the director signed again count, and without any the box stays as it is. It returns whether the store answered.
-func (w *owner) look(ctx context.Context) (answered bool, fault error) {
-	before := w.state.enrolled
+func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
+	before := a.state.Enrolled
 	next, first := before, before.Highest+1
-	if _, err := w.open(before.Object, before.Highest); before.Highest > 0 && err != nil {
+	if _, err := a.openEnrolment(before.Object, before.Highest); before.Highest > 0 && err != nil {
 		next, first = enrolled{}, 1
-	} else if w.looks%againEvery == 0 || !w.bound() {
+	} else if a.looks%againEvery == 0 || !a.numbersAllPoints() {
 		first = max(1, before.Highest)
 	}
-	w.looks++
+	a.looks++
 	answered = true
 	after, highest := int64(0), int64(0)
 	for epoch, foreign := first, 0; foreign < maxForeign; epoch++ {
-		o, err := w.get(ctx, fleetproto.BoxKey(w.o.Branch, epoch), fleetproto.MaxJWS)
+		o, err := a.get(ctx, fleetproto.BoxKey(a.o.Branch, epoch), fleetproto.MaxJWS)
 		if errors.Is(err, fleetproto.ErrNotFound) {
 			if epoch <= before.Highest { // the store has lost it: the box has not
 				continue
@@ -58,7 +51,7 @@ func (w *owner) look(ctx context.Context) (answered bool, fault error) {
 		}
 		var e *fleetproto.Enrolment
 		if err == nil {
-			e, err = w.open(o.Data, epoch)
+			e, err = a.openEnrolment(o.Data, epoch)
 		}
 		switch {
 		case err != nil:
@@ -66,13 +59,13 @@ func (w *owner) look(ctx context.Context) (answered bool, fault error) {
 				foreign++
 			}
 			continue
-		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && w.owns(e) && e.At.Before(next.At): // an older signing of it
+		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At): // an older signing of it
 			continue
 		}
 		next.Highest, next.Object, next.At = epoch, o.Data, e.At
 		highest = max(highest, e.Highest)
 		switch {
-		case !w.owns(e):
+		case !a.ownsEnrolment(e):
 			next.Over, next.Points = true, nil
 			next.Passed = next.Passed || next.Own > 0
 		case !next.Passed:
@@ -92,47 +85,47 @@ func (w *owner) look(ctx context.Context) (answered bool, fault error) {
 	if bytes.Equal(next.Object, before.Object) {
 		return answered, fault
 	}
-	if next.Own != before.Own && w.state.Version < after {
-		if err := w.reader.read(ctx); w.state.Version < after {
+	if next.Own != before.Own && a.state.Version < after {
+		if err := a.readDesired(ctx); a.state.Version < after {
 			return answered, errors.Join(fault, fmt.Errorf("version %d of the desired state is to be known before anything is numbered", after), err)
 		}
 	}
-	err := w.change(func(s *state) {
-		s.enrolled = next
+	err := a.change(func(s *state) {
+		s.Enrolled = next
 		if next.Over && !before.Over {
-			w.tell(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
+			a.queueAct(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
 		}
 	})
 	// The fence closes also when the state cannot be written; it opens only behind that.
 	if err == nil || next.Over {
-		w.fence.set(next.standing())
+		a.fence.set(next.standing())
 	}
 	if err != nil {
 		return answered, errors.Join(fault, err)
 	}
-	w.dirty = true
+	a.dirty = true
 	if next.Over && !before.Over {
-		w.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", next.Highest, "own", next.Own)
+		a.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", next.Highest, "own", next.Own)
 	} else {
-		w.o.Logger.Info("the branch's enrolment", "branch", w.o.Branch, "epoch", next.Highest, "own", next.Own)
+		a.o.Logger.Info("the branch's enrolment", "branch", a.o.Branch, "epoch", next.Highest, "own", next.Own)
 	}
 	return answered, fault
 }
 
 // open reads an enrolment of the branch that a trusted key has signed.
-func (w *owner) open(object []byte, epoch int64) (*fleetproto.Enrolment, error) {
-	return w.o.Chain.OpenEnrolment(object, w.trusted(), w.o.Branch, epoch)
+func (a *Agent) openEnrolment(object []byte, epoch int64) (*fleetproto.Enrolment, error) {
+	return a.o.Chain.OpenEnrolment(object, a.trusted(), a.o.Branch, epoch)
 }
 
 // owns reports whether an enrolment names this box's key.
-func (w *owner) owns(e *fleetproto.Enrolment) bool {
-	return e.BoxKeyOf().Public.Equal(w.public())
+func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
+	return e.BoxKeyOf().Public.Equal(a.public())
 }
 
 // bound reports whether the enrolment names all points of sale that the box is configured with.
-func (w *owner) bound() bool {
-	s := w.state.standing()
-	for _, p := range w.o.Points {
+func (a *Agent) numbersAllPoints() bool {
+	s := a.state.Enrolled.standing()
+	for _, p := range a.o.Points {
 		if !s.Numbers(p) {
 			return s.Replaced
 		}

@@ -13,31 +13,28 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// reporter tells the centre: the branch's status, and each act once.
-type reporter struct{ *core }
-
 // Status is what the centre would be told now.
-func (r *reporter) Status() fleetproto.Status {
+func (a *Agent) Status() fleetproto.Status {
 	s := fleetproto.Status{}
-	if r.o.Describe != nil {
-		r.o.Describe(&s)
+	if a.o.Describe != nil {
+		a.o.Describe(&s)
 	}
-	standing := r.fence.Standing()
-	trouble := r.trouble("status")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.Branch, s.Group, s.Points = r.o.Branch, r.o.Group, r.o.Points
-	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, fleetproto.EncodeKey(r.public())
-	s.At, s.Sequence, s.Acts, s.Settings = r.o.Now().UTC(), r.state.Sequence, r.state.Act, r.state.Settings
-	s.Desired = fleetproto.Reached{Version: r.state.Version, Digest: r.state.Digest, At: r.asked.UTC(), Trouble: trouble}
-	if r.asked.IsZero() {
+	standing := a.fence.Standing()
+	trouble := a.trouble("status")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.Branch, s.Group, s.Points = a.o.Branch, a.o.Group, a.o.Points
+	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, fleetproto.EncodeKey(a.public())
+	s.At, s.Sequence, s.Acts, s.Settings = a.o.Now().UTC(), a.state.Sequence, a.state.Act, a.state.Settings
+	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(), Trouble: trouble}
+	if a.asked.IsZero() {
 		s.Desired.At = time.Time{}
 	}
-	if r.desired != nil {
-		s.Desired.Expires = r.desired.Expires
+	if a.desired != nil {
+		s.Desired.Expires = a.desired.Expires
 	}
-	s.Rollout, s.Rules = r.progress, nil
-	for _, b := range r.o.Rules.Bundles() {
+	s.Rollout, s.Rules = a.progress, nil
+	for _, b := range a.o.Rules.Bundles() {
 		if b.inForce() {
 			s.Rules = append(s.Rules, fleetproto.Running{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
 				Schema: b.Schema, From: b.From, Live: b.Where == Live, Outcomes: b.Outcomes})
@@ -47,8 +44,8 @@ func (r *reporter) Status() fleetproto.Status {
 }
 
 // graveRules returns the digests of the bundles in force that MH refuses.
-func (r *reporter) graveRules() (list []string) {
-	for _, b := range r.o.Rules.Bundles() {
+func (a *Agent) graveRules() (list []string) {
+	for _, b := range a.o.Rules.Bundles() {
 		if b.Where == Live && b.Outcomes.Grave() {
 			list = append(list, b.Digest)
 		}
@@ -66,68 +63,68 @@ type Look struct {
 }
 
 // Look is how the box and its chain are to each other.
-func (r *reporter) Look() Look {
-	l := Look{Standing: r.fence.Standing(), Trouble: r.trouble("")}
-	for _, p := range r.o.Points {
+func (a *Agent) Look() Look {
+	l := Look{Standing: a.fence.Standing(), Trouble: a.trouble("")}
+	for _, p := range a.o.Points {
 		if !l.Standing.Numbers(p) {
 			l.Unbound = append(l.Unbound, p)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l.Version, l.Asked = r.state.Version, r.asked
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.Version, l.Asked = a.state.Version, a.asked
 	return l
 }
 
 // sendStatus writes the branch's status over the one before.
-func (r *reporter) sendStatus(ctx context.Context) error {
-	if r.state.Sequence == 0 {
-		if err := r.recall(ctx); err != nil {
+func (a *Agent) sendStatus(ctx context.Context) error {
+	if a.state.Sequence == 0 {
+		if err := a.recall(ctx); err != nil {
 			return err
 		}
 	}
 	// The number first: a status never bears one that another status of this box had.
-	if err := r.change(func(s *state) { s.Sequence++ }); err != nil {
+	if err := a.change(func(s *state) { s.Sequence++ }); err != nil {
 		return err
 	}
-	status := r.Status()
-	data, err := r.o.Chain.SealStatus(status, r.o.Box)
+	status := a.Status()
+	data, err := a.o.Chain.SealStatus(status, a.o.Box)
 	if err != nil {
 		return fmt.Errorf("the status cannot be written: %w", err)
 	}
-	if err := r.put(ctx, fleetproto.StatusKey(r.o.Branch, status.Epoch), data); err != nil {
+	if err := a.put(ctx, fleetproto.StatusKey(a.o.Branch, status.Epoch), data); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	r.dirty = false
-	r.metrics.reported.Set(float64(r.o.Now().Unix()))
+	a.dirty = false
+	a.metrics.reported.Set(float64(a.o.Now().Unix()))
 	return nil
 }
 
 // recall reads what the store knows of the branch, when the box has no state: where its acts go on, and behind which number its
 // statuses. Nothing else is believed of it.
-func (r *reporter) recall(ctx context.Context) error {
+func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
-	for epoch := r.state.Own; epoch >= 0 && last == nil; epoch-- {
-		held, err := r.get(ctx, fleetproto.StatusKey(r.o.Branch, epoch), fleetproto.MaxJWS)
+	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
+		held, err := a.get(ctx, fleetproto.StatusKey(a.o.Branch, epoch), fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, fleetproto.ErrNotFound) {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {
-			last, _ = r.o.Chain.OpenStatus(held.Data, r.o.Branch, epoch) // nil of somebody else's writing: this box overwrites it
+			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch) // nil of somebody else's writing: this box overwrites it
 		}
 	}
 	if last == nil {
 		return nil
 	}
-	act := r.state.Act
+	act := a.state.Act
 	if last.Acts > act {
-		if _, err := r.get(ctx, fleetproto.ActKey(r.o.Branch, last.Acts), fleetproto.MaxJWS); err == nil {
+		if _, err := a.get(ctx, fleetproto.ActKey(a.o.Branch, last.Acts), fleetproto.MaxJWS); err == nil {
 			act = last.Acts
 		}
 	}
-	return r.change(func(s *state) {
+	return a.change(func(s *state) {
 		s.Act = act
-		if last.Key == fleetproto.EncodeKey(r.public()) {
+		if last.Key == fleetproto.EncodeKey(a.public()) {
 			s.Sequence = last.Sequence
 		}
 	})
@@ -137,8 +134,8 @@ func (r *reporter) recall(ctx context.Context) error {
 const maxActs = 1000
 
 // tell puts an act among those to be sent.
-func (c *core) tell(s *state, act fleetproto.Act) {
-	act.At, act.Branch = c.o.Now().UTC(), c.o.Branch
+func (a *Agent) queueAct(s *state, act fleetproto.Act) {
+	act.At, act.Branch = a.o.Now().UTC(), a.o.Branch
 	if s.Acts = append(s.Acts, act); len(s.Acts) > maxActs {
 		s.Acts = s.Acts[len(s.Acts)-maxActs:]
 	}
@@ -147,19 +144,19 @@ func (c *core) tell(s *state, act fleetproto.Act) {
 // sendActs writes the acts that wait, in their order. The signature of the same act under the same number is the same bytes,
 // therefore an attempt whose answer was lost is known by them. A number that other bytes have is another box's: the act takes
 // the next.
-func (r *reporter) sendActs(ctx context.Context) error {
-	for len(r.state.Acts) > 0 {
-		act := r.state.Acts[0]
-		act.Number, act.Epoch = r.state.Act+1, r.state.Own
-		data, err := r.o.Chain.SealAct(act, r.o.Box)
+func (a *Agent) sendActs(ctx context.Context) error {
+	for len(a.state.Acts) > 0 {
+		act := a.state.Acts[0]
+		act.Number, act.Epoch = a.state.Act+1, a.state.Enrolled.Own
+		data, err := a.o.Chain.SealAct(act, a.o.Box)
 		if err != nil {
 			return fmt.Errorf("an act cannot be written: %w", err)
 		}
-		key := fleetproto.ActKey(r.o.Branch, act.Number)
-		err = r.create(ctx, key, data)
+		key := fleetproto.ActKey(a.o.Branch, act.Number)
+		err = a.create(ctx, key, data)
 		mine := err == nil
 		if errors.Is(err, fleetproto.ErrExists) {
-			held, e := r.get(ctx, key, fleetproto.MaxJWS)
+			held, e := a.get(ctx, key, fleetproto.MaxJWS)
 			if e != nil && !errors.Is(e, fleetproto.ErrTooLarge) {
 				return fmt.Errorf("reading act %d: %w", act.Number, e)
 			}
@@ -168,7 +165,7 @@ func (r *reporter) sendActs(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("writing act %d: %w", act.Number, err)
 		}
-		if err := r.change(func(s *state) {
+		if err := a.change(func(s *state) {
 			s.Act = act.Number
 			if mine {
 				s.Acts = s.Acts[1:]

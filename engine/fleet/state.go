@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"dtegate/engine/fleet/fleetproto"
@@ -34,7 +33,7 @@ type state struct {
 	// other key opens one of them again.
 	Closed []fleetproto.ClosedPoint `json:"closed,omitempty"`
 
-	enrolled
+	Enrolled enrolled `json:"enrolled"`
 
 	Sequence int64            `json:"sequence,omitempty"` // of the last status
 	Act      int64            `json:"act,omitempty"`      // number of the last act that is known to be in the store
@@ -85,33 +84,33 @@ type refusal struct {
 }
 
 // load reads the state, and proves again what it says that others have signed.
-func (c *core) load() error {
-	text, err := c.o.State.Load()
+func (a *Agent) loadState() error {
+	text, err := a.o.State.Load()
 	if err != nil {
 		return fmt.Errorf("reading the fleet's state: %w", err)
 	}
 	if len(text) > 0 {
-		if err := decodeState(text, &c.state); err != nil {
-			c.o.Logger.Error("the fleet's state cannot be read and is begun anew", "error", err)
-			c.state = state{}
+		if err := decodeState(text, &a.state); err != nil {
+			a.o.Logger.Error("the fleet's state cannot be read and is begun anew", "error", err)
+			a.state = state{}
 		}
-		c.saved = string(text)
+		a.saved = string(text)
 	}
-	s := &c.state
-	if s.Branch != c.o.Branch {
-		*s = state{Branch: c.o.Branch}
+	s := &a.state
+	if s.Branch != a.o.Branch {
+		*s = state{Branch: a.o.Branch}
 	}
-	if d, err := c.o.Chain.ReadDesired(s.Desired, s.Group, s.Version); err == nil {
+	if d, err := a.o.Chain.ReadDesired(s.Desired, s.Group, s.Version); err == nil {
 		s.keepClosed(d) // where an older program wrote the file
 	}
-	if s.Group != c.o.Group {
-		s.Group, s.Version, s.Digest, s.Desired = c.o.Group, 0, "", nil
+	if s.Group != a.o.Group {
+		s.Group, s.Version, s.Digest, s.Desired = a.o.Group, 0, "", nil
 	}
 	// A version whose key is pinned no longer has no effect any more; the floor stays.
 	if len(s.Desired) > 0 {
-		if c.desired, err = c.o.Chain.OpenDesired(s.Desired, c.trusted(), s.Group, s.Version); err != nil {
-			c.desired = nil
-			c.o.Logger.Warn("the last desired state has no effect: no pinned key has signed it", "version", s.Version, "error", err)
+		if a.desired, err = a.o.Chain.OpenDesired(s.Desired, a.trusted(), s.Group, s.Version); err != nil {
+			a.desired = nil
+			a.o.Logger.Warn("the last desired state has no effect: no pinned key has signed it", "version", s.Version, "error", err)
 		}
 	}
 	if s.Told == nil {
@@ -130,8 +129,8 @@ func (s *state) keepClosed(d *fleetproto.Desired) {
 }
 
 // change alters the state: it counts once it is on disk, and not at all when it cannot be written.
-func (c *core) change(alter func(*state)) error {
-	text, err := encodeState(&c.state)
+func (a *Agent) change(alter func(*state)) error {
+	text, err := encodeState(&a.state)
 	if err != nil {
 		return err
 	}
@@ -143,14 +142,14 @@ func (c *core) change(alter func(*state)) error {
 	if text, err = encodeState(&next); err != nil {
 		return err
 	}
-	if string(text) != c.saved {
-		if err := c.o.State.Save(text); err != nil {
+	if string(text) != a.saved {
+		if err := a.o.State.Save(text); err != nil {
 			return fmt.Errorf("writing the fleet's state: %w", err)
 		}
 	}
-	c.mu.Lock()
-	c.state, c.saved = next, string(text)
-	c.mu.Unlock()
+	a.mu.Lock()
+	a.state, a.saved = next, string(text)
+	a.mu.Unlock()
 	return nil
 }
 
@@ -168,91 +167,71 @@ func decodeState(text []byte, s *state) error {
 	if got := sha256.Sum256([]byte(b)); hex.EncodeToString(got[:]) != sum {
 		return fmt.Errorf("its bytes are not those that were written")
 	}
-	return json.Unmarshal([]byte(b), s)
-}
-
-// core is what all parts of an agent stand on: its options, the line to the store, its memory, and what is wrong. The goroutine of Step
-// alone changes it.
-type core struct {
-	*line
-	o     Options
-	fence *Fence
-	saved string // what State holds
-	dirty bool   // something happened that the centre waits for
-
-	mu       sync.Mutex // of what follows, for those who look
-	state    state
-	desired  *fleetproto.Desired // the last version that was verified; nil: none, or none by a key that is pinned today
-	progress *fleetproto.Progress
-	troubles map[string]string // by what they are about
-	asked    time.Time         // the store answered about the desired state
+	if err := json.Unmarshal([]byte(b), s); err != nil || s.Enrolled.Object != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(b), &s.Enrolled) // version 1.0 wrote these members beside the others
 }
 
 // note keeps what is wrong with one of the agent's works, and logs it when it begins.
-func (c *core) note(about string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.troubles[about]
+func (a *Agent) noteTrouble(about string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.troubles[about]
 	if err == nil {
-		delete(c.troubles, about)
-		c.dirty = c.dirty || before != ""
+		delete(a.troubles, about)
+		a.dirty = a.dirty || before != ""
 		return
 	}
-	if c.troubles[about] = err.Error(); before == "" {
-		c.o.Logger.Warn("the chain's centre", "about", about, "error", err)
-		c.dirty = true
+	if a.troubles[about] = err.Error(); before == "" {
+		a.o.Logger.Warn("the chain's centre", "about", about, "error", err)
+		a.dirty = true
 	}
 }
 
 // trouble is what is wrong, in one line, but for one of the agent's works.
-func (c *core) trouble(but string) (text string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, about := range slices.Sorted(maps.Keys(c.troubles)) {
+func (a *Agent) trouble(but string) (text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, about := range slices.Sorted(maps.Keys(a.troubles)) {
 		if about == but {
 			continue
 		}
 		if text != "" {
 			text += "; "
 		}
-		text += about + ": " + c.troubles[about]
+		text += about + ": " + a.troubles[about]
 	}
 	return text
 }
 
 // trusted are the director's keys that count: one that signed what was taken, and those after it.
-func (c *core) trusted() []fleetproto.Key {
-	return fleetproto.StillTrusted(c.o.Director, c.state.Signer)
+func (a *Agent) trusted() []fleetproto.Key {
+	return fleetproto.StillTrusted(a.o.Director, a.state.Signer)
 }
 
 // public is the box's own public key.
-func (c *core) public() ed25519.PublicKey {
-	public, _ := c.o.Box.Private.Public().(ed25519.PublicKey)
+func (a *Agent) public() ed25519.PublicKey {
+	public, _ := a.o.Box.Private.Public().(ed25519.PublicKey)
 	return public
 }
 
-// line is the way to the object store: each request is counted, and has a time limit.
-type line struct {
-	store   fleetproto.Store
-	metrics *metrics
-}
-
 // get asks the store for an object, within the time of a request.
-func (l *line) get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
+func (a *Agent) get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
 	within := askFor
 	if limit > fleetproto.MaxJWS {
 		within = fetchFor
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	o, err := l.store.Get(ctx, key, limit)
-	l.metrics.count("get", err)
+	o, err := a.o.Store.Get(ctx, key, limit)
+	a.metrics.count("get", err)
 	return o, err
 }
 
 // fetch reads an object that its digest names.
-func (l *line) fetch(ctx context.Context, key, digest string, limit int64) ([]byte, error) {
-	o, err := l.get(ctx, key, limit)
+func (a *Agent) fetch(ctx context.Context, key, digest string, limit int64) ([]byte, error) {
+	o, err := a.get(ctx, key, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -263,19 +242,19 @@ func (l *line) fetch(ctx context.Context, key, digest string, limit int64) ([]by
 }
 
 // create writes an object that is not there yet. Errors: wire.ErrExists.
-func (l *line) create(ctx context.Context, key string, data []byte) error {
+func (a *Agent) create(ctx context.Context, key string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	err := l.store.Create(ctx, key, data)
-	l.metrics.count("create", err)
+	err := a.o.Store.Create(ctx, key, data)
+	a.metrics.count("create", err)
 	return err
 }
 
 // put replaces an object.
-func (l *line) put(ctx context.Context, key string, data []byte) error {
+func (a *Agent) put(ctx context.Context, key string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	err := l.store.Put(ctx, key, data)
-	l.metrics.count("put", err)
+	err := a.o.Store.Put(ctx, key, data)
+	a.metrics.count("put", err)
 	return err
 }

@@ -21,37 +21,31 @@ const who = "the chain's centre"
 func Who(by string) string       { return who + " (" + by + ")" }
 func Ordered(author string) bool { return strings.HasPrefix(author, who+" (") }
 
-// follower makes the branch what the centre desires, through the branch's own checks.
-type follower struct {
-	*core
-	tuning *tuning
-}
-
 // reconcile makes the branch what is desired, as far as its own gate lets it. It looks at what is on the shelf, not at what it
 // did before: whatever was cut short goes on.
-func (f *follower) reconcile(ctx context.Context) {
-	d, now := f.desired, f.o.Now()
-	err := f.effective(d, now)
-	f.note("effect", err)
+func (a *Agent) reconcile(ctx context.Context) {
+	d, now := a.desired, a.o.Now()
+	err := a.effective(d, now)
+	a.noteTrouble("effect", err)
 	if d == nil || err != nil {
-		f.note("rules", f.watch(d))
+		a.noteTrouble("rules", a.watchShelf(d))
 		return
 	}
 	// What everybody runs comes first: it is what a roll-out replaces.
-	seen, left, live := f.watch(d), f.leave(ctx, d), f.takeLive(ctx, d)
+	seen, left, live := a.watchShelf(d), a.leaveRollouts(ctx, d), a.takeLive(ctx, d)
 	if left == nil || errors.Is(left, errOwed) { // else what the next roll-out replaces is not known
-		left = errors.Join(left, f.begin(d, now))
+		left = errors.Join(left, a.beginRollout(d, now))
 	}
-	f.note("rules", errors.Join(seen, left, live, f.takeRollout(ctx, d), f.watch(d)))
-	f.note("settings", f.tuning.take(ctx, d))
+	a.noteTrouble("rules", errors.Join(seen, left, live, a.takeRollout(ctx, d), a.watchShelf(d)))
+	a.noteTrouble("settings", a.takeSettings(ctx, d))
 }
 
 // effective says why a version has no effect now; what it ordered before stays.
-func (f *follower) effective(d *fleetproto.Desired, now time.Time) error {
+func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
 		return nil
-	case f.fence.Standing().Replaced:
+	case a.fence.Standing().Replaced:
 		return errors.New("this box has been replaced")
 	case !now.Before(d.Expires):
 		return fmt.Errorf("version %d expired on %s: the branch goes on with what it has", d.Version, d.Expires.Format(time.RFC3339))
@@ -74,8 +68,8 @@ func order(d *fleetproto.Desired, rollout string) Order {
 }
 
 // takeLive brings the bundles that every box runs, but those for which the roll-out stands.
-func (f *follower) takeLive(ctx context.Context, d *fleetproto.Desired) error {
-	t := f.state.Taken
+func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
+	t := a.state.Taken
 	rules := slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind)
 	var faults []error
 	for _, r := range rules {
@@ -83,11 +77,11 @@ func (f *follower) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 			slices.ContainsFunc(t.Rules, func(o takenRule) bool { return sameGeneration(o.Rule, r) }) {
 			continue
 		}
-		if before, tried := f.state.Refused[r.Digest]; tried && before.Version == d.Version {
+		if before, tried := a.state.Refused[r.Digest]; tried && before.Version == d.Version {
 			faults = append(faults, fmt.Errorf("%s %s is refused here: %s", r.Name, r.Version, before.Reason))
 			continue
 		}
-		refused, err := f.ensure(ctx, d, r, "")
+		refused, err := a.ensureRule(ctx, d, r, "")
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -96,11 +90,11 @@ func (f *follower) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 			continue
 		}
 		faults = append(faults, fmt.Errorf("%s %s is refused here: %s", r.Name, r.Version, refused))
-		err = f.change(func(s *state) {
+		err = a.change(func(s *state) {
 			clear(s.Refused) // of versions before
 			s.Refused[r.Digest] = refusal{d.Version, refused}
 			delete(s.Told, r.Digest)
-			f.tell(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rule: r.Name + " " + r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
+			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rule: r.Name + " " + r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
 		})
 		if err != nil {
 			faults = append(faults, err)
@@ -111,19 +105,19 @@ func (f *follower) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 
 // ensure has a bundle in force, or to come. It returns why the gate refuses it. An error is of the store or of the box, or, of
 // what is everybody's, that the branch went another way before: it stays until the centre or the branch changes its mind.
-func (f *follower) ensure(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule, rollout string) (refused string, err error) {
-	if b := find(f.o.Rules.Bundles(), r.Digest); b != nil {
+func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule, rollout string) (refused string, err error) {
+	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
 		case b.inForce():
 			return "", nil
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"
-		case b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(f.o.Now()):
+		case b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now()):
 			// It was cancelled before its day: it comes in again through the gate.
 		case b.Where == Retired && b.Off == OffCentre:
 			// The centre wants it again. If we crash behind the step, the next look finds it in force.
-			if err := f.o.Rules.StepBack(ctx, *b, order(d, rollout)); err != nil {
+			if err := a.o.Rules.StepBack(ctx, *b, order(d, rollout)); err != nil {
 				return "", fmt.Errorf("going on with %s %s: %w", b.Name, b.Version, err)
 			}
 			return "", nil
@@ -139,22 +133,22 @@ func (f *follower) ensure(ctx context.Context, d *fleetproto.Desired, r fleetpro
 			return other, nil
 		}
 	}
-	file, err := f.fetch(ctx, fleetproto.RuleKey(r.File), r.File, fleetproto.MaxRule)
+	file, err := a.fetch(ctx, fleetproto.RuleKey(r.File), r.File, fleetproto.MaxRule)
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", r.Name, r.Version, err)
 	}
 	if refused := differs(file, r); refused != "" {
 		return refused, nil
 	}
-	if _, told := f.state.Told[r.Digest]; !told {
+	if _, told := a.state.Told[r.Digest]; !told {
 		// The agent's own, from here on: what becomes of it is told.
-		if err := f.change(func(s *state) { s.Told[r.Digest] = "" }); err != nil {
+		if err := a.change(func(s *state) { s.Told[r.Digest] = "" }); err != nil {
 			return "", err
 		}
 	}
 	o := order(d, rollout)
 	o.AmountsChange, o.FewerCases = r.AmountsChange || rollout == "", r.FewerCases || rollout == ""
-	made, err := f.o.Rules.Admit(ctx, file, o)
+	made, err := a.o.Rules.Admit(ctx, file, o)
 	if err != nil {
 		return "", fmt.Errorf("admitting %s %s: %w", r.Name, r.Version, err)
 	}
@@ -180,22 +174,22 @@ func differs(file []byte, r fleetproto.Rule) string {
 }
 
 // begin takes up a roll-out in whose ring the branch is, and notes what it will replace before anything is replaced.
-func (f *follower) begin(d *fleetproto.Desired, now time.Time) error {
+func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	r := d.Rollout
-	if r == nil || !r.Takes(f.o.Branch, now) || f.state.Taken != nil && f.state.Taken.Rollout == r.Name {
+	if r == nil || !r.Takes(a.o.Branch, now) || a.state.Taken != nil && a.state.Taken.Rollout == r.Name {
 		return nil
 	}
-	shelf := f.o.Rules.Bundles()
+	shelf := a.o.Rules.Bundles()
 	t := &taken{Rollout: r.Name, Stage: fleetproto.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
 		if b := find(shelf, rule.Digest); b != nil && b.inForce() {
 			continue // the branch has it, by another way: it is not the roll-out's to take back
 		}
-		if l := f.owed(d, shelf, rule); l != nil {
+		if l := a.owedBefore(d, shelf, rule); l != nil {
 			return fmt.Errorf("roll-out %s waits for %s %s, which it replaces", r.Name, l.Name, l.Version)
 		}
 		replaced := inPlace(shelf, rule)
-		for _, owed := range f.state.Owed {
+		for _, owed := range a.state.Owed {
 			if replaced != nil && owed.Rule.Digest == replaced.Digest { // nobody wants to go back to that one
 				replaced = owed.Replaced
 			}
@@ -203,18 +197,18 @@ func (f *follower) begin(d *fleetproto.Desired, now time.Time) error {
 		t.Rules = append(t.Rules, takenRule{Rule: rule, Replaced: replaced})
 	}
 	slices.SortStableFunc(t.Rules, func(a, b takenRule) int { return byKind(a.Rule, b.Rule) })
-	return f.change(func(s *state) { s.Taken = t })
+	return a.change(func(s *state) { s.Taken = t })
 }
 
 // owed is the bundle that every box runs in the place of a roll-out's, where this box could not take it yet, as when the store failed.
 // Without it there would be nothing to go back to, and behind the roll-out's it is below the floor.
-func (f *follower) owed(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.Rule) *fleetproto.Rule {
+func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.Rule) *fleetproto.Rule {
 	at := slices.IndexFunc(d.Live.Rules, func(l fleetproto.Rule) bool { return sameGeneration(l, rule) })
 	if at < 0 {
 		return nil
 	}
 	l := &d.Live.Rules[at]
-	if _, refused := f.state.Refused[l.Digest]; refused || l.Digest == rule.Digest || find(shelf, l.Digest) != nil {
+	if _, refused := a.state.Refused[l.Digest]; refused || l.Digest == rule.Digest || find(shelf, l.Digest) != nil {
 		return nil
 	}
 	return l
@@ -222,45 +216,45 @@ func (f *follower) owed(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.R
 
 // takeRollout brings the bundles of the roll-out through the gate. One that is refused ends it in this branch: those that
 // came in before it go back.
-func (f *follower) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
-	t := f.state.Taken
+func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
+	t := a.state.Taken
 	if t == nil || d.Rollout == nil || d.Rollout.Name != t.Rollout || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
 		return nil
 	}
 	if t.Stage == fleetproto.StageRefused {
-		return f.undo(ctx, d, t)
+		return a.undoRollout(ctx, d, t)
 	}
 	for _, r := range t.Rules {
-		refused, err := f.ensure(ctx, d, r.Rule, t.Rollout)
+		refused, err := a.ensureRule(ctx, d, r.Rule, t.Rollout)
 		if err != nil {
 			return err
 		}
 		if refused == "" {
 			continue
 		}
-		err = f.change(func(s *state) {
-			s.Taken.Stage, s.Taken.Since, s.Taken.Reason = fleetproto.StageRefused, f.o.Now().UTC(), refused
+		err = a.change(func(s *state) {
+			s.Taken.Stage, s.Taken.Since, s.Taken.Reason = fleetproto.StageRefused, a.o.Now().UTC(), refused
 			delete(s.Told, r.Rule.Digest)
-			f.tell(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: t.Rollout, Rule: r.Rule.Name + " " + r.Rule.Version,
+			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: t.Rollout, Rule: r.Rule.Name + " " + r.Rule.Version,
 				Digest: r.Rule.Digest, Document: r.Rule.Document, Reason: refused})
 		})
 		if err != nil {
 			return err
 		}
-		return f.undo(ctx, d, f.state.Taken)
+		return a.undoRollout(ctx, d, a.state.Taken)
 	}
 	return nil
 }
 
 // undo goes back from what came in of a roll-out that the branch refused as a whole.
-func (f *follower) undo(ctx context.Context, d *fleetproto.Desired, t *taken) error {
+func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken) error {
 	var faults []error
 	for _, r := range t.Rules {
-		b := find(f.o.Rules.Bundles(), r.Rule.Digest)
+		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 		if b != nil && b.Where == Live && r.Replaced == nil {
 			continue // there is nothing to go back to: it stays
 		}
-		faults = append(faults, f.stepBack(ctx, d, t.Rollout, r))
+		faults = append(faults, a.stepBack(ctx, d, t.Rollout, r))
 	}
 	return errors.Join(faults...)
 }
@@ -268,18 +262,18 @@ func (f *follower) undo(ctx context.Context, d *fleetproto.Desired, t *taken) er
 // leave goes back from the bundles of the last roll-out that this box took, when the centre wants them no longer: to what they
 // replaced here, and to nothing older. It is done once for a roll-out, therefore the director's key cannot walk a branch down. A bundle
 // that the branch cannot leave now is owed: it is tried again, and holds up no other roll-out.
-func (f *follower) leave(ctx context.Context, d *fleetproto.Desired) error {
+func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
-	owed := slices.DeleteFunc(slices.Clone(f.state.Owed), func(r takenRule) bool {
+	owed := slices.DeleteFunc(slices.Clone(a.state.Owed), func(r takenRule) bool {
 		wanted := func(o fleetproto.Rule) bool { return o.Digest == r.Rule.Digest }
 		if slices.ContainsFunc(d.Live.Rules, wanted) || d.Rollout != nil && slices.ContainsFunc(d.Rollout.State.Rules, wanted) {
 			return true
 		}
-		err := f.stepBack(ctx, d, "", r)
+		err := a.stepBack(ctx, d, "", r)
 		faults = append(faults, err)
 		return err == nil
 	})
-	t := f.state.Taken
+	t := a.state.Taken
 	over := false
 	if t != nil && (d.Rollout == nil || d.Rollout.Name != t.Rollout) {
 		for _, r := range t.Rules {
@@ -288,13 +282,13 @@ func (f *follower) leave(ctx context.Context, d *fleetproto.Desired) error {
 				continue // it is everybody's now, or takeLive brings a newer one
 			}
 			over = true
-			if err := f.stepBack(ctx, d, t.Rollout, r); err != nil {
+			if err := a.stepBack(ctx, d, t.Rollout, r); err != nil {
 				faults, owed = append(faults, err), append(owed, r)
 			}
 		}
 	}
-	if over || len(owed) != len(f.state.Owed) {
-		err := f.change(func(s *state) {
+	if over || len(owed) != len(a.state.Owed) {
+		err := a.change(func(s *state) {
 			if s.Owed = owed; over { // else it may still be taken back
 				s.Taken = nil
 			}
@@ -313,20 +307,20 @@ func (f *follower) leave(ctx context.Context, d *fleetproto.Desired) error {
 var errOwed = errors.New("the branch cannot leave a bundle")
 
 // stepBack goes back from a bundle of a roll-out: it takes off one that is to come, and puts back what one in force replaced.
-func (f *follower) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
-	b := find(f.o.Rules.Bundles(), r.Rule.Digest)
+func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
+	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 	switch {
 	case b == nil || !b.inForce():
 		return nil
 	case b.Where == Coming:
-		if err := f.o.Rules.Cancel(ctx, *b, order(d, rollout)); err != nil {
+		if err := a.o.Rules.Cancel(ctx, *b, order(d, rollout)); err != nil {
 			return fmt.Errorf("cancelling %s %s: %w", b.Name, b.Version, err)
 		}
 		return nil
 	case r.Replaced == nil:
 		return fmt.Errorf("%s %s is not wanted any more, and there was none before it", b.Name, b.Version)
 	}
-	if err := f.o.Rules.StepBack(ctx, *r.Replaced, order(d, rollout)); err != nil {
+	if err := a.o.Rules.StepBack(ctx, *r.Replaced, order(d, rollout)); err != nil {
 		return fmt.Errorf("going back to %s %s: %w", r.Replaced.Name, r.Replaced.Version, err)
 	}
 	return nil
@@ -339,18 +333,18 @@ func sameGeneration(a, b fleetproto.Rule) bool {
 // watch compares the shelf with what the centre was told last, and tells what is new: that a bundle is on the shelf, that it is
 // in force, that the branch has left it by itself. It asks the shelf, therefore nothing is missed that happened while the agent
 // stood still or had crashed.
-func (f *follower) watch(d *fleetproto.Desired) error {
-	shelf := f.o.Rules.Bundles()
+func (a *Agent) watchShelf(d *fleetproto.Desired) error {
+	shelf := a.o.Rules.Bundles()
 	var acts []fleetproto.Act
-	told := maps.Clone(f.state.Told)
-	stage, reason := f.state.Taken.stage(shelf)
+	told := maps.Clone(a.state.Told)
+	stage, reason := a.state.Taken.stage(shelf)
 	for i := range shelf {
 		b := &shelf[i]
 		digest := b.Digest
 		if _, own := told[digest]; !own {
 			continue
 		}
-		if f.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused && b.inForce()) {
+		if a.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused && b.inForce()) {
 			continue // the roll-out may yet be refused as a whole, or was
 		}
 		now := reportedAs(b)
@@ -366,7 +360,7 @@ func (f *follower) watch(d *fleetproto.Desired) error {
 		if d != nil {
 			act.Version = d.Version
 		}
-		if t := f.state.Taken; t != nil && t.has(digest) {
+		if t := a.state.Taken; t != nil && t.has(digest) {
 			act.Rollout = t.Rollout
 		}
 		if b.Where == Retired {
@@ -374,25 +368,25 @@ func (f *follower) watch(d *fleetproto.Desired) error {
 		}
 		acts = append(acts, act)
 	}
-	if len(told) != len(f.state.Told) || len(acts) > 0 || f.state.Taken != nil && stage != f.state.Taken.Stage {
-		err := f.change(func(s *state) {
+	if len(told) != len(a.state.Told) || len(acts) > 0 || a.state.Taken != nil && stage != a.state.Taken.Stage {
+		err := a.change(func(s *state) {
 			s.Told = told
 			maps.DeleteFunc(s.Told, func(_, last string) bool {
 				return last == fleetproto.ActReturned || last == fleetproto.ActWithdrawn // the last word
 			})
 			for _, act := range acts {
-				f.tell(s, act)
+				a.queueAct(s, act)
 			}
 			if s.Taken != nil && stage != s.Taken.Stage {
-				s.Taken.Stage, s.Taken.Reason, s.Taken.Since = stage, reason, f.o.Now().UTC()
+				s.Taken.Stage, s.Taken.Reason, s.Taken.Since = stage, reason, a.o.Now().UTC()
 			}
 		})
 		if err != nil {
 			return err
 		}
-		f.dirty = true
+		a.dirty = true
 	}
-	f.setProgress(d)
+	a.setProgress(d)
 	return nil
 }
 
@@ -441,15 +435,15 @@ func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 }
 
 // setProgress keeps what the status says of the roll-out.
-func (f *follower) setProgress(d *fleetproto.Desired) {
+func (a *Agent) setProgress(d *fleetproto.Desired) {
 	var p *fleetproto.Progress
 	if d != nil && d.Rollout != nil {
 		p = &fleetproto.Progress{Name: d.Rollout.Name, Stage: fleetproto.StageOutside, Since: d.Issued}
-		if t := f.state.Taken; t != nil && t.Rollout == d.Rollout.Name {
+		if t := a.state.Taken; t != nil && t.Rollout == d.Rollout.Name {
 			p.Stage, p.Since, p.Reason = t.Stage, t.Since, t.Reason
 		}
 	}
-	f.mu.Lock()
-	f.progress = p
-	f.mu.Unlock()
+	a.mu.Lock()
+	a.progress = p
+	a.mu.Unlock()
 }

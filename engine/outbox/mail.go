@@ -19,19 +19,9 @@ import (
 	"dtegate/storage"
 )
 
-// receiver is whom a document is made out to, in its facts or in itself: a return names it documento.
-func receiver(document dte.Value) dte.Value {
-	for _, name := range []string{"receptor", "sujetoExcluido", "documento"} {
-		if v := document.Get(name); v.Kind() == dte.KindObject {
-			return v
-		}
-	}
-	return dte.Null()
-}
-
 // Recipient returns the receiver's address of a document, "" if there is none.
 func Recipient(document dte.Value) string {
-	return strings.TrimSpace(receiver(document).Get("correo").Text())
+	return strings.TrimSpace(record.Party(document).Get("correo").Text())
 }
 
 // messageID is the left side of a message's ID: a document's own message and each resend have one for ever, so that a
@@ -143,7 +133,7 @@ const logoName = "logo.png"
 func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
-		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: receiver(document).Get("nombre").Text(),
+		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: record.Party(document).Get("nombre").Text(),
 		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
 	f.Look = box.options.Look
 	f.Look.Tax = dte.FormatNIT(document.Get("emisor").Get("nit").Text())

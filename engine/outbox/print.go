@@ -69,6 +69,16 @@ var errNoPrinter = errors.New("this branch prints nothing")
 // Print lays a document out. It waits for the turn of who: a token's id, LinkHolders, or fair.House. Errors: a *fair.Busy if
 // who has used up its share, or the printer's.
 func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+	return box.print(ctx, who, func(b *bytes.Buffer, p *pdf.Printer) error {
+		d.Rest = box.giveWay()
+		if escpos {
+			return p.ESCPOS(b, d, l)
+		}
+		return p.Render(b, d, l)
+	})
+}
+
+func (box *Outbox) print(ctx context.Context, who int64, do func(*bytes.Buffer, *pdf.Printer) error) ([]byte, error) {
 	if box.options.Printer == nil {
 		return nil, errNoPrinter
 	}
@@ -77,14 +87,23 @@ func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.L
 		return nil, err
 	}
 	defer leave()
-	d.Rest = box.giveWay()
 	var b bytes.Buffer
-	if escpos {
-		err = box.options.Printer.ESCPOS(&b, d, l)
-	} else {
-		err = box.options.Printer.Render(&b, d, l)
-	}
+	err = do(&b, box.options.Printer)
 	return b.Bytes(), err
+}
+
+// PrintSlip lays a slip of a till out. layout is ticket80 or ticket58; see Printed. Errors are *refusal.Error.
+func (box *Outbox) PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, layout string, escpos bool) ([]byte,
+	error) {
+	l, _ := pdf.ParseLayout(layout)
+	b, err := box.print(ctx, c.TokenID, func(b *bytes.Buffer, p *pdf.Printer) error { return p.Slip(b, s, l, escpos) })
+	if busy := printedEnough(err); busy != nil {
+		return nil, busy
+	}
+	if err != nil {
+		return nil, refusal.Unavailable(err, "El ticket no pudo generarse")
+	}
+	return b, nil
 }
 
 // Printable returns a record in the form that the printer needs.

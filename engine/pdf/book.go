@@ -134,7 +134,7 @@ func (d *bookDrawer) head() {
 	folio := fmt.Sprintf("Folio %d", d.b.Folio+len(c.Pages)-1)
 	c.Text(c.Left, bookMargin+10, d.fonts.Clean(d.b.Title), sheet.Style{Size: 11, Bold: true, Ink: d.ink})
 	c.Text(c.Left+c.Width-d.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Style{Size: 8, Bold: true, Ink: sheet.Black})
-	c.Text(c.Left, bookMargin+22, c.Ellipsis(d.fonts.Clean(strings.Join(d.b.Heading, "   ·   ")), c.Width, body), body)
+	c.Text(c.Left, bookMargin+22, c.Fonts.Ellipsis(d.fonts.Clean(strings.Join(d.b.Heading, "   ·   ")), c.Width, body), body)
 	c.Y = bookMargin + 30
 	d.cells(d.b.Columns, bookStrong, d.ink.Tint(0.1))
 }
@@ -147,7 +147,7 @@ func (d *bookDrawer) cells(cells []string, st sheet.Style, ground sheet.RGB) {
 	lines := make([][]string, min(len(cells), len(d.widths)))
 	most := 1
 	for i := range lines {
-		lines[i] = c.Wrap(d.cellText(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
+		lines[i] = c.Fonts.Wrap(d.cellText(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
 		most = max(most, len(lines[i]))
 	}
 	h := float64(most)*st.Size*sheet.Leading + 2
@@ -196,7 +196,7 @@ func (d *bookDrawer) summary() {
 		for k, t := range cells {
 			t = d.fonts.Clean(t)
 			if k == 0 {
-				c.Text(c.Left, c.Y+bookBody.Size, c.Ellipsis(t, bookSummary, st), st)
+				c.Text(c.Left, c.Y+bookBody.Size, c.Fonts.Ellipsis(t, bookSummary, st), st)
 				continue
 			}
 			t = view.Printed(t, 0)

@@ -2,8 +2,11 @@ package pdf
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // paperRoll is what a printer has made of the commands.
@@ -153,5 +156,40 @@ func TestCodePage(t *testing.T) {
 	}
 	if got := cp850("ñÑáéíóúüÁÉÍÓÚÜ¿¡ºª"); !bytes.Equal(got, []byte("\xa4\xa5\xa0\x82\xa1\xa2\xa3\x81\xb5\x90\xd6\xe0\xe9\x9a\xa8\xad\xa7\xa6")) {
 		t.Errorf("% x", got)
+	}
+}
+
+// TestSlip: a slip says what it is told, on both papers, as a PDF and as commands; letter size is refused.
+func TestSlip(t *testing.T) {
+	p := printer(t)
+	s := Slip{Title: "CIERRE Z N.º 7", Issuer: "Abarrotes La Ceiba", Made: time.Unix(0, 0).UTC(), Trial: true,
+		Head: []Pair{{"Día", "02/12/2026"}},
+		Blocks: []Block{{Title: "Formas de pago", Rows: []Pair{{"01 Billetes y monedas", "$1,234.50"}}},
+			{Title: "Vacío"}},
+		Total: Pair{"TOTAL NETO", "$1,234.50"}, Notes: []string{"Documentos posteriores: 1"}}
+	for _, l := range []Layout{Ticket80, Ticket58} {
+		var commands, again, file bytes.Buffer
+		if err := errors.Join(p.Slip(&commands, s, l, true), p.Slip(&file, s, l, false), p.Slip(&again, s, l,
+			false)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(file.Bytes(), again.Bytes()) {
+			t.Errorf("%s: two files of one slip differ", l)
+		}
+		lines := interpret(t, commands.Bytes()).lines
+		for _, text := range []string{strings.Join(lines, "\n"), written(t, file.Bytes())} {
+			for _, want := range []string{"CIERRE Z N.º 7", "Abarrotes La Ceiba", isTrial, "02/12/2026",
+				"Formas de pago", "01 Billetes y monedas", "$1,234.50", "TOTAL NETO", "posteriores"} {
+				if !strings.Contains(strings.Join(strings.Fields(text), ""), strings.ReplaceAll(want, " ", "")) {
+					t.Errorf("%s: no %q in\n%s", l, want, text)
+				}
+			}
+			if strings.Contains(text, "Vacío") {
+				t.Errorf("%s: an empty block is printed", l)
+			}
+		}
+	}
+	if err := p.Slip(io.Discard, s, Letter, false); err == nil {
+		t.Error("a slip on letter size")
 	}
 }

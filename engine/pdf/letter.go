@@ -125,15 +125,15 @@ func (l *letterhead) identification() {
 	wide := room * 0.56
 	set := func(fields []view.Field, w float64, bold bool) (lines []sheet.Line) {
 		for _, f := range fields {
-			lines = append(lines, c.Para(f.Label, w, 0, micro)...)
-			lines = append(lines, c.Para(f.Value, w, 0, sheet.Style{Size: 8.2, Bold: bold, Ink: sheet.Black})...)
+			lines = append(lines, c.Fonts.Para(f.Label, w, 0, micro)...)
+			lines = append(lines, c.Fonts.Para(f.Value, w, 0, sheet.Style{Size: 8.2, Bold: bold, Ink: sheet.Black})...)
 			lines = append(lines, sheet.Gap(4))
 		}
 		return lines
 	}
 	x, y := c.Left+c.Width-qrSide, c.Y-6
 	c.Add(sheet.Op{Kind: sheet.OpQR, X: x, Y: y, W: qrSide, H: qrSide})
-	c.Strip(c.Para(l.v.Consult, qrSide, 0.5, micro), x, y+qrSide, qrSide)
+	c.Strip(c.Fonts.Para(l.v.Consult, qrSide, 0.5, micro), x, y+qrSide, qrSide)
 	c.DrawColumns(
 		sheet.Column{X: c.Left, Width: wide - 10, Lines: append(set(v.Codes, wide-10, true), set(v.Received, wide-10, false)...)},
 		sheet.Column{X: c.Left + wide, Width: room - wide, Lines: set(v.Facts, room-wide, false)},
@@ -149,15 +149,15 @@ func (l *letterhead) drawLaterHead() {
 	c, v := l.c, l.v
 	half := c.Width/2 - gutter/2
 	c.Y = margin
-	name := c.Ellipsis(v.Emisor.Name, half, sheet.Style{Size: 9, Bold: true, Ink: l.ink})
-	title := c.Ellipsis(v.Title, half, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})
-	c.Strip(c.Para(name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: l.ink}), c.Left, c.Y, half)
-	c.Strip(c.Para(title, half, 1, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black}), c.Left+c.Width-half, c.Y, half)
+	name := c.Fonts.Ellipsis(v.Emisor.Name, half, sheet.Style{Size: 9, Bold: true, Ink: l.ink})
+	title := c.Fonts.Ellipsis(v.Title, half, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})
+	c.Strip(c.Fonts.Para(name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: l.ink}), c.Left, c.Y, half)
+	c.Strip(c.Fonts.Para(title, half, 1, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black}), c.Left+c.Width-half, c.Y, half)
 	codes := "Código de generación " + v.Code
 	if v.Control != "" {
 		codes += "   ·   Número de control " + v.Control
 	}
-	c.Strip(c.Para(c.Ellipsis(codes, c.Width, small), c.Width, 0, small), c.Left, c.Y+12, c.Width)
+	c.Strip(c.Fonts.Para(c.Fonts.Ellipsis(codes, c.Width, small), c.Width, 0, small), c.Left, c.Y+12, c.Width)
 	c.Fill(c.Left, c.Y+24, c.Width, 1, l.ink)
 	c.Y += 36
 }
@@ -168,9 +168,9 @@ func (l *letterhead) marks() {
 	box := func(title string, text []string, ink sheet.RGB) {
 		ground := ink.Tint(0.1)
 		lines := []sheet.Line{sheet.Gap(5)}
-		lines = append(lines, c.Para(title, c.Width-20, 0, sheet.Style{Size: 9, Bold: true, Ink: ink})...)
+		lines = append(lines, c.Fonts.Para(title, c.Width-20, 0, sheet.Style{Size: 9, Bold: true, Ink: ink})...)
 		for _, t := range text {
-			lines = append(lines, c.Para(t, c.Width-20, 0, sheet.Style{Size: 7.5, Bold: false, Ink: sheet.Black})...)
+			lines = append(lines, c.Fonts.Para(t, c.Width-20, 0, sheet.Style{Size: 7.5, Bold: false, Ink: sheet.Black})...)
 		}
 		lines = append(lines, sheet.Gap(5))
 		for i := range lines {
@@ -200,13 +200,13 @@ func (l *letterhead) parties() {
 	var columns []sheet.Column
 	for i, p := range []view.Party{v.Emisor, v.Receptor} {
 		lines := l.title(p.Heading, half)
-		lines = append(lines, c.Para(p.Name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})...)
+		lines = append(lines, c.Fonts.Para(p.Name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})...)
 		if p.Trade != "" {
-			lines = append(lines, c.Para(p.Trade, half, 0, body)...)
+			lines = append(lines, c.Fonts.Para(p.Trade, half, 0, body)...)
 		}
 		lines = append(lines, sheet.Gap(2))
 		for _, f := range p.Fields {
-			lines = append(lines, c.Labelled(f.Label, f.Value, half, sheet.Style{Size: 7.6, Bold: false, Ink: sheet.Black})...)
+			lines = append(lines, c.Fonts.Labelled(f.Label, f.Value, half, sheet.Style{Size: 7.6, Bold: false, Ink: sheet.Black})...)
 		}
 		columns = append(columns, sheet.Column{X: c.Left + float64(i)*(half+gutter), Width: half, Lines: lines})
 	}
@@ -358,9 +358,9 @@ func (l *letterhead) foot(pg *sheet.Page, n, all int) {
 	w := c.Fonts.Width(number, 7, true)
 	c.Text(c.Left+c.Width-w, y+11, number, sheet.Style{Size: 7, Bold: true, Ink: sheet.Grey})
 	room := c.Width - w - gutter
-	c.Text(c.Left, y+11, c.Ellipsis("Representación gráfica de documento tributario electrónico  ·  "+l.v.Host, room, micro), micro)
+	c.Text(c.Left, y+11, c.Fonts.Ellipsis("Representación gráfica de documento tributario electrónico  ·  "+l.v.Host, room, micro), micro)
 	if l.v.Footer != "" {
-		c.Text(c.Left, y+20, c.Ellipsis(l.v.Footer, room, micro), micro)
+		c.Text(c.Left, y+20, c.Fonts.Ellipsis(l.v.Footer, room, micro), micro)
 	}
 	if l.v.State == Invalidated {
 		st := sheet.Style{Size: 96, Bold: true, Ink: sheet.Red}

@@ -131,7 +131,7 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 	if layout == Letter {
 		pages = p.letter(v)
 	} else {
-		pages = p.ticket(v, layout)
+		pages = p.ticket(p.receipt(v), layout, v.Pause)
 	}
 	return p.fonts.Write(w, sheet.File{Title: v.Title + " " + v.Code, Author: v.Emisor.Name, Made: v.Issued, Pages: pages, Logo: p.logo, Code: code, Pause: v.Pause})
 }
@@ -149,6 +149,20 @@ func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	}
 	_, err = w.Write(escpos(p.receipt(v), v.URL, layout))
 	return err
+}
+
+// Slip writes a slip as a PDF for thermal paper, or as the commands of a thermal printer. It fails for Letter.
+func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error {
+	if layout != Ticket80 && layout != Ticket58 {
+		return errors.New("pdf: layout: a slip needs ticket80 or ticket58")
+	}
+	parts := p.slip(s)
+	if commands {
+		_, err := w.Write(escpos(parts, "", layout))
+		return err
+	}
+	pages := p.ticket(parts, layout, func() {})
+	return p.fonts.Write(w, sheet.File{Title: s.Title, Author: s.Issuer, Made: s.Made, Pages: pages, Pause: func() {}})
 }
 
 // prepare checks what was asked and makes the view and the QR code.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dtegate/engine/pdf/sheet"
 	"dtegate/engine/pdf/view"
@@ -25,15 +26,15 @@ var papers = [...]paper{
 // longest is the greatest length of a ticket's page: 3 m. PDF viewers stop at 5.
 const longest = 8504
 
-// ticket lays a document out on thermal paper: black only, one page as long as it takes.
-func (p *Printer) ticket(v *view.View, layout Layout) []*sheet.Page {
+// ticket lays parts out on thermal paper: black only, one page as long as it takes. pause is called after each part.
+func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Page {
 	pp := papers[layout]
 	c := &sheet.Canvas{Fonts: p.fonts, W: pp.w, Left: pp.side, Width: pp.w - 2*pp.side, Bottom: longest - 30, Room: longest - 60}
 	c.Head = func() { c.Y = 12 }
 	c.NewPage()
-	for _, part := range p.receipt(v) {
+	for _, part := range parts {
 		c.Keep(p.lines(part, pp, c.Width), c.Left, c.Width)
-		v.Pause()
+		pause()
 	}
 	for i, pg := range c.Pages {
 		pg.H = longest
@@ -317,4 +318,54 @@ func full(cells []string) []string {
 		}
 	}
 	return out
+}
+
+// Slip is a ticket that is no document of MH, such as the closing of a day.
+type Slip struct {
+	Title, Issuer string
+	Made          time.Time
+	Trial         bool // of the authority's test system
+	Head          []Pair
+	Blocks        []Block // a block without rows is left out
+	Total         Pair
+	Notes         []string
+}
+
+// Block is some rows of a slip under a title.
+type Block struct {
+	Title string
+	Rows  []Pair
+}
+
+// Pair is a text and what stands at the other end of its line.
+type Pair struct{ Left, Right string }
+
+// slip is a slip as the parts of a ticket.
+func (p *Printer) slip(s Slip) []part {
+	r := &receipt{}
+	r.middle(toneTitle, p.fonts.Clean(s.Issuer))
+	r.middle(toneTitle, p.fonts.Clean(s.Title))
+	if s.Trial {
+		r.band(isTrial)
+	}
+	r.rule()
+	rows := func(t tone, list []Pair) {
+		for _, row := range list {
+			r.pair(t, p.fonts.Clean(row.Left), p.fonts.Clean(row.Right))
+		}
+	}
+	rows(toneSmall, s.Head)
+	for _, b := range s.Blocks {
+		if len(b.Rows) > 0 {
+			r.rule()
+			r.text(toneBold, p.fonts.Clean(b.Title))
+			rows(toneNormal, b.Rows)
+		}
+	}
+	r.rule()
+	rows(toneTotal, []Pair{s.Total})
+	for _, n := range s.Notes {
+		r.text(toneSmall, p.fonts.Clean(n))
+	}
+	return r.parts
 }

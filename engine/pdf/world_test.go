@@ -95,7 +95,7 @@ func (p *Printer) pages(t testing.TB, d Document, layout Layout) []*sheet.Page {
 	if layout == Letter {
 		return p.letter(v)
 	}
-	return p.ticket(v, layout)
+	return p.ticket(p.receipt(v), layout, v.Pause)
 }
 
 func render(t testing.TB, p *Printer, d Document, layout Layout) []byte {

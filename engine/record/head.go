@@ -60,6 +60,8 @@ type Head struct {
 	// Origin is the code of the document that a note or a return is issued against.
 	Origin       string        `json:"origin,omitempty"`
 	Invalidation *Invalidation `json:"invalidation,omitempty"`
+	// Receiver is who a search finds the document by.
+	Receiver Receiver `json:"receiver,omitzero"`
 	// Mail is the receiver's address, "" when the document has none.
 	Mail     string    `json:"mail,omitempty"`
 	Delivery *Delivery `json:"delivery,omitempty"`

@@ -42,6 +42,8 @@ const (
 	LetterOpen   storage.State = 96 // to be sent
 	LetterSent   storage.State = 97
 	LetterFailed storage.State = 98 // refused for good, or given up
+
+	DayClosed storage.State = 112 // the closing of a point of sale and a day, kept as it was made
 )
 
 // Queues of the store's due index.
@@ -73,6 +75,7 @@ const (
 	RuleRecord
 	ActRecord
 	LetterRecord
+	ClosingRecord
 )
 
 // row is one state: of which kind of record, its public name, the queues that a record in it may wait in, and the states
@@ -121,6 +124,8 @@ var table = []row{
 	{LetterOpen, LetterRecord, "", in(QueueDeliver, QueueLost), to(LetterOpen, LetterSent, LetterFailed)},
 	{LetterSent, LetterRecord, "", nil, nil},
 	{LetterFailed, LetterRecord, "", in(QueueUndelivered), to(LetterOpen, LetterFailed)},
+
+	{DayClosed, ClosingRecord, "", nil, nil},
 }
 
 // rows is the table by state.

@@ -5,6 +5,7 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -104,3 +105,12 @@ func Faults(err error) []dte.Fault {
 
 // CodeNoRecipient is the code of a resend that has no address.
 const CodeNoRecipient = "NO_RECIPIENT"
+
+// LogAttr returns an error as an attribute for the log. For nil the attribute is empty and is left out: error=<nil> would look
+// like an error.
+func LogAttr(err error) slog.Attr {
+	if err == nil {
+		return slog.Attr{}
+	}
+	return slog.Any("error", err)
+}

@@ -234,7 +234,7 @@ func Required(m bundle.Manifest) schema.Requirements {
 }
 
 func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
-	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente", "identificacion.codigoGeneracion", "emisor.nit", "emisor.nombre"}}
+	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente", "identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
 	case m.Kind == "document" && effect == bundle.TakesBack: // an event by its layout: it has no number
 		q.Kind, q.Type = "tipoEvento", m.Document

@@ -63,6 +63,16 @@ func (c *Caller) Reads(h *record.Head) bool {
 	return !c.OwnTypes || c.Issues(h.Document) || record.TypeOf(h.Document).Effect == bundle.TakesBack && h.PointID == c.Point.ID
 }
 
+// ReadsAll reports whether the caller may read every type of document that its point of sale issues.
+func (c *Caller) ReadsAll() bool {
+	for _, t := range record.Known() {
+		if c.OwnTypes && t.Permission != "" && !c.Issues(t.Document) {
+			return false
+		}
+	}
+	return true
+}
+
 // Readable returns the types of documents that a caller may list; nil means all.
 func (c *Caller) Readable() (types []string) {
 	if !c.OwnTypes {
@@ -84,6 +94,9 @@ func Emisor(i Issuer, p Point) dte.Value {
 	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
 		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
+	}
+	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is named as a person is: by kind and number of a document
+		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento", Value: nit})
 	}
 	return i.Facts.Set(set...)
 }

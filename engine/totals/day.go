@@ -112,7 +112,7 @@ func (p *Page) gather(d *day, wanted []bool, q Query) {
 		if have > q.Limit && id > p.IDs[have-1] || len(p.IDs)-have > q.Limit {
 			break
 		}
-		if wanted[uint16(r.key)] {
+		if wanted[uint16(r.key)] && (q.Amount == nil || *q.Amount == r.amount) {
 			p.IDs = append(p.IDs, id)
 		}
 	}

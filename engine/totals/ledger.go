@@ -92,8 +92,10 @@ func (l *Ledger) Touch(id uint64) {
 type Query struct {
 	Days  []string
 	Match func(Group) bool
-	After uint64 // the last id of the page before
-	Limit int    // 1 or more
+	// Amount, if not nil, is the amount of the documents; the totals are not of these alone.
+	Amount *dte.Amount
+	After  uint64 // the last id of the page before
+	Limit  int    // 1 or more
 }
 
 // Page is the answer to a Query.

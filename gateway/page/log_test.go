@@ -136,7 +136,7 @@ func TestLogged(t *testing.T) {
 // neverNil are errors that no caller leaves out, and texts.
 var neverNil = map[string]bool{
 	"engine/rulestore/activation.go a.Error": true, "storage/create.go message": true, "engine/fleet/ship/carry.go why": true, // texts
-	"rules/room.go err":                      true, // cacheFailed is called with a failure
+	"rules/host.go err":                      true, // cacheFailed is called with a failure
 	"gateway/gateway.go err":                 true, // refuse is called with an error
 	"engine/rulestore/autorollback.go cause": true, // RetryWithPrevious is called with what failed
 }

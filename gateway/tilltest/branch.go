@@ -135,6 +135,12 @@ var tillContract = sync.OnceValues(func() (*apitest.Contract, error) { return ap
 // store.
 func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	t.Helper()
+	return OpenWith(t, ambiente, begin, func(*engine.Options) {})
+}
+
+// OpenWith is Open with other settings of the engine.
+func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.Options)) *Branch {
+	t.Helper()
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -163,11 +169,13 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	must(err)
 	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto-mh.2026",
 		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
-	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
+	settings := engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
 		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond}, Contingency: contingency.Options{
 			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
-			LotPoll: 20 * time.Millisecond}})
+			LotPoll: 20 * time.Millisecond}}
+	set(&settings)
+	b.Engine, err = engine.New(settings)
 	must(err)
 	b.run(func() error { return b.Engine.Run(ctx) })
 
@@ -257,7 +265,16 @@ func (b *Branch) Get(path string) (a Answer) {
 	return b.do(http.MethodGet, path, nil)
 }
 
-func (b *Branch) do(method, path string, body []byte) (a Answer) {
+// keyed is Post with headers: an Idempotency-Key, if it is not empty, and those that follow, by name and value.
+func (b *Branch) keyed(key, path, body string, headers ...string) Answer {
+	b.t.Helper()
+	if key != "" {
+		headers = append(headers, "Idempotency-Key", key)
+	}
+	return b.do(http.MethodPost, path, []byte(body), headers...)
+}
+
+func (b *Branch) do(method, path string, body []byte, headers ...string) (a Answer) {
 	b.t.Helper()
 	req, err := http.NewRequest(method, b.URL+"/dte/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -266,6 +283,9 @@ func (b *Branch) do(method, path string, body []byte) (a Answer) {
 	req.Header.Set("x-api-token", Token)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {

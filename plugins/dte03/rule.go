@@ -33,7 +33,7 @@ var description = &abi.Description{
 	Faults: sdk.SaleFaults(),
 }
 
-var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One, DefaultIVA: true}
+var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One, Default: 1 << sdk.TaxIVA}
 
 // evaluate computes a tax credit voucher (MF2 pp.46-54).
 func evaluate(in *abi.Input, out *abi.Output) {

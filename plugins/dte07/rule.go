@@ -36,8 +36,6 @@ const (
 	faultOverflow
 )
 
-const cent = sdk.One / 100
-
 // description of the withholding voucher. Its amounts are the till's: the rule checks them and adds them up.
 var description = &abi.Description{
 	Name:   "dte07",
@@ -89,11 +87,11 @@ func check(row, params []int64) (fault, column int) {
 	switch {
 	case amount <= 0:
 		return faultNotPositive, colMonto
-	case amount%cent != 0:
+	case amount%sdk.Cent != 0:
 		return faultCents, colMonto
 	case withheld <= 0:
 		return faultNotPositive, colRetenido
-	case withheld%cent != 0:
+	case withheld%sdk.Cent != 0:
 		return faultCents, colRetenido
 	}
 	rate, wrong := params[rate22], fault22
@@ -107,7 +105,7 @@ func check(row, params []int64) (fault, column int) {
 		return -1, -1
 	}
 	due, ok := sdk.Cents(amount, rate, sdk.One)
-	if difference := withheld - due; !ok || difference > cent || difference < -cent { // MF2 p.54: tolerance of a cent
+	if difference := withheld - due; !ok || difference > sdk.Cent || difference < -sdk.Cent { // MF2 p.54: tolerance of a cent
 		return wrong, colRetenido
 	}
 	return -1, -1

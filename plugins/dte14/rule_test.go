@@ -21,7 +21,7 @@ func amount(rng *rand.Rand, digits int) dte.Amount {
 		n = n*10 + rng.Int64N(10)
 	}
 	if rng.IntN(3) == 0 {
-		n = max(1, n/cent) * cent
+		n = max(1, n/sdk.Cent) * sdk.Cent
 	}
 	return dte.Amount(n)
 }
@@ -41,7 +41,7 @@ func random(rng *rand.Rand) dte.Value {
 		quantity, price := amount(rng, 3), amount(rng, 3)
 		if ties { // the total is half a cent (10.005), or the tax is (0.1 of 10.05)
 			odd := dte.Amount(2*rng.Int64N(5000) + 1)
-			quantity, price = dte.Scale, odd*[]dte.Amount{cent / 2, 5 * cent}[rng.IntN(2)]
+			quantity, price = dte.Scale, odd*[]dte.Amount{sdk.Cent / 2, 5 * sdk.Cent}[rng.IntN(2)]
 		}
 		line := []dte.Member{{Name: "numItem", Value: dte.Int(int64(i + 1))}, {Name: "tipoItem", Value: dte.Int(1 + rng.Int64N(3))},
 			{Name: "uniMedida", Value: dte.Int(59)}, {Name: "descripcion", Value: dte.Str("Café \"ñ\"")},
@@ -49,7 +49,7 @@ func random(rng *rand.Rand) dte.Value {
 		if gross, ok := sdk.Times(int64(quantity), int64(price)); ok && rng.IntN(3) == 0 {
 			line = append(line, dte.Member{Name: "montoDescu", Value: dte.Num(dte.Amount(rng.Int64N(gross + 1)))})
 		} else {
-			total.Add(&total, big.NewInt(gross/cent))
+			total.Add(&total, big.NewInt(gross/sdk.Cent))
 		}
 		if rng.IntN(3) == 0 {
 			line = append(line, dte.Member{Name: "tipoImpuesto", Value: dte.Str([]string{"GRAVADO", "SUJETO_EXCLUIDO"}[rng.IntN(2)])})
@@ -58,7 +58,7 @@ func random(rng *rand.Rand) dte.Value {
 	}
 	facts := plugintest.BaseFacts("14").With("cuerpoDocumento", dte.Arr(lines...)).With("applyrent", dte.Bool(rng.IntN(2) == 0))
 	if most := total.Int64(); most > 0 && rng.IntN(3) == 0 {
-		facts = facts.With("descuentoGlobal", dte.Obj(dte.Member{Name: "compra", Value: dte.Num(dte.Amount(rng.Int64N(most+1) * cent))}))
+		facts = facts.With("descuentoGlobal", dte.Obj(dte.Member{Name: "compra", Value: dte.Num(dte.Amount(rng.Int64N(most+1) * sdk.Cent))}))
 	}
 	if rng.IntN(2) == 0 { // one payment, whose amount the rule gives
 		facts = plugintest.Merge(facts, dte.Obj(dte.Member{Name: "resumen", Value: dte.Obj(dte.Member{Name: "pagos",
@@ -168,17 +168,17 @@ func TestRule_Refuses(t *testing.T) {
 		scalars, lines []int64
 		want           abi.Fault
 	}{
-		"quantity zero":         {lines{0, none, none}, lines{0, sdk.One, none, 0}, abi.Fault{Code: faultQuantity, Line: 0, Column: colCantidad}},
-		"price negative":        {lines{0, none, none}, lines{sdk.One, -1, none, 0}, abi.Fault{Code: faultPrice, Line: 0, Column: colPrecio}},
-		"discount above line":   {lines{0, none, none}, lines{sdk.One, sdk.One, sdk.One + 1, 0}, abi.Fault{Code: faultDiscount, Line: 0, Column: colDescuento}},
-		"discount negative":     {lines{0, none, none}, lines{sdk.One, sdk.One, -1, 0}, abi.Fault{Code: faultDiscount, Line: 0, Column: colDescuento}},
-		"line overflows":        {lines{0, none, none}, lines{2 * sdk.One, sdk.Max, none, 0}, abi.Fault{Code: faultOverflow, Line: 0, Column: colPrecio}},
-		"sum overflows":         {lines{0, none, none}, lines{sdk.One, sdk.Max, none, 0, sdk.One, 1, none, 0}, abi.Fault{Code: faultOverflow, Line: 1, Column: -1}},
-		"global above total":    {lines{0, sdk.One + cent, none}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultGlobalDiscount, Line: -1, Column: scaDescu}},
-		"global negative":       {lines{0, -cent, none}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultGlobalDiscount, Line: -1, Column: scaDescu}},
+		"quantity zero":         {lines{0, none, none}, lines{0, sdk.One, none, 0}, abi.Fault{Code: sdk.FaultQuantity, Line: 0, Column: sdk.ColCantidad}},
+		"price negative":        {lines{0, none, none}, lines{sdk.One, -1, none, 0}, abi.Fault{Code: sdk.FaultPrice, Line: 0, Column: sdk.ColPrecio}},
+		"discount above line":   {lines{0, none, none}, lines{sdk.One, sdk.One, sdk.One + 1, 0}, abi.Fault{Code: sdk.FaultDiscount, Line: 0, Column: sdk.ColDescuento}},
+		"discount negative":     {lines{0, none, none}, lines{sdk.One, sdk.One, -1, 0}, abi.Fault{Code: sdk.FaultDiscount, Line: 0, Column: sdk.ColDescuento}},
+		"line overflows":        {lines{0, none, none}, lines{2 * sdk.One, sdk.Max, none, 0}, abi.Fault{Code: sdk.FaultOverflow, Line: 0, Column: sdk.ColPrecio}},
+		"sum overflows":         {lines{0, none, none}, lines{sdk.One, sdk.Max, none, 0, sdk.One, 1, none, 0}, abi.Fault{Code: sdk.FaultOverflow, Line: 1, Column: -1}},
+		"global above total":    {lines{0, sdk.One + sdk.Cent, none}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultGlobalDiscount, Line: -1, Column: scaDescu}},
+		"global negative":       {lines{0, -sdk.Cent, none}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultGlobalDiscount, Line: -1, Column: scaDescu}},
 		"global below a cent":   {lines{0, 1, none}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultCents, Line: -1, Column: scaDescu}},
 		"payments gross":        {lines{1, none, sdk.One}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultPayments, Line: -1, Column: scaPagos}},
-		"payments a cent short": {lines{0, none, sdk.One - cent}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultPayments, Line: -1, Column: scaPagos}},
+		"payments a cent short": {lines{0, none, sdk.One - sdk.Cent}, lines{sdk.One, sdk.One, none, 0}, abi.Fault{Code: faultPayments, Line: -1, Column: scaPagos}},
 	} {
 		var out abi.Output
 		evaluate(&abi.Input{Params: []int64{10_000_000}, Scalars: c.scalars, Lines: c.lines, N: len(c.lines) / 4}, &out)

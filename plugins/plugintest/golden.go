@@ -87,7 +87,7 @@ func Cases(t *testing.T, name string) {
 	if made < 2 || refused < 1 {
 		t.Errorf("%d cases make a document and %d refuse one", made, refused)
 	}
-	if m.Kind == "document" && slices.Contains(plugins.Names, name) { // of a type that MH has
+	if m.Kind == "document" && slices.Contains(plugins.Names, name) { // of a type that the other arithmetic knows
 		Recalc(t, dir, made, true)
 	}
 }

@@ -13,8 +13,8 @@ type Layout struct {
 	TaxBit []int
 	// Net is One when prices are without VAT, One plus the VAT's rate when they include it.
 	Net int64
-	// DefaultIVA adds tax 20 to every taxed line (03, 05, 06); 01 forbids it.
-	DefaultIVA bool
+	// Default is the set of taxes that every taxed line bears: 20 on 03 to 06, C3 on an export; none on 01.
+	Default int64
 	// Levies are taxes of the rule's own beside those of Taxes.
 	Levies []Levy
 	// NoDiscounts is for documents without global discounts, whose scalars have none.
@@ -45,16 +45,12 @@ func Zeroed(lines []int64, n int) []int64 {
 // the line's), of an ordinary size. It leaves every other to odd.
 func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 	out.Lines = Zeroed(out.Lines, in.N*l.Outputs)
-	var iva int64 // the set of what a taxed line names by itself
-	if l.DefaultIVA {
-		iva = 1 << TaxIVA
-	}
 	rows, results := in.Lines, out.Lines
 	for i := range in.N {
 		row, result := (*[ColTributos + 1]int64)(rows), (*[OutTributos + 1]int64)(results)
 		rows, results = rows[l.Columns:], results[l.Outputs:]
 		gross, ok := times(row[ColCantidad], row[ColPrecio])
-		descu := optional(row[ColDescuento])
+		descu := Optional(row[ColDescuento])
 		amount := gross - descu
 		other := row[ColImpuesto] | row[ColCodTributo] | row[ColTributos] | row[ColNoGravado]<<1
 		if !ok || other != 0 || row[ColTipoItem] == 4 || row[ColCantidad] == 0 || descu < 0 || amount < 0 {
@@ -64,7 +60,7 @@ func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 			continue
 		}
 		result[OutGravada], result[OutDescuento] = amount, descu
-		named := iva & (-amount >> 63) // none on an amount of zero
+		named := l.Default & (-amount >> 63) // none on an amount of zero
 		result[OutTributos] = named
 		s.Named |= named
 		s.sold |= amount
@@ -89,7 +85,7 @@ func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTr
 	}
 	kind := row[ColImpuesto]
 	result[[...]int{OutGravada, OutExenta, OutNoSuj}[kind]] = amount
-	result[OutDescuento], result[OutNoGravado] = optional(row[ColDescuento]), optional(row[ColNoGravado])
+	result[OutDescuento], result[OutNoGravado] = Optional(row[ColDescuento]), Optional(row[ColNoGravado])
 	s.sold |= amount
 	var ok1, ok2, ok3 bool
 	s.sums[kind], ok1 = Add(s.sums[kind], amount)
@@ -104,29 +100,63 @@ func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTr
 	return true
 }
 
-// lineAmount is cantidad × precioUni − montoDescu, or a fault with its column.
-func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
-	quantity, price, descu := row[ColCantidad], row[ColPrecio], optional(row[ColDescuento])
+// Priced computes lines of a quantity, a price and what is taken off, their first three columns. It answers what was taken off and
+// the amount, the first two outputs, and returns the sums of both. Its faults are the first four of SaleFaults.
+func Priced(in *abi.Input, out *abi.Output, columns, outputs int) (sum, off int64, ok bool) {
+	out.Lines = Zeroed(out.Lines, in.N*outputs)
+	for i := range in.N {
+		row, result := in.Lines[i*columns:], out.Lines[i*outputs:]
+		less := Optional(row[ColDescuento])
+		amount, fault, column := priced(row[ColCantidad], row[ColPrecio], less)
+		if fault >= 0 {
+			out.Faults = append(out.Faults, abi.Fault{Code: fault, Line: i, Column: column})
+			continue
+		}
+		result[0], result[1] = less, amount
+		var ok1, ok2 bool
+		sum, ok1 = Add(sum, amount)
+		off, ok2 = Add(off, less)
+		if !ok1 || !ok2 {
+			out.Faults = append(out.Faults, abi.Fault{Code: FaultOverflow, Line: i, Column: -1})
+			return 0, 0, false
+		}
+	}
+	return sum, off, len(out.Faults) == 0
+}
+
+// priced is quantity × price − less (MF2 p.45: the discount is the line's), or a fault with its column.
+func priced(quantity, price, less int64) (amount int64, fault, column int) {
 	switch {
 	case quantity <= 0:
 		return 0, FaultQuantity, ColCantidad
 	case price < 0:
 		return 0, FaultPrice, ColPrecio
-	case (row[ColCodTributo] != 0) != (row[ColTipoItem] == 4),
-		row[ColCodTributo] != 0 && (quantity != One || row[ColUnidad] != 99 || descu != 0 || row[ColImpuesto] != Gravado || optional(row[ColNoGravado]) != 0):
-		return 0, FaultTaxLine, ColCodTributo // MF2 pp.33-34
 	}
 	gross, ok := Times(quantity, price)
 	if !ok {
 		return 0, FaultOverflow, ColPrecio
 	}
-	if descu < 0 || descu > gross {
+	if less < 0 || less > gross {
 		return 0, FaultDiscount, ColDescuento
 	}
-	if optional(row[ColNoGravado]) != 0 && (gross != 0 || quantity != One || row[ColUnidad] != 99 || row[ColTributos] != 0) {
+	return gross - less, -1, -1
+}
+
+// lineAmount is cantidad × precioUni − montoDescu, or a fault with its column.
+func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
+	quantity, descu := row[ColCantidad], Optional(row[ColDescuento])
+	if quantity > 0 && row[ColPrecio] >= 0 && ((row[ColCodTributo] != 0) != (row[ColTipoItem] == 4) ||
+		row[ColCodTributo] != 0 && (quantity != One || row[ColUnidad] != 99 || descu != 0 || row[ColImpuesto] != Gravado || Optional(row[ColNoGravado]) != 0)) {
+		return 0, FaultTaxLine, ColCodTributo // MF2 pp.33-34
+	}
+	amount, fault, column = priced(quantity, row[ColPrecio], descu)
+	if fault >= 0 {
+		return 0, fault, column
+	}
+	if Optional(row[ColNoGravado]) != 0 && (amount|descu != 0 || quantity != One || row[ColUnidad] != 99 || row[ColTributos] != 0) {
 		return 0, FaultNoGravado, ColNoGravado // MF2 p.30
 	}
-	return gross - descu, -1, -1
+	return amount, -1, -1
 }
 
 // taxes adds the line's taxes of CAT-015 section 1, which are outside the VAT's base, and names them on the line.
@@ -141,8 +171,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 		return FaultTaxLine, ColTributos // MF2 p.34: of a tax only the VAT
 	}
 	if row[ColImpuesto] == Gravado {
-		if l.DefaultIVA && amount > 0 {
-			named |= 1 << TaxIVA
+		if amount > 0 {
+			named |= l.defaults(named, row[ColCodTributo] != 0)
 		}
 	} else if named&(1<<TaxIVA) != 0 {
 		return FaultTaxOnExempt, ColTributos
@@ -166,6 +196,18 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
+// defaults are the taxes that a taxed line bears by itself. What is exported bears no VAT, and a tax no other tax than that (MF2
+// pp.32-34).
+func (l *Layout) defaults(named int64, isTax bool) int64 {
+	switch {
+	case named>>TaxExport&1 != 0:
+		return 0
+	case isTax:
+		return l.Default & (1 << TaxIVA)
+	}
+	return l.Default
+}
+
 // levy adds a tax of a line that names it; false: it overflows.
 func (s *Sale) levy(t *Levy, named int64, row *[ColTributos + 1]int64, amount int64) bool {
 	if named>>t.Tax&1 == 0 {
@@ -173,7 +215,7 @@ func (s *Sale) levy(t *Levy, named int64, row *[ColTributos + 1]int64, amount in
 	}
 	of := amount
 	if t.Of != OfAmount {
-		of = optional(row[t.Of])
+		of = Optional(row[t.Of])
 	}
 	value, ok1 := MulDiv(of, t.Rate, t.By)
 	sum, ok2 := Add(s.Taxes[t.Tax], value)
@@ -186,7 +228,8 @@ func (s *Sale) overflows(out *abi.Output, line int) bool {
 	return false
 }
 
-func optional(n int64) int64 {
+// Optional is an amount that may be absent: then it is 0.
+func Optional(n int64) int64 {
 	if n == abi.Absent {
 		return 0
 	}

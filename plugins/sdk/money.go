@@ -9,15 +9,16 @@ const (
 	// One is 1.00 in the unit of every amount, 1e-8.
 	One = 100_000_000
 	// Max is the largest amount, in 1e-8: 92,000,000,000.00. Beyond it int64 is near.
-	Max  = 92_000_000_000 * One
-	cent = One / 100
+	Max = 92_000_000_000 * One
+	// Cent is 0.01.
+	Cent = One / 100
 )
 
 // MulDiv is a×b÷c with c > 0, half away from zero, through 128 bits; ok is false when the result is beyond Max.
 func MulDiv(a, b, c int64) (result int64, ok bool) {
 	x, y, d := magnitude(a), magnitude(b), uint64(c)
-	if !fits(x, y) && b%cent == 0 && c%cent == 0 { // most rates: the same fraction, of smaller numbers
-		y, d = y/cent, d/cent
+	if !fits(x, y) && b%Cent == 0 && c%Cent == 0 { // most rates: the same fraction, of smaller numbers
+		y, d = y/Cent, d/Cent
 	}
 	var quotient uint64
 	if fits(x, y) {
@@ -70,11 +71,11 @@ func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 // Cents is a×b÷c rounded once, to cents, half away from zero: rounding to 8 decimals first could round twice. c is at
 // most 9e12 (90,000.00).
 func Cents(a, b, c int64) (int64, bool) {
-	n, ok := MulDiv(a, b, c*cent)
-	if !ok || n > Max/cent || n < -Max/cent {
+	n, ok := MulDiv(a, b, c*Cent)
+	if !ok || n > Max/Cent || n < -Max/Cent {
 		return 0, false
 	}
-	return n * cent, true
+	return n * Cent, true
 }
 
 // LessPart is a − b×p÷q rounded once, to cents, half away from zero, for a and b not negative and p below q.
@@ -85,7 +86,7 @@ func LessPart(a, b, p, q int64) int64 {
 	hi, lo := bits.Mul64(uint64(b), uint64(p))
 	quotient, rest := bits.Div64(hi, lo, uint64(q))
 	n := a - int64(quotient)
-	if rest > 0 && n%cent == cent/2 {
+	if rest > 0 && n%Cent == Cent/2 {
 		n-- // the exact value is a fraction below the half
 	}
 	return Round2(n)
@@ -120,11 +121,11 @@ func times(a, b int64) (product int64, ok bool) {
 
 // Round2 rounds to cents, half away from zero (MF2 p.52).
 func Round2(a int64) int64 {
-	half := int64(cent / 2)
+	half := int64(Cent / 2)
 	if a < 0 {
 		half = -half
 	}
-	return (a + half) / cent * cent
+	return (a + half) / Cent * Cent
 }
 
 // Add is a+b; ok is false when the sum is beyond Max.

@@ -57,7 +57,7 @@ func NoteDescription(name string) *abi.Description {
 }
 
 var noteLayout = Layout{Columns: ColTributos + 1, Outputs: OutIvaRete + 1,
-	TaxBit: []int{TaxIVA, TaxTurismo, TaxSalida, TaxFovial, TaxCotrans}, Net: One, DefaultIVA: true, NoDiscounts: true}
+	TaxBit: []int{TaxIVA, TaxTurismo, TaxSalida, TaxFovial, TaxCotrans}, Net: One, Default: 1 << TaxIVA, NoDiscounts: true}
 
 // Note computes a credit or debit note (MF2 pp.47-48): what is sold back, or added, at the original's net prices, with
 // its taxes. Both are the same arithmetic; which way the money goes is the document's type.

@@ -14,7 +14,7 @@ func noteInput() *abi.Input {
 		return []int64{quantity, price, descu, Gravado, noGravado, 1, unit, 0, 0}
 	}
 	return &abi.Input{
-		Params: []int64{13 * cent, 1 * cent, 1 * cent, 5 * cent, 7 * One, 20 * cent, 10 * cent, One, One, 0, One}, N: 2,
+		Params: []int64{13 * Cent, 1 * Cent, 1 * Cent, 5 * Cent, 7 * One, 20 * Cent, 10 * Cent, One, One, 0, One}, N: 2,
 		Scalars: []int64{1, abi.Absent, 1},
 		Lines:   append(line(5*One, 21*One, 15*One, abi.Absent, 59), line(One, 0, abi.Absent, -5*One, 99)...),
 	}
@@ -27,13 +27,13 @@ func TestNote_OfficialExample(t *testing.T) {
 	if len(out.Faults) > 0 {
 		t.Fatalf("refused: %s", d.Faults[out.Faults[0].Code].Code)
 	}
-	for name, want := range map[string]int64{"totalGravada": 90 * One, "subTotalVentas": 90 * One, "totalDescu": 15 * One, "ivaPerci": 0, "ivaRete": 90 * cent,
-		"montoTotalOperacion": 10170 * cent, "totalNoGravado": -5 * One, "totalPagar": 9580 * cent} {
+	for name, want := range map[string]int64{"totalGravada": 90 * One, "subTotalVentas": 90 * One, "totalDescu": 15 * One, "ivaPerci": 0, "ivaRete": 90 * Cent,
+		"montoTotalOperacion": 10170 * Cent, "totalNoGravado": -5 * One, "totalPagar": 9580 * Cent} {
 		if got := out.Summary[slices.Index(d.Summary, name)]; got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
 		}
 	}
-	if !slices.Equal(out.Taxes, []abi.Tax{{Tax: TaxIVA, Amount: 1170 * cent}}) || out.Lines[OutIvaRete] != 90*cent || out.Lines[OutIvaPerci] != 0 {
+	if !slices.Equal(out.Taxes, []abi.Tax{{Tax: TaxIVA, Amount: 1170 * Cent}}) || out.Lines[OutIvaRete] != 90*Cent || out.Lines[OutIvaPerci] != 0 {
 		t.Errorf("taxes %v, lines %v", out.Taxes, out.Lines)
 	}
 }

@@ -1,6 +1,10 @@
 package sdk
 
-import "dtegate/rules/abi"
+import (
+	"slices"
+
+	"dtegate/rules/abi"
+)
 
 // Columns that every sale with items takes, in this order; a rule may add its own behind them.
 const (
@@ -127,7 +131,11 @@ const (
 	TaxSalida
 	TaxFovial
 	TaxCotrans
+	TaxExport
 )
+
+// ExportTaxes are Taxes and the 0 % of an export (C3), which only an export and a remission bear (MF2 p.32).
+var ExportTaxes = append(slices.Clone(Taxes), "C3")
 
 // MaxTaxes is how many taxes a rule may have: those of Taxes, and levies of its own.
 const MaxTaxes = 16

@@ -4,8 +4,9 @@
 // main.go hands both to Register; rule.go is ordinary code that tests call natively. Amounts are int64 in 1e-8 units.
 //
 //	Times MulDiv Cents Round2 LessPart Shares Add   exact arithmetic: half away from zero, and told when too large
-//	Zeroed                                          the rows of an answer before they are computed
-//	Sale and Layout, SaleColumns …                  lines, taxes and discounts of an invoice (01, 03)
+//	Zeroed Optional                                 the rows of an answer before they are computed; what may be absent
+//	Priced                                          lines of a quantity, a price and what is taken off (14, 15)
+//	Sale and Layout, SaleColumns …                  lines, taxes and discounts of a sale (01, 03, 04, 11)
 //	Note                                            a credit or debit note, whole (05, 06)
 package sdk
 

@@ -97,7 +97,7 @@ func TestMoney(t *testing.T) {
 		for name, f := range map[string]struct {
 			got  func(int64, int64, int64) (int64, bool)
 			unit int64
-		}{"MulDiv": {MulDiv, 1}, "Cents": {Cents, cent}} {
+		}{"MulDiv": {MulDiv, 1}, "Cents": {Cents, Cent}} {
 			want := round(exact, f.unit)
 			got, ok := f.got(a, b, c)
 			fits := want.IsInt64() && want.Int64() <= Max
@@ -115,8 +115,8 @@ func TestMoney(t *testing.T) {
 		}
 		d := rapid.Int64Range(0, a).Draw(t, "d")
 		less := new(big.Rat).Sub(big.NewRat(a, 1), new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(d), big.NewInt(13)), big.NewInt(113)))
-		if got := LessPart(a, d, 13, 113); big.NewInt(got).Cmp(round(less, cent)) != 0 {
-			t.Fatalf("LessPart(%d, %d) = %d, want %v", a, d, got, round(less, cent))
+		if got := LessPart(a, d, 13, 113); big.NewInt(got).Cmp(round(less, Cent)) != 0 {
+			t.Fatalf("LessPart(%d, %d) = %d, want %v", a, d, got, round(less, Cent))
 		}
 		part := rapid.Int64Range(0, c).Draw(t, "part")
 		lines := []int64{a, 7, b, 7}

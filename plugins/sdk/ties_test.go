@@ -49,12 +49,12 @@ func TestMoney_Ties(t *testing.T) {
 	}
 	for name, property := range map[string]func(*rapid.T){
 		"Round2": func(t *rapid.T) {
-			a := beside(t, cent/2, Max)
-			same(t, "Round2", Round2(a), halfUp(a, 1, 1, cent))
-			same(t, "Round2 of a credit", Round2(-a), halfUp(-a, 1, 1, cent))
+			a := beside(t, Cent/2, Max)
+			same(t, "Round2", Round2(a), halfUp(a, 1, 1, Cent))
+			same(t, "Round2 of a credit", Round2(-a), halfUp(-a, 1, 1, Cent))
 		},
 		"MulDiv and Shares, eighth decimal": func(t *rapid.T) {
-			half := rapid.SampledFrom([]int64{1, 5, 50, One / 2, 13 * cent / 2, 4_500_000_000_000}).Draw(t, "half")
+			half := rapid.SampledFrom([]int64{1, 5, 50, One / 2, 13 * Cent / 2, 4_500_000_000_000}).Draw(t, "half")
 			odd := odd(t, Max) // odd×half÷(2×half) is a half
 			got, ok := MulDiv(odd, half, 2*half)
 			if !ok {
@@ -68,13 +68,13 @@ func TestMoney_Ties(t *testing.T) {
 			same(t, "Shares", lines[1], halfUp(odd, half, 2*half, 1))
 		},
 		"Cents": func(t *rapid.T) {
-			rate := rapid.SampledFrom([]int64{1, 5, 13, 10, 100}).Draw(t, "rate") * cent // a half of 50 cents is a half of each
-			a := beside(t, 50*cent, Max/100)
+			rate := rapid.SampledFrom([]int64{1, 5, 13, 10, 100}).Draw(t, "rate") * Cent // a half of 50 cents is a half of each
+			a := beside(t, 50*Cent, Max/100)
 			got, ok := Cents(a, rate, One)
 			if !ok {
 				t.Fatalf("Cents(%d, %d, One) is refused", a, rate)
 			}
-			same(t, "Cents", got, halfUp(a, rate, One, cent))
+			same(t, "Cents", got, halfUp(a, rate, One, Cent))
 		},
 		"Times": func(t *rapid.T) {
 			power := rapid.SampledFrom([]int64{1, 2, 4, 5, 8, 10, 25, 50, 125, 10_000, 5_000_000}).Draw(t, "power")
@@ -90,14 +90,14 @@ func TestMoney_Ties(t *testing.T) {
 			same(t, "Times", got, halfUp(a, b, One, 1))
 		},
 		"LessPart": func(t *rapid.T) {
-			scale := rapid.SampledFrom([]int64{1, cent}).Draw(t, "scale")
+			scale := rapid.SampledFrom([]int64{1, Cent}).Draw(t, "scale")
 			p, q := 13*scale, 113*scale
 			whole := rapid.Int64Range(0, 1e12).Draw(t, "whole")
 			rest := rapid.SampledFrom([]int64{0, 0, 1, 56, 57, 112}).Draw(t, "rest") // of b×13÷113: none, least, about a half, most
 			b := 113*whole + rest
-			a := 13*whole + rest*13/113 + beside(t, cent/2, 1e14)
+			a := 13*whole + rest*13/113 + beside(t, Cent/2, 1e14)
 			exact := new(big.Rat).Sub(big.NewRat(a, 1), new(big.Rat).Mul(big.NewRat(b, 1), big.NewRat(13, 113)))
-			same(t, "LessPart", LessPart(a, b, p, q), rounded(exact.Quo(exact, big.NewRat(cent, 1)), cent))
+			same(t, "LessPart", LessPart(a, b, p, q), rounded(exact.Quo(exact, big.NewRat(Cent, 1)), Cent))
 		},
 	} {
 		t.Run(name, func(t *testing.T) { rapid.Check(t, property) })
@@ -106,12 +106,12 @@ func TestMoney_Ties(t *testing.T) {
 
 // Of 20,000.01 a discount of 1.00 is 0.00499999… %: rounding it to 8 decimals first would make 0.01 of it.
 func TestSale_PercentRoundedOnce(t *testing.T) {
-	for discount, want := range map[int64]int64{100: 0, 101: cent, 300: cent, 301: 2 * cent} {
-		s := Sale{sold: 1, sums: [3]int64{Gravado: 2_000_001 * cent}}
+	for discount, want := range map[int64]int64{100: 0, 101: Cent, 300: Cent, 301: 2 * Cent} {
+		s := Sale{sold: 1, sums: [3]int64{Gravado: 2_000_001 * Cent}}
 		in := abi.Input{Scalars: make([]int64, ScaPercepcion+1)}
-		in.Scalars[ScaDescuGravada] = discount * cent
+		in.Scalars[ScaDescuGravada] = discount * Cent
 		if !s.total(&Layout{}, &in, &abi.Output{}) || s.Percent != want {
-			t.Errorf("a discount of %d cents is %d hundredths of a percent, want %d", discount, s.Percent/cent, want/cent)
+			t.Errorf("a discount of %d cents is %d hundredths of a percent, want %d", discount, s.Percent/Cent, want/Cent)
 		}
 	}
 }

@@ -54,14 +54,14 @@ func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	s.SubTotal = s.SubTotalVentas - global
 	if global > 0 {
 		hundredths, _ := MulDiv(global, 100*100, s.SubTotalVentas) // rounded once
-		s.Percent = hundredths * cent
+		s.Percent = hundredths * Cent
 	}
 	return true
 }
 
 // discounts reads the global discounts and checks them; global is their sum.
 func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool) {
-	s.DescuGravada, s.DescuExenta, s.DescuNoSuj = optional(in.Scalars[ScaDescuGravada]), optional(in.Scalars[ScaDescuExenta]), optional(in.Scalars[ScaDescuNoSuj])
+	s.DescuGravada, s.DescuExenta, s.DescuNoSuj = Optional(in.Scalars[ScaDescuGravada]), Optional(in.Scalars[ScaDescuExenta]), Optional(in.Scalars[ScaDescuNoSuj])
 	if s.DescuGravada|s.DescuExenta|s.DescuNoSuj == 0 { // almost every sale
 		return 0, true
 	}
@@ -69,7 +69,7 @@ func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool)
 		switch {
 		case d.discount < 0 || d.discount > d.total:
 			out.Faults = append(out.Faults, abi.Fault{Code: FaultGlobalDiscount, Line: -1, Column: ScaDescuGravada + i})
-		case d.discount%cent != 0:
+		case d.discount%Cent != 0:
 			out.Faults = append(out.Faults, abi.Fault{Code: FaultCents, Line: -1, Column: ScaDescuGravada + i})
 		}
 	}

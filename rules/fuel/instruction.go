@@ -307,7 +307,7 @@ func (m *module) read(body []byte, s signature) error {
 // write gives a function that was read, metered.
 func (m *module) write(f *scan) []byte {
 	body := f.r.b
-	w := &writer{scan: f, out: make([]byte, 0, len(body)+32*len(f.insertions)+8)}
+	w := &writer{f: f, out: make([]byte, 0, len(body)+32*len(f.insertions)+8)}
 	w.locals()
 	at := f.begin
 	for _, i := range f.insertions {
@@ -320,7 +320,7 @@ func (m *module) write(f *scan) []byte {
 
 // writer writes a metered function.
 type writer struct {
-	*scan
+	f    *scan
 	out  []byte
 	bulk int // local that holds the length of a copy
 	left int // local that holds the stack that this function leaves to those it calls
@@ -328,31 +328,31 @@ type writer struct {
 
 // locals writes the function's locals and those that metering needs.
 func (w *writer) locals() {
-	groups := w.groups
+	groups := w.f.groups
 	var more []byte
-	next := w.scan.locals
-	if slices.ContainsFunc(w.insertions, func(i insertion) bool { return i.kind == length }) {
+	next := w.f.locals
+	if slices.ContainsFunc(w.f.insertions, func(i insertion) bool { return i.kind == length }) {
 		w.bulk, next = next, next+1
 		more = append(more, 1, 0x7f) // an i32
 		groups++
 	}
-	if w.calls {
+	if w.f.calls {
 		w.left = next
 		more = append(more, 1, 0x7e) // an i64
 		groups++
 	}
-	w.out = append(appendU32(w.out, groups), w.r.b[w.declared:w.begin]...)
+	w.out = append(appendU32(w.out, groups), w.f.r.b[w.f.declared:w.f.begin]...)
 	w.out = append(w.out, more...)
 }
 
 // fuel and stack are the globals that metering adds.
-func (w *writer) fuel() int  { return w.m.globals }
-func (w *writer) stack() int { return w.m.globals + 1 }
+func (w *writer) fuel() int  { return w.f.m.globals }
+func (w *writer) stack() int { return w.f.m.globals + 1 }
 
 func (w *writer) insert(i insertion) {
 	switch i.kind {
 	case charge:
-		w.charge(int64(1+w.prices[i.region]/Grain), i.region == 0 && w.calls)
+		w.charge(int64(1+w.f.prices[i.region]/Grain), i.region == 0 && w.f.calls)
 	case length:
 		w.op(opLocalTee, w.bulk)
 		w.op(opGlobalGet, w.fuel())
@@ -366,15 +366,15 @@ func (w *writer) insert(i insertion) {
 		w.op(opGlobalSet, w.fuel())
 		w.check(false)
 	case call:
-		if i.index < 0 || w.m.bodies[i.index-w.m.imported].calls { // others do not look at it
+		if i.index < 0 || w.f.m.bodies[i.index-w.f.m.imported].calls { // others do not look at it
 			w.op(opLocalGet, w.left)
 			w.op(opGlobalSet, w.stack())
 		}
 		if i.index >= 0 {
-			w.op(opCall, w.m.shifted(i.index))
+			w.op(opCall, w.f.m.shifted(i.index))
 		}
 	case reference:
-		w.op(opRefFunc, w.m.shifted(i.index))
+		w.op(opRefFunc, w.f.m.shifted(i.index))
 	}
 }
 
@@ -385,7 +385,7 @@ func (w *writer) charge(price int64, frame bool) {
 	w.op(opGlobalSet, w.fuel())
 	if frame {
 		w.op(opGlobalGet, w.stack())
-		w.out = append(appendS64(append(w.out, opI64Const), int64(w.frame())), opI64Sub)
+		w.out = append(appendS64(append(w.out, opI64Const), int64(w.f.frame())), opI64Sub)
 		w.op(opLocalSet, w.left)
 	}
 	w.check(frame)
@@ -403,7 +403,7 @@ func (w *writer) check(frame bool) {
 		w.op(opLocalGet, w.left)
 		w.op(opGlobalSet, w.stack())
 	}
-	w.op(opCall, w.m.imported)
+	w.op(opCall, w.f.m.imported)
 	w.out = append(w.out, opEnd)
 }
 

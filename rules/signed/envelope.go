@@ -23,7 +23,8 @@ const (
 type Envelope struct {
 	Payload    string      `json:"payload"`
 	Signatures []Signature `json:"signatures,omitempty"`
-	Signature
+	Protected  string      `json:"protected,omitempty"` // of the flattened form, as is Signature; empty in a parsed Envelope
+	Signature  string      `json:"signature,omitempty"`
 }
 
 // Signature has no unprotected header: nobody would have signed it.
@@ -74,11 +75,11 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if _, err := (Form{Name: name, Members: envelopeNames, Wrong: f.Format}).Parse(b, e); err != nil {
 		return nil, nil, err
 	}
-	if e.Signature != (Signature{}) {
+	if flat := (Signature{e.Protected, e.Signature}); flat != (Signature{}) {
 		if e.Signatures != nil {
 			return nil, nil, fmt.Errorf("%w: %s has both signature and signatures", f.Format, name)
 		}
-		e.Signatures = []Signature{e.Signature}
+		e.Signatures, e.Protected, e.Signature = []Signature{flat}, "", ""
 	}
 	if len(e.Signatures) == 0 {
 		return nil, nil, fmt.Errorf("%w: it is unsigned: %s bears no signature", f.Signature, name)
@@ -110,7 +111,6 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 			return nil, nil, err
 		}
 	}
-	e.Signature = Signature{}
 	payload, err := decode("payload", e.Payload)
 	return e, payload, err
 }
@@ -119,7 +119,7 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 func (e *Envelope) Text() (string, error) {
 	one := *e
 	if len(one.Signatures) == 1 {
-		one.Signature, one.Signatures = one.Signatures[0], nil
+		one.Protected, one.Signature, one.Signatures = one.Signatures[0].Protected, one.Signatures[0].Signature, nil
 	}
 	b, err := json.Marshal(one)
 	if err != nil {

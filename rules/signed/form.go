@@ -48,7 +48,7 @@ func (f Form) Parse(b []byte, into any) (Places, error) {
 
 // positions walks a document and refuses what Parse refuses.
 func (f Form) positions(b []byte) (Places, error) {
-	w := walker{Form: f, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(Places)}
+	w := walker{form: f, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(Places)}
 	if !utf8.Valid(b) {
 		return nil, w.fault(0, "it is not UTF-8")
 	}
@@ -69,10 +69,10 @@ func (f Form) positions(b []byte) (Places, error) {
 }
 
 type walker struct {
-	Form
-	b  []byte
-	d  *json.Decoder
-	at Places
+	form Form
+	b    []byte
+	d    *json.Decoder
+	at   Places
 }
 
 // value reads the value at path.
@@ -81,10 +81,10 @@ func (w *walker) value(path string) error {
 	if _, twice := w.at[path]; twice {
 		return w.fault(start, path+": stands twice")
 	}
-	if !w.Members.MatchString(path) {
+	if !w.form.Members.MatchString(path) {
 		hint := ""
-		if w.Hint != nil {
-			hint = w.Hint(path)
+		if w.form.Hint != nil {
+			hint = w.form.Hint(path)
 		}
 		return w.fault(start, path+": there is no such field"+hint)
 	}
@@ -101,7 +101,7 @@ func (w *walker) value(path string) error {
 			err = w.value(fmt.Sprintf("%s[%d]", path, i))
 		}
 	case nil:
-		if path != "" && path == w.Null {
+		if path != "" && path == w.form.Null {
 			return nil
 		}
 		return w.fault(start, path+": is null")
@@ -122,7 +122,7 @@ func (w *walker) object(path string) error {
 			return err
 		}
 		// A path must not be another's: free names alone have dots, and nothing below them.
-		if text, _ := name.(string); text == "" || (path == "" || path != w.Free) && strings.ContainsAny(text, ".[") {
+		if text, _ := name.(string); text == "" || (path == "" || path != w.form.Free) && strings.ContainsAny(text, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, text))
 		}
 		if err := w.value(strings.TrimPrefix(fmt.Sprintf("%s.%s", path, name), ".")); err != nil {
@@ -142,7 +142,7 @@ func (w *walker) next() int {
 }
 
 func (w *walker) fault(at int, text string) error {
-	return fmt.Errorf("%w: %s:%s: %s", w.Wrong, w.Name, Position(w.b, at), text)
+	return fmt.Errorf("%w: %s:%s: %s", w.form.Wrong, w.form.Name, Position(w.b, at), text)
 }
 
 // Nearest is the offset of the value at path, or of what it is missing from.

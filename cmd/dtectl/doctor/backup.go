@@ -7,7 +7,7 @@ import (
 	"dtegate/storage"
 )
 
-// Limits of monitoring's alerts, DTEBackupOld and DTEMarkLost: the two say the same of the same box.
+// Limits of monitoring's alerts, DTENotProtected and DTEMark: the two say the same of the same box.
 const (
 	backupLate = 3 * 24 * time.Hour
 	proofLate  = 15 * time.Minute

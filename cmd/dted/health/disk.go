@@ -1,6 +1,7 @@
 package health
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/engine/refusal"
+	"dtegate/storage"
 )
 
 // disk keeps room on the store's disk for what is issued already: to settle, report, forward and compact it. Below the
@@ -111,4 +113,107 @@ func lay(path string, size int64) error {
 		return fmt.Errorf("allocating %s: %w", path, err)
 	}
 	return nil
+}
+
+// The store reads itself once a day: a bit that turned on the disk is found while the second copy and the backups that
+// hold it are still there, and not on the day on which somebody asks for the document.
+const (
+	scrubFirst = 10 * time.Minute // after the start, which has work enough
+	scrubEvery = 24 * time.Hour
+
+	// 4 MiB a second at most, a tenth of it while sales are on their way: a branch's year is read in an hour or two.
+	scrubPiece = 256 << 10             // bytes between two rests
+	scrubRest  = 64 * time.Millisecond // after a piece
+	scrubBusy  = 10                    // times as long while somebody sells
+)
+
+// scrubber reads the store in the background.
+type scrubber struct {
+	store *storage.Store
+	log   *slog.Logger
+	sleep func(ctx context.Context, d time.Duration) error
+}
+
+func NewScrubber(store *storage.Store, log *slog.Logger) *scrubber {
+	return &scrubber{store: store, log: log, sleep: sleep}
+}
+
+// sleep returns ctx's error when it ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Run reads the store again and again until ctx ends.
+func (s *scrubber) Run(ctx context.Context) error {
+	for wait := scrubFirst; s.sleep(ctx, wait) == nil; wait = scrubEvery {
+		if err := s.store.ReadTables(ctx, s.pause(ctx)); err != nil && ctx.Err() == nil {
+			s.log.Error("reading the whole store failed", "error", err)
+		}
+	}
+	return nil
+}
+
+// pause rests after each piece.
+func (s *scrubber) pause(ctx context.Context) func(bytes int) error {
+	read := 0
+	return func(bytes int) error {
+		if read += bytes; read < scrubPiece {
+			return nil
+		}
+		rest := scrubRest * time.Duration(read) / scrubPiece
+		read = 0
+		if s.store.Busy() {
+			rest *= scrubBusy
+		}
+		return s.sleep(ctx, rest)
+	}
+}
+
+// proveEvery is how often the high-water mark is opened by its path. The running store holds the file open and does not
+// notice that it was deleted or that its medium was unmounted; the next start refuses to open without it.
+const proveEvery = time.Minute
+
+// markWatch proves the mark in the background.
+type markWatch struct {
+	store *storage.Store
+	log   *slog.Logger
+	sleep func(ctx context.Context, d time.Duration) error
+	lost  bool // said so already
+}
+
+func NewMarkWatch(store *storage.Store, log *slog.Logger) *markWatch {
+	return &markWatch{store: store, log: log, sleep: sleep}
+}
+
+// Run proves the mark until ctx ends. A medium that hangs holds up the proof alone, not the end of the process.
+func (w *markWatch) Run(ctx context.Context) error {
+	for w.sleep(ctx, proveEvery) == nil {
+		proof := make(chan error, 1)
+		go func() { proof <- w.store.ProveMark() }()
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-proof:
+			w.tell(err)
+		}
+	}
+	return nil
+}
+
+// tell logs when the mark is lost and when it is back.
+func (w *markWatch) tell(err error) {
+	switch {
+	case err != nil && !w.lost:
+		w.log.Error("the next start will refuse the mark: do not restart", "error", err)
+	case err == nil && w.lost:
+		w.log.Info("the mark is as it was written again")
+	}
+	w.lost = err != nil
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,8 +18,11 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/connpool"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -197,4 +201,88 @@ func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	}
 	flag(fullDesc, g.disk.check() != nil)
 	gauge(reserveDesc, float64(g.disk.reserve))
+}
+
+// behindRetry is how long a till waits: a person has to decide.
+const behindRetry = time.Minute
+
+// checkBehind is nil while no medium of the box knows more than its store. Else nothing is numbered: what the store lacks
+// was issued, and its numbers would be used twice.
+func checkBehind(list []storage.Witness) error {
+	if len(list) == 0 {
+		return nil
+	}
+	english := make([]string, len(list))
+	for i := range list {
+		english[i] = list[i].String()
+	}
+	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
+		English: "Nothing is numbered before dtectl reconcile: " + strings.Join(english, "; "),
+		Message: "Otro medio del equipo conoce documentos que faltan en su base (" + behindInSpanish(list) +
+			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile"}
+}
+
+// behindInSpanish says which medium knows how much more.
+func behindInSpanish(list []storage.Witness) string {
+	names := map[string]string{storage.WitnessCopy: "segunda copia", storage.WitnessMark: "marca de números"}
+	var said []string
+	for _, w := range list {
+		text := names[w.Medium]
+		if w.Diverged {
+			text += ", con otra historia"
+		}
+		var series []string
+		for i, a := range w.Series {
+			if i == 3 {
+				series = append(series, fmt.Sprintf("y %d series más", len(w.Series)-i))
+				break
+			}
+			if a.Series == "" {
+				a.Series = "una serie que falta"
+			}
+			series = append(series, fmt.Sprintf("%s hasta el %d, aquí el %d", a.Series, a.There, a.Here))
+		}
+		said = append(said, text+": "+strings.Join(series, "; "))
+	}
+	return strings.Join(said, "; ")
+}
+
+// chainRetry is how long a till waits that the chain's centre turns away: a person has to decide.
+const chainRetry = time.Minute
+
+// checkEnrolled is nil while the branch is this box's.
+func checkEnrolled(f *fleet.Fence) error {
+	if f == nil {
+		return nil
+	}
+	switch s := f.Standing(); {
+	case s.Replaced:
+		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
+			English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more", s.Since.Format(time.RFC3339), s.Highest),
+			Message: fmt.Sprintf("Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte", s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
+	case s.Epoch == 0:
+		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
+			English: "The chain's centre has not enrolled this box: nothing is numbered here",
+			Message: "La central no ha inscrito este equipo: no emite documentos; avise a soporte"}
+	}
+	return nil
+}
+
+// CheckPoint is nil while this box may number a point of sale: its enrolment names it, and the centre has not closed it for the year.
+func CheckPoint(a *fleet.Agent, at seller.Point, now time.Time) error {
+	if a == nil {
+		return nil
+	}
+	point := fleetproto.Point{Establishment: at.Establishment, Point: at.PointOfSale}
+	switch {
+	case !a.Fence().Standing().Numbers(point):
+		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
+			English: fmt.Sprintf("The enrolment of this box does not name point of sale %s%s: nothing is numbered there", at.Establishment, at.PointOfSale),
+			Message: fmt.Sprintf("La central no ha inscrito el punto de venta %s%s en este equipo: avise a soporte", at.Establishment, at.PointOfSale)}
+	case a.Closed(point, dte.Year(now)):
+		return &refusal.Error{Code: refusal.CodePointClosed, RetryAfter: chainRetry,
+			English: fmt.Sprintf("The chain's centre has closed point of sale %s%s for %d: nothing is numbered there", at.Establishment, at.PointOfSale, dte.Year(now)),
+			Message: fmt.Sprintf("La central cerró el punto de venta %s%s por el año %d: avise a soporte", at.Establishment, at.PointOfSale, dte.Year(now))}
+	}
+	return nil
 }

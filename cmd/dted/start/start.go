@@ -4,19 +4,26 @@
 package start
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/engine/fleet/bucket"
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/mail"
 	"dtegate/engine/outbox"
+	"dtegate/engine/pdf"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/rules/bundle"
@@ -206,4 +213,185 @@ func (in *Inputs) CheckShipped(c *config.Config) error {
 // Listening is a sentence for an address that dted cannot take.
 func Listening(setting string, err error) error {
 	return fmt.Errorf("%s: %s", setting, strings.TrimPrefix(err.Error(), "listen tcp "))
+}
+
+// Delivery is how documents reach their receivers and the archive. The printer is always there; mail and archive when the
+// configuration has them. Nothing is connected to.
+func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (d outbox.Delivery, err error) {
+	var faults []error
+	d.Printer, err = printer(c, catalogue)
+	faults = append(faults, err)
+	if m := c.Mail; m != nil {
+		d.Mail, err = mailer(m, &c.Issuer)
+		faults = append(faults, err)
+		_, d.Domain, _ = strings.Cut(m.From, "@")
+		d.Look = mail.Look{Trade: c.Issuer.TradeName, Color: c.Issuer.PrimaryColour, Greeting: m.Greeting}
+		d.Contingency, d.GiveUpAfter = m.Contingency, time.Duration(m.GiveUpAfter)
+	}
+	if a := c.Archive; a != nil {
+		d.Archive, err = a.Open()
+		faults = append(faults, err)
+	}
+	return d, errors.Join(faults...)
+}
+
+// printSettings names the settings in what pdf.New says of a style.
+var printSettings = strings.NewReplacer("pdf: Style.Color", "issuer.color_principal", "pdf: Style.Logo", "print.logo")
+
+func printer(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (p *pdf.Printer, err error) {
+	style := pdf.Style{Color: c.Issuer.PrimaryColour, Footer: c.Print.Footer}
+	if c.Print.Logo != "" {
+		if style.Logo, err = os.ReadFile(c.Print.Logo); err != nil {
+			return nil, fmt.Errorf("print.logo: %w", err)
+		}
+	}
+	if p, err = pdf.New(pdf.Options{Catalogue: catalogue, Style: style}); err != nil {
+		return nil, errors.New(printSettings.Replace(err.Error()))
+	}
+	return p, nil
+}
+
+// mailSettings are the settings behind the options of mail.New.
+var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security", "Hello": "mail.from", "From": "mail.from",
+	"FromName": "issuer.nombre", "ReplyTo": "mail.reply_to"}
+
+func mailer(m *config.Mail, i *config.Issuer) (*mail.Sender, error) {
+	reply := m.ReplyTo
+	if reply == "" && mail.Mailable(i.Mail) {
+		reply = i.Mail // who answers writes to the store and not to a mailbox that nobody reads
+	}
+	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From,
+		FromName: cmp.Or(i.TradeName, i.Name), ReplyTo: reply, Timeout: time.Duration(m.Timeout)}
+	if m.User != "" {
+		password, err := config.ReadSecret("mail.password_file", m.PasswordFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Password = mail.Secret(password)
+	}
+	s, err := mail.New(o)
+	var field *mail.FieldError
+	if errors.As(err, &field) && mailSettings[field.Field] != "" { // else mail.New has a check that this table does not know
+		return nil, fmt.Errorf("%s: %s", mailSettings[field.Field], field.Text)
+	}
+	return s, err
+}
+
+// Fleet is what a branch of a chain works with.
+type Fleet struct {
+	Store     bucket.Bucket
+	Chain     fleetproto.Chain
+	Directors []fleetproto.Key
+}
+
+// openFleet reads the keys of [fleet]. The box's own key is made at the first start; one that is there and cannot be read ends a
+// start: by it the centre knows the box.
+func openFleet(c *config.Config) (*Fleet, error) {
+	f := c.Fleet
+	if f == nil {
+		return nil, nil
+	}
+	made := &Fleet{Chain: c.Chain()}
+	var faults []error
+	var err error
+	made.Store, err = f.Open()
+	faults = append(faults, err)
+	made.Directors, err = f.Directors()
+	faults = append(faults, err)
+	if _, err = f.Box(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		faults = append(faults, err)
+	}
+	return made, errors.Join(faults...)
+}
+
+// rehearsed is the file beside a store that says that production was rehearsed with it.
+const rehearsed = ".rehearsal"
+
+// CheckRehearsal refuses to mix a rehearsal of production with production: a rehearsal begins with a store that has issued
+// nothing, and no appliance in production opens it afterwards. lastID is the store's last record.
+func CheckRehearsal(c *config.Config, lastID uint64) error {
+	_, err := checkRehearsal(c, lastID)
+	return err
+}
+
+func checkRehearsal(c *config.Config, lastID uint64) (marked bool, err error) {
+	mark := c.Data + rehearsed
+	_, err = os.Stat(mark)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("authority.rehearsal: looking for the mark of a rehearsal: %w", err)
+	}
+	marked = err == nil
+	switch {
+	case !c.Authority.Rehearsal && marked:
+		return marked, fmt.Errorf("authority.rehearsal: the store %s was made to rehearse production (%s): its documents have simulated seals; make another with dtectl init", c.Data, mark)
+	case c.Authority.Rehearsal && !marked && lastID > 0:
+		return marked, fmt.Errorf("authority.rehearsal: the store %s has issued documents: a rehearsal of production needs a store of its own, made by dtectl init", c.Data)
+	}
+	return marked, nil
+}
+
+// Rehearse is CheckRehearsal, and marks the store of a rehearsal: its numbers and simulated seals never mix with real ones.
+func Rehearse(c *config.Config, lastID uint64, log *slog.Logger) error {
+	marked, err := checkRehearsal(c, lastID)
+	if err != nil || !c.Authority.Rehearsal {
+		return err
+	}
+	mark := c.Data + rehearsed
+	if !marked {
+		if err := os.WriteFile(mark, []byte("Production was rehearsed with this store. Its seals are simulated.\n"), 0o600); err != nil {
+			return fmt.Errorf("marking the store of a rehearsal: %w", err)
+		}
+	}
+	log.Warn("rehearsal of production: simulated seals are believed, and no document is valid", "authority", c.Authority.URL, "mark", mark)
+	return nil
+}
+
+// Exposed names the secrets that other accounts of this machine may read or write, each by its setting and with what ends it, in
+// the order of the sample. They end no start: who could read has read, and a store that does not sell mends nothing. dted warns of
+// each at every start, and doctor fails. sound is how many are as they should be; a file that is not there is neither.
+func Exposed(c *config.Config) (faults []error, sound int) {
+	secrets := [][2]string{{"tokens", c.Tokens}, {"box_key", c.BoxKey}, {"api.key", c.API.Key}, {"ops.key", c.Ops.Key},
+		{"ops.admin_token_file", c.Ops.AdminTokenFile}, {"authority.password_file", c.Authority.PasswordFile}, {"key.file", c.Key.File},
+		{"key.passphrase_file", c.Key.PassphraseFile}}
+	if c.Mail != nil {
+		secrets = append(secrets, [2]string{"mail.password_file", c.Mail.PasswordFile})
+	}
+	if c.Archive != nil {
+		secrets = append(secrets, [2]string{"archive.secret_file", c.Archive.SecretFile})
+	}
+	if f := c.Fleet; f != nil {
+		secrets = append(secrets, [2]string{"fleet.key", f.Key})
+		if f.Store != c.Archive {
+			secrets = append(secrets, [2]string{"fleet.store.secret_file", f.Store.SecretFile})
+		}
+	}
+	for _, s := range secrets {
+		if s[1] == "" {
+			continue
+		}
+		mode, open, err := reach(s[1])
+		switch {
+		case err != nil: // who needs the file says so
+		case open:
+			faults = append(faults, fmt.Errorf("%s: others may read or alter %s (mode %04o): chmod 600 %s, and replace the secret if others use this machine", s[0], s[1], mode, s[1]))
+		default:
+			sound++
+		}
+	}
+	return faults, sound
+}
+
+// reach tells whether accounts besides the owner's reach a file, and the file's mode. A folder that only its owner and group may
+// enter keeps what is in it, whatever the file's own mode: systemd's credentials and /etc/dted are such folders.
+func reach(path string) (mode fs.FileMode, open bool, err error) {
+	file, err := os.Stat(path)
+	if err != nil {
+		return 0, false, err
+	}
+	folder, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return 0, false, err
+	}
+	mode = file.Mode().Perm()
+	return mode, mode&0o077 != 0 && folder.Mode().Perm()&0o001 != 0, nil
 }

@@ -1,7 +1,10 @@
 package simulator_test
 
 import (
+	"bytes"
+	"fmt"
 	"math/big"
+	"os"
 	"strings"
 	"testing"
 
@@ -82,5 +85,30 @@ func TestLaw_PerUnit(t *testing.T) {
 		if a := b.send(levied(3+i, c[0], c[1], c[2])); a.Estado != "RECHAZADO" || !strings.Contains(a.DescripcionMsg, "tributos.codigo.B9") {
 			t.Errorf("%s for 0.80: %v", c[0], a)
 		}
+	}
+}
+
+// A type that nobody here has read is received by the layout that a law brings, issuer, number and mode included, and not before.
+func TestLaw_Layout(t *testing.T) {
+	b := open(t)
+	strange := func(k int) *tree {
+		return sample(t, "07", k).set("identificacion.tipoDte", "16").
+			set("identificacion.numeroControl", fmt.Sprintf("DTE-16-M001P001-%015d", k)).set("identificacion.codigoGeneracion", code("16", k))
+	}
+	b.refused(strange(1), "096", "DOCUMENTO NO CUMPLE ESQUEMA JSON")
+	layout, err := os.ReadFile("../../../plugins/dte07/v2/schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout = bytes.ReplaceAll(layout, []byte(`"const": "07"`), []byte(`"const": "16"`))
+	layout = bytes.ReplaceAll(layout, []byte("DTE-07-"), []byte(`(?!.*[\r\n])DTE-16-`))
+	if err := b.sim.Enact(simulator.Law{Document: "16", From: "2026-12-01", Version: 2, Layout: layout}); err != nil {
+		t.Fatal(err)
+	}
+	b.accepted(strange(2))
+	b.refused(strange(3).set("resumen.totalIvaRetenido", "x"), "096", "DOCUMENTO NO CUMPLE ESQUEMA JSON")
+	b.refused(strange(4).set("emisor.nit", "06141804941036"), "008", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE")
+	if err := b.sim.Enact(simulator.Law{Document: "16", From: "2026-12-01", Version: 3, Layout: []byte(`{"type": 1}`)}); err == nil {
+		t.Error("a layout that is no schema is enacted")
 	}
 }

@@ -1,4 +1,4 @@
-// Package link keeps connections to one HTTP server ready, so that no request waits for a slow connect: names are looked up
+// Package connpool keeps connections to one HTTP server ready, so that no request waits for a slow connect: names are looked up
 // and connections are made beside the requests, with a limit of seconds, while a request itself waits for a ready
 // connection no longer than a fraction of a second. Begin with Link.
 package connpool
@@ -10,7 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Limits of Options.ConnectTimeout, and its default: TCP repeats a lost SYN after 1, 3 and 7 seconds.
@@ -49,7 +53,34 @@ type Options struct {
 
 // Link is an http.RoundTripper for one server. Each request goes out on one connection, once: the link never sends a request
 // again. A Link works without Run, but then it keeps nothing ready. It is safe for concurrent use.
-type Link struct{ *pool }
+type Link struct {
+	options   Options
+	scheme    string
+	address   string // host:port
+	names     *names
+	transport *http.Transport
+	metrics   *metrics
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	ready     chan struct{} // see Ready
+	kick      chan struct{} // wakes Run
+
+	mu       sync.Mutex // guards what follows
+	idle     []*conn    // the latest used last
+	live     int        // connections that are open, idle or busy
+	dialing  int
+	waiters  []*waiter
+	running  bool
+	closed   bool
+	heard    time.Time     // the latest answer or handshake
+	asked    time.Time     // the first request since heard
+	failure  error         // of the latest connect, nil after a success
+	failures int           // connects that failed in a row
+	dialled  time.Time     // when the latest connect began
+	retry    time.Time     // no connect for a spare begins before
+	life     time.Duration // how long a connection may be idle
+	starved  bool          // a request found no connection since Ready last got a value
+}
 
 // New returns a link; it connects to nothing. A URL that has no host fails at the first request.
 func New(o Options) *Link {
@@ -72,7 +103,27 @@ func New(o Options) *Link {
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
-	return &Link{&pool{dialer: newDialer(o), ready: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: maxLife}}
+	l := &Link{options: o, metrics: newMetrics(), ready: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: maxLife}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	host, port := "", ""
+	if u, err := url.Parse(o.URL); err == nil {
+		l.scheme, host, port = u.Scheme, u.Hostname(), u.Port()
+	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[l.scheme]
+	}
+	l.address = net.JoinHostPort(host, port)
+	l.names = newNames(host, l)
+	config := o.TLS.Clone()
+	if config == nil {
+		config = new(tls.Config)
+	}
+	if config.ClientSessionCache == nil {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the second handshake is a round trip shorter
+	}
+	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true, Protocols: new(http.Protocols)}
+	l.transport.Protocols.SetHTTP1(true) // a connection carries one request at a time: a lost packet of one sale delays no other
+	return l
 }
 
 // Ready gets a value when a connection is ready again after a request found none.
@@ -102,7 +153,7 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 // Run keeps Spare connections ready and the name fresh until ctx ends, then closes what is idle.
 func (l *Link) Run(ctx context.Context) error {
 	defer l.Close()
-	l.begin()
+	l.startSpares()
 	for {
 		l.names.refresh(namesFresh)
 		wait := l.tend()
@@ -118,14 +169,11 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// Close ends what is being connected and closes what is idle; a connection in use is closed when its answer has come.
-func (l *Link) Close() { l.pool.close() }
-
 // Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took, also
 // of those that went well before one that failed.
 func (l *Link) Connect(ctx context.Context) (Steps, error) {
 	l.names.forget()
-	c, steps, err := l.pool.connect(ctx)
+	c, steps, err := l.connect(ctx)
 	if err != nil {
 		return steps, err
 	}
@@ -134,3 +182,70 @@ func (l *Link) Connect(ctx context.Context) (Steps, error) {
 }
 
 func (l *Link) String() string { return fmt.Sprintf("link to %s", l.address) }
+
+type metrics struct {
+	steps    *prometheus.HistogramVec
+	failures *prometheus.CounterVec
+	waits    *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dte_authority_connect_duration_seconds",
+			Help: "Time of a step of connecting to MH that went well: lookup, tcp, tls.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16}}, []string{"step"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_authority_connect_failures_total",
+			Help: "Steps of connecting to MH that failed or took too long: lookup, tcp, tls."}, []string{"step"}),
+		waits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_authority_connection_waits_total",
+			Help: "Requests to MH that found no ready connection: served in their time, or failed."}, []string{"result"}),
+	}
+	for _, step := range []string{"lookup", "tcp", "tls"} {
+		m.failures.WithLabelValues(step)
+	}
+	m.waits.WithLabelValues("served")
+	m.waits.WithLabelValues("failed")
+	return m
+}
+
+// connected counts the steps of a connect behind its look-up, which counts itself.
+func (m *metrics) connected(s *Steps) {
+	for _, step := range []struct {
+		name string
+		took time.Duration
+	}{{"tcp", s.TCP}, {"tls", s.TLS}} {
+		switch {
+		case s.Failed == step.name:
+			m.failures.WithLabelValues(step.name).Inc()
+		case step.took > 0:
+			m.steps.WithLabelValues(step.name).Observe(step.took.Seconds())
+		}
+	}
+}
+
+func (m *metrics) lookedUp(took time.Duration, err error) {
+	if err != nil {
+		m.failures.WithLabelValues("lookup").Inc()
+		return
+	}
+	m.steps.WithLabelValues("lookup").Observe(took.Seconds())
+}
+
+var connectionsDesc = prometheus.NewDesc("dte_authority_connections", "Connections to MH: ready, busy with a request, connecting.", []string{"state"}, nil)
+
+// Describe implements prometheus.Collector.
+func (l *Link) Describe(ch chan<- *prometheus.Desc) {
+	ch <- connectionsDesc
+	l.metrics.steps.Describe(ch)
+	l.metrics.failures.Describe(ch)
+	l.metrics.waits.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (l *Link) Collect(ch chan<- prometheus.Metric) {
+	ready, busy, connecting := l.counts()
+	for state, n := range map[string]int{"ready": ready, "busy": busy, "connecting": connecting} {
+		ch <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(n), state)
+	}
+	l.metrics.steps.Collect(ch)
+	l.metrics.failures.Collect(ch)
+	l.metrics.waits.Collect(ch)
+}

@@ -10,46 +10,9 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
-	"net/url"
 	"sync"
 	"time"
 )
-
-// dialer makes connections, and owns none.
-type dialer struct {
-	options   Options
-	scheme    string
-	address   string // host:port
-	names     *names
-	transport *http.Transport
-	metrics   *metrics
-	ctx       context.Context // ends with Close
-	cancel    context.CancelFunc
-}
-
-func newDialer(o Options) *dialer {
-	d := &dialer{options: o, metrics: newMetrics()}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	host, port := "", ""
-	if u, err := url.Parse(o.URL); err == nil {
-		d.scheme, host, port = u.Scheme, u.Hostname(), u.Port()
-	}
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[d.scheme]
-	}
-	d.address = net.JoinHostPort(host, port)
-	d.names = newNames(host, d)
-	config := o.TLS.Clone()
-	if config == nil {
-		config = new(tls.Config)
-	}
-	if config.ClientSessionCache == nil {
-		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the second handshake is a round trip shorter
-	}
-	d.transport = &http.Transport{DialContext: d.socket, TLSClientConfig: config, DisableCompression: true, Protocols: new(http.Protocols)}
-	d.transport.Protocols.SetHTTP1(true) // one connection bears one request: a lost packet of one sale delays no other
-	return d
-}
 
 // Steps says how long the making of a connection took. A step that was not needed or not reached is 0.
 type Steps struct {
@@ -63,8 +26,8 @@ type Steps struct {
 type stepsKey struct{}
 
 // dial makes one connection within the limit.
-func (d *dialer) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.options.ConnectTimeout)
+func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.options.ConnectTimeout)
 	defer cancel()
 	var (
 		s  = Steps{Failed: "lookup"}
@@ -83,40 +46,40 @@ func (d *dialer) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 			s.TLS, s.Certificate = time.Since(at), state.PeerCertificates
 		},
 	})
-	made, err := d.transport.NewClientConn(ctx, d.scheme, d.address)
+	made, err := l.transport.NewClientConn(ctx, l.scheme, l.address)
 	mu.Lock()
 	defer mu.Unlock()
 	if err == nil {
 		s.Failed = ""
 	}
-	d.metrics.connected(&s)
+	l.metrics.connected(&s)
 	if err != nil {
-		return nil, s, fmt.Errorf("connecting to %s (%s): %w", d.address, s.Failed, err)
+		return nil, s, fmt.Errorf("connecting to %s (%s): %w", l.address, s.Failed, err)
 	}
 	return made, s, nil
 }
 
 // socket is the transport's way to a socket.
-func (d *dialer) socket(ctx context.Context, network, address string) (net.Conn, error) {
+func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, error) {
 	s, _ := ctx.Value(stepsKey{}).(*Steps)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	addresses, err := d.names.get(ctx)
+	addresses, err := l.names.get(ctx)
 	s.Lookup = time.Since(began)
 	if err != nil {
 		return nil, err
 	}
 	s.Failed, began = "tcp", time.Now()
-	c, to, err := d.race(ctx, network, port, addresses)
+	c, to, err := l.race(ctx, network, port, addresses)
 	s.TCP = time.Since(began)
 	if err != nil {
 		return nil, err
 	}
 	s.Address, s.Failed = to, ""
-	d.names.prefer(to.Addr())
+	l.names.prefer(to.Addr())
 	return c, nil
 }
 
@@ -124,7 +87,7 @@ func (d *dialer) socket(ctx context.Context, network, address string) (net.Conn,
 const headStart = time.Second
 
 // race connects to the first of the addresses that lets it.
-func (d *dialer) race(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, netip.AddrPort, error) {
+func (l *Link) race(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, netip.AddrPort, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type end struct {
@@ -139,7 +102,7 @@ func (d *dialer) race(ctx context.Context, network, port string, addresses []net
 		started++
 		go func() {
 			text := net.JoinHostPort(address.String(), port)
-			c, err := d.options.Dial(ctx, network, text)
+			c, err := l.options.Dial(ctx, network, text)
 			to, _ := netip.ParseAddrPort(text)
 			ends <- end{c, to, err}
 		}()
@@ -181,7 +144,7 @@ func (d *dialer) race(ctx context.Context, network, port string, addresses []net
 
 // conn is one connection of the pool: idle, or given to one request.
 type conn struct {
-	pool   *pool
+	link   *Link
 	wire   *http.ClientConn
 	since  time.Time // idle since
 	retire time.Time // when it is replaced, if still idle
@@ -189,14 +152,14 @@ type conn struct {
 }
 
 // newConn counts a connection that was made, and watches it: the server may close it at any time.
-func newConn(p *pool, made *http.ClientConn) *conn {
-	c := &conn{pool: p, wire: made}
-	p.mu.Lock()
-	p.live++
-	p.mu.Unlock()
+func newConn(l *Link, made *http.ClientConn) *conn {
+	c := &conn{link: l, wire: made}
+	l.mu.Lock()
+	l.live++
+	l.mu.Unlock()
 	made.SetStateHook(func(*http.ClientConn) {
 		if made.Err() != nil {
-			p.forget(c)
+			l.forget(c)
 		}
 	})
 	return c
@@ -204,13 +167,13 @@ func newConn(p *pool, made *http.ClientConn) *conn {
 
 // roundTrip sends a request. The connection is free again when the answer was read to its end.
 func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
-	c.pool.question()
+	c.link.noteRequest()
 	resp, err := c.wire.RoundTrip(req)
 	if err != nil {
 		c.close()
 		return nil, err
 	}
-	c.pool.sign()
+	c.link.noteAnswer()
 	if resp.Body == http.NoBody {
 		c.release()
 	} else {
@@ -222,7 +185,7 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 // release gives the connection back, if it can bear another request.
 func (c *conn) release() {
 	if c.wire.Available() > 0 {
-		c.pool.put(c)
+		c.link.put(c)
 	} else {
 		c.close()
 	}
@@ -230,7 +193,7 @@ func (c *conn) release() {
 
 func (c *conn) close() {
 	_ = c.wire.Close()
-	c.pool.forget(c)
+	c.link.forget(c)
 }
 
 // body is an answer's body. Read to its end it frees its connection, closed earlier it ends it.

@@ -19,7 +19,7 @@ const (
 // names holds the addresses of one host: the latest good answer, whatever became of the look-ups since.
 type names struct {
 	host string
-	by   *dialer
+	link *Link
 
 	mu        sync.Mutex
 	addresses []netip.Addr
@@ -29,8 +29,8 @@ type names struct {
 	err       error         // of the latest look-up
 }
 
-func newNames(host string, d *dialer) *names {
-	n := &names{host: host, by: d}
+func newNames(host string, l *Link) *names {
+	n := &names{host: host, link: l}
 	if ip, err := netip.ParseAddr(host); err == nil {
 		n.addresses, n.fixed = []netip.Addr{ip}, true
 	}
@@ -66,7 +66,7 @@ func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 func (n *names) refresh(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.fixed || n.running != nil || n.by.ctx.Err() != nil {
+	if n.fixed || n.running != nil || n.link.ctx.Err() != nil {
 		return
 	}
 	if n.err != nil && len(n.addresses) > 0 {
@@ -78,14 +78,14 @@ func (n *names) refresh(age time.Duration) {
 	done := make(chan struct{})
 	n.running = done
 	go func() {
-		ctx, cancel := context.WithTimeout(n.by.ctx, n.by.options.ConnectTimeout)
+		ctx, cancel := context.WithTimeout(n.link.ctx, n.link.options.ConnectTimeout)
 		defer cancel()
 		began := time.Now()
-		found, err := n.by.options.Lookup(ctx, n.host)
+		found, err := n.link.options.Lookup(ctx, n.host)
 		if err == nil && len(found) == 0 {
 			err = &net.DNSError{Err: "no such host", Name: n.host, IsNotFound: true}
 		}
-		n.by.metrics.lookedUp(time.Since(began), err)
+		n.link.metrics.lookedUp(time.Since(began), err)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.tried, n.err, n.running = time.Now(), err, nil; err == nil {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -16,29 +15,6 @@ import (
 type waiter struct {
 	got    chan *conn
 	failed chan error
-}
-
-// pool keeps the connections to the server: it gives each waiting request one, makes them beside the requests, and keeps spare ones.
-type pool struct {
-	*dialer
-	ready chan struct{}
-	kick  chan struct{} // Run looks again
-
-	mu       sync.Mutex // guards what follows
-	idle     []*conn    // the latest used last
-	live     int        // connections that are open, idle or busy
-	dialing  int
-	waiters  []*waiter
-	running  bool
-	closed   bool
-	heard    time.Time     // the latest answer or handshake
-	asked    time.Time     // the first request since heard
-	failure  error         // of the latest connect, nil after a success
-	failures int           // connects that failed in a row
-	dialled  time.Time     // when the latest connect began
-	retry    time.Time     // no connect for a spare begins before
-	life     time.Duration // how long a connection may be idle
-	starved  bool          // a request found no connection since Ready last got a value
 }
 
 const (
@@ -78,39 +54,39 @@ func joinCauses(causes ...error) error {
 }
 
 // take returns an idle connection, or waits for one: for Wait, and longer only while the server gives signs of life.
-func (p *pool) take(ctx context.Context) (*conn, error) {
+func (l *Link) take(ctx context.Context) (*conn, error) {
 	began := time.Now()
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
 		return nil, net.ErrClosed
 	}
-	if c := p.pop(); c != nil {
-		p.fill(false)
-		p.mu.Unlock()
+	if c := l.pop(); c != nil {
+		l.fill(false)
+		l.mu.Unlock()
 		return c, nil
 	}
 	w := &waiter{make(chan *conn, 1), make(chan error, 1)}
-	p.waiters = append(p.waiters, w)
-	if p.live == 0 {
-		p.names.refresh(0) // whether the name server answers tells whose trouble it is
+	l.waiters = append(l.waiters, w)
+	if l.live == 0 {
+		l.names.refresh(0) // whether the name server answers tells whose trouble it is
 	}
-	p.fill(true)
-	p.mu.Unlock()
-	c, err := p.await(ctx, w, began)
+	l.fill(true)
+	l.mu.Unlock()
+	c, err := l.await(ctx, w, began)
 	result := "served"
 	if err != nil {
 		result = "failed"
 	}
-	p.metrics.waits.WithLabelValues(result).Inc()
+	l.metrics.waits.WithLabelValues(result).Inc()
 	return c, err
 }
 
-func (p *pool) await(ctx context.Context, w *waiter, began time.Time) (*conn, error) {
+func (l *Link) await(ctx context.Context, w *waiter, began time.Time) (*conn, error) {
 	for patient := ctx.Value(patientKey{}) != nil; ; {
 		var over <-chan time.Time
 		if !patient {
-			over = time.After(p.options.Wait)
+			over = time.After(l.options.Wait)
 		}
 		select {
 		case c := <-w.got:
@@ -118,76 +94,76 @@ func (p *pool) await(ctx context.Context, w *waiter, began time.Time) (*conn, er
 		case err := <-w.failed:
 			return nil, err
 		case <-over:
-			if p.mayComeFree() {
+			if l.mayComeFree() {
 				continue // others are answered: it is a matter of turns
 			}
 		case <-ctx.Done():
 		}
-		if c := p.desist(w); c != nil {
+		if c := l.desist(w); c != nil {
 			return c, nil // it came in this moment
 		}
-		return nil, p.notReady(ctx, time.Since(began))
+		return nil, l.notReady(ctx, time.Since(began))
 	}
 }
 
 // mayComeFree tells that a connection may become free: others are asking, and the server does not leave them without any answer.
-func (p *pool) mayComeFree() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.live > 0 && (time.Since(p.heard) < liveliness || time.Since(p.asked) < liveliness)
+func (l *Link) mayComeFree() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.live > 0 && (time.Since(l.heard) < liveliness || time.Since(l.asked) < liveliness)
 }
 
-// question notes that a request is sent.
-func (p *pool) question() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.asked.After(p.heard) {
-		p.asked = time.Now()
+// noteRequest notes that a request is sent.
+func (l *Link) noteRequest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.asked.After(l.heard) {
+		l.asked = time.Now()
 	}
 }
 
-// sign notes a sign of life.
-func (p *pool) sign() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.heard = time.Now()
+// noteAnswer notes that the server answered.
+func (l *Link) noteAnswer() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = time.Now()
 }
 
 // notReady says why a request found no connection.
-func (p *pool) notReady(ctx context.Context, waited time.Duration) error {
-	p.mu.Lock()
-	live, failure := p.live, p.failure
-	p.mu.Unlock()
+func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
+	l.mu.Lock()
+	live, failure := l.live, l.failure
+	l.mu.Unlock()
 	err := fmt.Errorf("%w after %v", ErrNotReady, waited.Round(time.Millisecond))
 	if live > 0 {
 		return joinCauses(err, ctx.Err())
 	}
-	return joinCauses(err, failure, p.names.silent(), ctx.Err())
+	return joinCauses(err, failure, l.names.silent(), ctx.Err())
 }
 
 // desist takes a waiter off the list. A connection that came meanwhile is returned.
-func (p *pool) desist(w *waiter) *conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.waiters, w); i >= 0 {
-		p.waiters = slices.Delete(p.waiters, i, i+1)
+func (l *Link) desist(w *waiter) *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.waiters, w); i >= 0 {
+		l.waiters = slices.Delete(l.waiters, i, i+1)
 	}
 	select {
 	case c := <-w.got:
 		return c
 	default:
-		p.starved = true
+		l.starved = true
 		return nil
 	}
 }
 
 // pop takes the connection that was used last. Without Run, those that have been idle for too long are dropped here. The
 // caller holds mu.
-func (p *pool) pop() *conn {
-	for len(p.idle) > 0 {
-		c := p.idle[len(p.idle)-1]
-		p.idle = p.idle[:len(p.idle)-1]
-		if c.wire.Err() == nil && (p.running || time.Now().Before(c.retire)) {
+func (l *Link) pop() *conn {
+	for len(l.idle) > 0 {
+		c := l.idle[len(l.idle)-1]
+		l.idle = l.idle[:len(l.idle)-1]
+		if c.wire.Err() == nil && (l.running || time.Now().Before(c.retire)) {
 			return c
 		}
 		go c.close()
@@ -196,77 +172,77 @@ func (p *pool) pop() *conn {
 }
 
 // put gives a connection to the first waiter, or keeps it.
-func (p *pool) put(c *conn) {
-	p.mu.Lock()
+func (l *Link) put(c *conn) {
+	l.mu.Lock()
 	switch {
-	case p.closed:
-		p.mu.Unlock()
+	case l.closed:
+		l.mu.Unlock()
 		c.close()
 		return
 	case c.gone:
-	case len(p.waiters) > 0:
-		p.waiters[0].got <- c
-		p.waiters = p.waiters[1:]
+	case len(l.waiters) > 0:
+		l.waiters[0].got <- c
+		l.waiters = l.waiters[1:]
 	default:
 		c.since = time.Now()
 		// The connections retire one after the other, so that the server never closes all of them at once.
-		c.retire = c.since.Add(p.life*3/5 + rand.N(p.life*2/5))
-		p.idle = append(p.idle, c)
+		c.retire = c.since.Add(l.life*3/5 + rand.N(l.life*2/5))
+		l.idle = append(l.idle, c)
 	}
-	p.mu.Unlock()
-	ring(p.kick)
+	l.mu.Unlock()
+	ring(l.kick)
 }
 
 // forget takes a connection that is closed off the books.
-func (p *pool) forget(c *conn) {
-	p.mu.Lock()
+func (l *Link) forget(c *conn) {
+	l.mu.Lock()
 	if !c.gone {
 		c.gone = true
-		p.live--
+		l.live--
 	}
-	if i := slices.Index(p.idle, c); i >= 0 { // the server closed it
-		p.idle = slices.Delete(p.idle, i, i+1)
-		p.learn(time.Since(c.since))
+	if i := slices.Index(l.idle, c); i >= 0 { // the server closed it
+		l.idle = slices.Delete(l.idle, i, i+1)
+		l.learn(time.Since(c.since))
 	}
-	p.mu.Unlock()
-	ring(p.kick)
+	l.mu.Unlock()
+	ring(l.kick)
 }
 
 // learn shortens the life of idle connections below what the server grants. The caller holds mu.
-func (p *pool) learn(granted time.Duration) {
-	if granted < p.life {
-		p.life = max(granted*4/5, minLife)
+func (l *Link) learn(granted time.Duration) {
+	if granted < l.life {
+		l.life = max(granted*4/5, minLife)
 	}
 	if granted < minLife { // a server that takes connections and drops them is not asked for another at once
-		p.postpone()
+		l.postpone()
 	}
 }
 
 // fill starts as many connects as there are waiters and missing spares. A waiter that has just come demands one also soon
 // after a failure. The caller holds mu.
-func (p *pool) fill(demanded bool) {
+func (l *Link) fill(demanded bool) {
 	now := time.Now()
-	early := now.Before(p.retry)
-	if p.closed || early && !demanded {
+	early := now.Before(l.retry)
+	if l.closed || early && !demanded {
 		return
 	}
-	want := len(p.waiters)
-	if p.running && !early {
-		want += p.options.Spare - p.fresh(now)
+	want := len(l.waiters)
+	if l.running && !early {
+		want += l.options.Spare - l.fresh(now)
 	}
-	if demanded && p.live == 0 && now.Sub(p.dialled) > stale {
-		want = max(want, p.dialing+1)
+	if demanded && l.live == 0 && now.Sub(l.dialled) > stale {
+		want = max(want, l.dialing+1)
 	}
-	for range min(want-p.dialing, maxConnections-p.live-p.dialing) {
-		p.dialing++
-		p.dialled = now
-		go p.make()
+	for range min(want-l.dialing, maxConnections-l.live-l.dialing) {
+		l.dialing++
+		l.dialled = now
+		go l.connectForPool()
 	}
 }
 
 // fresh is how many idle connections need no replacement yet. The caller holds mu.
-func (p *pool) fresh(now time.Time) (n int) {
-	for _, c := range p.idle {
+func (l *Link) fresh(now time.Time) (n int) {
+	for _, c := range l.idle {
 		if now.Before(c.retire) {
 			n++
 		}
@@ -275,61 +251,61 @@ func (p *pool) fresh(now time.Time) (n int) {
 }
 
 // connect makes a connection and counts it.
-func (p *pool) connect(ctx context.Context) (*conn, Steps, error) {
-	made, steps, err := p.dial(ctx)
+func (l *Link) connect(ctx context.Context) (*conn, Steps, error) {
+	made, steps, err := l.dial(ctx)
 	if err != nil {
 		return nil, steps, err
 	}
-	return newConn(p, made), steps, nil
+	return newConn(l, made), steps, nil
 }
 
-// make makes one connection beside the requests.
-func (p *pool) make() {
-	c, _, err := p.connect(p.ctx)
-	p.mu.Lock()
-	p.dialing--
+// connectForPool makes one connection in the background: no request waits for it alone.
+func (l *Link) connectForPool() {
+	c, _, err := l.connect(l.ctx)
+	l.mu.Lock()
+	l.dialing--
 	if err != nil {
-		p.failure, p.starved = err, true
-		p.postpone()
-		if p.live == 0 && p.dialing == 0 { // nothing is left to wait for
+		l.failure, l.starved = err, true
+		l.postpone()
+		if l.live == 0 && l.dialing == 0 { // nothing is left to wait for
 			var timeout net.Error
 			if errors.As(err, &timeout) && timeout.Timeout() {
-				err = joinCauses(err, p.names.silent())
+				err = joinCauses(err, l.names.silent())
 			}
-			for _, w := range p.waiters {
+			for _, w := range l.waiters {
 				w.failed <- err
 			}
-			p.waiters = nil
+			l.waiters = nil
 		}
-		p.mu.Unlock()
-		ring(p.kick)
+		l.mu.Unlock()
+		ring(l.kick)
 		return
 	}
-	p.failure, p.failures, p.retry, p.heard = nil, 0, time.Time{}, time.Now()
-	if p.starved {
-		p.starved = false
-		defer ring(p.ready)
+	l.failure, l.failures, l.retry, l.heard = nil, 0, time.Time{}, time.Now()
+	if l.starved {
+		l.starved = false
+		defer ring(l.ready)
 	}
-	p.mu.Unlock()
-	p.put(c)
+	l.mu.Unlock()
+	l.put(c)
 }
 
 // postpone puts the next connect for a spare off, ever longer. The caller holds mu.
-func (p *pool) postpone() {
-	pause := min(retryFirst<<min(p.failures, 10), retryMax)
-	p.failures++
-	p.retry = time.Now().Add(pause/2 + rand.N(pause/2)) // not all branches at once
+func (l *Link) postpone() {
+	pause := min(retryFirst<<min(l.failures, 10), retryMax)
+	l.failures++
+	l.retry = time.Now().Add(pause/2 + rand.N(pause/2)) // not all branches at once
 }
 
 // tend replaces the connections that have been idle for their life, and returns when to look again.
-func (p *pool) tend() time.Duration {
+func (l *Link) tend() time.Duration {
 	now := time.Now()
-	next := p.names.due()
-	p.mu.Lock()
-	p.fill(false)
+	next := l.names.due()
+	l.mu.Lock()
+	l.fill(false)
 	var old []*conn
-	if p.fresh(now) >= p.options.Spare {
-		p.idle = slices.DeleteFunc(p.idle, func(c *conn) bool {
+	if l.fresh(now) >= l.options.Spare {
+		l.idle = slices.DeleteFunc(l.idle, func(c *conn) bool {
 			retired := !now.Before(c.retire)
 			if retired {
 				old = append(old, c)
@@ -337,48 +313,48 @@ func (p *pool) tend() time.Duration {
 			return retired
 		})
 		if old != nil {
-			p.life = min(p.life+p.life/10, maxLife) // the server grants that much, and may grant more
+			l.life = min(l.life+l.life/10, maxLife) // the server grants that much, and may grant more
 		}
-	} else if p.dialing == 0 && now.Before(p.retry) && p.retry.Before(next) {
-		next = p.retry
+	} else if l.dialing == 0 && now.Before(l.retry) && l.retry.Before(next) {
+		next = l.retry
 	}
-	for _, c := range p.idle {
+	for _, c := range l.idle {
 		if now.Before(c.retire) && c.retire.Before(next) {
 			next = c.retire
 		}
 	}
-	p.mu.Unlock()
+	l.mu.Unlock()
 	for _, c := range old {
 		c.close()
 	}
 	return max(next.Sub(now), 10*time.Millisecond)
 }
 
-// begin has the pool keep spare connections.
-func (p *pool) begin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.running = true
+// startSpares has the link keep spare connections.
+func (l *Link) startSpares() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running = true
 }
 
-// close ends what waits idle; what is in use is closed when its answer has come.
-func (p *pool) close() {
-	p.mu.Lock()
-	p.closed, p.running = true, false
-	idle := p.idle
-	p.idle = nil
-	p.mu.Unlock()
-	p.cancel()
+// Close ends what is being connected and closes what is idle. A connection in use is closed when its answer has come.
+func (l *Link) Close() {
+	l.mu.Lock()
+	l.closed, l.running = true, false
+	idle := l.idle
+	l.idle = nil
+	l.mu.Unlock()
+	l.cancel()
 	for _, c := range idle {
 		c.close()
 	}
 }
 
 // counts returns how many connections are idle, in use and being made.
-func (p *pool) counts() (ready, busy, connecting int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.idle), p.live - len(p.idle), p.dialing
+func (l *Link) counts() (ready, busy, connecting int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.idle), l.live - len(l.idle), l.dialing
 }
 
 func ring(c chan struct{}) {

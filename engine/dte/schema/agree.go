@@ -24,7 +24,7 @@ import (
 const Contradiction = "CONTRADICTION"
 
 // heldRoots are the parts of a document that a new generation may rename. The bundle names the part by a root that no
-// facts have: sujetoExcluido was the receptor of type 14. The first two are the box itself, under no other name.
+// facts have: sujetoExcluido was the receptor of type 14, donatario the emisor of type 15. The first is under no other name.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
@@ -46,7 +46,7 @@ var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "do
 // fixed are the members that a generation fixes itself.
 var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo", "identificacion.tipoOperacion",
-	"donatario.tipoDocumento"}
+	"emisor.tipoDocumento", "donatario.tipoDocumento"}
 
 // held reports whether a path of the document is outside the parts that rules compute.
 func held(document string) bool {
@@ -71,7 +71,7 @@ func (e *fromEntry) checkHeld(own string, moved bool) error {
 	}
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
-	if below == under && slices.Contains(heldRoots[2:], from) && !slices.Contains(heldRoots, root) {
+	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) {
 		return nil // a part under another name
 	}
 	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
@@ -163,13 +163,13 @@ func (f *Filler) checkAnswers() error {
 	for i := range f.fields {
 		x := &f.fields[i]
 		amount, ofResumen := strings.CutPrefix(x.document, summaryName+".")
-		column, ofLine := strings.CutPrefix(x.document, linesName+"[].")
+		column, ofLine := lineMember(x.document)
 		switch {
 		case x.types == 0:
 		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
 			ofLine && slices.Contains(soldAs, column)):
 			return fmt.Errorf("schema of %s: is not the module's answer of that name", x.document)
-		case x.document != summaryName+".totalLetras":
+		case x.document != summaryName+".totalLetras" && x.document != linesName+".totalLetras":
 		case x.from == nil || x.from.words < 0:
 			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
 		case f.out.Summary[x.from.words] != f.total && f.out.Summary[x.from.words] != "montoTotalOperacion":
@@ -320,7 +320,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			if !slices.Contains(known, x.name) {
 				a.strange = append(a.strange, i)
 			}
-			if !slices.Contains(signed, x.name) {
+			if !x.signed && !slices.Contains(signed, x.name) {
 				a.unsigned = append(a.unsigned, i)
 			}
 		}
@@ -367,7 +367,7 @@ func (r *run) number(object *slot, position int) dte.Amount {
 
 // addUp contradicts a document whose amounts do not make its totals.
 func (r *run) addUp() {
-	a := &r.amounts
+	a := &r.filler.amounts
 	root := &r.slots[0]
 	if a.resumen < 0 || root.kind != dte.KindObject {
 		return
@@ -377,11 +377,11 @@ func (r *run) addUp() {
 		return
 	}
 	name := func(position int) string {
-		return summaryName + "." + r.fields[r.fields[r.fields[0].first+a.resumen].first+position].name
+		return summaryName + "." + r.filler.fields[r.filler.fields[r.filler.fields[0].first+a.resumen].first+position].name
 	}
 	wrong := func(position int) {
 		if position < 0 {
-			r.contradict(summaryName+"."+r.total, "is not what the amounts make")
+			r.contradict(summaryName+"."+r.filler.total, "is not what the amounts make")
 			return
 		}
 		r.contradict(name(position), "is "+r.number(resumen, position).String()+", and the amounts that make it do not")
@@ -423,7 +423,8 @@ func (r *run) addUp() {
 		for i := range pagos.count {
 			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
 		}
-		if sum.Sub(r.number(resumen, a.total)); !sum.Within(sumTolerance) {
+		sum.Sub(r.number(resumen, a.total))
+		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) { // of a donation only its money is paid
 			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
 		}
 	}
@@ -432,10 +433,10 @@ func (r *run) addUp() {
 // holds reports whether an equation holds, with taxes of this sum.
 func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amount) bool {
 	total := r.number(resumen, e.total)
-	if e.total < 0 && (r.computed == nil || r.amounts.output < 0) {
+	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
 		return true
 	} else if e.total < 0 {
-		total = dte.Amount(r.computed.Summary[r.amounts.output])
+		total = dte.Amount(r.computed.Summary[r.filler.amounts.output])
 	}
 	var sum dte.Sum
 	if e.taxed {
@@ -466,7 +467,7 @@ func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amo
 
 // taxSums are the sums of all taxes of resumen, and of those that do not only inform.
 func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	if a.taxes < 0 || a.taxCode < 0 || a.taxValue < 0 {
 		return all, counted
 	}
@@ -483,7 +484,7 @@ func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
 
 // addLines compares each line with its price and quantity, and the sums of the lines with the totals.
 func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	if lines.kind != dte.KindArray {
 		return
 	}
@@ -521,13 +522,13 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 // asGiven compares what a module answers for a line with what the till said. A module neither raises a price or a
 // quantity, nor invents a discount or a charge. A return gives back a part of its origin's amounts.
 func (r *run) asGiven(line *slot, given dte.Value, i int32) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	returned := given.Get("cantidadOrigen").Exists()
 	check := func(position int, back bool) {
 		if position < 0 {
 			return
 		}
-		name, origin := r.fields[a.line+position].name, dte.Value{}
+		name, origin := r.filler.fields[a.line+position].name, dte.Value{}
 		if back {
 			origin = given.Get(name + "Origen")
 		}
@@ -558,7 +559,7 @@ func isGiven(n dte.Amount, fact, origin dte.Value) bool {
 
 // priceLine compares a line's amount with price times quantity, less the discount.
 func (r *run) priceLine(line *slot, i int32, off *dte.Sum) {
-	a := &r.amounts
+	a := &r.filler.amounts
 	quantity, price := r.number(line, a.quantity), r.number(line, a.price)
 	high, low := bits.Mul64(uint64(max(quantity, -quantity)), uint64(max(price, -price)))
 	gross := uint64(dte.MaxAmount)

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strconv"
 	"unicode/utf8"
 
 	"dtegate/engine/dte"
@@ -15,42 +16,39 @@ const (
 	fail
 )
 
-// judge holds a run's tree against the rules of its schema.
-type judge struct{ report }
-
 // check judges the slot at si, which belongs to the field at fi, by a rule. Unless j is quiet it tells every breach
 // as a fault; when quiet it stops at the first.
-func (j *judge) check(x *rule, fi int, si int32) verdict {
-	s := &j.slots[si]
+func (r *run) check(x *rule, fi int, si int32) verdict {
+	s := &r.slots[si]
 	if s.kind == kindPending {
 		return unknown
 	}
 	if s.kind == dte.KindNumber && !s.exact && x.types&(typeNumber|typeInteger) != 0 {
-		return j.breachNumber(fi, s)
+		return r.breachNumber(fi, s)
 	}
 	if x.types != 0 && !s.hasType(x.types) {
-		return j.breach(fi, si, x, dte.FaultType)
+		return r.breach(fi, si, x, dte.FaultType)
 	}
 	v := pass
 	if x.hasEnum && !s.isOneOf(x.enum) {
-		if v = j.breach(fi, si, x, dte.FaultEnum); j.quiet > 0 {
+		if v = r.breach(fi, si, x, dte.FaultEnum); r.quiet > 0 {
 			return v
 		}
 	}
 	switch s.kind {
 	case dte.KindNumber:
-		v = max(v, j.checkNumber(x, fi, si))
+		v = max(v, r.checkNumber(x, fi, si))
 	case dte.KindString:
 		if x.hasString {
-			v = max(v, j.checkString(x, fi, si))
+			v = max(v, r.checkString(x, fi, si))
 		}
 	case dte.KindArray:
-		v = max(v, j.checkArray(x, fi, si))
+		v = max(v, r.checkArray(x, fi, si))
 	case dte.KindObject:
-		v = max(v, j.checkObject(x, fi, si))
+		v = max(v, r.checkObject(x, fi, si))
 	}
-	if x.compounded && (v != fail || j.quiet == 0) {
-		v = max(v, j.checkCompound(x, fi, si))
+	if x.compounded && (v != fail || r.quiet == 0) {
+		v = max(v, r.checkCompound(x, fi, si))
 	}
 	return v
 }
@@ -93,10 +91,10 @@ func (s *slot) isOneOf(values []dte.Value) bool {
 	return false
 }
 
-func (j *judge) checkNumber(x *rule, fi int, si int32) verdict {
-	s := &j.slots[si]
+func (r *run) checkNumber(x *rule, fi int, si int32) verdict {
+	s := &r.slots[si]
 	if !s.exact {
-		return j.breachNumber(fi, s)
+		return r.breachNumber(fi, s)
 	}
 	v := pass
 	for i := range x.bounds {
@@ -111,87 +109,87 @@ func (j *judge) checkNumber(x *rule, fi int, si int32) verdict {
 			ok = s.num > b.limit
 		}
 		if !ok {
-			v = j.breach(fi, si, x, dte.FaultRange)
+			v = r.breach(fi, si, x, dte.FaultRange)
 			break
 		}
 	}
 	if x.multiple != 0 && s.num%x.multiple != 0 {
-		v = j.breach(fi, si, x, dte.FaultPrecision)
+		v = r.breach(fi, si, x, dte.FaultPrecision)
 	}
 	return v
 }
 
-func (j *judge) checkString(x *rule, fi int, si int32) verdict {
-	text := j.slots[si].text
+func (r *run) checkString(x *rule, fi int, si int32) verdict {
+	text := r.slots[si].text
 	// Bytes bound characters from both sides: count only when that does not settle it.
 	if len(text) > x.maxLength || len(text) < 4*x.minLength {
 		if n := utf8.RuneCountInString(text); n > x.maxLength || n < x.minLength {
-			return j.breach(fi, si, x, dte.FaultLength)
+			return r.breach(fi, si, x, dte.FaultLength)
 		}
 	}
 	for _, p := range x.patterns {
 		if !p.match(text) {
-			return j.breach(fi, si, x, dte.FaultPattern)
+			return r.breach(fi, si, x, dte.FaultPattern)
 		}
 	}
 	for _, f := range x.formats {
 		if !f.match(text) {
-			return j.breach(fi, si, x, dte.FaultFormat)
+			return r.breach(fi, si, x, dte.FaultFormat)
 		}
 	}
 	return pass
 }
 
-func (j *judge) checkArray(x *rule, fi int, si int32) verdict {
-	s := j.slots[si]
-	f := &j.fields[fi]
+func (r *run) checkArray(x *rule, fi int, si int32) verdict {
+	s := r.slots[si]
+	f := &r.filler.fields[fi]
 	v := pass
 	if n := int(s.count); n < x.minItems || n > x.maxItems {
-		if v = j.breach(fi, si, x, dte.FaultCount); j.quiet > 0 {
+		if v = r.breach(fi, si, x, dte.FaultCount); r.quiet > 0 {
 			return v
 		}
 	}
 	if x.items != nil {
 		for i := range s.count {
-			j.index[f.arrays] = i
-			v = max(v, j.check(x.items, f.first, s.first+i))
-			if v == fail && (j.quiet > 0 || j.full()) {
+			r.index[f.arrays] = i
+			v = max(v, r.check(x.items, f.first, s.first+i))
+			if v == fail && (r.quiet > 0 || r.full()) {
 				return v
 			}
 		}
 	}
 	if x.unique && s.count > 1 && f.item {
-		if first, second := j.repeated(s.first, s.count, f.first); second >= 0 {
-			j.index[f.arrays] = second
-			v = j.breachRepeat(f.first, first)
+		if first, second := r.repeated(s.first, s.count, f.first); second >= 0 {
+			r.index[f.arrays] = second
+			v = r.breachRepeat(f.first, first)
 		}
 	}
 	return v
 }
 
-func (j *judge) checkObject(x *rule, fi int, si int32) verdict {
-	first := j.slots[si].first
-	f := &j.fields[fi]
+func (r *run) checkObject(x *rule, fi int, si int32) verdict {
+	first := r.slots[si].first
+	f := &r.filler.fields[fi]
 	v := pass
 	for _, p := range x.required {
-		if j.slots[first+int32(p)].kind != dte.KindAbsent {
+		if r.slots[first+int32(p)].kind != dte.KindAbsent {
 			continue
 		}
 		var wanted *rule
-		if y := &j.fields[f.first+p]; y.rule != nil {
+		if y := &r.filler.fields[f.first+p]; y.rule != nil {
 			wanted = y.rule
 		}
-		if v = j.breach(f.first+p, first+int32(p), wanted, dte.FaultRequired); j.quiet > 0 {
+		if v = r.breach(f.first+p, first+int32(p), wanted, dte.FaultRequired); r.quiet > 0 {
 			return v
 		}
 	}
 	for i := range x.members {
 		m := &x.members[i]
-		if j.slots[first+int32(m.position)].kind == dte.KindAbsent {
+		if r.slots[first+int32(m.position)].kind == dte.KindAbsent {
 			continue
 		}
-		v = max(v, j.check(m.rule, f.first+m.position, first+int32(m.position)))
-		if v == fail && (j.quiet > 0 || j.full()) {
+		v = max(v, r.check(m.rule, f.first+m.position, first+int32(m.position)))
+		if v == fail && (r.quiet > 0 || r.full()) {
 			return v
 		}
 	}
@@ -199,17 +197,17 @@ func (j *judge) checkObject(x *rule, fi int, si int32) verdict {
 }
 
 // checkCompound judges allOf, oneOf and if/then/else.
-func (j *judge) checkCompound(x *rule, fi int, si int32) verdict {
+func (r *run) checkCompound(x *rule, fi int, si int32) verdict {
 	v := pass
 	for _, y := range x.all {
-		if v = max(v, j.check(y, fi, si)); v == fail && j.quiet > 0 {
+		if v = max(v, r.check(y, fi, si)); v == fail && r.quiet > 0 {
 			return v
 		}
 	}
 	if len(x.one) > 0 {
 		met, open := 0, 0
 		for _, y := range x.one {
-			switch j.ask(y, fi, si) {
+			switch r.ask(y, fi, si) {
 			case pass:
 				met++
 			case unknown:
@@ -218,7 +216,7 @@ func (j *judge) checkCompound(x *rule, fi int, si int32) verdict {
 		}
 		switch {
 		case met > 1 || met == 0 && open == 0:
-			v = j.breach(fi, si, x, dte.FaultCondition)
+			v = r.breach(fi, si, x, dte.FaultCondition)
 		case open > 0:
 			v = max(v, unknown)
 		}
@@ -227,7 +225,7 @@ func (j *judge) checkCompound(x *rule, fi int, si int32) verdict {
 		c := &x.choices[i]
 		var enforced *rule
 		reason := ""
-		switch j.ask(c.when, fi, si) {
+		switch r.ask(c.when, fi, si) {
 		case pass:
 			enforced, reason = c.then, c.when.reason
 		case fail:
@@ -238,11 +236,11 @@ func (j *judge) checkCompound(x *rule, fi int, si int32) verdict {
 		if enforced == nil {
 			continue
 		}
-		outer := j.cause
-		j.cause = reason
-		v = max(v, j.check(enforced, fi, si))
-		j.cause = outer
-		if v == fail && j.quiet > 0 {
+		outer := r.cause
+		r.cause = reason
+		v = max(v, r.check(enforced, fi, si))
+		r.cause = outer
+		if v == fail && r.quiet > 0 {
 			return v
 		}
 	}
@@ -250,9 +248,138 @@ func (j *judge) checkCompound(x *rule, fi int, si int32) verdict {
 }
 
 // ask evaluates a condition without telling anything.
-func (j *judge) ask(x *rule, fi int, si int32) verdict {
-	j.quiet++
-	v := j.check(x, fi, si)
-	j.quiet--
+func (r *run) ask(x *rule, fi int, si int32) verdict {
+	r.quiet++
+	v := r.check(x, fi, si)
+	r.quiet--
 	return v
+}
+
+// checkCodes looks every code of the document up in its catalogue.
+func (r *run) checkCodes(fi int, si int32) {
+	f := &r.filler.fields[fi]
+	s := r.slots[si]
+	switch s.kind {
+	case dte.KindObject:
+		for i := range f.members {
+			if r.filler.fields[f.first+i].codeList {
+				r.checkCode(f.first+i, s.first+int32(i), s.first, f.first)
+				r.checkCodes(f.first+i, s.first+int32(i))
+			}
+		}
+	case dte.KindArray:
+		for i := range s.count {
+			if f.item && !r.full() {
+				r.index[f.arrays] = i
+				r.checkCode(f.first, s.first+i, 0, 0)
+				r.checkCodes(f.first, s.first+i)
+			}
+		}
+	}
+}
+
+// checkCode looks one code up. Siblings begin at the given slot and field.
+func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
+	f := &r.filler.fields[fi]
+	var code [64]byte
+	b := code[:0]
+	if f.list == nil || r.leavePayments && (f.list.ID == "CAT-017" || f.list.ID == "CAT-018") {
+		return
+	}
+	if f.parent >= 0 {
+		p := &r.slots[siblingSlot+int32(f.parent-siblingField)]
+		if p.kind != dte.KindString {
+			return
+		}
+		b = append(append(b, p.text...), '/')
+	}
+	switch s := &r.slots[si]; {
+	case s.kind == dte.KindString:
+		b = append(b, s.text...)
+	case s.kind == dte.KindNumber && s.exact:
+		b = s.num.Append(b)
+	default:
+		return
+	}
+	if _, ok := f.list.Texts[string(b)]; !ok {
+		r.breachCode(fi, string(b))
+	}
+}
+
+// full reports whether enough faults are known.
+func (r *run) full() bool { return len(r.faults) >= r.limit }
+
+func (r *run) fail(f dte.Fault) {
+	if !r.full() {
+		r.faults = append(r.faults, f)
+	}
+}
+
+// unsaid is the cause of a condition that no sentence says.
+const unsaid = "-"
+
+// breach tells that the slot at si breaks the rule, unless r is quiet. What depends on another value has the code
+// CONDITION, and is left out where a plain fault was told already.
+func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
+	if r.quiet > 0 || r.full() {
+		return fail
+	}
+	f := r.filler.fields[fi].fault(x, code, &r.slots[si], r.cause)
+	f.Path = r.path(&r.filler.fields[fi])
+	if r.cause != "" {
+		for i := range r.faults {
+			if r.faults[i].Path == f.Path {
+				return fail
+			}
+		}
+	}
+	r.fail(f)
+	return fail
+}
+
+// fault is what breaking a rule at the field tells, for a cause if there is one; the path is the caller's.
+func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
+	told := dte.Fault{Code: code, Message: x.message(f.document, code, s)}
+	if cause != "" {
+		told.Code = dte.FaultCondition
+		if cause != unsaid {
+			told.Message += ", " + cause
+		}
+	}
+	return told
+}
+
+// breachNumber tells that a number is no Amount. The layout meets every number before any condition does.
+func (r *run) breachNumber(fi int, s *slot) verdict {
+	if r.quiet == 0 && r.cause == "" {
+		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) + " tiene más de 8 decimales"}
+		if _, err := dte.ParseAmount(s.text); err == dte.ErrRange {
+			f.Code, f.Message = dte.FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
+		}
+		for i := range r.faults {
+			if r.faults[i].Path == f.Path {
+				return fail
+			}
+		}
+		r.fail(f)
+	}
+	return fail
+}
+
+func (r *run) breachRepeat(fi int, first int32) verdict {
+	if r.quiet == 0 {
+		r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultDuplicate, Message: "repite el elemento " + strconv.Itoa(int(first))})
+	}
+	return fail
+}
+
+func (r *run) breachCode(fi int, code string) {
+	r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultCatalogue, Message: lacksCode(r.filler.fields[fi].list, code)})
+}
+
+func (r *run) path(f *field) string {
+	if r.document {
+		return expandPath(f.document, r.index[:])
+	}
+	return expandPath(f.path, r.index[:])
 }

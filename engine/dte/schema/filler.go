@@ -1,3 +1,28 @@
+// Package schema makes a document of facts by its published JSON Schema, and checks one. It does no I/O and reads no clock.
+//
+// # Filling
+//
+// There is no Go struct for any document. Compile turns a schema file and our overlay into a Filler, once;
+// Fill then walks the layout in order, takes each value from where the overlay says, from the rule module's answer,
+// from the fact under the same path, or from the schema's constant, judges the result by every keyword, and writes
+// it. Conditions look at the resolved document, never at the facts.
+//
+// # Overlays
+//
+// An overlay is a JSON object beside a schema file. Every entry of from, drop and add carries its "reason"; paths are
+// those of the document, "[]" for each item of a list.
+//
+//	total      the name of the summary amount that stands for the whole document
+//	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
+//	from       {"path", …}: where a value comes from when not from its own name:
+//	           "fact" another fact, and when that is absent, or alone, one of "amount" a summary amount of the
+//	           module and "value" a constant; or "words" a summary amount, written out.
+//	           With "form" the fact's text is written with other characters around its own, "########-#"; with
+//	           "when": {"fact", "is"} only where that fact is that text. A text that does not fit stays as it came.
+//	           Outside cuerpoDocumento, resumen and extension a place takes its own fact: see agree.go.
+//	drop       {"path", "keyword"}: a keyword of the file that MH's live validator does not heed
+//	add        {"path", "schema"}: keywords, conditions among them, that the file lacks
+//	catalogue  {"path", "catalogue", "parent"}: the code list that decides, and the neighbour that a code depends on
 package schema
 
 import (
@@ -26,7 +51,9 @@ type Filler struct {
 // FillOptions tune one Fill.
 type FillOptions struct {
 	Catalogues bool // also look codes up in MH's catalogues
-	MaxFaults  int  // how many faults to tell; 0 means 50
+	// LeavePayments leaves the catalogues of payments and their terms (CAT-017, CAT-018) out.
+	LeavePayments bool
+	MaxFaults     int // how many faults to tell; 0 means 50
 }
 
 const defaultMaxFaults = 50
@@ -82,11 +109,7 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 		n, _ := c.fields[i].fallback.Int()
 		f.version = int(n)
 	}
-	f.runs.New = func() any {
-		r := new(run)
-		r.Filler = f
-		return r
-	}
+	f.runs.New = func() any { return &run{filler: f} }
 	return f, nil
 }
 
@@ -113,6 +136,7 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	r := f.runs.Get().(*run)
 	defer r.release()
 	r.facts, r.computed, r.document, r.limit = facts, c, false, opt.MaxFaults
+	r.leavePayments = opt.LeavePayments
 	if r.limit <= 0 {
 		r.limit = defaultMaxFaults
 	}
@@ -187,7 +211,151 @@ func (r *run) release() {
 	r.facts, r.computed = dte.Value{}, nil
 	r.slots, r.faults, r.forms, r.quiet, r.cause = r.slots[:0], r.faults[:0], r.forms[:0], 0, ""
 	r.contradiction = dte.Fault{}
-	r.runs.Put(r)
+	r.filler.runs.Put(r)
+}
+
+// OutputKind is the form of one answer of a rule module.
+type OutputKind uint8
+
+// The forms of an answer.
+const (
+	OutAmount OutputKind = iota // in 1e-8
+	OutSet                      // bit i stands for Outputs.Taxes[i]; written as the array of their codes, null when empty
+)
+
+// Output names one answer per line.
+type Output struct {
+	Name string // of the member of cuerpoDocumento[]
+	Kind OutputKind
+}
+
+// Outputs says by name what a rule module answers. A name that the schema does not know is not written: one module
+// serves both generations of its document.
+type Outputs struct {
+	Lines   []Output // members of cuerpoDocumento[]
+	Summary []string // members of resumen, always amounts
+	Taxes   []string // codes of CAT-015
+}
+
+// TaxAmount is one row of the summary's taxes.
+type TaxAmount struct {
+	Tax    int // indexes Outputs.Taxes
+	Amount dte.Amount
+}
+
+// Computed is one answer of a rule module, in the order of Outputs.
+type Computed struct {
+	N       int     // lines
+	Lines   []int64 // N rows of len(Outputs.Lines)
+	Summary []int64
+	Taxes   []TaxAmount
+}
+
+// NamedOutputs returns the amounts that an overlay names of a module's answer: with them a layout is compiled whose module
+// nobody runs.
+func NamedOutputs(overlay []byte) (out Outputs, err error) {
+	o, err := parseOverlay(overlay)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range o.from {
+		for _, name := range []string{e.amount, e.words} {
+			if name != "" && !slices.Contains(out.Summary, name) {
+				out.Summary = append(out.Summary, name)
+			}
+		}
+	}
+	if o.total != "" && !slices.Contains(out.Summary, o.total) {
+		out.Summary = append(out.Summary, o.total)
+	}
+	return out, nil
+}
+
+// Maker is who made the value of a field of a document.
+type Maker uint8
+
+// The makers of a field.
+const (
+	// MakerUnknown: the path names no single value, or no document at all.
+	MakerUnknown Maker = iota
+	// MakerRequest: the value is a fact, taken as it came from the till, from the configuration or from the engine. A member
+	// that the facts lack is theirs too.
+	MakerRequest
+	// MakerRule: the module computed the value, the schema or the overlay fixed it, or the layout lacks the place.
+	MakerRule
+)
+
+// Maker returns who made the value at a path of a document that was filled from the facts. The path is MH's: names joined
+// by dots or slashes, with or without the numbers of items: "resumen.totalIva", "/cuerpoDocumento/3/ivaItem". What follows
+// a complete path, such as the code in "resumen.tributos.codigo.D1", is passed over.
+func (f *Filler) Maker(path string, facts dte.Value) Maker {
+	at, steps := 0, 0
+	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '/' || r == '[' || r == ']' }) {
+		if name == "item" || strings.Trim(name, "0123456789") == "" {
+			continue // the number of a line
+		}
+		x := &f.fields[at]
+		if x.item {
+			at = x.first
+			x = &f.fields[at]
+		}
+		if x.members == 0 {
+			break // a value: nothing is below it
+		}
+		next := -1
+		for i := x.first; i < x.first+x.members; i++ {
+			if f.fields[i].name == name {
+				next = i
+			}
+		}
+		switch {
+		case next >= 0:
+			at = next
+		case steps == 0:
+			return MakerUnknown // not a part of the document
+		default:
+			return MakerRule // MH knows a place there that the layout has not
+		}
+		steps++
+		if f.fields[at].source != sourceFacts {
+			return MakerRule
+		}
+	}
+	x := &f.fields[at]
+	if steps == 0 || x.types&(typeObject|typeArray) != 0 {
+		return MakerUnknown
+	}
+	if x.from != nil && x.from.fact != nil && present(facts, x.from.fact) {
+		return MakerRequest
+	}
+	if x.from != nil && (x.from.amount >= 0 || x.from.words >= 0 || x.from.value.Exists()) {
+		return MakerRule
+	}
+	if own, err := parsePath(x.path); err == nil && x.fallback.Exists() && !present(facts, own) {
+		return MakerRule // the schema's constant
+	}
+	return MakerRequest
+}
+
+// present reports whether facts have a value at a path, in any item of its lists.
+func present(v dte.Value, steps []step) bool {
+	for i, s := range steps {
+		v = v.Get(s.name)
+		if s.arrays == 0 {
+			continue
+		}
+		for j := range v.Len() {
+			item := v.Index(j)
+			for range s.arrays - 1 {
+				item = item.Index(0)
+			}
+			if present(item, steps[i+1:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return v.Exists()
 }
 
 // Has reports whether a document of the layout can have a path, such as "receptor.nombre" or "cuerpoDocumento[].cantidad".

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -253,4 +254,218 @@ func decimals(m dte.Amount) int {
 		return -1
 	}
 	return d
+}
+
+// This file says in a cashier's words what the layouts say in their own: the forms of texts, the fields that conditions
+// depend on, and the codes that are few enough to be named.
+
+// forms are the patterns of MH's layouts as people say them. The lookaheads that a pattern begins with forbid line breaks and
+// add nothing to the words.
+var forms = map[string]string{
+	`^([0-9]{14}|[0-9]{9})$`: "un NIT: 14 dígitos, o los 9 del DUI, sin guiones",
+	`^[0-9]{9}$`:             "un DUI: 9 dígitos, sin guion",
+	`^[0-9]{8}-[0-9]$`:       "un DUI: 8 dígitos, guion y 1 dígito",
+	`^[0-9]{1,8}$`:           "un NRC: de 1 a 8 dígitos, sin guion",
+	`^[0-9]{2,8}$`:           "un NRC: de 2 a 8 dígitos, sin guion",
+	`^[0-9]{8}-[0-9]{1}$`:    "un DUI: 8 dígitos, guion y 1 dígito",
+	`^[0-9]{2,6}$`:           "un código de actividad económica: de 2 a 6 dígitos",
+	`^[0-9]{5,6}$`:           "un código de actividad económica: de 5 a 6 dígitos",
+	`^[A-F0-9]{8}-[A-F0-9]{4}-[A-F0-9]{4}-[A-F0-9]{4}-[A-F0-9]{12}$`: "un código de generación: 36 caracteres en cinco grupos, con guiones",
+	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]?$`:                "una hora como 14:05:09",
+	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$`:                 "una hora como 14:05:09",
+	`^0[1-9]|1[0-4]$`:                      "el código de un departamento: de 01 a 14",
+	`^[0-9]{2}$`:                           "un código de dos dígitos",
+	`^0[1-9]|1[0-2]$`:                      "un municipio de ese departamento: de 01 a 12",
+	`^0[1-9]|1[0-3]$`:                      "un municipio de ese departamento: de 01 a 13",
+	`^0[1-9]|1[0-6]$`:                      "un municipio de ese departamento: de 01 a 16",
+	`^0[1-9]|[12][0-9]|3[0-3]$`:            "un municipio de ese departamento: de 01 a 33",
+	`^0[1-9]|1[0-9]|2[0-2]$`:               "un municipio de ese departamento: de 01 a 22",
+	`^0[1-9]|1[0-9]$`:                      "un municipio de ese departamento: de 01 a 19",
+	`^0[1-9]$`:                             "un municipio de ese departamento: de 01 a 09",
+	`^0[1-9]|1[0-9]|2[0-3]$`:               "un municipio de ese departamento: de 01 a 23",
+	`^0[1-9]|1[0-9]|20$`:                   "un municipio de ese departamento: de 01 a 20",
+	`^0[1-9]|1[0-9]|2[0-6]$`:               "un municipio de ese departamento: de 01 a 26",
+	`^0[1-9]|1[0-8]$`:                      "un municipio de ese departamento: de 01 a 18",
+	`^(0[1-9]||1[0-4]||99)$`:               "una forma de pago: de 01 a 14, o 99",
+	`^0[1-3]$`:                             "la unidad del plazo: 01 días, 02 meses, 03 años",
+	`-[0-9]{15}$`:                          "un número de control: termina en guion y 15 dígitos",
+	`^[A-Z0-9]{40}$`:                       "un sello de Hacienda: 40 letras mayúsculas o dígitos",
+	`^[0-9+;]{8,26}$`:                      "un teléfono: de 8 a 26 dígitos",
+	`^[0-9+;]{8,50}$`:                      "un teléfono: de 8 a 50 dígitos",
+	`^[0-9+;]{8,30}$`:                      "un teléfono: de 8 a 30 dígitos",
+	`^[0-9+;]{8,8}$`:                       "un teléfono: 8 dígitos",
+	`^[A-Z0-9]{8,30}$`:                     "un teléfono: de 8 a 30 dígitos",
+	`^[a-zA-Z0-9]{1,20}$`:                  "un número de documento: hasta 20 letras o dígitos",
+	`^[A-Z0-9]{1,20}$`:                     "un número de documento: hasta 20 letras mayúsculas o dígitos",
+	`^[A-Za-z0-9-]{1,31}$`:                 "un número de documento: hasta 31 letras, dígitos o guiones",
+	`^0[0-9]|1[0-5]$`:                      "un tipo de documento de dos dígitos, como 01",
+	`^0[1-9]|1[0-5]$`:                      "un tipo de documento de dos dígitos, como 01",
+	`^DTE-[0-9]{2}-[A-Z0-9]{8}-[0-9]{15}$`: controlNumber, `^DTE-0[0-9]|1[0-2]-[A-Z0-9]{8}-[0-9]{15}$`: controlNumber,
+}
+
+const controlNumber = "un número de control, como DTE-01-S001P001-000000000000001"
+
+// form says how a text of the pattern is written; ok is false where nobody has said it yet.
+func (p *pattern) form() (words string, ok bool) {
+	source := p.source
+	for strings.HasPrefix(source, "^(?!") {
+		source = "^" + source[closing(source, 1)+1:]
+	}
+	if words, ok = forms[source]; ok {
+		return words, true
+	}
+	if strings.HasPrefix(source, "^DTE-") && (strings.HasSuffix(source, "-[0-9]{15}$") || strings.HasSuffix(source, "-[0-9]{15}")) {
+		return controlNumber, true
+	}
+	return "como lo pide Hacienda", false
+}
+
+// noun is what people call a field, and its codes where they are few.
+type noun struct {
+	name  string // with its article
+	codes map[string]string
+}
+
+// nouns are those of fields whose values depend on each other or are codes, by the last two names of the path, or the last.
+var nouns = map[string]noun{
+	"tipoDocumento":                      {"el tipo de documento de identidad", map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}},
+	"documentoRelacionado.tipoDocumento": {"el tipo del documento relacionado", documents}, "cuerpoDocumento.tipoDocumento": {"el tipo del documento relacionado", documents},
+	"documentoRelacionado.tipoGeneracion": {"la forma del documento relacionado", papers}, "tipoGeneracion": {"la forma del documento relacionado", papers},
+	"tipoDte": {"el tipo de documento", documents}, "tipoDoc": {"el tipo de documento", documents}, "tipoEvento": {"el tipo de evento", nil},
+	"tipDocResponsable": {"el tipo de documento del responsable", people}, "tipDocSolicita": {"el tipo de documento de quien solicita", people},
+	"tipoDocResponsable": {"el tipo de documento del responsable", people},
+	"condicionOperacion": {"la condición de la operación", map[string]string{"1": "contado", "2": "crédito", "3": "otra"}},
+	"tipoItem":           {"el tipo de ítem", map[string]string{"1": "bienes", "2": "servicios", "3": "bienes y servicios", "4": "tributo"}},
+	"tipoAnulacion":      {"el tipo de invalidación", map[string]string{"1": "error en los datos", "2": "operación anulada", "3": "otro motivo"}},
+	"plazo":              {"la unidad del plazo", map[string]string{"01": "días", "02": "meses", "03": "años"}},
+	"tipoContingencia": {"la causa de la contingencia", map[string]string{"1": "Hacienda no disponible", "2": "falla del emisor", "3": "sin internet",
+		"4": "sin energía", "5": "otra"}},
+	"tipoModelo":      {"el modelo de facturación", map[string]string{"1": "previo", "2": "diferido"}},
+	"tipoOperacion":   {"el tipo de transmisión", map[string]string{"1": "normal", "2": "contingencia"}},
+	"ambiente":        {"el ambiente", map[string]string{"00": "pruebas", "01": "producción"}},
+	"uniMedida":       {"la unidad de medida", nil},
+	"tributos":        {"el tributo", nil},
+	"codTributo":      {"el tributo de la línea", nil},
+	"codigo":          {"el código", nil},
+	"tributos.codigo": {"el tributo", nil},
+	"departamento":    {"el departamento", nil}, "municipio": {"el municipio", nil},
+	"tipoMoneda": {"la moneda", nil}, "version": {"la versión del formato", nil},
+	"tipoEstablecimiento": {"el tipo de establecimiento", map[string]string{"01": "sucursal", "02": "casa matriz", "04": "bodega", "07": "predio", "20": "otro"}},
+	"codDocAsociado":      {"el documento asociado", map[string]string{"1": "emisor", "2": "receptor", "3": "médico", "4": "transporte"}}, "medico": {"el médico", nil}, "motivoContin": {"el motivo de la contingencia", nil},
+	"numDocumento": {"el número de documento de identidad", nil}, "totalGravada": {"el total gravado", nil}, "totalPagar": {"el total a pagar", nil},
+	"montoTotalOperacion": {"el monto total de la operación", nil}, "ventaGravada": {"la venta gravada", nil}, "nota": {"la nota", nil},
+}
+
+var (
+	people    = map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}
+	papers    = map[string]string{"1": "papel", "2": "electrónico"}
+	documents = map[string]string{"01": "factura", "03": "crédito fiscal", "04": "nota de remisión", "05": "nota de crédito", "06": "nota de débito", "07": "retención",
+		"08": "liquidación", "09": "contable de liquidación", "11": "exportación", "14": "sujeto excluido", "15": "donación", "18": "devolución"}
+)
+
+// nounOf is the noun of a place of the document; ok is false where there is none.
+func nounOf(path string) (n noun, ok bool) {
+	names := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
+	last := names[len(names)-1]
+	if len(names) > 1 {
+		if n, ok = nouns[names[len(names)-2]+"."+last]; ok {
+			return n, true
+		}
+	}
+	n, ok = nouns[last]
+	return n, ok
+}
+
+// named are values with what they mean: "13 (DUI) o 36 (NIT)"; where that gets long, the values alone. Null is left out: a
+// value may be missing.
+func (n noun) named(values []dte.Value) string {
+	const long = 85
+	if said := n.list(values, true); len(said) <= long {
+		return said
+	}
+	return n.list(values, false)
+}
+
+func (n noun) list(values []dte.Value, meanings bool) string {
+	const most = 9
+	var all []string
+	for i := range values {
+		v := &values[i]
+		if v.IsNull() {
+			continue
+		}
+		var s slot
+		s.scalar(v)
+		text := strings.Trim(quote(&s), "«»")
+		if word := n.codes[text]; word != "" && meanings {
+			text += " (" + word + ")"
+		}
+		all = append(all, text)
+	}
+	if len(all) > most {
+		return strings.Join(all[:most], ", ") + "…"
+	}
+	last := len(all) - 1
+	if last < 1 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:last], ", ") + " o " + all[last]
+}
+
+// explain says when a condition at a place of the document holds: "el tipo de documento de identidad es 13 (DUI)". It is ""
+// where no noun says it: the message then goes without.
+func (s *schema) explain(at string) string {
+	all, ok := s.reasons(at)
+	if !ok {
+		return ""
+	}
+	return strings.Join(slices.Compact(all), " y ")
+}
+
+func (s *schema) reasons(at string) (all []string, ok bool) {
+	n, known := nounOf(at)
+	scalar := s.types != 0 && s.types&(typeObject|typeArray) == 0
+	if (s.hasEnum || scalar || len(s.bounds) > 0) && !known || len(s.patterns) > 0 || len(s.formats) > 0 || s.items != nil || len(s.one) > 0 || len(s.choices) > 0 {
+		return nil, false
+	}
+	switch {
+	case s.hasEnum:
+		all = append(all, n.name+" es "+n.named(s.enum))
+	case scalar && s.types == typeNull:
+		all = append(all, "no se indica "+n.name)
+	case scalar:
+		all = append(all, "se indica "+n.name)
+	}
+	switch b := s.bounds; {
+	case len(b) == 2 && b[0].limit == b[1].limit:
+		all = append(all, n.name+" es "+b[0].limit.String())
+	case len(b) > 0:
+		all = append(all, n.name+" es "+(&rule{bounds: b}).limits())
+	}
+	for i := range s.properties {
+		p := &s.properties[i]
+		more, ok := p.schema.reasons(join(at, p.name))
+		if !ok {
+			return nil, false
+		}
+		all = append(all, more...)
+	}
+	for _, name := range s.required {
+		if slices.ContainsFunc(s.properties, func(p property) bool { return p.name == name }) {
+			continue // what its value must be says it
+		}
+		n, known := nounOf(join(at, name))
+		if !known {
+			return nil, false
+		}
+		all = append(all, "se indica "+n.name)
+	}
+	for _, x := range s.all {
+		more, ok := x.reasons(at)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, more...)
+	}
+	return all, len(all) > 0
 }

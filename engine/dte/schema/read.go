@@ -3,7 +3,9 @@ package schema
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strings"
 
 	"dtegate/engine/dte"
 )
@@ -40,6 +42,7 @@ type schema struct {
 	patterns   []*pattern
 	formats    []*format
 	bounds     []bound
+	signed     bool       // the file has a lower limit below 0
 	multiple   dte.Amount // 0: any
 	minItems   int
 	maxItems   int
@@ -50,8 +53,8 @@ type schema struct {
 }
 
 type property struct {
-	name string
-	schema
+	name   string
+	schema schema
 }
 
 // choice is if/then/else; then and otherwise may be nil.
@@ -219,6 +222,7 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		upper:     name == "maximum" || name == "exclusiveMaximum",
 		exclusive: name == "exclusiveMinimum" || name == "exclusiveMaximum",
 	}
+	s.signed = s.signed || !b.upper && v.Text()[0] == '-'
 	var err error
 	switch b.limit, err = v.Amount(); err {
 	case nil:
@@ -300,3 +304,171 @@ func (s *schema) find(path []step) *schema {
 	}
 	return s
 }
+
+// pattern is one regular expression of the schema. MH writes them for an engine with lookaheads and
+// back-references; Go's has neither, and runs in linear time for that. All of MH's lookaheads are negative and
+// stand directly behind ^, so each of them is an expression of its own that must not match.
+type pattern struct {
+	source string
+	must   *regexp.Regexp
+	not    []*regexp.Regexp
+}
+
+func compilePattern(source string) (*pattern, error) {
+	p := &pattern{source: source}
+	rest := source
+	for strings.HasPrefix(rest, "^(?!") {
+		end := closing(rest, 1)
+		if end < 0 {
+			return nil, fmt.Errorf("pattern %q: lookahead does not end", source)
+		}
+		not, err := regexp.Compile("^(?:" + expandRepeat(rest[len("^(?!"):end]) + ")")
+		if err != nil {
+			return nil, fmt.Errorf("pattern %q: %w", source, err)
+		}
+		p.not = append(p.not, not)
+		rest = "^" + rest[end+1:]
+	}
+	must, err := regexp.Compile(rest)
+	if err != nil {
+		return nil, fmt.Errorf("pattern %q: %w", source, err)
+	}
+	p.must = must
+	return p, nil
+}
+
+func (p *pattern) match(s string) bool {
+	for _, not := range p.not {
+		if not.MatchString(s) {
+			return false
+		}
+	}
+	return p.must.MatchString(s)
+}
+
+// closing is where the group that opens at i closes, or -1.
+func closing(s string, i int) int {
+	depth, class := 0, false
+	for ; i < len(s); i++ {
+		switch {
+		case s[i] == '\\':
+			i++
+		case class:
+			class = s[i] != ']'
+		case s[i] == '[':
+			class = true
+		case s[i] == '(':
+			depth++
+		case s[i] == ')':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// expandRepeat rewrites ([0-9])\1+ — one digit over and over — as the alternatives 00+|11+|…, the only
+// back-reference that MH uses. Any other reaches the compiler and is refused there.
+func expandRepeat(s string) string {
+	const repeat = `([0-9])\1+`
+	if !strings.Contains(s, repeat) {
+		return s
+	}
+	var digits []string
+	for d := '0'; d <= '9'; d++ {
+		digits = append(digits, string(d)+string(d)+"+")
+	}
+	return strings.ReplaceAll(s, repeat, "(?:"+strings.Join(digits, "|")+")")
+}
+
+// format is one of JSON Schema's named formats.
+type format struct {
+	noun  string // Spanish, for messages
+	match func(string) bool
+}
+
+var formats = map[string]*format{
+	"date":  {"una fecha como 2026-12-31", isDate},
+	"email": {"una dirección de correo como nombre@dominio.com", isEmail},
+}
+
+func findFormat(name string) (*format, error) {
+	f, ok := formats[name]
+	if !ok {
+		return nil, fmt.Errorf("format %q is not understood", name)
+	}
+	return f, nil
+}
+
+// isDate is RFC 3339's full-date: four, two and two digits that name a day of the calendar.
+func isDate(s string) bool {
+	if len(s) != 10 || s[4] != '-' || s[7] != '-' {
+		return false
+	}
+	for i := range len(s) {
+		if i != 4 && i != 7 && !isDecimal(s[i]) {
+			return false
+		}
+	}
+	year := int(s[0]-'0')*1000 + int(s[1]-'0')*100 + int(s[2]-'0')*10 + int(s[3]-'0')
+	month := int(s[5]-'0')*10 + int(s[6]-'0')
+	day := int(s[8]-'0')*10 + int(s[9]-'0')
+	if month < 1 || month > 12 || day < 1 {
+		return false
+	}
+	last := [...]int{1: 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month]
+	if month == 2 && year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+		last = 29
+	}
+	return day <= last
+}
+
+// isEmail takes what RFC 5321 calls a mailbox without quoting and without address literals: the form that people
+// have. Non-ASCII letters are taken on the left side (RFC 6531).
+func isEmail(s string) bool {
+	at := strings.LastIndexByte(s, '@')
+	if at < 1 || at > 64 || len(s) > 254 {
+		return false
+	}
+	local, domain := s[:at], s[at+1:]
+	for i := range len(local) {
+		switch c := local[i]; {
+		case c == '.':
+			if i == 0 || i == len(local)-1 || local[i-1] == '.' {
+				return false
+			}
+		case c >= 0x80 || isAlphanumeric(c) || strings.IndexByte("!#$%&'*+-/=?^_`{|}~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return isHost(domain)
+}
+
+func isHost(s string) bool {
+	if s == "" {
+		return false
+	}
+	start := 0
+	for i := 0; i <= len(s); i++ {
+		if i < len(s) && s[i] != '.' {
+			if !isAlphanumeric(s[i]) && s[i] != '-' {
+				return false
+			}
+			continue
+		}
+		label := s[start:i]
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		start = i + 1
+	}
+	return true
+}
+
+func isAlphanumeric(c byte) bool {
+	return isDecimal(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func isDecimal(c byte) bool { return '0' <= c && c <= '9' }

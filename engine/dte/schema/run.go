@@ -1,28 +1,38 @@
 package schema
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 
 	"dtegate/engine/dte"
 )
 
-// run is one Fill or Check. Runs are pooled: their slices keep their capacity, and texts of the last document
-// stay reachable until the next or until the collector empties the pool. Its parts are a tree, the report of what is wrong with it, and
-// its judge, each on the one before.
+// run is one Fill or Check. Runs are pooled: their slices keep their capacity, and the texts of a document stay reachable until the next
+// document or until the collector empties the pool.
 type run struct {
-	judge
+	filler   *Filler
 	facts    dte.Value
 	computed *Computed
+	slots    []slot  // the resolved document: the values of all fields, the schema's constants and the module's answer among them
+	table    []int32 // of repeated
 	words    [256]byte
 	forms    []byte // texts that the overlay's forms made
+
+	faults        []dte.Fault
+	limit         int              // of faults
+	document      bool             // Check: paths are the document's own, not those of the facts
+	index         [maxArrays]int32 // where each "[]" above the current place stands
+	leavePayments bool             // see FillOptions
+	quiet         int              // inside a condition that is only asked, not enforced
+	cause         string           // inside then or else: why it is enforced
 
 	contradiction dte.Fault // of the bundle; no Code: none
 }
 
 // fill resolves the field at fi into the slot at si. Fact is the value under the same path, nil when there is none.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
-	f := &r.fields[fi]
+	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
 		r.fillComputed(f, si)
 		return
@@ -47,6 +57,9 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
+		if f.at == r.filler.lines && fact != nil && fact.Kind() == dte.KindArray && fact.Len() == 1 { // a body of one line
+			r.index[0], fact = 0, &fact.Items()[0]
+		}
 		r.fillObject(f, si, fact)
 	case f.types&typeArray != 0:
 		r.fillArray(f, si, fact)
@@ -81,7 +94,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 	next, something := 0, false
 	for i := range f.members {
 		var member *dte.Value
-		if fact != nil && r.fields[f.first+i].source == sourceFacts {
+		if fact != nil && r.filler.fields[f.first+i].source == sourceFacts {
 			// Facts mostly come in the schema's order: go on where the last one was found.
 			members := fact.Members()
 			for range members {
@@ -90,7 +103,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 				}
 				m := &members[next]
 				next++
-				if m.Name == r.fields[f.first+i].name {
+				if m.Name == r.filler.fields[f.first+i].name {
 					member = &m.Value
 					break
 				}
@@ -189,7 +202,7 @@ func (r *run) fillComputed(f *field, si int32) {
 	c := r.computed
 	switch f.source {
 	case sourceLine:
-		x := c.Lines[int(r.index[0])*len(r.out.Lines)+f.output]
+		x := c.Lines[int(r.index[0])*len(r.filler.out.Lines)+f.output]
 		if f.set {
 			r.fillSet(si, uint64(x))
 		} else {
@@ -209,7 +222,7 @@ func (r *run) fillSet(si int32, mask uint64) {
 		return
 	}
 	first := int32(len(r.slots))
-	for i, code := range r.out.Taxes {
+	for i, code := range r.filler.out.Taxes {
 		if mask>>i&1 != 0 {
 			r.slots[r.grow(1)].string(code)
 		}
@@ -225,7 +238,7 @@ func (r *run) fillTaxes(f *field, si int32) {
 		r.slots[si].kind = dte.KindNull
 		return
 	}
-	item := &r.fields[f.first]
+	item := &r.filler.fields[f.first]
 	width := item.members + item.shadows
 	rows := r.grow(len(taxes))
 	r.slots[si].kind, r.slots[si].first, r.slots[si].count = dte.KindArray, rows, int32(len(taxes))
@@ -235,11 +248,11 @@ func (r *run) fillTaxes(f *field, si int32) {
 		row.kind, row.first = dte.KindObject, first
 		for j := range item.members {
 			s := &r.slots[first+int32(j)]
-			switch r.fields[item.first+j].name {
+			switch r.filler.fields[item.first+j].name {
 			case "codigo":
-				s.string(r.out.Taxes[t.Tax])
+				s.string(r.filler.out.Taxes[t.Tax])
 			case "descripcion":
-				s.string(r.taxNames[t.Tax])
+				s.string(r.filler.taxNames[t.Tax])
 			case "valor":
 				s.amount(int64(t.Amount))
 			}
@@ -249,7 +262,7 @@ func (r *run) fillTaxes(f *field, si int32) {
 
 // load puts a value of a complete document into the slot at si, and tells members that the layout does not have.
 func (r *run) load(fi int, si int32, v *dte.Value) {
-	f := &r.fields[fi]
+	f := &r.filler.fields[fi]
 	s := &r.slots[si]
 	s.scalar(v)
 	switch v.Kind() {
@@ -264,7 +277,7 @@ func (r *run) load(fi int, si int32, v *dte.Value) {
 			m := &members[i]
 			position := -1
 			for j := range f.members + f.shadows {
-				if r.fields[f.first+j].name == m.Name {
+				if r.filler.fields[f.first+j].name == m.Name {
 					position = j
 					break
 				}
@@ -289,4 +302,163 @@ func (r *run) load(fi int, si int32, v *dte.Value) {
 			r.load(f.first, first+int32(i), &items[i])
 		}
 	}
+}
+
+// kindPending is a value that only the rule module can give, in a fill without its answer. Nothing that depends on
+// it is judged.
+const kindPending dte.Kind = 0xff
+
+// slot is one value of the resolved document. Slots mirror the fields: the members of an object lie side by side
+// in the order of its fields, absent ones included, so that a condition finds what it asks for without looking.
+type slot struct {
+	kind  dte.Kind
+	exact bool // number: num holds it
+	num   dte.Amount
+	text  string
+	first int32 // of the children
+	count int32 // items of a list
+}
+
+func (s *slot) amount(a int64) { s.kind, s.exact, s.num = dte.KindNumber, true, dte.Amount(a) }
+
+func (s *slot) string(text string) { s.kind, s.text = dte.KindString, text }
+
+// scalar copies a value without children. A list or object where none belongs keeps its kind, which is enough to
+// refuse it.
+func (s *slot) scalar(v *dte.Value) {
+	s.kind, s.exact, s.num, s.text = v.Scalar()
+}
+
+// grow adds n absent slots and returns the first.
+func (r *run) grow(n int) int32 {
+	first := len(r.slots)
+	if first+n <= cap(r.slots) {
+		r.slots = r.slots[:first+n]
+		clear(r.slots[first:])
+	} else {
+		r.slots = append(r.slots, make([]slot, n)...)
+	}
+	return int32(first)
+}
+
+// write appends the slot at si as JSON.
+func (r *run) write(dst []byte, fi int, si int32) []byte {
+	s := &r.slots[si]
+	switch s.kind {
+	case dte.KindNumber:
+		return s.num.Append(dst)
+	case dte.KindString:
+		return dte.AppendQuoted(dst, s.text)
+	case dte.KindBool:
+		if s.num != 0 {
+			return append(dst, "true"...)
+		}
+		return append(dst, "false"...)
+	case dte.KindArray:
+		dst = append(dst, '[')
+		for i := range s.count {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = r.write(dst, r.filler.fields[fi].first, s.first+i)
+		}
+		return append(dst, ']')
+	case dte.KindObject:
+		dst = append(dst, '{')
+		f := &r.filler.fields[fi]
+		some := false
+		for i := range f.members {
+			m := s.first + int32(i)
+			if r.slots[m].kind == dte.KindAbsent {
+				continue
+			}
+			if some {
+				dst = append(dst, ',')
+			}
+			some = true
+			dst = append(dst, r.filler.fields[f.first+i].key...)
+			dst = r.write(dst, f.first+i, m)
+		}
+		return append(dst, '}')
+	}
+	return append(dst, "null"...)
+}
+
+// repeated finds two equal items of a list; second is -1 when all differ.
+func (r *run) repeated(first, count int32, fi int) (int32, int32) {
+	const few = 12
+	if count <= few {
+		for i := range count {
+			for j := range i {
+				if r.equal(fi, first+i, first+j) {
+					return j, i
+				}
+			}
+		}
+		return -1, -1
+	}
+	size := 64
+	for size < int(count)*2 {
+		size *= 2
+	}
+	r.table = slices.Grow(r.table[:0], size)[:size]
+	clear(r.table)
+	for i := range count {
+		h := int(r.hash(fi, first+i, 14695981039346656037)) & (size - 1)
+		for ; r.table[h] != 0; h = (h + 1) & (size - 1) {
+			if j := r.table[h] - 1; r.equal(fi, first+i, first+j) {
+				return j, i
+			}
+		}
+		r.table[h] = i + 1
+	}
+	return -1, -1
+}
+
+// children are the slots and fields below a slot; step is 0 when all belong to one field.
+func (r *run) children(fi int, s *slot) (count int32, field, step int) {
+	f := &r.filler.fields[fi]
+	switch {
+	case s.kind == dte.KindObject && !f.item:
+		return int32(f.members + f.shadows), f.first, 1
+	case s.kind == dte.KindArray && f.item:
+		return s.count, f.first, 0
+	}
+	return 0, 0, 0
+}
+
+func (r *run) equal(fi int, a, b int32) bool {
+	x, y := &r.slots[a], &r.slots[b]
+	if x.kind != y.kind || x.exact != y.exact || x.num != y.num || x.count != y.count {
+		return false
+	}
+	if x.text != y.text && !(x.kind == dte.KindNumber && x.exact) {
+		return false
+	}
+	count, field, step := r.children(fi, x)
+	for i := range count {
+		if !r.equal(field+int(i)*step, x.first+i, y.first+i) {
+			return false
+		}
+	}
+	return true
+}
+
+// hash is FNV-1a over what equal compares, eight bytes at a time for numbers.
+func (r *run) hash(fi int, si int32, h uint64) uint64 {
+	const prime = 1099511628211
+	s := &r.slots[si]
+	h = (h ^ uint64(s.kind)) * prime
+	h = (h ^ uint64(s.num)) * prime
+	h ^= h >> 29
+	if s.kind == dte.KindString {
+		for i := range len(s.text) {
+			h = (h ^ uint64(s.text[i])) * prime
+		}
+	}
+	count, field, step := r.children(fi, s)
+	for i := range count {
+		h = r.hash(field+int(i)*step, s.first+i, h)
+	}
+	return h
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ type world struct {
 	disk   *fleettest.File
 	ship   *ship.Shipper
 	cloned int
-	clock  time.Duration // of the box, before that of the store
+	clock  atomic.Int64 // of the box, nanoseconds before that of the store; the box's goroutines read it
 }
 
 func newWorld(t *testing.T) *world {
@@ -52,7 +53,7 @@ func (w *world) start(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
 	var err error
 	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: key, Folder: w.dir, Epoch: func() int64 { return epoch }, State: w.disk,
-		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(w.clock) }})
+		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestShip_Store(t *testing.T) {
 		a.Release()
 		_ = w.ship.Step(t.Context())
 		if i == records/2 { // and half of it comes back from a base
-			w.clock += 31 * 24 * time.Hour
+			w.clock.Add(int64(31 * 24 * time.Hour))
 			w.check()
 		}
 	}

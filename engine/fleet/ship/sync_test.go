@@ -49,7 +49,7 @@ func newSeller(t *testing.T) *seller {
 		}
 		return fleettest.None
 	}
-	now := func() time.Time { return time.Now().Add(s.clock) }
+	now := func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
 	s.mode = ship.Options{Store: s.store, Chain: chain, Branch: "centro", Box: box, Folder: s.dir, Epoch: func() int64 { return 1 }, Sync: true,
 		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(warnings{slog.DiscardHandler, &s.left}),
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
@@ -450,7 +450,7 @@ func (b *branch) step() {
 		}},
 		{"ship state lost", func() { b.close(); b.disk = &fleettest.File{}; b.open() }},
 		{"clock", func() {
-			b.clock = []time.Duration{0, -time.Hour, 26 * time.Hour, -6 * 365 * 24 * time.Hour}[b.dice.IntN(4)]
+			b.clock.Store(int64([]time.Duration{0, -time.Hour, 26 * time.Hour, -6 * 365 * 24 * time.Hour}[b.dice.IntN(4)]))
 		}},
 		{"backup", func() {
 			b.backup = b.t.TempDir() + "/backup"

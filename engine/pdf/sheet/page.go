@@ -63,7 +63,7 @@ type Page struct {
 type Piece struct {
 	DX, W float64
 	Text  string
-	Style
+	Style Style
 }
 
 // Line is one line of a column. It is never broken across pages; whatever is longer is more lines.
@@ -78,7 +78,7 @@ type Line struct {
 
 // Canvas lays lines out on pages.
 type Canvas struct {
-	*Fonts
+	Fonts       *Fonts
 	Pages       []*Page
 	W, H        float64 // of a page
 	Left, Width float64 // of what is printed
@@ -135,12 +135,12 @@ func (c *Canvas) drawLine(l Line, x, y, width float64) {
 	}
 	size := 0.0
 	for _, p := range l.Pieces {
-		size = max(size, p.Size)
+		size = max(size, p.Style.Size)
 	}
 	baseline := y + (l.Height-size*(Ascent+Descent))/2 + size*Ascent
 	for _, p := range l.Pieces {
 		if p.Text != "" {
-			c.Add(Op{Kind: OpText, X: x + p.DX, Y: baseline, W: p.W, H: p.Size, Text: p.Text, Style: p.Style})
+			c.Add(Op{Kind: OpText, X: x + p.DX, Y: baseline, W: p.W, H: p.Style.Size, Text: p.Text, Style: p.Style})
 		}
 	}
 }

@@ -16,36 +16,49 @@ var (
 
 // issued holds emisor against the registered taxpayer (observed: "[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE").
 func issued(d *Document) *Refusal {
-	emisor := d.Root.Object("emisor")
+	emisor, name, _ := d.issuer()
 	if r := itself(d); r != nil {
 		return r
 	}
 	nrc := emisor.Text("nrc")
 	if !emisor.Null("nrc") && !digits(nrc, 2, 3, 4, 5, 6, 7, 8) {
-		return Misshapen("emisor.nrc")
+		return Misshapen(name + ".nrc")
 	}
 	if d.Issuer.NRC != "" && nrc != d.Issuer.NRC {
-		return Stranger("emisor.nrc")
+		return Stranger(name + ".nrc")
 	}
 	code := emisor.Text("codActividad")
-	if r := active(code, "emisor.codActividad"); r != nil {
+	if r := active(code, name+".codActividad"); r != nil {
 		return r
 	}
 	if len(d.Issuer.Activities) > 0 && !slices.Contains(d.Issuer.Activities, code) {
-		return Stranger("emisor.codActividad")
+		return Stranger(name + ".codActividad")
 	}
-	return placed(emisor.Object("direccion"), "emisor.direccion")
+	return placed(emisor.Object("direccion"), name+".direccion")
 }
 
 // itself checks that the issuer is the one whose token and key these are.
 func itself(d *Document) *Refusal {
-	switch nit := d.Root.Object("emisor").Text("nit"); {
+	emisor, name, field := d.issuer()
+	switch nit := emisor.Text(field); {
 	case !digits(nit, 9, 14):
-		return Misshapen("emisor.nit")
+		return Misshapen(name + "." + field)
 	case nit != d.Issuer.NIT:
-		return Stranger("emisor.nit")
+		return Stranger(name + "." + field)
 	}
 	return nil
+}
+
+// issuer is the party that issues, the member that holds it, and where its NIT stands: a donee (15) is named as a person is.
+func (d *Document) issuer() (party Object, name, nit string) {
+	name, nit = "emisor", "nit"
+	if d.Tipo == "15" {
+		nit = "numDocumento"
+		if d.Previous {
+			name = "donatario"
+		}
+	}
+	return d.Root.Object(name), name, nit
 }
 
 // operated holds together the four members that tell a normal document from one issued in contingency (MF2 p.18,
@@ -73,7 +86,7 @@ func operated(d *Document) *Refusal {
 		return lacking("identificacion.tipoContingencia")
 	case kind < 1 || kind > 5:
 		return NotAllowed("identificacion.tipoContingencia")
-	case kind == 5 && id.Null("motivoContin"):
+	case kind == 5 && id.Null("motivoContin") && id.Null("motivoContigencia"): // 11 before DTE 2.0 spells it so
 		return lacking("identificacion.motivoContin")
 	}
 	return nil
@@ -81,7 +94,7 @@ func operated(d *Document) *Refusal {
 
 // receiver is the other party, and the member that holds it.
 func (d *Document) receiver() (Object, string) {
-	for _, name := range []string{"sujetoExcluido", "receptor"} {
+	for _, name := range []string{"sujetoExcluido", "donante", "receptor"} {
 		if r := d.Root.Object(name); r != nil {
 			return r, name
 		}

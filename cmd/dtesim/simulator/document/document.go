@@ -67,6 +67,7 @@ type Document struct {
 	Duplicate bool            // counted as one when it arrived
 	Previous  bool            // of the generation before DTE 2.0
 	law       Law             // that it is held to
+	laws      *Laws           // all that there are
 	Habits    Habits          // and MH's habits
 	taxpayers map[string]bool // that MH knows; empty: any
 }

@@ -43,7 +43,7 @@ func detailed(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("detalleDTE") {
 		code, n := it.Text("codigoGeneracion"), it.Integer("noItem")
 		switch {
-		case !slices.Contains(allowed, it.Text("tipoDoc")):
+		case !slices.Contains(allowed, it.Text("tipoDoc")) && !d.laws.brings(it.Text("tipoDoc")):
 			return NotAllowed("detalleDTE.tipoDoc", Detail(i, "tipoDoc"))
 		case !codeForm.MatchString(code):
 			return Misshapen("detalleDTE.codigoGeneracion")
@@ -127,7 +127,7 @@ func reasoned(d *Document) *Refusal {
 		return r
 	}
 	tipo := doc.Text("tipoDte")
-	never := tipo == "18" || tipo == "05" && !d.Previous
+	never := tipo == "18" || (tipo == "05" || tipo == "08") && !d.Previous
 	switch replaced := !doc.Null("codigoGeneracionR"); {
 	case replaced && (kind == 2 || never):
 		return NotAllowed("documento.codigoGeneracionR")

@@ -3,6 +3,7 @@ package document
 import (
 	"fmt"
 	"math/big"
+	"slices"
 )
 
 // invoice checks a 01: prices include VAT, which is only shown.
@@ -24,10 +25,10 @@ func identified(d *Document) *Refusal {
 	return d.identity(r, "receptor", "tipoDocumento", "numDocumento", d.Previous)
 }
 
-// named checks a receiver who must be identified: 14, and from DTE 2.0 on 05, 06 and 07.
+// named checks a receiver who must be identified: 04, 11, 14, 15, and from DTE 2.0 on 05, 06, 07 and 08.
 func named(d *Document) *Refusal {
 	r, name := d.receiver()
-	return d.identity(r, name, "tipoDocumento", "numDocumento", false)
+	return d.identity(r, name, "tipoDocumento", "numDocumento", d.Previous && slices.Contains(words("04 11 15"), d.Tipo))
 }
 
 // identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; hyphens tells

@@ -55,6 +55,8 @@ var sales = []string{"ventaNoSuj", "ventaExenta", "ventaGravada"}
 // columns are those that an item of the document has.
 func (d *Document) columns() []string {
 	switch d.Tipo {
+	case "11":
+		return []string{"ventaGravada"}
 	case "14":
 		return []string{"compra"}
 	case "18":
@@ -117,6 +119,9 @@ func (d *Document) catalogued(it Object, n int) *Refusal {
 	kind, unit := it.Integer("tipoItem"), it.Integer("uniMedida")
 	_, ofPurchase := it["compra"]
 	_, taxable := it["codTributo"]
+	if _, stated := it["tipoItem"]; !stated {
+		kind = 1 // 11 before DTE 2.0 need not state it
+	}
 	if kind < 1 || kind > taxItem || kind == taxItem && ofPurchase && !taxable { // a purchase (14) knows no tax items
 		return NotAllowed("cuerpoDocumento.tipoItem", item(n, "tipoItem"))
 	}

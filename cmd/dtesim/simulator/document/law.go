@@ -25,6 +25,10 @@ type Law struct {
 	PerGallon map[string]*big.Rat
 	// PerUnit are further taxes of the summary in USD a unit, whatever the unit is, by code.
 	PerUnit map[string]*big.Rat
+	// Layout is the JSON Schema of the type in generation Version: documents of a type that this package has no reading of are held to
+	// it, and their amounts to nothing.
+	Layout  []byte
+	Version int
 	// Codes are further codes by catalogue, "CAT-015". A further code of CAT-015 is a tax that is added in the summary.
 	Codes map[string][]string
 }
@@ -39,6 +43,8 @@ func todays() Law {
 type Laws struct {
 	mu   sync.RWMutex
 	laws []Law // by their first day
+	// brought are the types that came with a law.
+	brought map[generation]*schema
 }
 
 // Enact adds laws. Where two of one day and type say something of one thing, the later one holds.
@@ -60,11 +66,50 @@ func (s *Laws) Enact(laws ...Law) error {
 			}
 		}
 	}
+	brought := make(map[generation]*schema)
+	for _, l := range laws {
+		g := generation{l.Document, l.Version}
+		if _, own := forms[g]; own || len(l.Layout) == 0 {
+			continue
+		}
+		form, err := layout(l.Layout)
+		if err != nil {
+			return fmt.Errorf("the layout of %s version %d: %w", l.Document, l.Version, err)
+		}
+		brought[g] = &schema{form: form, checks: common}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.brought == nil {
+		s.brought = make(map[generation]*schema)
+	}
+	maps.Copy(s.brought, brought)
 	s.laws = append(s.laws, laws...)
 	slices.SortStableFunc(s.laws, func(a, b Law) int { return strings.Compare(a.From, b.From) })
 	return nil
+}
+
+// form is what documents of a generation are held to; false when nobody receives them.
+func (s *Laws) form(g generation) (*schema, bool) {
+	if form, known := compiled()[g]; known {
+		return form, true
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	form, known := s.brought[g]
+	return form, known
+}
+
+// brings reports whether a law brought a type that this package has no reading of.
+func (s *Laws) brings(tipo string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for g := range s.brought {
+		if g.tipo == tipo {
+			return true
+		}
+	}
+	return false
 }
 
 // On is what holds for a type of document on a day.

@@ -10,13 +10,12 @@ import (
 // them.
 var besides = []string{"montoDescu", "psv", "ivaItem", "ivaPerci", "totalIva", "ivaRete", "reteRenta", "seguro", "flete"}
 
-// levies checks the taxes that a line names. MF2 pp.32-35: C3 is for exports alone (FEXE, and NRE and CLE, which are not
-// received here), D4 for MH itself. A line that is a tax (section 2) has neither discount nor suggested price nor charge,
+// levies checks the taxes that a line names. MF2 pp.32-35: C3 is for exports alone (FEXE, NRE and CLE), D4 for MH itself. A line that is a tax (section 2) has neither discount nor suggested price nor charge,
 // its amount is taxed, and it names tax 20 alone, or none at all where prices include VAT (pp.33-34). Code 007.
 func (d *Document) levies(it Object, n int) *Refusal {
 	named := it.texts("tributos")
 	for _, code := range named {
-		if code == "D4" || code == "C3" && d.Tipo != "01" && d.Tipo != "18" { // in those two C3 is a matter of the schema
+		if code == "D4" || code == "C3" && !slices.Contains(words("01 04 11 18"), d.Tipo) { // in those two C3 is a matter of the schema
 			return NotAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
 		}
 	}
@@ -32,7 +31,7 @@ func (d *Document) levies(it Object, n int) *Refusal {
 		}
 	}
 	var want []string
-	if d.Tipo != "01" && d.Tipo != "18" && it.number("ventaGravada").Sign() > 0 {
+	if !slices.Contains(words("01 11 18"), d.Tipo) && it.number("ventaGravada").Sign() > 0 {
 		want = []string{"20"}
 	}
 	if !slices.Equal(named, want) {

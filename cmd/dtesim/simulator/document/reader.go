@@ -78,13 +78,14 @@ func (r *Reader) open(d *Document) (*schema, *Refusal) {
 		return nil, bad
 	}
 	// 5. The schema of its type and generation.
-	form, known := compiled()[generation{d.Tipo, d.Version}]
+	form, known := r.form(generation{d.Tipo, d.Version})
 	if !known {
 		return nil, unschemed(invalid("/identificacion/version"))
 	}
 	if notes := form.check(d.Root); len(notes) > 0 {
 		return nil, unschemed(notes...)
 	}
+	d.laws = &r.Laws
 	d.Previous, d.law, d.Habits, d.taxpayers = form.previous, r.under(d), r.Habits(), r.Taxpayers
 	if d.Ambiente == "01" && d.Previous != (d.Date() < r.Switch.In(Zone).Format(time.DateOnly)) {
 		return nil, unschemed(invalid("/identificacion/version"))

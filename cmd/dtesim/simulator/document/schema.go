@@ -1,9 +1,12 @@
 package document
 
 import (
+	"bytes"
 	"embed"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -48,13 +51,24 @@ var forms = map[generation]form{
 	{"01", 2}: {"01-v2.json", false, slices.Concat(common, sold, invoice, last)},
 	{"03", 3}: {"03-v3.json", true, slices.Concat(common, sold, voucher, last)},
 	{"03", 4}: {"03-v4.json", false, slices.Concat(common, sold, voucher, last)},
+	{"04", 3}: {"04-v3.json", true, slices.Concat(common, sold[:1], remission)},
+	{"04", 4}: {"04-v4.json", false, slices.Concat(common, sold[:1], remission)},
 	{"05", 3}: {"05-v3.json", true, slices.Concat(common, sold, note)},
 	{"05", 4}: {"05-v4.json", false, slices.Concat(common, sold, note)},
 	{"06", 3}: {"06-v3.json", true, slices.Concat(common, sold, note)},
 	{"06", 4}: {"06-v4.json", false, slices.Concat(common, sold, note)},
+	{"07", 1}: {"07-v1.json", true, slices.Concat(common, withholding)},
 	{"07", 2}: {"07-v2.json", false, slices.Concat(common, withholding)},
+	{"08", 1}: {"08-v1.json", true, slices.Concat(common, liquidation)},
+	{"08", 2}: {"08-v2.json", false, slices.Concat(common, liquidation)},
+	{"09", 1}: {"09-v1.json", true, slices.Concat(common, statement)},
+	{"09", 2}: {"09-v2.json", false, slices.Concat(common, statement)},
+	{"11", 1}: {"11-v1.json", true, slices.Concat(common, sold, exportation, last)},
+	{"11", 3}: {"11-v3.json", false, slices.Concat(common, sold, exportation, last)},
 	{"14", 1}: {"14-v1.json", true, slices.Concat(common, sold, purchase, last)},
 	{"14", 2}: {"14-v2.json", false, slices.Concat(common, sold, purchase, last)},
+	{"15", 1}: {"15-v1.json", true, slices.Concat(common, donation)},
+	{"15", 2}: {"15-v2.json", false, slices.Concat(common, donation)},
 	{"18", 1}: {"18-v1.json", false, giveback},
 
 	{Anulacion, 2}: {"invalidacion-v2.json", true, invalidation},
@@ -85,6 +99,40 @@ var compiled = sync.OnceValue(func() map[generation]*schema {
 	}
 	return all
 })
+
+// unguarded reads MH's patterns without the lookaheads that they begin with, which Go's expressions have not: each forbids line breaks.
+func unguarded(pattern string) (jsonschema.Regexp, error) {
+	for strings.HasPrefix(pattern, "^(?!") {
+		depth, end := 0, len(pattern)
+		for i := 1; i < len(pattern) && end == len(pattern); i++ {
+			switch pattern[i] {
+			case '(':
+				depth++
+			case ')':
+				if depth--; depth == 0 {
+					end = i + 1
+				}
+			}
+		}
+		pattern = "^" + pattern[end:]
+	}
+	return regexp.Compile(pattern)
+}
+
+// layout compiles the schema that a bundle brings.
+func layout(file []byte) (*jsonschema.Schema, error) {
+	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	c.UseRegexpEngine(unguarded)
+	if err := c.AddResource("bundle:///schema.json", resource); err != nil {
+		return nil, err
+	}
+	return c.Compile("bundle:///schema.json")
+}
 
 func must(err error) {
 	if err != nil {

@@ -16,12 +16,16 @@ func retained(d *Document) *Refusal {
 		if kind := it.Text("tipoDte"); kind != "" && !slices.Contains(DocumentTypes, kind) {
 			return NotAllowed("cuerpoDocumento.tipoDte", item(n, "tipoDte"))
 		}
-		switch generation := it.Integer("tipoGeneracion"); {
-		case it.Null("tipoGeneracion"):
+		generated, number := "tipoGeneracion", "numeroDocumento"
+		if d.Previous {
+			generated, number = "tipoDoc", "numDocumento"
+		}
+		switch generation := it.Integer(generated); {
+		case it.Null(generated):
 		case generation != Physical && generation != electronic:
-			return NotAllowed("cuerpoDocumento.tipoGeneracion", item(n, "tipoGeneracion"))
-		case generation == electronic && !codeForm.MatchString(it.Text("numeroDocumento")):
-			return Misshapen("cuerpoDocumento.numeroDocumento")
+			return NotAllowed("cuerpoDocumento."+generated, item(n, generated))
+		case generation == electronic && !codeForm.MatchString(it.Text(number)):
+			return Misshapen("cuerpoDocumento." + number)
 		}
 		if !d.law.lists("CAT-006", withholdings, code) {
 			return NotAllowed("cuerpoDocumento.codigoRetencionMH", item(n, "codigoRetencionMH"))
@@ -39,5 +43,6 @@ func retained(d *Document) *Refusal {
 	return First(
 		d.expect("totalSujetoRetencion", d.sums("montoSujetoGrav")),
 		d.expect("totalIvaRetenido", d.sums("ivaRetenido")),
+		d.expect("totalIVAretenido", d.sums("ivaRetenido")),
 	)
 }

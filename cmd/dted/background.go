@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/audit"
+	"dtegate/engine/rulestore"
+	"dtegate/engine/seller"
+	"dtegate/storage"
+)
+
+const (
+	// standstill is how long a box stands still before the archive is asked for what its store may lack.
+	standstill = 48 * time.Hour
+	// recently is how long after a restoration every start asks the archive.
+	recently = 7 * 24 * time.Hour
+	// askArchiveFor bounds one question, and what the first sale waits for it.
+	askArchiveFor = 10 * time.Second
+)
+
+// witness asks the archive, after a restoration or a long standstill, whether it holds documents whose numbers the store
+// lacks: an old copy of the store may have been put back. The first sale waits for the answer, at most askArchiveFor.
+type witness struct {
+	ask   func(ctx context.Context, from, to time.Time) error // nil: there is nothing to ask, or no reason
+	since time.Time                                           // the store's last activity
+	done  chan struct{}
+	began time.Time
+	now   func() time.Time
+}
+
+// newWitness decides whether there is a reason to ask.
+func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool, now func() time.Time) (*witness, error) {
+	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
+	gaps, err := d.store.Gaps()
+	if err != nil {
+		return nil, err
+	}
+	var reason bool
+	if w.since, reason = unsureSince(gaps, last, w.now()); !reason || !archived {
+		close(w.done)
+		return w, nil
+	}
+	w.ask = func(ctx context.Context, from, to time.Time) error {
+		return d.engine.Witness().AskArchive(ctx, points, from, to)
+	}
+	return w, nil
+}
+
+// unsureSince returns since when the store may lack documents; false: there is no reason to think so. last is its last
+// activity before this start, zero for none.
+func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reason bool) {
+	since, reason = last, !last.IsZero() && now.Sub(last) > standstill
+	for _, g := range gaps {
+		if now.Sub(g.To) < recently {
+			reason = true
+			if g.From.Before(since) {
+				since = g.From
+			}
+		}
+	}
+	return since, reason
+}
+
+// await waits for the archive's answer, no longer than askArchiveFor from the start.
+func (w *witness) await() {
+	select {
+	case <-w.done:
+		return
+	default:
+	}
+	timer := time.NewTimer(askArchiveFor - time.Since(w.began))
+	defer timer.Stop()
+	select {
+	case <-w.done:
+	case <-timer.C:
+	}
+}
+
+// run asks until there was an answer; a sale does not wait for the second question.
+func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
+	if w.ask == nil {
+		return nil
+	}
+	for first := true; ; first = false {
+		within, cancel := context.WithTimeout(ctx, askArchiveFor)
+		err := w.ask(within, w.since, w.now())
+		cancel()
+		if first {
+			close(w.done)
+		}
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		warn("the archive cannot be asked for what the store may lack", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Minute):
+		}
+	}
+}
+
+// backups makes copies of the open store, one at a time; dtectl backup asks for them and looks on.
+type backups struct {
+	store *storage.Store
+	log   *slog.Logger
+	asked chan string
+
+	mu    sync.Mutex
+	busy  bool
+	state backupState
+}
+
+// backupState is how far the latest backup is.
+type backupState struct {
+	Done   int64           `json:"done"`
+	Total  int64           `json:"total"`
+	Backup *storage.Backup `json:"backup,omitempty"` // when it is made
+	Error  string          `json:"error,omitempty"`  // when it failed
+}
+
+func newBackups(store *storage.Store, log *slog.Logger) *backups {
+	return &backups{store: store, log: log, asked: make(chan string, 1)}
+}
+
+// Begin implements operators.Backups.
+func (b *backups) Begin(dir string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.busy {
+		return false
+	}
+	b.busy, b.state = true, backupState{}
+	b.asked <- dir
+	return true
+}
+
+// State implements operators.Backups.
+func (b *backups) State() any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state
+}
+
+// run makes what is asked for. The end of ctx cuts a backup short; its folder does not get its name then.
+func (b *backups) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case dir := <-b.asked:
+			made, err := b.store.Backup(ctx, dir, func(done, total int64) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.state.Done, b.state.Total = done, total
+			})
+			if err != nil {
+				b.log.Error("backup failed", "dir", dir, "error", err)
+			} else {
+				b.log.Info("backup made", "dir", dir, "documents", made.Documents, "bytes", made.Bytes)
+			}
+			b.mu.Lock()
+			b.busy, b.state.Backup = false, made
+			if err != nil {
+				b.state.Error = err.Error()
+			}
+			b.mu.Unlock()
+		}
+	}
+}
+
+// actReturn names a return that the branch made by itself from a rule bundle.
+const actReturn = "rules.return"
+
+// recordReturn puts a return of the branch itself into the trail, unless it is there. It is asked at every start too, since
+// the appliance may have ended between the return and its act. A nil return is none.
+func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
+	if b == nil {
+		return
+	}
+	act := audit.Act{Who: b.Who, From: "the branch", What: actReturn, Target: b.To.Name + " " + b.To.Version,
+		Detail: b.Reason + ", " + b.At.UTC().Format(time.RFC3339), Outcome: audit.Done}
+	last, err := trail.Last(func(a *audit.Act) bool { return a.What == actReturn })
+	if err == nil && (last == nil || last.Detail != act.Detail) {
+		err = trail.Record(context.Background(), act)
+	}
+	if err != nil {
+		log.Error("a return to an earlier rule is not in the trail", "error", err)
+	}
+}
+
+// recordRepairs puts repairs of the store into the trail that dtectl could not: it was cut short, or the store was to be reconciled.
+func recordRepairs(ctx context.Context, trail *audit.Trail, log *slog.Logger) {
+	if err := trail.RecordRepairs(ctx, "dtectl repair", "the branch"); err != nil {
+		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
+	}
+}
+
+// recordAct puts what a till's token did into the trail. The document's record names the token already, so a failure here
+// loses nothing.
+func recordAct(trail *audit.Trail, a engine.Act, log *slog.Logger) {
+	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From, What: a.What, Target: a.Code.String(),
+		Detail: a.Detail, Outcome: audit.Done})
+	if err != nil {
+		log.Error("an act of a till is not in the trail", "token", a.TokenID, "act", a.What, "code", a.Code.String(), "error", err)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package health
-
-func kernelSynced() bool { return false }

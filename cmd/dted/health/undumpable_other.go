@@ -1,5 +1,0 @@
-//go:build !linux
-
-package health
-
-func Seal() error { return nil }

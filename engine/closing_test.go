@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/engine/documents"
+	"dtegate/engine/dte"
+	"dtegate/storage/disktest"
+)
+
+// TestCloseDay_CrashEverywhere cuts the power at every write of a closing: afterwards the day is closed once, with
+// number 1, and what was answered before is what is kept.
+func TestCloseDay_CrashEverywhere(t *testing.T) {
+	for _, unsynced := range []int{0, 50, 100} {
+		for point, more := int64(1), true; more; point++ {
+			w := crashWorld(t, scenario{})
+			var after *disktest.Disk
+			var count atomic.Int64
+			var armed atomic.Bool
+			disk := w.fs
+			w.open(disk, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && count.Add(1) == point {
+					after = disk.Crash(unsynced, rand.New(rand.NewPCG(uint64(point), 1)))
+				}
+				return nil
+			})))
+			if _, err := w.engine.Issue(context.Background(), sale("one", 1130)); err != nil {
+				t.Fatal(err)
+			}
+			armed.Store(true)
+			first := w.closeDay(true)
+			if more = after != nil; more {
+				if err := w.store.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.reopen(after); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// The answer came behind the crash: only its number is certain to be the same.
+			if z := w.closeDay(false); z.Number != 1 || z.Net != first.Net || z.Kind != "Z" || z.Later != 0 {
+				t.Errorf("crash at write %d: %+v", point, z)
+			}
+			kept := w.closeDay(false)
+			if again := w.closeDay(false); asText(t, again) != asText(t, kept) {
+				t.Errorf("crash at write %d: %+v, then %+v", point, kept, again)
+			}
+			if !more && asText(t, kept) != asText(t, first) {
+				t.Errorf("without a crash: %+v, then %+v", first, kept)
+			}
+			w.close()
+		}
+	}
+}
+
+func asText(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// closeDay closes the day of start; fresh says that it must be open.
+func (w *world) closeDay(fresh bool) *documents.Closing {
+	w.t.Helper()
+	z, made, err := w.engine.CloseDay(context.Background(), dte.Date(start), testCaller(1))
+	if err != nil || fresh && !made {
+		w.t.Fatalf("%+v, made %v: %v", z, made, err)
+	}
+	return z
+}

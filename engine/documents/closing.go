@@ -1,0 +1,466 @@
+package documents
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/pdf"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// Closing is what one point of sale issued on one day. An X is as of now, and is kept nowhere. A Z closes the day: it
+// is a record of the store and never changes. Amounts are USD with two decimals. The names in JSON are the API's, and
+// those in the
+// store.
+type Closing struct {
+	Kind          string           `json:"clase"`            // X or Z
+	Number        uint64           `json:"numero,omitempty"` // of a Z in its point of sale, from 1, without gaps
+	Date          string           `json:"fecha"`            // yyyy-mm-dd
+	At            time.Time        `json:"creado"`
+	Issuer        string           `json:"emisor"`
+	Ambiente      string           `json:"ambiente"` // TEST or PROD
+	PointID       int64            `json:"pointOfSaleId"`
+	Establishment string           `json:"codEstable"`
+	PointOfSale   string           `json:"codPuntoVenta"`
+	Groups        []ClosingGroup   `json:"documentos"`
+	Series        []ClosingSeries  `json:"series"`
+	Payments      []ClosingPayment `json:"pagos"`
+	Net           ClosingNet       `json:"neto"`
+	// Unread counts documents of which the store has lost the signed bytes: no VAT and no payment of theirs is in the
+	// sums.
+	Unread int `json:"sinDetalle"`
+	// Later counts the documents of the day that were issued after its Z. It is counted when the Z is shown.
+	Later int `json:"posteriores"`
+}
+
+// ClosingGroup is the documents of one type in one state.
+type ClosingGroup struct {
+	Tipo     string `json:"tipo"`
+	Document string `json:"tipoDte"`
+	Estado   string `json:"estado"`
+	Count    int    `json:"documentos"`
+	Total    string `json:"total"`
+	VAT      string `json:"iva"`
+}
+
+// ClosingSeries is the first and the last control number of a type on the day, whatever their states.
+type ClosingSeries struct {
+	Document string `json:"tipoDte"`
+	Count    int    `json:"documentos"`
+	First    string `json:"primero"`
+	Last     string `json:"ultimo"`
+}
+
+// ClosingPayment is what a method of payment (CAT-017) brought in by sales, and what it paid for purchases (14).
+type ClosingPayment struct {
+	Method   string `json:"codigo"`
+	Text     string `json:"descripcion"`
+	Count    int    `json:"documentos"`
+	Received string `json:"cobrado"`
+	Paid     string `json:"pagado"`
+}
+
+// ClosingNet is the day without its refused and invalidated documents: sales (01, 03) and debit notes, less credit
+// notes and returns of sales. Purchases (14, less their returns) and VAT withheld from others (07) are not part of the
+// total.
+type ClosingNet struct {
+	Sales     string `json:"ventas"`
+	Debits    string `json:"notasDebito"`
+	Credits   string `json:"notasCredito"`
+	Returns   string `json:"retornos"`
+	Total     string `json:"total"`
+	VAT       string `json:"iva"`
+	Purchases string `json:"compras"`
+	Withheld  string `json:"retenciones"`
+}
+
+// The kinds of a Closing.
+const (
+	closingX = "X"
+	closingZ = "Z"
+)
+
+// closingKey is the idempotency key of the Z of a point of sale and a day: the store has at most one record for it.
+func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
+	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.ambiente, point, date))}
+}
+
+// CloseDay closes a day of the caller's point of sale, and reports whether it was open until now. A day is closed once:
+// later calls return the Z that is kept. Errors: *refusal.Error.
+func (r *Register) CloseDay(ctx context.Context, date string, c seller.Caller, now time.Time) (z *Closing, made bool,
+	err error) {
+	key := r.closingKey(c.Point.ID, date)
+	release, err := r.codes.Acquire(ctx, string(key.Key[:]))
+	if err != nil {
+		return nil, false, refusal.Unavailable(err, "El mismo cierre aún se está preparando")
+	}
+	defer release()
+	if z, err = r.kept(ctx, c.Point.ID, date, c); z != nil || err != nil {
+		return z, false, err
+	}
+	if z, err = r.count(ctx, date, c.Point, now); err != nil {
+		return nil, false, err
+	}
+	z.Kind = closingZ
+	series := strings.Join([]string{r.ambiente, "cierre", c.Point.Establishment, c.Point.PointOfSale}, "/")
+	a, err := r.store.Begin(ctx, storage.Keys{Series: series, Idempotency: key})
+	if err != nil {
+		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
+	}
+	defer a.Release()
+	slot, err := a.Number()
+	if err != nil {
+		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
+	}
+	z.Number = slot.Number
+	head, err := json.Marshal(z)
+	if err != nil {
+		return nil, false, refusal.Internal(err)
+	}
+	code, err := dte.NewCode(rand.Reader)
+	if err != nil {
+		return nil, false, refusal.Internal(err)
+	}
+	// If we crash before the record is durable, the day is still open and the next call closes it; after it, the next
+	// call finds it.
+	if _, err := a.Append(storage.Draft{Code: storage.Code(code), State: record.DayClosed, Head: head}); err != nil {
+		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
+	}
+	return z, true, nil
+}
+
+// Closing returns the Z of a day of a point of sale of the caller's branch, or an X if the day is open or asX is true.
+// Errors: *refusal.Error.
+func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c seller.Caller,
+	now time.Time) (*Closing, error) {
+	if !asX {
+		if z, err := r.kept(ctx, point, date, c); z != nil || err != nil {
+			return z, err
+		}
+	}
+	at := c.Point
+	if point != at.ID {
+		at = seller.Point{ID: point, BranchID: at.BranchID}
+	}
+	return r.count(ctx, date, at, now)
+}
+
+// kept returns the Z of a day, nil if the day is open.
+func (r *Register) kept(ctx context.Context, point int64, date string, c seller.Caller) (*Closing, error) {
+	code, _, err := r.store.Lookup(r.closingKey(point, date).Key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	var z Closing
+	if err == nil {
+		var entry storage.Entry
+		if entry, err = r.store.Get(code); err == nil {
+			err = json.Unmarshal(entry.Head, &z)
+		}
+	}
+	if err != nil {
+		return nil, refusal.Internal(fmt.Errorf("reading the closing of %s: %w", date, err))
+	}
+	c.OwnTypes = false
+	now, err := r.List(ctx, Filter{From: date, To: date, PointID: point, Limit: 1}, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range now.Totals {
+		z.Later += t.Count
+	}
+	for _, g := range z.Groups {
+		z.Later -= g.Count
+	}
+	return &z, nil
+}
+
+// tallyOf adds up one group, payment or kind of a day.
+type tallyOf struct {
+	count    int
+	sum, vat dte.Sum // of a payment: received, paid
+}
+
+// dayCount is the sums of a day while its documents are read.
+type dayCount struct {
+	groups   map[[2]string]*tallyOf // by type and public state
+	payments map[string]*tallyOf
+	series   map[string]*ClosingSeries
+	numbers  map[string][2]uint64
+	net      map[string]*tallyOf // by type; "18/14" are returns of purchases
+}
+
+func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {
+	if m[key] == nil {
+		m[key] = new(tallyOf)
+	}
+	return m[key]
+}
+
+// count reads the documents of a day of a point of sale, at the pace of sales, and waits for those that are being
+// settled.
+func (r *Register) count(ctx context.Context, date string, at seller.Point, now time.Time) (*Closing, error) {
+	x := &Closing{Kind: closingX, Date: date, At: now.UTC().Truncate(time.Millisecond),
+		Issuer: r.issuer, Ambiente: record.AmbienteName(r.ambiente), PointID: at.ID, Establishment: at.Establishment,
+		PointOfSale: at.PointOfSale,
+		Groups:      []ClosingGroup{}, Series: []ClosingSeries{}, Payments: []ClosingPayment{}}
+	d := dayCount{groups: make(map[[2]string]*tallyOf), payments: make(map[string]*tallyOf),
+		series:  make(map[string]*ClosingSeries),
+		numbers: make(map[string][2]uint64), net: make(map[string]*tallyOf)}
+	rest := r.rest()
+	err := record.EachOfDay(ctx, r.store, record.Day(date), func(entry storage.Entry, h *record.Head) error {
+		if h.Date != date || h.PointID != at.ID || h.BranchID != at.BranchID {
+			return nil
+		}
+		rest()
+		if entry.State == record.Signed {
+			var err error
+			if entry, err = r.Settled(ctx, dte.Code(entry.Code)); err != nil {
+				return err
+			}
+			if h, err = record.DecodeHead(entry); err != nil {
+				return err
+			}
+		}
+		if x.Establishment == "" {
+			x.Establishment, x.PointOfSale = seller.EstablishmentOf(h, at)
+		}
+		return r.countDocument(&d, x, entry, h)
+	})
+	var refused *refusal.Error
+	if errors.As(err, &refused) {
+		return nil, refused
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, refusal.Unavailable(err, "El cierre de ese día aún se está preparando")
+	}
+	if err != nil {
+		return nil, refusal.Internal(fmt.Errorf("counting %s: %w", date, err))
+	}
+	d.show(x, r.catalogue)
+	return x, nil
+}
+
+func (r *Register) countDocument(d *dayCount, x *Closing, entry storage.Entry, h *record.Head) error {
+	total, err := dte.ParseAmount(h.Total)
+	if err != nil {
+		return fmt.Errorf("total of record %d: %w", entry.ID, err)
+	}
+	d.number(entry, h)
+	estado := record.Estado(entry.State)
+	group := of(d.groups, [2]string{h.Document, estado})
+	group.count++
+	group.sum.Add(total)
+	summary, err := r.summary(entry, h)
+	if errors.Is(err, record.ErrLost) {
+		x.Unread++
+	} else if err != nil {
+		return err
+	}
+	vat := vatOf(summary)
+	group.vat.Add(vat)
+	if estado != record.EstadoProcessed && estado != record.EstadoContingency {
+		return nil
+	}
+	kind := h.Document
+	if record.TypeOf(kind).Effect == bundle.TakesBack {
+		if kind, err = r.returnKind(h); err != nil {
+			return err
+		}
+	}
+	net := of(d.net, kind)
+	net.sum.Add(total)
+	net.vat.Add(vat)
+	d.pay(summary, h.Document)
+	return nil
+}
+
+// number notes a document's place among the first and last of its type.
+func (d *dayCount) number(entry storage.Entry, h *record.Head) {
+	s, span := d.series[h.Document], d.numbers[h.Document]
+	if s == nil {
+		s = &ClosingSeries{Document: h.Document}
+		d.series[h.Document] = s
+	}
+	if s.Count++; s.Count == 1 || entry.Number < span[0] {
+		s.First, span[0] = h.ControlNumber, entry.Number
+	}
+	if s.Count == 1 || entry.Number > span[1] {
+		s.Last, span[1] = h.ControlNumber, entry.Number
+	}
+	d.numbers[h.Document] = span
+}
+
+// pay adds the payments of a document. A return and a withholding voucher bear none.
+func (d *dayCount) pay(summary dte.Value, document string) {
+	seen := make(map[string]bool)
+	for _, p := range summary.Get("pagos").Items() {
+		amount, err := p.Get("montoPago").Amount()
+		if err != nil {
+			continue // the schema of this generation leaves the amount out
+		}
+		method := p.Get("codigo").Text()
+		t := of(d.payments, method)
+		if !seen[method] {
+			t.count, seen[method] = t.count+1, true
+		}
+		if document == "14" {
+			t.vat.Add(amount)
+		} else {
+			t.sum.Add(amount)
+		}
+	}
+}
+
+// summary reads resumen of a document's signed bytes. ErrLost if the store lost them.
+func (r *Register) summary(entry storage.Entry, h *record.Head) (dte.Value, error) {
+	jws, err := record.SignedForm(r.store, entry.Code, h)
+	if err != nil {
+		return dte.Value{}, err
+	}
+	body, err := record.Payload(jws)
+	if err != nil {
+		return dte.Value{}, err
+	}
+	v, err := dte.Parse(body)
+	return v.Get("resumen"), err
+}
+
+// vatOf returns the VAT of a document: tax 20 of its list, or totalIva where prices include it.
+func vatOf(summary dte.Value) dte.Amount {
+	for _, tax := range summary.Get("tributos").Items() {
+		if vat, err := tax.Get("valor").Amount(); err == nil && tax.Get("codigo").Text() == "20" {
+			return vat
+		}
+	}
+	vat, err := summary.Get("totalIva").Amount()
+	if err != nil {
+		return 0
+	}
+	return vat
+}
+
+// returnKind is "18" for a return of a sale, "18/14" for that of a purchase.
+func (r *Register) returnKind(h *record.Head) (string, error) {
+	code, err := dte.ParseCode(h.Origin)
+	if err != nil {
+		return "", fmt.Errorf("reading origin: %w", err)
+	}
+	entry, err := r.store.Get(storage.Code(code))
+	if err != nil {
+		return "", fmt.Errorf("reading origin: %w", err)
+	}
+	origin, err := record.DecodeHead(entry)
+	if err == nil && origin.Document == "14" {
+		return "18/14", nil
+	}
+	return "18", err
+}
+
+// show writes the sums into a closing, in a fixed order.
+func (d *dayCount) show(x *Closing, catalogue Catalogue) {
+	for key, t := range d.groups {
+		x.Groups = append(x.Groups, ClosingGroup{Tipo: record.TypeOf(key[0]).Name, Document: key[0], Estado: key[1],
+			Count: t.count,
+			Total: t.sum.Fixed2(), VAT: t.vat.Fixed2()})
+	}
+	slices.SortFunc(x.Groups, func(a, b ClosingGroup) int {
+		return strings.Compare(a.Document+a.Estado,
+			b.Document+b.Estado)
+	})
+	for _, s := range d.series {
+		x.Series = append(x.Series, *s)
+	}
+	slices.SortFunc(x.Series, func(a, b ClosingSeries) int { return strings.Compare(a.Document, b.Document) })
+	for method, t := range d.payments {
+		text, _ := catalogue("CAT-017", method)
+		x.Payments = append(x.Payments, ClosingPayment{Method: method, Text: text, Count: t.count,
+			Received: t.sum.Fixed2(),
+			Paid:     t.vat.Fixed2()})
+	}
+	slices.SortFunc(x.Payments, func(a, b ClosingPayment) int { return strings.Compare(a.Method, b.Method) })
+	var net, vat, sales, purchases dte.Sum
+	for _, kind := range []string{"01", "03"} {
+		sales.Merge(of(d.net, kind).sum)
+	}
+	for kind, back := range map[string]bool{"01": false, "03": false, "06": false, "05": true, "18": true} {
+		t := of(d.net, kind)
+		if back {
+			net.Take(t.sum)
+			vat.Take(t.vat)
+			continue
+		}
+		net.Merge(t.sum)
+		vat.Merge(t.vat)
+	}
+	purchases.Merge(of(d.net, "14").sum)
+	purchases.Take(of(d.net, "18/14").sum)
+	x.Net = ClosingNet{Sales: sales.Fixed2(), Debits: of(d.net, "06").sum.Fixed2(), Credits: of(d.net,
+		"05").sum.Fixed2(),
+		Returns: of(d.net, "18").sum.Fixed2(),
+		Total:   net.Fixed2(), VAT: vat.Fixed2(), Purchases: purchases.Fixed2(), Withheld: of(d.net, "07").sum.Fixed2()}
+}
+
+// Slip returns the closing as a ticket.
+func (x *Closing) Slip() pdf.Slip {
+	title, day := "CORTE X", x.Date
+	if x.Kind == closingZ {
+		title = "CIERRE Z N.º " + strconv.FormatUint(x.Number, 10)
+	}
+	if at, err := time.Parse(time.DateOnly, x.Date); err == nil {
+		day = at.Format("02/01/2006")
+	}
+	s := pdf.Slip{Title: title, Issuer: x.Issuer, Made: x.At, Trial: x.Ambiente == record.AmbienteName("00")}
+	s.Head = []pdf.Pair{{Left: "Día", Right: day},
+		{Left: "Establecimiento y punto de venta", Right: x.Establishment + " " + x.PointOfSale},
+		{Left: "Preparado", Right: x.At.In(dte.Zone).Format("02/01/2006 15:04:05")}}
+	var groups, series, payments []pdf.Pair
+	for _, g := range x.Groups {
+		groups = append(groups, pdf.Pair{Left: fmt.Sprintf("%s %s × %d", g.Document, g.Estado, g.Count), Right: "$" +
+			g.Total})
+	}
+	for _, n := range x.Series {
+		series = append(series, pdf.Pair{Left: "Primero", Right: n.First}, pdf.Pair{Left: "Último", Right: n.Last})
+	}
+	for _, p := range x.Payments {
+		if p.Received != "0.00" {
+			payments = append(payments, pdf.Pair{Left: p.Method + " " + p.Text, Right: "$" + p.Received})
+		}
+		if p.Paid != "0.00" {
+			payments = append(payments, pdf.Pair{Left: p.Method + " " + p.Text + " (pagado)", Right: "-$" + p.Paid})
+		}
+	}
+	net := []pdf.Pair{
+		{Left: "Ventas", Right: "$" + x.Net.Sales},
+		{Left: "Notas de débito", Right: "$" + x.Net.Debits},
+		{Left: "Notas de crédito", Right: "-$" + x.Net.Credits},
+		{Left: "Retornos", Right: "-$" + x.Net.Returns},
+		{Left: "IVA neto", Right: "$" + x.Net.VAT},
+		{Left: "Compras a sujetos excluidos", Right: "$" + x.Net.Purchases},
+		{Left: "IVA retenido a otros", Right: "$" + x.Net.Withheld},
+	}
+	s.Blocks = []pdf.Block{{Title: "Documentos", Rows: groups}, {Title: "Números de control", Rows: series},
+		{Title: "Formas de pago", Rows: payments}, {Title: "Neto del día, sin rechazados ni invalidados", Rows: net}}
+	s.Total = pdf.Pair{Left: "TOTAL NETO", Right: "$" + x.Net.Total}
+	if x.Later > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("Después del cierre se emitieron más documentos de este día: %d",
+			x.Later))
+	}
+	if x.Unread > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("Documentos sin detalle de IVA ni de pagos: %d", x.Unread))
+	}
+	return s
+}

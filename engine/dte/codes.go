@@ -1,0 +1,258 @@
+package dte
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Code is a codigoGeneracion: the UUID under which MH knows a document or an event.
+type Code [16]byte
+
+// ErrCode means that a text is not a codigoGeneracion.
+var ErrCode = errors.New("not a UUID")
+
+// NewCode makes a random (version 4) UUID, the version that NV2 Anexo IV demands. It fails only when r does.
+func NewCode(r io.Reader) (Code, error) {
+	var c Code
+	if _, err := io.ReadFull(r, c[:]); err != nil {
+		return Code{}, fmt.Errorf("drawing a codigoGeneracion: %w", err)
+	}
+	c[6] = c[6]&0x0f | 0x40
+	c[8] = c[8]&0x3f | 0x80
+	return c, nil
+}
+
+// ParseCode reads the 36-character form in either case; what is written to MH is String's upper case, as its pattern
+// demands. Any UUID version is taken, since documents of other emitters bear them.
+func ParseCode(s string) (Code, error) {
+	var c Code
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return Code{}, ErrCode
+	}
+	for i, j := 0, 0; i < len(c); i++ {
+		if j == 8 || j == 13 || j == 18 || j == 23 {
+			j++
+		}
+		high, ok1 := fromHex(s[j])
+		low, ok2 := fromHex(s[j+1])
+		if !ok1 || !ok2 {
+			return Code{}, ErrCode
+		}
+		c[i] = high<<4 | low
+		j += 2
+	}
+	return c, nil
+}
+
+func fromHex(c byte) (byte, bool) {
+	switch {
+	case isDigit(c):
+		return c - '0', true
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10, true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	}
+	return 0, false
+}
+
+// String is the 36-character upper-case form.
+func (c Code) String() string {
+	var b [36]byte
+	hex.Encode(b[0:8], c[0:4])
+	hex.Encode(b[9:13], c[4:6])
+	hex.Encode(b[14:18], c[6:8])
+	hex.Encode(b[19:23], c[8:10])
+	hex.Encode(b[24:36], c[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	for i, x := range b {
+		if 'a' <= x && x <= 'f' {
+			b[i] = x - 'a' + 'A'
+		}
+	}
+	return string(b[:])
+}
+
+// MaxSequence is the largest number of a series: fifteen digits.
+const MaxSequence = 999_999_999_999_999
+
+// ControlNumber builds a numeroControl such as DTE-01-M001P001-000000000000001 from the document type, the
+// establishment (M, S, B or P and three digits: casa matriz, sucursal, bodega, predio), the point of sale (P and
+// three digits) and the number within the series, 1 to MaxSequence (MF2 p.28; the pattern of the DTE 2.0 schemas).
+func ControlNumber(tipo, establishment, point string, n uint64) (string, error) {
+	switch {
+	case len(tipo) != 2 || !isDigit(tipo[0]) || !isDigit(tipo[1]):
+		return "", fmt.Errorf("numeroControl: document type %q is not two digits", tipo)
+	case !isPlace(establishment, "MSBP"):
+		return "", fmt.Errorf("numeroControl: establishment %q is not M, S, B or P and three digits", establishment)
+	case !isPlace(point, "P"):
+		return "", fmt.Errorf("numeroControl: point of sale %q is not P and three digits", point)
+	case n == 0 || n > MaxSequence:
+		return "", fmt.Errorf("numeroControl: number %d is not between 1 and %d", n, uint64(MaxSequence))
+	}
+	b := make([]byte, 0, 31)
+	b = append(b, "DTE-"...)
+	b = append(b, tipo...)
+	b = append(b, '-')
+	b = append(b, establishment...)
+	b = append(b, point...)
+	b = append(b, '-')
+	digits := strconv.FormatUint(n, 10)
+	b = append(b, "000000000000000"[len(digits):]...)
+	return string(append(b, digits...)), nil
+}
+
+func isPlace(s, letters string) bool {
+	if len(s) != 4 || !isDigit(s[1]) || !isDigit(s[2]) || !isDigit(s[3]) {
+		return false
+	}
+	for i := range len(letters) {
+		if s[0] == letters[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// The numbers of people and firms are digits alone in a document (MT1), and have hyphens where people read them. What has
+// not the digits of its kind stays as it was written: a foreign number is not ours to cut.
+
+// FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is its bearer's DUI: 01234567-8.
+func FormatNIT(s string) string {
+	d := digits(s)
+	if len(d) == 14 {
+		return d[:4] + "-" + d[4:10] + "-" + d[10:13] + "-" + d[13:]
+	}
+	return FormatDUI(s)
+}
+
+// FormatDUI writes a DUI as people do: 01234567-8.
+func FormatDUI(s string) string {
+	if d := digits(s); len(d) == 9 {
+		return d[:8] + "-" + d[8:]
+	}
+	return s
+}
+
+// FormatNRC writes an NRC, of two to eight digits, as people do: 123456-7.
+func FormatNRC(s string) string {
+	if d := digits(s); len(d) >= 2 && len(d) <= 8 {
+		return d[:len(d)-1] + "-" + d[len(d)-1:]
+	}
+	return s
+}
+
+// FormatPhone writes a telephone of El Salvador as people do: 2222-2222, and +503 2222-2222 where the country stands before.
+func FormatPhone(s string) string {
+	switch d := digits(strings.TrimPrefix(strings.TrimSpace(s), "+")); {
+	case len(d) == 8:
+		return d[:4] + "-" + d[4:]
+	case len(d) == 11 && d[:3] == "503":
+		return "+503 " + d[3:7] + "-" + d[7:]
+	}
+	return s
+}
+
+// FormatDocument writes the number of a document of CAT-022 as people do. Without a kind, "", the number of digits tells.
+func FormatDocument(kind, s string) string {
+	switch kind {
+	case "13":
+		return FormatDUI(s)
+	case "36", "":
+		return FormatNIT(s)
+	}
+	return s
+}
+
+// digits are those of a number that holds nothing else but hyphens and spaces; "" of any other text.
+func digits(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			out = append(out, c)
+		case c != '-' && c != ' ':
+			return ""
+		}
+	}
+	return string(out)
+}
+
+// Catalogues are MH's code lists, by name and code.
+type Catalogues struct {
+	version string
+	lists   map[string]*CodeList
+}
+
+// CodeList is one of MH's code lists.
+type CodeList struct {
+	ID, Name string
+	Texts    map[string]string // by code
+}
+
+// ParseCatalogues reads the file catalogues.json:
+//
+//	{"version":"1.1","source":"…","catalogues":{"CAT-014":{"name":"Unidad de medida","values":{"59":"Unidad"}}}}
+//
+// A code that repeats within each departamento is written with it: "06/23".
+func ParseCatalogues(data []byte) (*Catalogues, error) {
+	v, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading catalogues: %w", err)
+	}
+	c := &Catalogues{version: v.Get("version").Text(), lists: map[string]*CodeList{}}
+	if c.version == "" || v.Get("source").Text() == "" || v.Get("catalogues").Len() == 0 {
+		return nil, fmt.Errorf("reading catalogues: version, source and catalogues are required")
+	}
+	for _, m := range v.Get("catalogues").Members() {
+		values := m.Value.Get("values")
+		list := &CodeList{ID: m.Name, Name: m.Value.Get("name").Text(), Texts: make(map[string]string, values.Len())}
+		if list.Name == "" || values.Len() == 0 {
+			return nil, fmt.Errorf("reading catalogues: %s needs a name and values", m.Name)
+		}
+		for _, row := range values.Members() {
+			if row.Value.Kind() != KindString {
+				return nil, fmt.Errorf("reading catalogues: %s %q is not a text", m.Name, row.Name)
+			}
+			list.Texts[row.Name] = row.Value.Text()
+		}
+		c.lists[m.Name] = list
+	}
+	return c, nil
+}
+
+// Version is the edition that MH gave the lists, "1.1".
+func (c *Catalogues) Version() string { return c.version }
+
+// Lookup is the text of a code, such as Lookup("CAT-014", "59"), and whether there is one.
+func (c *Catalogues) Lookup(cat, code string) (string, bool) {
+	list := c.List(cat)
+	if list == nil {
+		return "", false
+	}
+	text, ok := list.Texts[code]
+	return text, ok
+}
+
+// Lists returns all lists, by their names.
+func (c *Catalogues) Lists() []*CodeList {
+	if c == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(c.lists), func(a, b *CodeList) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// List is one list, by its name, such as "CAT-014"; nil when there is none.
+func (c *Catalogues) List(cat string) *CodeList {
+	if c == nil {
+		return nil
+	}
+	return c.lists[cat]
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"dtegate/plugins/sdk"
+	"dtegate/rules/abi"
+)
+
+// Params, in the order of the description.
+const (
+	ivaRate = iota
+	turismoRate
+	salidaAmount
+	fovialRate
+	cotransRate
+)
+
+// Faults behind those of a sale.
+const (
+	faultNoGravado = sdk.FaultNothing + 1 + iota
+	faultMixed
+)
+
+// description of the remission note: goods on their way, before their sale or without one. Prices are without VAT.
+var description = &abi.Description{
+	Name: "dte04",
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
+	Scalars:     sdk.SaleScalars()[:sdk.ScaPagos], // nothing is paid
+	Columns:     sdk.SaleColumns(sdk.ExportTaxes),
+	LineOutputs: sdk.SaleOutputs(),
+	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta", "descuGravada",
+		"porcentajeDescuento", "totalDescu", "subTotal", "montoTotalOperacion"},
+	Taxes: sdk.ExportTaxes,
+	Faults: append(sdk.SaleFaults(),
+		abi.FaultText{Code: "NO_GRAVADO_NOT_TAKEN", Message: "Este documento no lleva montos no gravados"},
+		abi.FaultText{Code: "EXPORT_AND_DOMESTIC", Message: "Lo que se remite para exportación (C3) va en una nota de remisión aparte"}),
+}
+
+var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One, Default: 1 << sdk.TaxIVA,
+	TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans, sdk.TaxExport}}
+
+// evaluate computes a remission note as a sale that is not paid (MF2 pp.32-35, 45). What is remitted for export (C3) bears no VAT.
+func evaluate(in *abi.Input, out *abi.Output) {
+	var s sdk.Sale
+	rates := sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate],
+		Cotrans: in.Params[cotransRate]}
+	if !s.Lines(&layout, in, out, &rates) {
+		return
+	}
+	for i := range in.N {
+		if out.Lines[i*layout.Outputs+sdk.OutNoGravado] != 0 {
+			out.Faults = append(out.Faults, abi.Fault{Code: faultNoGravado, Line: i, Column: sdk.ColNoGravado})
+			return
+		}
+	}
+	if s.Named>>sdk.TaxExport&1 == 0 {
+		s.Taxes[sdk.TaxIVA], _ = sdk.Cents(s.Gravada-s.DescuGravada, in.Params[ivaRate], sdk.One) // a rate below one: within the base
+	} else if s.Named>>sdk.TaxIVA&1 != 0 { // a discount on both would have no one base
+		out.Faults = append(out.Faults, abi.Fault{Code: faultMixed, Line: -1, Column: -1})
+		return
+	}
+	taxes, _, ok := s.Close(out, 0, 0)
+	if !ok {
+		return
+	}
+	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
+		s.Percent, s.TotalDescu, s.SubTotal, s.SubTotal+taxes)
+	s.AppendTaxes(out)
+}

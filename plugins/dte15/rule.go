@@ -1,0 +1,56 @@
+package main
+
+import (
+	"dtegate/plugins/sdk"
+	"dtegate/rules/abi"
+)
+
+const (
+	columns, outputs = 4, 2
+	colTipo          = 3 // of a donation, CAT-026
+	money            = 1 // its value
+)
+
+// faultPayments is behind those of sdk.Priced.
+const faultPayments = sdk.FaultOverflow + 1
+
+// description of the donation voucher. The donee issues it, and nothing is sold.
+var description = &abi.Description{
+	Name:    "dte15",
+	Scalars: []abi.Field{{Name: "resumen.pagos[].montoPago", Kind: "amount"}},
+	Columns: []abi.Field{
+		{Name: "cantidad", Kind: "amount", Required: true},
+		{Name: "valorUni", Kind: "amount", Required: true},
+		{Name: "depreciacion", Kind: "amount"},
+		{Name: "tipoDonacion", Kind: "integer", Required: true},
+	},
+	LineOutputs: []abi.Field{{Name: "depreciacion", Kind: "amount"}, {Name: "valor", Kind: "amount"}},
+	Summary:     []string{"valorTotal", "efectivo"},
+	Faults: []abi.FaultText{
+		sdk.FaultQuantity: sdk.SaleFaults()[sdk.FaultQuantity],
+		sdk.FaultPrice:    sdk.SaleFaults()[sdk.FaultPrice],
+		sdk.FaultDiscount: {Code: "DEPRECIATION_ABOVE_VALUE", Message: "La depreciación debe estar entre cero y el valor de la línea"},
+		sdk.FaultOverflow: sdk.SaleFaults()[sdk.FaultOverflow],
+		faultPayments:     {Code: "PAYMENTS_NOT_MONEY", Message: "Los pagos deben sumar lo donado en efectivo"},
+	},
+}
+
+// evaluate adds up a donation: value times quantity, less depreciation (MF2 pp.51-52). Payments say how its money was given.
+func evaluate(in *abi.Input, out *abi.Output) {
+	total, _, ok := sdk.Priced(in, out, columns, outputs)
+	if !ok {
+		return
+	}
+	var given int64
+	for i := range in.N {
+		if in.Lines[i*columns+colTipo] == money {
+			given += out.Lines[i*outputs+1] // within the sum of all lines
+		}
+	}
+	given = sdk.Round2(given)
+	if sum := in.Scalars[0]; sum != abi.Absent && sum != given {
+		out.Faults = append(out.Faults, abi.Fault{Code: faultPayments, Line: -1, Column: 0})
+		return
+	}
+	out.Summary = append(out.Summary, sdk.Round2(total), given)
+}
