@@ -84,7 +84,7 @@ type Engine struct {
 	keys    storage.Locks    // idempotency keys at work
 	large   *fairqueue.Queue // sales of many lines, by token
 	gate    func(seller.Point) error
-	open func(document string) bool
+	open    func(document string) bool
 
 	patience  time.Duration
 	passCodes bool
