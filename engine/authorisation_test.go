@@ -21,12 +21,12 @@ func authorise(b *box) {
 		b.t.Helper()
 		for _, tally := range []*authorisation.Tally{old, authorisation.NewTally(b.engine.documents, b.store, 1, b.now)} {
 			got, err := tally.Count(context.Background())
-			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-authorisation.Days)) || len(got.Kinds) != len(authorisation.Requirements) {
+			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-authorisation.Days)) || len(got.Kinds) != len(authorisation.Requirements()) {
 				b.t.Fatalf("%+v %v", got, err)
 			}
 			for i, k := range got.Kinds {
 				expected := want[k.Kind]
-				expected.Kind, expected.Wanted = authorisation.Requirements[i].Kind, authorisation.Requirements[i].Wanted
+				expected.Kind, expected.Wanted = authorisation.Requirements()[i].Kind, authorisation.Requirements()[i].Wanted
 				if k != expected {
 					b.t.Errorf("%+v, want %+v", k, expected)
 				}

@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
+	"dtegate/rules/bundle"
 )
 
 // This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
@@ -29,7 +30,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	}
 	var o *origin
 	var faults []dte.Fault
-	if record.Types[req.Document].Against != record.Nothing {
+	if record.TypeOf(req.Document).Effect != bundle.Nothing {
 		if req.Origin == nil || req.Origin.Code == (dte.Code{}) {
 			return nil // not known: nothing to compare with
 		}
@@ -38,7 +39,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 		}
 		rule, d.ruleDay = e.rules().Original(rule, e.issuer.Ambiente, o.head.Date), o.head.Date
 		if err := e.completeDraft(d, o); err != nil {
-			if faults = refusal.Faults(err); record.Types[req.Document].Against == record.TakesBack {
+			if faults = refusal.Faults(err); record.TypeOf(req.Document).Effect == bundle.TakesBack {
 				return append(faults, e.besideLines(rule, d, o)...)
 			}
 		}

@@ -26,6 +26,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/engine/witness"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -56,6 +57,8 @@ type Options struct {
 	Reachable <-chan struct{}
 	// Gate is asked before a new document of a point of sale; its error, best a *refusal.Error, is the answer. Default: always open.
 	Gate func(seller.Point) error
+	// Open reports whether the branch may issue a type of document: a signed bundle alone opens no door. Default: every type.
+	Open func(document string) bool
 	// Acted is told of what a token changes or sends that is no sale, once it is stored; nil tells nobody.
 	Acted func(Act)
 }
@@ -81,6 +84,7 @@ type Engine struct {
 	keys    storage.Locks    // idempotency keys at work
 	large   *fairqueue.Queue // sales of many lines, by token
 	gate    func(seller.Point) error
+	open    func(document string) bool
 
 	patience  time.Duration
 	passCodes bool
@@ -109,6 +113,9 @@ func New(o Options) (e *Engine, err error) {
 	if o.Gate == nil {
 		o.Gate = func(seller.Point) error { return nil }
 	}
+	if o.Open == nil {
+		o.Open = func(string) bool { return true }
+	}
 	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
 	}
@@ -124,12 +131,17 @@ func New(o Options) (e *Engine, err error) {
 	e = &Engine{
 		documents: documents.New(o.Store, o.Shelf, o.Issuer, catalogue), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
 		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer,
-		large: newLarge(o.Now), gate: o.Gate, patience: o.Patience, passCodes: o.PassCodes, onAct: o.Acted,
+		large: newLarge(o.Now), gate: o.Gate, open: o.Open, patience: o.Patience, passCodes: o.PassCodes, onAct: o.Acted,
 		log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
 	}
 	giveWay := func() func() { return nil }
 	if e.shelf != nil {
 		e.rules, giveWay = e.shelf.Book, func() func() { return e.shelf.GiveWay(2) }
+	}
+	if o.Rules != nil {
+		if err := record.Learn(o.Rules.Types(o.Issuer.Ambiente, dte.Date(o.Now()))...); err != nil {
+			return nil, err
+		}
 	}
 	e.sends.Store(o.Now().UnixMilli())
 	e.outbox = outbox.New(outbox.Options{
@@ -162,6 +174,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.contingency.Run(ctx)
 	wg.Wait()
 	return nil
+}
+
+// TypeAt returns the type of document that is issued under a path, as the rules in force describe it; nil if nobody knows such a type.
+func (e *Engine) TypeAt(path string) *bundle.Type {
+	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
 
 // Documents returns what was issued.
@@ -327,7 +344,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	if err != nil {
 		return nil, fmt.Errorf("reading origin: %w", err)
 	}
-	how := record.Types[h.Document].Against
+	how := record.TypeOf(h.Document).Effect
 	if len(record.Effect(how, entry.State, to, []record.Draw{{}}, storage.Code(code))) == 0 {
 		return nil, nil
 	}

@@ -139,6 +139,9 @@ func TestActivate_Warns(t *testing.T) {
 	}
 	export := func(parts map[string][]byte, m *bundle.Manifest) {
 		m.Name, m.Document = "dte11", "11"
+		for _, part := range bundle.TypeParts {
+			delete(parts, part)
+		}
 		parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(`"const": "01"`), []byte(`"const": "11"`), 1)
 	}
 	if a := push(t, s, edition(t, "9.0.0", small, export)); a.State != rulestore.Live || !strings.Contains(warned(a), "type 11") {

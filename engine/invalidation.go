@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -224,13 +225,13 @@ func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) er
 	forbidden := func(format string, args ...any) error {
 		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 	}
-	if end := window(rule, o.head); !end.IsZero() && !now.Before(end) {
+	if end := window(rule, o.head); !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
 	}
 	if err := e.unburdened(o.entry); err != nil {
 		return err
 	}
-	if record.Types[o.head.Document].Against == record.Debits {
+	if record.TypeOf(o.head.Document).Effect == bundle.Debits {
 		if err := e.roomWithout(o); err != nil {
 			return err
 		}
@@ -293,7 +294,8 @@ func (e *Engine) roomWithout(o *origin) error {
 }
 
 // window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
-// day of the month after. The parameters are the bundle's, by document type; zero time when it sets neither.
+// day of the month after. What the event's bundle sets for a type goes before what the type itself says. The time is over at once for
+// a document of which nobody knows the window.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt
 	if h.Response != nil {
@@ -303,14 +305,19 @@ func window(rule *rulestore.Event, h *record.Head) time.Time {
 	}
 	sealed = sealed.In(dte.Zone)
 	midnight := time.Date(sealed.Year(), sealed.Month(), sealed.Day(), 0, 0, 0, 0, dte.Zone)
-	if n := rule.Whole("windowMonths" + h.Document); n > 0 {
-		return midnight.AddDate(0, n, 1)
+	months, day := rule.Whole("windowMonths"+h.Document), rule.Whole("windowBusinessDay"+h.Document)
+	if months == 0 && day == 0 {
+		own := record.TypeOf(h.Document).Invalidation
+		months, day = own.Months, own.BusinessDay
 	}
-	if n := rule.Whole("windowBusinessDay" + h.Document); n > 0 {
+	switch {
+	case months > 0:
+		return midnight.AddDate(0, months, 1)
+	case day > 0:
 		next := time.Date(sealed.Year(), sealed.Month()+1, 1, 0, 0, 0, 0, dte.Zone)
-		return dte.NthBusinessDay(next.Year(), next.Month(), n).AddDate(0, 0, 1)
+		return dte.NthBusinessDay(next.Year(), next.Month(), day).AddDate(0, 0, 1)
 	}
-	return time.Time{}
+	return sealed
 }
 
 // invalidationFacts are the event's facts. The receptor is the document's own, null where that is null (MF2 p.12).
@@ -323,7 +330,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 		return dte.Str(s)
 	}
 	day := dte.Date(now)
-	if rule.Whole("sameDate"+h.Document) == 1 {
+	if rule.Says("sameDate", h.Document, record.TypeOf(h.Document).Invalidation.SameDate) {
 		day = h.Date
 	}
 	establishment, point := seller.EstablishmentOf(h, req.Caller.Point)
@@ -442,7 +449,8 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	fault := func(code, message string) *dte.Fault {
 		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
 	}
-	never := rule.Whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
+	never := req.Kind == 2 ||
+		rule.Says("noReplacement", o.head.Document, record.TypeOf(o.head.Document).Invalidation.NoReplacement)
 	switch {
 	case req.Kind < 1 || req.Kind > 3: // not known whether it bears one
 		return nil

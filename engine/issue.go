@@ -22,6 +22,7 @@ import (
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/rules"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -164,6 +165,9 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.witness.Behind(); err != nil {
 		return nil, err
 	}
+	if !e.open(req.Document) {
+		return nil, closed(req.Document, `esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena`)
+	}
 	return e.makeDraft(req)
 }
 
@@ -174,6 +178,9 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	if errors.Is(err, rules.ErrNoRule) {
 		if early := e.notYet(req.Document); early != nil {
 			return nil, early
+		}
+		if e.rules().Catalogues() != nil && record.TypeOf(req.Document).Document != "" {
+			return nil, closed(req.Document, "las reglas vigentes no lo tienen")
 		}
 		return nil, refusal.Unavailable(err, "No hay reglas vigentes para el tipo de documento "+req.Document)
 	}
@@ -186,6 +193,12 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	}
 	d.rule = rule
 	return d, nil
+}
+
+// closed refuses a type of document that is not issued here: repeating the request is of no use.
+func closed(document, why string) *refusal.Error {
+	return &refusal.Error{Code: refusal.CodeTypeClosed, Message: fmt.Sprintf("El documento de tipo %s (%s) no se emite aquí: %s", document,
+		record.TypeOf(document).Name, why)}
 }
 
 // idempotency returns the key of a request in its point of sale's own space, nil if it has none.
@@ -253,7 +266,7 @@ func (d *draft) free() {
 }
 
 func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
-	if _, known := record.Types[req.Document]; !known {
+	if record.TypeOf(req.Document).Document == "" {
 		return nil, refusal.Internal(fmt.Errorf("document type %q is not issued here", req.Document))
 	}
 	if req.TestContingency && e.issuer.Ambiente == "01" {
@@ -345,7 +358,7 @@ func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft
 	switch {
 	case err != nil && len(faults) == 0:
 		return nil, nil, err
-	case err != nil && record.Types[d.request.Document].Against == record.TakesBack:
+	case err != nil && record.TypeOf(d.request.Document).Effect == bundle.TakesBack:
 		refused := *err.(*refusal.Error)
 		refused.Faults = append(faults, e.besideLines(r, d, o)...)
 		return nil, nil, &refused

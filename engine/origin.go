@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -32,12 +33,8 @@ type origin struct {
 	document dte.Value // what was signed
 }
 
-// amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one by one
-// ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
-var creditable = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
-
-// creditableNames are what people call them.
-var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota"}
+// creditableNames are what people call the amounts of bundle.CreditableNames.
+var creditableNames = [len(bundle.CreditableNames)]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota"}
 
 // findOrigin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
 // answer stand.
@@ -66,18 +63,14 @@ func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 
 // eligible tells whether the type and the state of an origin allow what the request wants of it (SPEC section 3).
 func (e *Engine) eligible(d *draft, o *origin) error {
-	isReturn := record.Types[d.request.Document].Against == record.TakesBack
+	isReturn := record.TypeOf(d.request.Document).Effect == bundle.TakesBack
 	wrong := func(code, message string) error {
 		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
 	}
-	types := []string{"01", "03", "07"} // of these, the rule of the note takes what it allows
-	if isReturn {
-		types = []string{"01", "14"}
+	if !slices.Contains(record.TypeOf(d.request.Document).Origins, o.head.Document) { // of these, the rule takes what it allows
+		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.TypeOf(o.head.Document).Name+", que no admite esta operación")
 	}
-	if !slices.Contains(types, o.head.Document) {
-		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.Types[o.head.Document].Tipo+", que no admite esta operación")
-	}
-	if p := record.Types[o.head.Document].Permission; isReturn && !slices.Contains(d.request.Caller.Permissions, p) {
+	if p := record.TypeOf(o.head.Document).Permission; isReturn && !slices.Contains(d.request.Caller.Permissions, p) {
 		return &refusal.Error{Code: refusal.CodePermission, Message: "El token no tiene el permiso " + p}
 	}
 	if o.entry.State != record.Accepted || o.head.Invalidation.Pending() {
@@ -145,7 +138,7 @@ func amount(v dte.Value, name string) dte.Amount {
 // completeDraft completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
 // draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
 func (e *Engine) completeDraft(d *draft, o *origin) error {
-	if record.Types[d.request.Document].Against == record.TakesBack {
+	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
 		return e.takeBack(d, o)
 	}
 	faults := o.misnamed(d.request.Origin)
@@ -158,14 +151,14 @@ func (e *Engine) completeDraft(d *draft, o *origin) error {
 
 // drawn returns what a computed document takes from its origin. It refuses the document if that is more than is left.
 func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Evaluation) error {
-	how := record.Types[d.request.Document].Against
-	if how == record.TakesBack {
+	how := record.TypeOf(d.request.Document).Effect
+	if how == bundle.TakesBack {
 		d.givenBack(r, ev)
 		return nil
 	}
 	left := o.creditable()
 	var faults []dte.Fault
-	for i, name := range creditable {
+	for i, name := range bundle.CreditableNames {
 		at := slices.Index(r.Description().Summary, name)
 		if at < 0 || ev.Computed.Summary[at] == 0 {
 			continue
@@ -173,7 +166,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		n := ev.Computed.Summary[at]
 		line := uint32(record.LineCredited + i)
 		d.draws = append(d.draws, record.Draw{Line: line, Amount: n})
-		if how == record.Debits {
+		if how == bundle.Debits {
 			continue
 		}
 		credited, err := e.store.Counter(o.entry.Code, line)
@@ -193,7 +186,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 
 // counters are what appending a document adds to its origin's counters, as absolute values. The origin is locked.
 func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
-	changes := record.Effect(record.Types[d.request.Document].Against, 0, record.Signed, d.draws, o.entry.Code)
+	changes := record.Effect(record.TypeOf(d.request.Document).Effect, 0, record.Signed, d.draws, o.entry.Code)
 	for i, c := range changes {
 		n, err := e.store.Counter(c.Origin, c.Line)
 		if err != nil {
@@ -280,18 +273,20 @@ func identified(r dte.Value) dte.Value {
 	return r
 }
 
-// creditable is what notes may take of an original, by the names of creditable: its totals less its global discounts,
-// and of a consumer invoice, whose prices include VAT, less the VAT. Notes are written without it.
-func (o *origin) creditable() [len(creditable)]dte.Amount {
-	s := o.document.Get("resumen")
-	gravada := amount(s, "totalGravada") - amount(s, "descuGravada")
-	switch o.head.Document {
-	case "01":
-		gravada -= amount(s, "totalIva")
-	case "07":
-		gravada = amount(s, "totalSujetoRetencion")
+// creditable is what notes may take of an original, by bundle.CreditableNames, as its type says: its totals less its global
+// discounts, and of an invoice whose prices include VAT, less the VAT. Notes are written without it.
+func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
+	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
+	for i, name := range bundle.CreditableNames {
+		for _, term := range terms[name] {
+			if off, minus := strings.CutPrefix(term, "-"); minus {
+				left[i] -= amount(s, off)
+			} else {
+				left[i] += amount(s, term)
+			}
+		}
 	}
-	return [...]dte.Amount{gravada, amount(s, "totalExenta") - amount(s, "descuExenta"), amount(s, "totalNoSuj") - amount(s, "descuNoSuj")}
+	return left
 }
 
 // takeBack makes the facts of a return event: the lines of the origin that it names, each with what its rule needs to
@@ -459,15 +454,14 @@ func (o *origin) totals() dte.Value {
 // laterThanIssue refuses related documents that are dated after the day of issue: nothing can be withheld of what was not
 // issued yet.
 func laterThanIssue(d *draft) (faults []dte.Fault) {
-	if d.request.Document != "07" {
-		return nil
-	}
 	today := d.facts.Get("identificacion").Get("fecEmi").Text()
 	lines := d.facts.Get("cuerpoDocumento")
-	for i := range lines.Len() {
-		if said := lines.Index(i).Get("fechaEmision").Text(); len(said) == len(today) && said > today {
-			faults = append(faults, dte.Fault{Path: "cuerpoDocumento[" + strconv.Itoa(i) + "].fechaEmision", Code: dte.FaultRange,
-				Message: "El documento no puede tener fecha posterior a la de hoy"})
+	for _, name := range record.TypeOf(d.request.Document).NotLater {
+		for i := range lines.Len() {
+			if said := lines.Index(i).Get(name).Text(); len(said) == len(today) && said > today {
+				faults = append(faults, dte.Fault{Path: "cuerpoDocumento[" + strconv.Itoa(i) + "]." + name, Code: dte.FaultRange,
+					Message: "El documento no puede tener fecha posterior a la de hoy"})
+			}
 		}
 	}
 	return faults
@@ -529,7 +523,7 @@ func (e *Engine) notYet(document string) *refusal.Error {
 		return nil
 	}
 	return &refusal.Error{Code: refusal.CodeNotYet, Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
-		document, record.Types[document].Tipo, spanishDate(from))}
+		document, record.TypeOf(document).Name, spanishDate(from))}
 }
 
 // spanishDate is a date as people say it: "1 de diciembre de 2026".

@@ -23,7 +23,7 @@ var (
 // types are those that can be issued, in order.
 func (l layouts) types() []string {
 	types := slices.Sorted(maps.Keys(l))
-	return slices.DeleteFunc(types, func(s string) bool { return record.Types[s].Tipo == "" })
+	return slices.DeleteFunc(types, func(s string) bool { return record.TypeOf(s).Document == "" })
 }
 
 // named gives an invoice its customer: before DTE 2.0 an invalidation must name one.

@@ -11,12 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
+	"dtegate/rules/bundle"
 )
 
 // Token is what a till's token is bound to. The token itself is not stored.
@@ -169,8 +169,8 @@ type Access struct {
 
 // permit refuses a document type that the token may not issue. A return takes the permission of its origin, which the
 // engine knows.
-func (t *Token) permit(document string) error {
-	if p := record.Permission(document); p != "" && !slices.Contains(t.Permissions, p) {
+func (t *Token) permit(kind *bundle.Type) error {
+	if p := kind.Permission; p != "" && !slices.Contains(t.Permissions, p) {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
 	}
 	return nil

@@ -20,7 +20,6 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
-	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -203,11 +202,8 @@ func TestContract_Answers(t *testing.T) {
 	}
 	ask("get", "/dte/pdf/"+saidCode+"?format=url", "", "x-api-token", "may")
 	ask("get", "/dte/pdf/"+saidCode+"?format=base64", "", "x-api-token", "may")
-	for _, f := range form.Documents {
-		path := map[string]string{"18": "/dte/retorno"}[f.Document]
-		if path == "" {
-			path = "/dte/dte" + f.Document
-		}
+	for _, kind := range record.Known() {
+		path := "/dte/" + kind.Path
 		ask("post", path,
 			string(exampleOf(doc.Get("paths").Get(path).Get("post").Get("requestBody").Get("content").Get("application/json")).Append(nil)),
 			"x-api-token", "may", "Prefer", "validate")

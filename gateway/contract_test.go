@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/problem"
 )
@@ -138,6 +139,12 @@ func TestContract_Routes(t *testing.T) {
 		for _, p := range paths {
 			if i := strings.Index(p, "{ruta"); i >= 0 {
 				p = p[:i]
+			}
+			if p == "/dte/{tipo}" {
+				for _, kind := range record.Known() {
+					served = append(served, method+" /dte/"+kind.Path)
+				}
+				continue
 			}
 			served = append(served, method+" "+p)
 		}

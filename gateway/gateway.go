@@ -32,10 +32,10 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/door"
-	"dtegate/gateway/form"
 	"dtegate/gateway/page"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
+	"dtegate/rules/bundle"
 )
 
 // Sales makes documents from requests, corrects them and invalidates them. The engine has these methods.
@@ -80,6 +80,8 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
+	// Types returns the type of document that is issued under a path, POST /dte/<path>; nil if there is none. Default: what is known.
+	Types func(path string) *bundle.Type
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
 	// RequireKey refuses a sale without Idempotency-Key.
@@ -125,6 +127,7 @@ type Gateway struct {
 	insistent  *door.Buckets    // 429s, by token
 	readers    *fairqueue.Queue // requests that list documents
 	resends    limiter
+	doors      sync.Map // of issuing, by *bundle.Type: *issuing
 	access     *accessLog
 	logins     *door.Logins
 
@@ -139,6 +142,9 @@ func New(o Options) *Gateway {
 	}
 	if o.Deadline == 0 {
 		o.Deadline = time.Minute
+	}
+	if o.Types == nil {
+		o.Types = record.TypeAt
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -271,10 +277,7 @@ func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 // routes are the tills' routes, all of them.
 func (g *Gateway) routes() reply.Router {
 	r := reply.NewRouter()
-	for document, path := range map[string]string{"01": "/dte/dte01", "03": "/dte/dte03", "05": "/dte/dte05", "06": "/dte/dte06",
-		"07": "/dte/dte07", "14": "/dte/dte14", "18": "/dte/retorno"} {
-		r.POST(path, g.handle(path, g.issue(form.Documents[document])))
-	}
+	g.issuingRoute(r)
 	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))

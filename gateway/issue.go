@@ -20,22 +20,65 @@ import (
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
+	"dtegate/rules/bundle"
 )
 
-// issue answers a creation endpoint.
-func (g *Gateway) issue(f *form.Form) handler {
-	return func(ctx *fasthttp.RequestCtx, t *Token) error {
-		if validates(ctx) {
-			return g.validate(ctx, t, f)
+// issuing is where documents of one type are asked for. It is made once for each description of the type.
+type issuing struct {
+	form   *form.Form
+	answer fasthttp.RequestHandler
+}
+
+// issuingRoute adds POST /dte/{tipo}, the creation of a document of any type. A path that is no type's is answered as if there were no
+// such template.
+func (g *Gateway) issuingRoute(r reply.Router) {
+	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
+		path, _ := ctx.UserValue("tipo").(string)
+		switch t := g.o.Types(path); {
+		case t != nil && t.Form != nil:
+			g.issuing(t).answer(ctx)
+		case slices.Contains(r.List()[fasthttp.MethodGet], "/dte/"+path):
+			r.MethodNotAllowed(ctx)
+		default:
+			r.NotFound(ctx)
 		}
-		if g.o.RequireKey && len(ctx.Request.Header.Peek("Idempotency-Key")) == 0 {
-			return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
-				Message: "La venta no lleva Idempotency-Key, y este equipo la exige: sin ella, un reintento emite la venta dos veces",
-				Faults: []dte.Fault{{Path: "Idempotency-Key", Code: dte.FaultRequired,
-					Message: "Es obligatoria en este equipo"}}}
+	})
+	otherMethod := r.MethodNotAllowed
+	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
+		path, under := strings.CutPrefix(string(ctx.Path()), "/dte/")
+		if under && !strings.Contains(path, "/") && g.o.Types(path) == nil && !slices.Contains(r.List()[fasthttp.MethodGet], "/dte/"+path) &&
+			!slices.Contains(r.List()[fasthttp.MethodPost], "/dte/"+path) {
+			r.NotFound(ctx)
+			return
 		}
-		return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
+		otherMethod(ctx)
 	}
+}
+
+func (g *Gateway) issuing(t *bundle.Type) *issuing {
+	if have, there := g.doors.Load(t); there {
+		return have.(*issuing)
+	}
+	i := &issuing{form: form.New(t)}
+	i.answer = g.handle("/dte/"+t.Path, func(ctx *fasthttp.RequestCtx, token *Token) error {
+		return g.issue(ctx, token, i.form)
+	})
+	have, _ := g.doors.LoadOrStore(t, i)
+	return have.(*issuing)
+}
+
+// issue answers a creation endpoint.
+func (g *Gateway) issue(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) error {
+	if validates(ctx) {
+		return g.validate(ctx, t, f)
+	}
+	if g.o.RequireKey && len(ctx.Request.Header.Peek("Idempotency-Key")) == 0 {
+		return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
+			Message: "La venta no lleva Idempotency-Key, y este equipo la exige: sin ella, un reintento emite la venta dos veces",
+			Faults: []dte.Fault{{Path: "Idempotency-Key", Code: dte.FaultRequired,
+				Message: "Es obligatoria en este equipo"}}}
+	}
+	return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 }
 
 // validate answers a creation endpoint that is asked with Prefer: validate: the amounts of the sale, or all that is
@@ -78,7 +121,11 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	return g.make(ctx, t, form.Documents[r.Document], fasthttp.StatusOK, func(ctx context.Context, req engine.Request) (*record.View, error) {
+	kind := g.o.Types(record.TypeOf(r.Document).Path)
+	if kind == nil || kind.Form == nil {
+		return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed, "Nadie describe ya las solicitudes del tipo "+r.Document)
+	}
+	return g.make(ctx, t, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context, req engine.Request) (*record.View, error) {
 		return g.o.Sales.Correct(ctx, code, req)
 	})
 }
@@ -97,13 +144,13 @@ func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status 
 // attempt reads a sale by its form and does something with it. The error names all that is wrong with the sale.
 func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
 	do func(context.Context, engine.Request) (*record.View, error)) (*record.View, error) {
-	if err := t.permit(f.Document); err != nil {
+	if err := t.permit(f.Type); err != nil {
 		return nil, err
 	}
 	if err := g.affords(t); err != nil {
 		return nil, err
 	}
-	req := engine.Request{Document: f.Document, Caller: g.caller(ctx, t)}
+	req := engine.Request{Document: f.Type.Document, Caller: g.caller(ctx, t)}
 	d, err := g.read(ctx, f, &req)
 	if err != nil {
 		return nil, err

@@ -154,8 +154,8 @@ func (g *Gateway) filter(q *fasthttp.Args, t *Token) (documents.Filter, []dte.Fa
 	if v := string(q.Peek("tipo")); v != "" {
 		f.Documents = strings.Split(v, ",")
 		for _, d := range f.Documents {
-			if record.Tipo(d) == "" {
-				fault("tipo", "Cada tipo debe ser uno de 01, 03, 05, 06, 07, 14, 18")
+			if record.TypeOf(d).Document == "" {
+				fault("tipo", "Cada tipo debe ser uno de "+strings.Join(documentTypes(), ", "))
 				break
 			}
 		}
@@ -192,6 +192,14 @@ func searched(f *documents.Filter, q *fasthttp.Args) (faults []dte.Fault) {
 	}
 	f.Key = string(q.Peek("clave"))
 	return faults
+}
+
+// documentTypes are the types that are known, by CAT-002.
+func documentTypes() (list []string) {
+	for _, t := range record.Known() {
+		list = append(list, t.Document)
+	}
+	return list
 }
 
 // maxWait is the longest that a request may ask to wait.

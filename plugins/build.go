@@ -68,6 +68,15 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	if err != nil {
 		return nil, m, fmt.Errorf("reading %s: %w", name, err)
 	}
+	for _, part := range bundle.TypeParts { // one for all generations, where a generation has none of its own
+		shared, err := os.ReadFile(filepath.Join(filepath.Dir(folder), part))
+		if err == nil && parts[part] == nil {
+			parts[part] = shared
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, m, fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
 	if m, err = bundle.ParseManifest(parts["manifest.json"]); err != nil {
 		return nil, m, fmt.Errorf("reading plugins/%s: %w", name, err)
 	}

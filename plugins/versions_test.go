@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"dtegate/rules/bundle"
 )
 
 var updateVersions = flag.Bool("update-versions", false, "write testdata/versions.json anew")
@@ -76,6 +78,11 @@ func TestVersions(t *testing.T) {
 // version, and its module's Go code, with every package of this repository that the module imports, without comments and layout.
 func sourcesOf(name string) (p published, err error) {
 	h := sha256.New()
+	for _, part := range bundle.TypeParts { // shared by the generations
+		if b, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.FromSlash(name)), part)); err == nil {
+			fmt.Fprintf(h, "%s\n%s\n", part, b)
+		}
+	}
 	err = filepath.WalkDir(filepath.FromSlash(name), func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".json") {
 			return err

@@ -21,6 +21,8 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 	"dtegate/cmd/version"
+	"dtegate/engine/record"
+	"dtegate/plugins"
 )
 
 type cli struct {
@@ -60,6 +62,9 @@ func main() {
 // run does what the command line asks for.
 func run(c *cli, k *kong.Kong) error {
 	config.KeepPrivate()
+	if err := record.Learn(plugins.Types()...); err != nil {
+		return err
+	}
 	log.SetOutput(term.Err)
 	slog.SetDefault(slog.New(slog.NewTextHandler(term.Err, nil))) // its times bear their zone
 	command, err := k.Parse(os.Args[1:])

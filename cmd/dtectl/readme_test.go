@@ -128,7 +128,7 @@ func compareBooks(t *testing.T, list, summary string) {
 		sums[l.Tipo+" "+l.Estado] = fmt.Sprintf("%d %s", l.Documents, l.Total)
 	}
 	for _, b := range booked.Documents {
-		if key := record.Tipo(b.Tipo) + " " + b.Estado; sums[key] != fmt.Sprintf("%d %s", b.Count, b.Total) {
+		if key := record.TypeOf(b.Tipo).Name + " " + b.Estado; sums[key] != fmt.Sprintf("%d %s", b.Count, b.Total) {
 			t.Errorf("%s: the books have %d %s, the list %s", key, b.Count, b.Total, sums[key])
 		}
 	}

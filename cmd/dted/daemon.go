@@ -39,6 +39,7 @@ import (
 	"dtegate/gateway"
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/reply"
+	"dtegate/plugins"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -161,13 +162,13 @@ func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *auth
 		Policy:      authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
 		Patience:    cmp.Or(time.Duration(cfg.Authority.Patience), 5*time.Second),
 		PassCodes:   cfg.API.UnknownCodes == "pass",
-		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: d.log, Now: cfg.Now,
+		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
 
 func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) gateway.Options {
 	apiTLS, opsTLS := d.access.Configs()
-	return gateway.Options{Sales: d.engine, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
+	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
 		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
 		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: apiTLS, OpsTLS: opsTLS,
@@ -313,7 +314,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 		}
 	}
 	accept := func(b *rulestore.Book) error { return start.CheckIssuer(cfg, b) }
-	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, OnFailure: cfg.Rules.OnFailure.Kinds(),
+	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, Types: plugins.Types(), OnFailure: cfg.Rules.OnFailure.Kinds(),
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {

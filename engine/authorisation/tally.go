@@ -23,8 +23,15 @@ type Requirement struct {
 	Wanted int
 }
 
-// Requirements are the minimums of Manual Funcional 2.0, XXIV, for the documents and events of this branch.
-var Requirements = []Requirement{{"01", 90}, {"03", 75}, {"05", 50}, {"06", 25}, {"07", 50}, {"14", 25}, {"18", 5}, {"invalidacion", 5}, {"contingencia", 5}}
+// Requirements returns the minimums of Manual Funcional 2.0, XXIV, for the documents that the branch knows, and for the events.
+func Requirements() (list []Requirement) {
+	for _, t := range record.Known() {
+		if t.Tests > 0 {
+			list = append(list, Requirement{t.Document, t.Tests})
+		}
+	}
+	return append(list, Requirement{"invalidacion", 5}, Requirement{"contingencia", 5})
+}
 
 // Days is how long an issuer has to send them, in days: MH gives two months.
 const Days = 62
@@ -81,8 +88,9 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	}
 	first := today.AddDate(0, 0, 1-Days)
 	a := &Progress{Since: first.Format(time.DateOnly)}
-	counts := make(map[string]*Sealed, len(Requirements))
-	for _, r := range Requirements {
+	wanted := Requirements()
+	counts := make(map[string]*Sealed, len(wanted))
+	for _, r := range wanted {
 		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
 	}
 	for day := first; !day.After(today); day = day.AddDate(0, 0, documents.MaxDays) {
@@ -106,7 +114,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	a.Partial = a.Partial || more
 	events := counts["contingencia"]
 	events.Sealed, events.Waiting, events.Refused = countSince(t.received, a.Since), len(t.open), countSince(t.refused, a.Since)
-	for _, r := range Requirements {
+	for _, r := range wanted {
 		a.Kinds = append(a.Kinds, *counts[r.Kind])
 	}
 	return a, nil
@@ -115,9 +123,9 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 // addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event that
 // took it back.
 func addTotal(counts map[string]*Sealed, t documents.Total) {
-	for document, k := range record.Types {
-		c := counts[document]
-		if k.Tipo != t.Tipo || c == nil {
+	for _, k := range record.Known() {
+		c := counts[k.Document]
+		if k.Name != t.Tipo || c == nil {
 			continue
 		}
 		switch t.Estado {

@@ -51,7 +51,7 @@ func (r *Register) Changes(ctx context.Context, after uint64, c seller.Caller) (
 				continue
 			}
 			l := Late{Cursor: a.Sequence, ControlNumber: h.ControlNumber, PointID: h.PointID,
-				Info: Info{Code: dte.Code(a.Code).String(), Estado: record.Estado(a.State), Tipo: record.Types[h.Document].Tipo, Found: true}}
+				Info: Info{Code: dte.Code(a.Code).String(), Estado: record.Estado(a.State), Tipo: record.TypeOf(h.Document).Name, Found: true}}
 			if a.State == record.Rejected {
 				l.Text = record.RefusalText(h.Response)
 			} else if h.Response != nil {

@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -275,7 +276,7 @@ func (r *Register) countDocument(d *dayCount, x *Closing, entry storage.Entry, h
 		return nil
 	}
 	kind := h.Document
-	if record.Types[kind].Against == record.TakesBack {
+	if record.TypeOf(kind).Effect == bundle.TakesBack {
 		if kind, err = r.returnKind(h); err != nil {
 			return err
 		}
@@ -372,7 +373,7 @@ func (r *Register) returnKind(h *record.Head) (string, error) {
 // show writes the sums into a closing, in a fixed order.
 func (d *dayCount) show(x *Closing, catalogue Catalogue) {
 	for key, t := range d.groups {
-		x.Groups = append(x.Groups, ClosingGroup{Tipo: record.Tipo(key[0]), Document: key[0], Estado: key[1],
+		x.Groups = append(x.Groups, ClosingGroup{Tipo: record.TypeOf(key[0]).Name, Document: key[0], Estado: key[1],
 			Count: t.count,
 			Total: t.sum.Fixed2(), VAT: t.vat.Fixed2()})
 	}

@@ -46,7 +46,7 @@ func (r *Register) Infos(ctx context.Context, codes []dte.Code, c seller.Caller)
 		if h.BranchID != c.Point.BranchID || !c.Reads(h) {
 			continue
 		}
-		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, record.Types[h.Document].Tipo
+		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, record.TypeOf(h.Document).Name
 		if h.Response != nil && estado != record.EstadoRejected {
 			infos[i].Sello = h.Response.SelloRecibido
 		}
@@ -210,7 +210,7 @@ func publicTotals(groups map[totals.Group]totals.Total) []Total {
 	}
 	list := make([]Total, 0, len(sums))
 	for name, t := range sums {
-		list = append(list, Total{Tipo: record.Types[name.document].Tipo, Estado: name.estado, Count: t.Count, Amount: t.Amount.Fixed2()})
+		list = append(list, Total{Tipo: record.TypeOf(name.document).Name, Estado: name.estado, Count: t.Count, Amount: t.Amount.Fixed2()})
 	}
 	sort.Slice(list, func(i, j int) bool {
 		a, b := list[i], list[j]
@@ -270,7 +270,7 @@ func (f *Filter) includesType(document string) bool {
 }
 
 func line(entry storage.Entry, h *record.Head, estado string) Line {
-	l := Line{ID: int64(entry.ID), Tipo: record.Types[h.Document].Tipo, Document: h.Document, Code: dte.Code(entry.Code).String(),
+	l := Line{ID: int64(entry.ID), Tipo: record.TypeOf(h.Document).Name, Document: h.Document, Code: dte.Code(entry.Code).String(),
 		ControlNumber: h.ControlNumber, Estado: estado, Total: h.Total, Date: h.Date, PointID: h.PointID, CreatedAt: h.CreatedAt}
 	if h.Response != nil && estado != record.EstadoRejected {
 		l.Sello = h.Response.SelloRecibido

@@ -36,7 +36,7 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 	v := &record.View{
 		ID:             int64(entry.ID),
 		Document:       h.Document,
-		Tipo:           record.Types[h.Document].Tipo,
+		Tipo:           record.TypeOf(h.Document).Name,
 		Code:           dte.Code(entry.Code).String(),
 		ControlNumber:  h.ControlNumber,
 		Estado:         estado,

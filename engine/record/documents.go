@@ -1,38 +1,97 @@
 package record
 
-// Type is a type of document: its name in the API, the permission that issuing it needs (SPEC 2.2, 2.8), and its effect on its
-// origin.
-type Type struct {
-	Tipo       string
-	Permission string // "" for a return: it takes its origin's
-	Against    Against
-}
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
 
-// Against is the effect of a document on its origin.
-type Against uint8
-
-// What a document does to its origin.
-const (
-	Nothing   Against = iota
-	Credits           // takes of the amounts: a credit note
-	Debits            // adds to the amounts once MH accepts it: a debit note
-	TakesBack         // takes of the quantities: a return
+	"dtegate/rules/bundle"
 )
 
-// Types are the documents that a branch issues, by CAT-002.
-var Types = map[string]Type{
-	"01": {"FACTURA_CONSUMIDOR_FINAL", "FACTURA_CONSUMIDOR_FINAL", Nothing},
-	"03": {"CREDITO_FISCAL", "CREDITO_FISCAL", Nothing},
-	"05": {"NOTA_CREDITO", "NOTA_CREDITO", Credits},
-	"06": {"NOTA_DEBITO", "NOTA_DEBITO", Debits},
-	"07": {"COMPROBANTE_RETENCION", "COMPROBANTE_RETENCION", Nothing},
-	"14": {"SUJETO_EXCLUIDO", "SUJETO_EXCLUIDO", Nothing},
-	"18": {"RETORNO", "", TakesBack},
+// known are the types of documents that this process has ever heard of, by CAT-002. The table only grows: a stored document is shown,
+// printed, listed and invalidated when the bundle that described its type is gone. What a type is stored by (its name, its effect, its
+// path) never changes, therefore one table serves all branches of a process. What a sale needs comes from the rules in force.
+var known atomic.Pointer[map[string]*bundle.Type]
+
+// Learn adds types to those that are known. The latest description of a type replaces the one before, unless it contradicts it.
+func Learn(types ...*bundle.Type) error {
+	for {
+		before := known.Load()
+		next := make(map[string]*bundle.Type)
+		if before != nil {
+			next = maps.Clone(*before)
+		}
+		for _, t := range types {
+			if err := fits(next, t); err != nil {
+				return err
+			}
+			next[t.Document] = t
+		}
+		if known.CompareAndSwap(before, &next) {
+			return nil
+		}
+	}
 }
 
-// Permission returns the permission that a token needs to issue a document type. It returns "" for a return, which needs the
-// permission of its origin.
-func Permission(document string) string { return Types[document].Permission }
+// Fits returns what a type says otherwise than what is known of it or of another type.
+func Fits(t *bundle.Type) error {
+	if all := known.Load(); all != nil {
+		return fits(*all, t)
+	}
+	return nil
+}
 
-// Tipo returns the API's name of a document type.
-func Tipo(document string) string { return Types[document].Tipo }
+func fits(all map[string]*bundle.Type, t *bundle.Type) error {
+	if before := all[t.Document]; before != nil {
+		if err := t.Contradicts(before); err != nil {
+			return err
+		}
+	}
+	for _, o := range all {
+		if o.Document == t.Document {
+			continue
+		}
+		for _, f := range [][3]string{{"name", t.Name, o.Name}, {"path", t.Path, o.Path}, {"operation", t.Operation, o.Operation}} {
+			if f[1] == f[2] {
+				return fmt.Errorf("%w: type.json: %s: %q is that of the type %s", bundle.ErrFormat, f[0], f[1], o.Document)
+			}
+		}
+	}
+	return nil
+}
+
+// unknownType stands for a type that nobody has described.
+var unknownType = &bundle.Type{}
+
+// TypeOf returns what is known of a type of document; of an unknown one, everything is empty.
+func TypeOf(document string) *bundle.Type {
+	if all := known.Load(); all != nil {
+		if t := (*all)[document]; t != nil {
+			return t
+		}
+	}
+	return unknownType
+}
+
+// TypeAt returns the type whose documents a till asks for under a path, POST /dte/<path>; nil for none.
+func TypeAt(path string) *bundle.Type {
+	if all := known.Load(); all != nil {
+		for _, t := range *all {
+			if t.Path == path {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// Known returns all types, by CAT-002.
+func Known() []*bundle.Type {
+	all := known.Load()
+	if all == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(*all), func(a, b *bundle.Type) int { return cmp.Compare(a.Document, b.Document) })
+}

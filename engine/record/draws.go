@@ -1,6 +1,9 @@
 package record
 
-import "dtegate/storage"
+import (
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
 
 // Counters of an origin: 1 to 2,000 are the quantities returned of its lines, and then come these.
 const (
@@ -18,14 +21,14 @@ type Draw struct {
 // Effect returns the changes of an origin's counters that a document's change of state makes. from is 0 if the document is
 // appended. A credit note and a return take their draws when they are signed, in contingency too, and give them back if MH
 // refuses them or they are invalidated. A debit note adds room only while MH has accepted it.
-func Effect(how Against, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
+func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {
 		case s == 0 || s == Rejected || s == Invalidated:
 			return 0, 0
-		case how == Debits && s == Accepted:
+		case how == bundle.Debits && s == Accepted:
 			return -1, 1
-		case how == Debits:
+		case how == bundle.Debits:
 			return 0, 1
 		}
 		return 1, 1

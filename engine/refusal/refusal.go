@@ -27,6 +27,7 @@ const (
 	CodeNotCorrectable = "CORRECTION_NOT_ALLOWED"
 	CodePermission     = "PERMISSION_DENIED"
 	CodeNotYet         = "NOT_YET_IN_FORCE"
+	CodeTypeClosed     = "TYPE_NOT_OPEN"
 	CodeUnavailable    = "UNAVAILABLE"
 	CodeStorageFull    = "STORAGE_FULL"
 	CodeBusy           = "RATE_LIMITED" // the caller's share is used up, until RetryAfter

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -272,9 +270,9 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 			detail += fmt.Sprintf("; warning: the lower version %s takes over on %s: cancel it, or push a higher version for that day", o.Version, o.From)
 		}
 	}
-	if _, door := record.Types[i.Document]; i.Kind == "document" && !door {
-		detail += fmt.Sprintf("; warning: no till can ask for a document of type %s: this appliance issues %s",
-			i.Document, strings.Join(slices.Sorted(maps.Keys(record.Types)), ", "))
+	if i.Kind == "document" && i.Described == nil && record.TypeOf(i.Document).Document == "" {
+		detail += fmt.Sprintf("; warning: no till can ask for a document of type %s: the bundle has no %s", i.Document,
+			strings.Join(bundle.TypeParts, ", "))
 	}
 	return detail, nil
 }
@@ -302,7 +300,22 @@ func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 	m := &r.Bundle.Manifest
 	w := m.Validity[ambiente]
 	return Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
-		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken)}
+		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken), Described: describe(r)}
+}
+
+// Described is what a bundle says of its type, of which a stored document needs the one and its printed version the other.
+type Described struct {
+	Type *bundle.Type `json:"type"`
+	View *bundle.View `json:"view"`
+}
+
+// describe is what a bundle says of its type, nil for nothing.
+func describe(r *rules.Rule) *Described {
+	t, err := bundle.ParseType(r.Bundle.Manifest.Document, r.Bundle.Parts)
+	if t == nil || err != nil || r.Bundle.Manifest.Kind != "document" {
+		return nil // Compile refuses what is wrong
+	}
+	return &Described{t, t.View}
 }
 
 // keep records a bundle in one commit: its bytes, the decision, and by it the version floor. The bytes are those that

@@ -40,6 +40,7 @@ type Book struct {
 	picks      atomic.Int64 // sales, for those who give way to them
 	compiled   map[*rules.Rule]*Rule
 	events     map[*rules.Rule]*Event
+	paths      map[string]string // of the types' forms, POST /dte/<path>: the type
 	// previous are the last good rules, by the digest of the one that took over: what computes a sale when that fails.
 	previous map[string]*Rule
 }
@@ -60,6 +61,8 @@ type Rule struct {
 	params   []int64
 	bind     binding
 	Filler   *schema.Filler
+	// Type is what the bundle says of its type, or where it says nothing, what is known of it.
+	Type *bundle.Type
 	// Total is the index of the document's total in the summary.
 	Total int
 	// suspended: the rule fails, and the return from it is on its way.
@@ -76,7 +79,7 @@ type Rule struct {
 // for bundles that need those of another day than today: the name of a tax follows the rate.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues, named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule), events: make(map[*rules.Rule]*Event),
-		previous: make(map[string]*Rule)}
+		paths: make(map[string]string), previous: make(map[string]*Rule)}
 	if old == nil {
 		old = &Book{}
 	}
@@ -103,6 +106,11 @@ func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *d
 	}
 	for digest, r := range previous {
 		b.previous[digest] = b.compiled[r]
+	}
+	for _, r := range g.Rules() {
+		if c := b.compiled[r]; c != nil && c.Type.Path != "" {
+			b.paths[c.Type.Path] = c.Document
+		}
 	}
 	return b, nil
 }
@@ -204,17 +212,31 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	if c.Total < 0 {
 		return nil, fmt.Errorf("overlay names %q as the total, and the module answers no such amount", filler.Total())
 	}
-	if _, issued := record.Types[m.Document]; !issued {
-		return c, nil // nothing is signed by it
+	if c.Type, err = bundle.ParseType(m.Document, r.Bundle.Parts); err != nil {
+		return nil, err
 	}
-	return c, filler.Meets(Required(m))
+	switch {
+	case c.Type != nil:
+		if err := errors.Join(record.Fits(c.Type), c.checkType()); err != nil {
+			return nil, err
+		}
+	default:
+		if c.Type = record.TypeOf(m.Document); c.Type.Document == "" {
+			return c, nil // nothing is signed by it
+		}
+	}
+	return c, filler.Meets(required(m, c.Type.Effect))
 }
 
 // Required are the places that a document or an event must have, so that it bears what the box knows of it.
 func Required(m bundle.Manifest) schema.Requirements {
+	return required(m, record.TypeOf(m.Document).Effect)
+}
+
+func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente", "identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
-	case m.Kind == "document" && record.Types[m.Document].Against == record.TakesBack: // an event by its layout: it has no number
+	case m.Kind == "document" && effect == bundle.TakesBack: // an event by its layout: it has no number
 		q.Kind, q.Type = "tipoEvento", m.Document
 		q.Facts = append(q.Facts, "identificacion.fecEmi", "documentoRelacionado[].codigoGeneracion", "receptor.nombre", "receptor.numDocumento|receptor.nit")
 		q.Computed = true
@@ -222,7 +244,7 @@ func Required(m bundle.Manifest) schema.Requirements {
 		q.Kind, q.Type = "tipoDte", m.Document
 		q.Facts = append(q.Facts, "identificacion.numeroControl", "identificacion.fecEmi", "identificacion.horEmi", "identificacion.tipoModelo",
 			"identificacion.tipoOperacion", "receptor.nombre", "receptor.numDocumento|receptor.nit")
-		if record.Types[m.Document].Against != record.Nothing {
+		if effect != bundle.Nothing {
 			q.Facts = append(q.Facts, "documentoRelacionado[].tipoDocumento", "documentoRelacionado[].numeroDocumento")
 		}
 		q.Computed = true
@@ -275,6 +297,16 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 
 // Whole returns a parameter that is a whole number, 0 if the bundle does not have it.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
+
+// Says returns a yes or no of the event for a type of document, of all types where it has none for that one, and else the type's own.
+func (e *Event) Says(name, document string, own bool) bool {
+	for _, n := range [...]string{name + document, name} {
+		if v, set := e.params[n]; set {
+			return v != 0
+		}
+	}
+	return own
+}
 
 // PickEvent returns the event's rule that is valid on a day (yyyy-mm-dd in El Salvador).
 func (b *Book) PickEvent(name, ambiente, day string) (*Event, error) {
@@ -345,12 +377,44 @@ func (b *Book) CheckIssuer(emisor dte.Value) []dte.Fault {
 // Active returns the rules that are valid on a day, for status and metrics.
 func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	active := make(map[string]record.RuleRef)
-	for document := range record.Types {
-		if r, err := b.Pick(document, ambiente, day); err == nil {
-			active[document] = r.Ref
+	for _, t := range b.Types(ambiente, day) {
+		if r, err := b.Pick(t.Document, ambiente, day); err == nil {
+			active[t.Document] = r.Ref
 		}
 	}
 	return active
+}
+
+// Types returns the types of documents that the book has rules for: each as the rule describes it that is in force on a day, else as
+// the first rule that begins later.
+func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
+	seen := make(map[string]bool)
+	for _, r := range b.generation.Rules() {
+		c := b.compiled[r]
+		if c == nil || c.Type.Document == "" || seen[c.Document] {
+			continue
+		}
+		seen[c.Document] = true
+		t := c.Type
+		for _, at := range [...]string{b.Begins(c.Document, ambiente), day} {
+			if picked, err := b.generation.Pick("document", c.Document, ambiente, at); err == nil {
+				t = b.compiled[picked].Type
+			}
+		}
+		types = append(types, t)
+	}
+	return types
+}
+
+// TypeAt returns the type of document that is issued under a path, as the rule describes it that is in force on a day. Without such a
+// rule, it returns what is known of the type; nil if there is no such type.
+func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
+	if document, there := b.paths[path]; there {
+		if r, err := b.generation.Pick("document", document, ambiente, day); err == nil {
+			return b.compiled[r].Type
+		}
+	}
+	return record.TypeAt(path)
 }
 
 // CanAddUp reports whether the rule reads none of the missing facts. Only then can it add the sale up.

@@ -86,7 +86,7 @@ const longestReturn = 2
 // ofOriginals tells of a bundle of notes or returns that it was the one of its generation on a day of the last two years: it computes
 // what is given back today of an original of that day.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
-	if i.Kind != "document" || record.Types[i.Document].Against == record.Nothing {
+	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false
 	}
 	today := dte.Date(now)
@@ -242,6 +242,9 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule) (
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := record.Learn(b.Types(s.o.Ambiente, s.today())...); err != nil {
+		s.o.Logger.Error("the rules in force describe a type otherwise than before", "error", err) // Compile has refused it
+	}
 	s.book.Store(b)
 	held := b.Digests()
 	maps.DeleteFunc(s.loaded, func(digest string, _ *rules.Rule) bool { return !held[digest] })

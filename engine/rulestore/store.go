@@ -41,7 +41,9 @@ type Options struct {
 	Keys        bundle.Keys
 	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer pinned. Nil:
 	// only bundles that pinned keys have signed compute.
-	Box      *recordmac.Key
+	Box *recordmac.Key
+	// Types are what bundles do not say that were made before bundles described their types.
+	Types    []*bundle.Type
 	Ambiente string // CAT-001
 	// OnFailure decides, by the kind of failure, how a sale whose rule fails is answered: Valid (default), Any or Refuse.
 	OnFailure map[string]string
@@ -88,6 +90,8 @@ type Admitted struct {
 	Who      string    `json:"who"`
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at"`
+	// Described is kept for ever: documents of the type are shown and printed when the bundle is gone.
+	Described *Described `json:"described,omitempty"`
 	// Part names the bytes, when they are not the first that the record got.
 	Part string `json:"part,omitempty"`
 }
@@ -163,7 +167,7 @@ func (s *Store) today() string { return dte.Date(s.o.Now()) }
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if err := s.restore(); err != nil {
+	if err := errors.Join(record.Learn(s.o.Types...), s.restore()); err != nil {
 		return err
 	}
 	s.vet(ctx)
@@ -181,6 +185,7 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 		}
 		s.o.Logger.Error("shipped rule bundles are left out", "error", err)
 	}
+	s.learn()
 	s.warm(ctx)
 	book, err := s.assembleSound(ctx)
 	if err != nil {
@@ -194,6 +199,28 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	}
 	s.publish(book)
 	return s.recount()
+}
+
+// learn makes the types known that the records describe, in the order in which they came; those that somebody vouches for come first.
+func (s *Store) learn() {
+	for _, vouched := range [...]bool{true, false} {
+		for _, i := range s.items {
+			if i.Described == nil || i.Described.Type == nil || i.counts() != vouched {
+				continue
+			}
+			t := *i.Described.Type
+			t.Document, t.View = i.Document, i.Described.View
+			if before := record.TypeOf(i.Document); before.Document != "" {
+				if !vouched {
+					continue
+				}
+				t.Form = before.Form
+			}
+			if err := record.Learn(&t); err != nil {
+				s.notes = append(s.notes, fmt.Sprintf("the record of %s %s describes its type otherwise than before: %v", i.Name, i.Version, err))
+			}
+		}
+	}
 }
 
 // restore reads the records. One that cannot be read is kept as such: it hides no other.

@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/rules/bundle"
 )
 
 // Issuer is the taxpayer that this box issues for. A box has one taxpayer and one ambiente.
@@ -54,19 +55,19 @@ const (
 // Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission
 // of its origin.
 func (c *Caller) Issues(document string) bool {
-	k := record.Types[document]
-	return k.Permission != "" && slices.Contains(c.Permissions, k.Permission)
+	p := record.TypeOf(document).Permission
+	return p != "" && slices.Contains(c.Permissions, p)
 }
 
 // Reads reports whether the caller may read a document of its branch.
 func (c *Caller) Reads(h *record.Head) bool {
-	return !c.OwnTypes || c.Issues(h.Document) || record.Types[h.Document].Against == record.TakesBack && h.PointID == c.Point.ID
+	return !c.OwnTypes || c.Issues(h.Document) || record.TypeOf(h.Document).Effect == bundle.TakesBack && h.PointID == c.Point.ID
 }
 
 // ReadsAll reports whether the caller may read every type of document that its point of sale issues.
 func (c *Caller) ReadsAll() bool {
-	for document, k := range record.Types {
-		if c.OwnTypes && k.Permission != "" && !c.Issues(document) {
+	for _, t := range record.Known() {
+		if c.OwnTypes && t.Permission != "" && !c.Issues(t.Document) {
 			return false
 		}
 	}
@@ -79,12 +80,11 @@ func (c *Caller) Readable() (types []string) {
 		return nil
 	}
 	types = []string{}
-	for document := range record.Types {
-		if c.Issues(document) {
-			types = append(types, document)
+	for _, t := range record.Known() {
+		if c.Issues(t.Document) {
+			types = append(types, t.Document)
 		}
 	}
-	slices.Sort(types)
 	return types
 }
 

@@ -7,7 +7,17 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/plugins"
 )
+
+// Documents are the forms of the types of today.
+var Documents = func() map[string]*Form {
+	forms := make(map[string]*Form)
+	for _, t := range plugins.Types() {
+		forms[t.Document] = New(t)
+	}
+	return forms
+}()
 
 // contractOf parses the gateway's contract.
 func contractOf(t *testing.T) dte.Value {

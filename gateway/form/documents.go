@@ -2,6 +2,7 @@ package form
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,124 +12,129 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/seller"
+	"dtegate/rules/bundle"
 )
 
-// sale are the members that every sale has (SPEC 4.1, 4.2), behind the receptor. discounts are the totals that a global
-// discount may lower.
-func sale(discounts ...string) []field {
-	var global []field
-	for _, d := range discounts {
-		global = append(global, field{name: d, shape: isNumber, min: amount(0)})
-	}
-	fs := []field{
-		{name: "items", fact: "cuerpoDocumento", shape: isList, required: true, members: item, limit: maxItems, numbered: true},
-		{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
-		{name: "pago", shape: isObject, members: payment, place: inPagos},
-		{name: "pagos", shape: isList, members: append([]field{{name: "montoPago", shape: isNumber, min: amount(0)}}, payment...), limit: 99, place: inResumen},
-		{name: "observaciones", place: inResumen, blank: true, lines: true},
-		{name: "testContingencia", shape: isFlag, place: nowhere},
-	}
-	if len(global) > 0 {
-		fs = append(fs, field{name: "descuentoGlobal", shape: isObject, members: global})
-	}
-	return fs
+// saleMembers are the members that every sale has (SPEC 4.1, 4.2), behind the receptor.
+var saleMembers = []field{
+	itemsMember,
+	{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
+	{name: "pago", shape: isObject, members: payment, place: inPagos},
+	{name: "pagos", shape: isList, members: append([]field{{name: "montoPago", shape: isNumber, min: amount(0)}}, payment...), limit: 99,
+		place: inResumen},
+	remarks,
 }
 
-var discounts = []string{"gravada", "exenta", "noSujeta"}
-
-// taxpayer is a receptor that is a taxpayer (SPEC 2.5); needed are the members that it must have.
-func taxpayer(needed ...string) []field {
-	fs := plain("tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "codActividad", "descActividad", "nombreComercial", "telefono", "correo")
-	for i := range fs {
-		fs[i].required = slices.Contains(needed, fs[i].name)
-	}
-	return append(fs, direccion)
-}
-
-func party(name string, required bool, members []field) field {
-	return field{name: name, fact: "receptor", shape: isObject, required: required, loose: true, person: true, members: members}
-}
-
-// retention are the flags of a sale between taxpayers.
-var retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
-
-// note is a credit or a debit note (SPEC 4.4), in the payload's names and in the client library's, which says
-// documentoRelacionado where the payload says codigoGeneracion. What neither MH's layout nor the amounts know goes to the
-// appendix.
-func note(document string) *Form {
-	return &Form{Document: document, origin: "codigoGeneracion", either: [][2]string{{"codigoGeneracion", "documentoRelacionado"}},
-		fields: slices.Concat([]field{
-			{name: "codigoGeneracion", place: nowhere},
-			{name: "documentoRelacionado", shape: isObject, place: nowhere, members: append(required("codigoGeneracion"), plain("tipoDte", "fechaEmision")...)},
-			{name: "tipoDte", place: nowhere},
-			party("receptor", false, taxpayer()),
-			{name: "motivo", place: inApendice, label: "Motivo"},
-			{name: "motivoModificacion", shape: isInteger, min: amount(1), max: amount(99), place: inApendice, label: "Motivo de la modificación"},
-			{name: "montoAjuste", shape: isNumber, min: amount(0), place: inApendice, label: "Monto del ajuste"},
-		}, retention, sale())}
-}
-
-// withholding is a line of a withholding voucher as the payload says it (SPEC 4.5); withheld as the client library does.
+// Members that several types have.
 var (
-	withholding = []field{
-		{name: "numItem", shape: isInteger, required: true, min: amount(1), max: amount(maxWithholdings)},
-		{name: "tipoDte", required: true},
-		{name: "tipoGeneracion", shape: isInteger, required: true, min: amount(1), max: amount(2)},
-		{name: "numDocumento", fact: "numeroDocumento", required: true},
-		{name: "fechaEmision", required: true},
-		{name: "montoSujetoGrav", shape: isNumber, required: true, min: amount(0), above: true},
-		{name: "codigoRetencionMH", required: true},
-		{name: "ivaRetenido", shape: isNumber, required: true, min: amount(0), above: true},
-		{name: "descripcion", required: true},
-	}
-	withheld = []field{
-		{name: "numItem", shape: isInteger, min: amount(1), max: amount(maxWithholdings)},
-		{name: "tipoDocRelacionado", fact: "tipoDte", required: true},
-		{name: "tipoGeneracion", shape: isInteger, min: amount(1), max: amount(2)},
-		{name: "numDocRelacionado", fact: "numeroDocumento", required: true},
-		{name: "fechaDocRelacionado", fact: "fechaEmision", required: true},
-		{name: "montoSujetoRetencion", fact: "montoSujetoGrav", shape: isNumber, required: true, min: amount(0), above: true},
-		{name: "codigoRetencion", fact: "codigoRetencionMH", required: true},
-		{name: "montoRetenido", fact: "ivaRetenido", shape: isNumber, required: true, min: amount(0), above: true},
-		{name: "descripcion"},
-	}
+	itemsMember = field{name: "items", fact: linesFact, shape: isList, required: true, members: item, limit: maxItems, numbered: true}
+	remarks     = field{name: "observaciones", place: inResumen, blank: true, lines: true}
+	inTest      = field{name: "testContingencia", shape: isFlag, place: nowhere} // of every type
+	retention   = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
+	// appendix is the apendice of MH's layouts, at most ten entries, one of which may be the gateway's own.
+	appendix = field{name: ownEntries, shape: isList, members: required("campo", "etiqueta", "valor"), limit: 9}
+	// consumer and taxpayer are who the other party may be (SPEC 2.5).
+	consumer = append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)
+	taxpayer = append(plain("tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "codActividad", "descActividad", "nombreComercial",
+		"telefono", "correo"), direccion)
 )
 
-// appendix is the apendice of MH's layouts, at most ten entries.
-var appendix = required("campo", "etiqueta", "valor")
+const (
+	linesFact  = "cuerpoDocumento"
+	ownEntries = "apendice"
+)
 
-// Documents are the forms of the requests that issue a document, by type of document.
-var Documents = map[string]*Form{
-	"01": {Document: "01", pays: true, fields: append([]field{
-		party("receptor", true, append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)),
-	}, sale(discounts...)...)},
-	"03": {Document: "03", pays: true, receptor: []string{"tipoDocumento", "numDocumento", "nit", "nombre"}, fields: slices.Concat([]field{
-		party("receptor", true, taxpayer("tipoDocumento", "numDocumento", "nit", "nombre")),
-	}, retention, sale(discounts...))},
-	"05": note("05"),
-	"06": note("06"),
-	"07": {Document: "07", either: [][2]string{{"cuerpoDocumento", "items"}}, fields: []field{
-		party("receptor", true, taxpayer("tipoDocumento", "numDocumento", "nombre", "correo")),
-		{name: "cuerpoDocumento", shape: isList, members: withholding, limit: maxWithholdings},
-		{name: "items", fact: "cuerpoDocumento", shape: isList, members: withheld, limit: maxWithholdings},
-		{name: "observaciones", place: inResumen, blank: true, lines: true},
-		{name: "testContingencia", shape: isFlag, place: nowhere},
-	}},
-	"14": {Document: "14", pays: true, either: [][2]string{{"sujetoExcluido", "receptor"}}, fields: append([]field{
-		party("sujetoExcluido", false, taxpayer("tipoDocumento", "numDocumento", "nombre")),
-		party("receptor", false, taxpayer("tipoDocumento", "numDocumento", "nombre")),
-		{name: "applyrent", shape: isFlag, required: true},
-	}, sale("compra")...)},
-	"18": {Document: "18", origin: "documentoOrigen", fields: []field{
-		{name: "documentoOrigen", required: true, place: nowhere},
-		{name: "items", fact: "cuerpoDocumento", shape: isList, required: true, limit: maxItems, members: []field{
-			{name: "numItem", shape: isInteger, required: true},
-			{name: "cantidadRetorno", fact: "cantidad", shape: isNumber, required: true, min: amount(0), above: true},
-		}},
-		{name: "motivo", required: true, place: inApendice, label: "Motivo"},
-		{name: "apendice", shape: isList, members: appendix, limit: 9},
-		{name: "testContingencia", shape: isFlag, place: nowhere},
-	}},
+// New compiles the form of a type. Its bundle was read strictly (bundle.ParseType), therefore nothing can be wrong with it here.
+func New(t *bundle.Type) *Form {
+	f := &Form{Type: t, pays: t.Form.Pays, origin: t.Form.Origin, related: t.Form.Related,
+		withholding: slices.Contains(t.Form.Does, "withholding")}
+	for _, pair := range t.Form.Either {
+		f.either = append(f.either, [2]string{pair[0], pair[1]})
+	}
+	for i := range t.Form.Members {
+		m := &t.Form.Members[i]
+		f.fields = append(f.fields, fieldsOf(m)...)
+		if t.Form.ReceptorError && m.Name == "receptor" {
+			f.receptor = m.Due
+		}
+	}
+	f.fields = append(f.fields, inTest)
+	return f
+}
+
+// fieldsOf are the members of a request that a form names as one.
+func fieldsOf(m *bundle.Member) []field {
+	switch m.Use {
+	case "sale":
+		return saleMembers
+	case "items":
+		return []field{itemsMember}
+	case "retention":
+		return retention
+	case "observaciones":
+		return []field{remarks}
+	case "appendix":
+		return []field{appendix}
+	case "discounts":
+		d := field{name: "descuentoGlobal", shape: isObject}
+		for _, name := range m.Due {
+			d.members = append(d.members, field{name: name, shape: isNumber, min: amount(0)})
+		}
+		return []field{d}
+	}
+	f := field{name: m.Name, required: m.Required, above: m.Above, loose: m.Loose, person: m.Person, limit: m.Limit, numbered: m.Numbered,
+		blank: m.Blank, lines: m.Lines, label: m.Label, equals: m.Equals, min: bound(m.Min), max: bound(m.Max),
+		shape: shape(max(0, slices.Index(bundle.Shapes, m.Shape)))}
+	f.place, f.fact = target(m.To)
+	if len(m.Default) > 0 {
+		f.preset, _ = dte.Parse(m.Default)
+	}
+	for _, inner := range [][]bundle.Member{m.Members, m.Extra} {
+		for i := range inner {
+			f.members = append(f.members, fieldsOf(&inner[i])...)
+		}
+	}
+	if group := map[string][]field{"consumer": consumer, "taxpayer": taxpayer, "address": direccion.members}[m.Use]; group != nil {
+		f.shape, f.loose, f.person = isObject, true, m.Use != "address"
+		f.members = append(slices.Clone(group), f.members...)
+		for i := range f.members {
+			f.members[i].required = f.members[i].required || slices.Contains(m.Due, f.members[i].name)
+		}
+	}
+	if f.shape == isList && f.limit == 0 {
+		f.limit = maxItems
+	}
+	return []field{f}
+}
+
+// target is the place that a member's fact goes to, and the fact's name there, "" for the member's own.
+func target(to string) (place, string) {
+	switch {
+	case to == bundle.ToNone:
+		return nowhere, ""
+	case to == bundle.ToAppendix:
+		return inApendice, ""
+	case to == bundle.ToPayments:
+		return inPagos, ""
+	case strings.HasPrefix(to, bundle.ToSummary):
+		return inResumen, to[len(bundle.ToSummary):]
+	case strings.HasPrefix(to, bundle.ToLine):
+		return inLine, to[len(bundle.ToLine):]
+	}
+	return inRoot, to
+}
+
+// bound is a limit of a number, nil where the form has none.
+func bound(n json.Number) *dte.Amount {
+	v, err := dte.Parse([]byte(n))
+	if n == "" || err != nil {
+		return nil
+	}
+	a, err := v.Amount()
+	if err != nil {
+		return nil
+	}
+	return &a
 }
 
 // This file holds the requests that make no document.
@@ -224,7 +230,7 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// This file holds what the tables of Documents cannot say: one thing under two names, and the documents that a request
+// This file holds what the tables cannot say: one thing under two names, and the documents that a request
 // refers to.
 
 // alternatives checks the pairs of which one member is due.
@@ -265,39 +271,32 @@ func (d *Filled) append(entries []dte.Value) {
 	d.Facts = d.Facts.With("apendice", dte.Arr(entries...))
 }
 
-// shape finishes what depends on the type of document.
-func (d *Filled) shape() {
+// finish reads what the tables cannot say of a type.
+func (d *Filled) finish() {
 	d.specialUnits()
-	switch d.form.Document {
-	case "05", "06":
-		d.noteOrigin()
-	case "07":
+	if d.form.withholding {
 		d.withholdings()
-	case "18":
-		d.Origin = &engine.Origin{Code: d.code(d.body.Get("documentoOrigen"), "documentoOrigen")}
+	}
+	if d.form.origin != "" {
+		d.readOrigin()
 	}
 }
 
-// noteOrigin reads which document a note adjusts, from the payload's name, the client library's, or both.
-func (d *Filled) noteOrigin() {
-	if t := d.body.Get("tipoDte"); hasValue(t) && t.Text() != d.form.Document {
-		d.fault("tipoDte", dte.FaultCondition, "Esta dirección emite documentos de tipo "+d.form.Document)
-	}
-	plain, related := d.body.Get("codigoGeneracion"), d.body.Get("documentoRelacionado")
-	inner := related.Get("codigoGeneracion")
+// readOrigin reads which document this one is issued against, from the member that names it, the object that may name it instead,
+// or both.
+func (d *Filled) readOrigin() {
+	plain, related := d.body.Get(d.form.origin), d.body.Get(d.form.related)
+	inner, innerPath := related.Get("codigoGeneracion"), d.form.related+".codigoGeneracion"
 	if hasValue(plain) && hasValue(inner) && !strings.EqualFold(plain.Text(), inner.Text()) {
-		d.contradict("codigoGeneracion", "documentoRelacionado.codigoGeneracion")
+		d.contradict(d.form.origin, innerPath)
 	}
 	d.Origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
-	if hasValue(plain) {
-		d.Origin.Code = d.code(plain, "codigoGeneracion")
+	if hasValue(plain) || d.form.related == "" {
+		d.Origin.Code = d.code(plain, d.form.origin)
 	} else {
-		d.Origin.Code = d.code(inner, "documentoRelacionado.codigoGeneracion")
+		d.Origin.Code = d.code(inner, innerPath)
 	}
 }
-
-// maxWithholdings is the most lines of a withholding voucher (FACTS §1.8).
-const maxWithholdings = 500
 
 // withholdings numbers the lines of a withholding voucher, and fills what the client library's shape does not have: a
 // document number that is a generation code is an electronic one (CAT-007).

@@ -9,6 +9,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/rules/bundle"
 )
 
 // Limits of a request.
@@ -20,14 +21,16 @@ const (
 
 // Form is the table of the members of one request.
 type Form struct {
-	Document string // the type of document that it makes; "": none
+	Type     *bundle.Type // of document that it makes; nil: none
 	fields   []field
 	receptor []string // SPEC's requiredFields, whose lack has a code of its own
 	// either are pairs of members of which one is due: the names of the payload and of the client library for one
 	// thing. Both may come if they say the same.
 	either [][2]string
-	pays   bool   // a payment is due, cash by default (SPEC 2.7)
-	origin string // the member that names the document that this one is issued against
+	pays   bool // a payment is due, cash by default (SPEC 2.7)
+	// origin is the member that names the document that this one is issued against, related an object that may name it instead.
+	origin, related string
+	withholding     bool // the lines are those of a withholding voucher
 }
 
 // Refusal is why a request is refused, without the HTTP status.
@@ -75,7 +78,7 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	}
 	d.unknown(body, form.fields, "")
 	d.alternatives()
-	var root, resumen []dte.Member
+	var root, resumen, line []dte.Member
 	var entries []dte.Value
 	for i := range form.fields {
 		f := &form.fields[i]
@@ -90,6 +93,8 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 			resumen = append(resumen, dte.Member{Name: f.factName(), Value: v})
 		case inPagos:
 			resumen = append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(v)})
+		case inLine:
+			line = append(line, dte.Member{Name: f.factName(), Value: v})
 		case inApendice:
 			entries = append(entries, d.entry(f, v))
 		}
@@ -98,9 +103,12 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	if form.pays {
 		resumen = d.payments(body, resumen, codes)
 	}
+	if len(line) > 0 {
+		root = append(root, dte.Member{Name: linesFact, Value: dte.Arr(dte.Obj(line...))})
+	}
 	d.Facts = dte.Obj(append(root, dte.Member{Name: "resumen", Value: dte.Obj(resumen...)})...)
 	d.append(entries)
-	d.shape()
+	d.finish()
 	return d
 }
 

@@ -96,6 +96,8 @@ func (d *Filled) factOf(path string) (fact string, there bool) {
 			v, prefix = v.Get("resumen"), "resumen."
 		case prefix == "" && f.place == inPagos:
 			v, prefix, step = v.Get("resumen").Get("pagos").Index(0), "resumen.pagos", ""
+		case prefix == "" && f.place == inLine:
+			v, prefix = v.Get(linesFact).Index(0), linesFact+"."
 		case prefix == "" && (f.place == inApendice || f.place == nowhere):
 			return f.name, true // no amount depends on it
 		}
@@ -129,8 +131,8 @@ func position(text string) (n int) {
 // requestPath is the request's name of a fact.
 func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
-		if d.form.origin == "codigoGeneracion" && !hasValue(d.body.Get("codigoGeneracion")) {
-			return "documentoRelacionado.codigoGeneracion"
+		if d.form.related != "" && !hasValue(d.body.Get(d.form.origin)) {
+			return d.form.related + ".codigoGeneracion"
 		}
 		return d.form.origin
 	}
@@ -138,6 +140,9 @@ func (d *Filled) requestPath(path string) string {
 		path = "cuerpoDocumento"
 	}
 	in, rest := inRoot, path
+	if below, ok := strings.CutPrefix(path, linesFact+"[0]."); ok && d.fieldOf(inLine, below) != nil {
+		in, rest = inLine, below
+	}
 	if below, ok := strings.CutPrefix(path, "resumen."); ok {
 		in, rest = inResumen, below
 	}

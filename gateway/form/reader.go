@@ -175,6 +175,8 @@ func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 			message = "Va en una sola línea y sin tabuladores"
 		}
 		r.fault(path, dte.FaultPattern, message)
+	case f.equals != "" && s != f.equals:
+		r.fault(path, dte.FaultCondition, "En esta dirección solo puede ser "+f.equals)
 	case strings.ContainsFunc(s, printed):
 		return v
 	case f.blank:
@@ -217,7 +219,7 @@ func (r *reader) code(v dte.Value, path string) dte.Code {
 type shape uint8
 
 const (
-	isText shape = iota
+	isText shape = iota // in the order of bundle.Shapes
 	isNumber
 	isInteger
 	isFlag
@@ -240,6 +242,7 @@ type field struct {
 	limit    int         // most items of a list
 	numbered bool        // each item gets numItem
 	place    place       // where the fact goes
+	equals   string      // the only text that it may be; "": any
 	label    string      // of an entry of the appendix
 	person   bool        // an object that holds a person's identity numbers
 	blank    bool        // a text that is like none when it is blank
@@ -252,6 +255,7 @@ type place uint8
 const (
 	inRoot place = iota
 	inResumen
+	inLine     // of the only line
 	inPagos    // one object, the only one of resumen.pagos
 	inApendice // a text or a number, as one entry of the appendix under its label
 	nowhere    // read by the gateway itself

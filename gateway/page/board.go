@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // board is an overview as the page says it: every text in its language, every time in El Salvador's.
@@ -160,9 +161,9 @@ func (b *board) facts(lang string, o *Overview) {
 
 func (b *board) day(lang string, o *Overview) {
 	total := 0
-	for _, document := range []string{"01", "03", "05", "06", "07", "14", "18"} {
-		if n := o.Today.Documents[document]; n > 0 {
-			b.Documents = append(b.Documents, named{say(lang, "document."+document), count(n)})
+	for _, kind := range record.Known() {
+		if n := o.Today.Documents[kind.Document]; n > 0 {
+			b.Documents = append(b.Documents, named{documentName(lang, kind.Document), count(n)})
 			total += n
 		}
 	}
@@ -180,7 +181,7 @@ func (b *board) rules(lang string, o *Overview) {
 			b.RulesRefused = append(b.RulesRefused, ruleLine{Name: r.Name, Version: r.Version, Note: say(lang, "rule."+r.Trouble.Why), Level: "bad"})
 			continue
 		}
-		line := ruleLine{Name: say(lang, "document."+r.Document), Version: r.Version}
+		line := ruleLine{Name: documentName(lang, r.Document), Version: r.Version}
 		switch {
 		case r.State == "coming":
 			line.Note = say(lang, "from") + " " + day(lang, r.From)

@@ -35,6 +35,7 @@ var logged = map[string]string{
 	"the old mark stays where it was; the store does not take it any more":                                      "La marca de números anterior quedó donde estaba; ya no se usa",
 
 	// Rules.
+	"the rules in force describe a type otherwise than before": "Las reglas vigentes describen un tipo de documento de otra manera que antes",
 	"rule bundle refused":          "Se rechazó una regla enviada; la sucursal sigue con la anterior",
 	"rules went back":              "La sucursal volvió a una regla anterior",
 	"a rule to come was cancelled": "Se canceló una regla que aún no regía",

@@ -24,8 +24,8 @@ func (b *board) month(lang string, o *Overview) {
 		return
 	}
 	b.Month = say(lang, "month."+o.Month.Name[5:])
-	for _, document := range []string{"01", "03", "05", "06", "07", "14", "18"} {
-		tipo, line, void := record.Tipo(document), monthLine{Name: say(lang, "document."+document)}, 0
+	for _, kind := range record.Known() {
+		tipo, line, void := kind.Name, monthLine{Name: documentName(lang, kind.Document)}, 0
 		var notes []string
 		sum := ""
 		for _, t := range o.Month.Totals {
@@ -92,7 +92,7 @@ func newAuthorisation(lang string, a *authorisation.Progress) *permit {
 	shown := &permit{Partial: a.Partial}
 	missing := 0
 	for _, k := range a.Kinds {
-		q := queue{Name: say(lang, "document."+k.Kind), N: fmt.Sprintf("%s %s %s", count(k.Sealed), say(lang, "authorisation.of"), count(k.Wanted))}
+		q := queue{Name: documentName(lang, k.Kind), N: fmt.Sprintf("%s %s %s", count(k.Sealed), say(lang, "authorisation.of"), count(k.Wanted))}
 		if k.Waiting > 0 {
 			q.Note = count(k.Waiting) + " " + say(lang, "authorisation.waiting")
 		}

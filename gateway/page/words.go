@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // words are the page's texts by language, and by key: Spanish, English.
@@ -102,14 +103,6 @@ var words = func() map[string]map[string]string {
 		"month.10":              {"octubre", "October"},
 		"month.11":              {"noviembre", "November"},
 		"month.12":              {"diciembre", "December"},
-
-		"document.01": {"Factura (01)", "Invoice (01)"},
-		"document.03": {"Crédito fiscal (03)", "Tax credit voucher (03)"},
-		"document.05": {"Nota de crédito (05)", "Credit note (05)"},
-		"document.06": {"Nota de débito (06)", "Debit note (06)"},
-		"document.07": {"Retención (07)", "Withholding (07)"},
-		"document.14": {"Sujeto excluido (14)", "Excluded subject (14)"},
-		"document.18": {"Retorno (18)", "Return (18)"},
 
 		"document.contingencia": {"Evento de contingencia", "Contingency event"},
 		"document.invalidacion": {"Evento de invalidación", "Invalidation event"},
@@ -213,6 +206,18 @@ func say(lang, key string) string {
 		}
 	}
 	return key
+}
+
+// documentName is what people call a type of document, an event or the catalogues.
+func documentName(lang, document string) string {
+	t := record.TypeOf(document)
+	switch {
+	case t.Document == "":
+		return say(lang, "document."+document)
+	case lang == "es":
+		return t.Es + " (" + document + ")"
+	}
+	return t.En + " (" + document + ")"
 }
 
 // unanswered says why MH did not answer, by what the appliance knows of it.

@@ -79,6 +79,7 @@ var statuses = map[string]int{
 	refusal.CodePermission:     http.StatusForbidden,
 	refusal.CodeNoRecipient:    http.StatusConflict,
 	refusal.CodeNotYet:         http.StatusConflict,
+	refusal.CodeTypeClosed:     http.StatusConflict,
 	refusal.CodeUnavailable:    http.StatusServiceUnavailable,
 	refusal.CodeStorageFull:    http.StatusServiceUnavailable,
 	refusal.CodeBusy:           http.StatusTooManyRequests,

@@ -105,7 +105,7 @@ func Validation(v *engine.Validation) ([]byte, error) {
 		return nil, err
 	}
 	b := text([]byte(`{"status":"success","data":{"valido":true,"tipoDte":`), v.Document)
-	b = text(append(b, `,"tipo":`...), record.Tipo(v.Document))
+	b = text(append(b, `,"tipo":`...), record.TypeOf(v.Document).Name)
 	b = text(append(b, `,"total":`...), v.Total)
 	for _, name := range []string{"cuerpoDocumento", "resumen"} {
 		b = append(text(append(b, ','), name), ':')

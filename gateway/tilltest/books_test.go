@@ -96,7 +96,7 @@ func TestBooks(t *testing.T) {
 	}
 	got, want := make(map[string]count), make(map[string]count)
 	for _, d := range made.Documents {
-		got[record.Tipo(d.Type)+" "+d.State] = count{d.Count, d.Total}
+		got[record.TypeOf(d.Type).Name+" "+d.State] = count{d.Count, d.Total}
 	}
 	var list struct {
 		Data struct {

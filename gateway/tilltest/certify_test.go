@@ -70,7 +70,7 @@ func (b *branch) chaos(c simulator.Chaos) {
 // sent already, and would rightly be given one more than is wanted.
 func minimum(all bool) map[string]int {
 	wanted := map[string]int{}
-	for _, r := range authorisation.Requirements {
+	for _, r := range authorisation.Requirements() {
 		wanted[r.Kind] = r.Wanted
 		if !all {
 			wanted[r.Kind] = max(2, r.Wanted/15)

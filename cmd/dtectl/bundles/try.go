@@ -16,6 +16,7 @@ import (
 	"dtegate/cmd/dted/start"
 	"dtegate/cmd/term"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/gateway/form"
 	"dtegate/rules/bundle"
 )
@@ -123,11 +124,17 @@ func (c *tryCommand) sales(cfg *config.Config, document string, bundles []*bundl
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", c.Sale, err)
 	}
-	f := form.Documents[document]
-	if f == nil {
+	t := record.TypeOf(document)
+	for _, b := range bundles {
+		if own, err := bundle.ParseType(document, b.Parts); err == nil && own != nil && b.Manifest.Document == document {
+			t = own
+			break
+		}
+	}
+	if t.Form == nil {
 		return nil, fmt.Errorf("no till asks for documents of type %s: leave --sale out, and the bundle's own cases are tried", document)
 	}
-	filled := f.Fill(body, cfg.Payments)
+	filled := form.New(t).Fill(body, cfg.Payments)
 	switch {
 	case len(filled.Faults) > 0:
 		return nil, fmt.Errorf("%s: %s: %w (%d faults)", c.Sale, filled.Faults[0].Path, filled.Faults[0], len(filled.Faults))

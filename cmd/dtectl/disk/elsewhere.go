@@ -84,9 +84,6 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 	}
 }
 
-// DocumentTypes are those of CAT-002 that a branch issues, and 18, the return.
-var DocumentTypes = []string{"01", "03", "05", "06", "07", "14", "18"}
-
 // possibleSeries are the series that the branch can have begun since a time.
 func possibleSeries(cfg *config.Config) storage.Possible {
 	return func(since time.Time) (list []string) {
@@ -96,7 +93,7 @@ func possibleSeries(cfg *config.Config) storage.Possible {
 		}
 		for year := dte.Year(since); year <= dte.Year(now); year++ {
 			for _, p := range cfg.Points {
-				for _, document := range DocumentTypes {
+				for _, document := range cfg.Types.Issue {
 					list = append(list, fmt.Sprintf("%s/%s/%s/%s/%d", cfg.Ambiente, document, p.Establishment, p.PointOfSale, year))
 				}
 			}

@@ -56,7 +56,7 @@ func (d *doctor) tokens(file *config.TokenFile) {
 		}
 		active++
 		for _, p := range t.Permissions {
-			if !slices.Contains(config.Permissions, p) {
+			if err := config.CheckPermission(p); err != nil {
 				d.fail("tokens", "correct it in "+d.cfg.Tokens+", or make the till another token", "token %d (%s) has the permission %q, which there is not: the till is refused with 403", t.ID, t.Name, p)
 			}
 		}

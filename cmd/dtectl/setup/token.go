@@ -21,6 +21,7 @@ type Token struct {
 	New    tokenNew    `cmd:"" help:"Make a token and print it, this once."`
 	List   tokenList   `cmd:"" help:"List the tokens."`
 	Rotate tokenRotate `cmd:"" help:"Give a token another secret and print it, this once."`
+	Grant  tokenGrant  `cmd:"" help:"Let a token do more: issue a type of document that a new bundle brought."`
 	Revoke tokenRevoke `cmd:"" help:"End a token at once."`
 	Admin  tokenAdmin  `cmd:"" help:"Make another admin token, in its file."`
 }
@@ -53,7 +54,7 @@ func (c *tokenNew) Run(top *adminclient.Options) error {
 	term.Printf("%s\n", token)
 	term.Fprintf(term.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point, strings.Join(made.Permissions, " "))
 	if not := withheld(made); len(not) > 0 {
-		term.Fprintf(term.Err, "it may not: %s; --permission grants them, and a token's permissions do not change\n", strings.Join(not, " "))
+		term.Fprintf(term.Err, "it may not: %s; dtectl token grant %d … lets it\n", strings.Join(not, " "), made.ID)
 	}
 	term.Fprintf(term.Err, "%s\n", keepToken)
 	return nil
@@ -94,6 +95,26 @@ func (c *tokenRotate) Run(top *adminclient.Options) error {
 	}
 	term.Fprintf(term.Err, "token %d (%s): the one before %s; %s\n", t.ID, t.Name, before, keepToken)
 	return nil
+}
+
+type tokenGrant struct {
+	ID         int64    `arg:"" help:"Of the token, as list shows it."`
+	Permission []string `arg:"" help:"What it may do beside what it may already, such as FACTURA_EXPORTACION."`
+}
+
+// Run adds permissions to a token.
+func (c *tokenGrant) Run(top *adminclient.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		t, err := f.Grant(c.ID, c.Permission)
+		if err == nil {
+			term.Printf("token %d (%s) of point of sale %d may: %s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "))
+		}
+		return err
+	})
 }
 
 type tokenRevoke struct {

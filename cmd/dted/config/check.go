@@ -44,7 +44,7 @@ func (c *Config) check() error {
 		fault("rules.key: %d keys cannot give %d signatures", len(c.Rules.Keys), c.Rules.Threshold)
 	}
 	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.checkListen(), c.Access.check(), c.checkLooks(), c.rehearsable(), c.checkProduction(),
-		c.Branch.checkHours(), c.Books.check(), c.checkFleet(), c.Webhook.check(), c.Authority.check(),
+		c.Branch.checkHours(), c.Books.check(), c.Types.check(), c.checkFleet(), c.Webhook.check(), c.Authority.check(),
 		c.checkDurations(), c.checkPoints())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		fault("api.rate, api.burst: must be 1 or more")

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"dtegate/plugins"
 )
 
 // Config is dted.toml. Relative paths are relative to the file's own folder.
@@ -37,6 +41,7 @@ type Config struct {
 	// where backups go. Default: box.key beside the file of tokens.
 	BoxKey   string            `toml:"box_key"`
 	Payments map[string]string `toml:"payment_codes"`
+	Types    Types             `toml:"types"`
 	Print    Print             `toml:"print"`
 	Mail     *Mail             `toml:"mail"`    // optional: without it nothing is mailed
 	Archive  *Archive          `toml:"archive"` // optional: without it nothing is archived
@@ -44,6 +49,24 @@ type Config struct {
 	Fleet    *Fleet            `toml:"fleet"`   // optional: without it the branch is not one of a chain
 	Access   Access            `toml:"access"`
 	Books    Books             `toml:"books"`
+}
+
+// Types are the documents that the branch issues. A signed bundle alone opens no door.
+type Types struct {
+	// Issue are types of CAT-002, beside which the chain's settings may name more. Default: those of plugins.Issued.
+	Issue []string `toml:"issue"`
+}
+
+// Open reports whether the branch issues a type of document.
+func (t Types) Open(document string) bool { return slices.Contains(t.Issue, document) }
+
+func (t Types) check() error {
+	for i, document := range t.Issue {
+		if len(document) != 2 || strings.Trim(document, "0123456789") != "" || slices.Contains(t.Issue[:i], document) {
+			return fmt.Errorf("types.issue: %q is no type of CAT-002 like \"11\", or stands twice", document)
+		}
+	}
+	return nil
 }
 
 // Listener is an address that the appliance listens on.
@@ -287,6 +310,9 @@ func Load(path string) (*Config, error) {
 	}
 	if c.DiskReserve == 0 {
 		c.DiskReserve = 512 << 20
+	}
+	if len(c.Types.Issue) == 0 {
+		c.Types.Issue = plugins.Issued()
 	}
 	if c.BoxKey == "" && c.Tokens != "" {
 		c.BoxKey = filepath.Join(filepath.Dir(c.Tokens), "box.key")

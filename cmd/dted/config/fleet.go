@@ -200,6 +200,11 @@ func (c *Config) overlay() {
 	if len(c.Branch.Hours) > 0 { // closed days say nothing of a branch without hours
 		c.Branch.Closed = append(c.Branch.Closed, s.Closed...)
 	}
+	for _, document := range s.Types {
+		if !c.Types.Open(document) {
+			c.Types.Issue = append(c.Types.Issue, document)
+		}
+	}
 	for till, code := range s.Payments {
 		if c.Payments == nil {
 			c.Payments = make(map[string]string)

@@ -10,12 +10,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"dtegate/plugins"
+	"dtegate/rules/suggest"
 )
 
 // TokenFile is the list of tokens: keyed hashes only, so that the file gives no token away.
@@ -45,11 +49,33 @@ type Token struct {
 	RevokedBy     string    `toml:"revoked_by,omitempty"`
 }
 
-// Permissions are SPEC 2.8's, a closed list, and two of this appliance's own, which GET /dte/information does not show: CONSULTA
-// reads what the token may not issue, where access.reading restricts that; REENVIO mails to an address that the document does
-// not bear.
-var Permissions = []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
-	"COMPROBANTE_RETENCION", "ANULACION", "CONSULTA", "REENVIO"}
+// Permissions are those of the types of documents whose sources this program was built with, of SPEC 2.8, and two of this appliance's
+// own, which GET /dte/information does not show: CONSULTA reads what the token may not issue, where access.reading restricts that;
+// REENVIO mails to an address that the document does not bear. A bundle may bring a type with another permission.
+var Permissions = func() (list []string) {
+	for _, t := range plugins.Types() {
+		if t.Permission != "" {
+			list = append(list, t.Permission)
+		}
+	}
+	return append(list, "ANULACION", "CONSULTA", "REENVIO")
+}()
+
+var permissionForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,40}$`)
+
+// CheckPermission refuses what can be no permission, and what looks like a misspelt one.
+func CheckPermission(name string) error {
+	if slices.Contains(Permissions, name) {
+		return nil
+	}
+	if i, letters := suggest.Of(name, Permissions); i >= 0 && letters < 3 {
+		return fmt.Errorf("there is no permission %q: did you mean %s?", name, Permissions[i])
+	}
+	if !permissionForm.MatchString(name) {
+		return fmt.Errorf("permission %q is not one of %s, nor like the name of a new type's", name, strings.Join(Permissions, ", "))
+	}
+	return nil
+}
 
 // MaxGrace is the longest that a rotated token may stay good.
 const MaxGrace = 30 * 24 * time.Hour
@@ -128,7 +154,7 @@ func BeginTokens(path string, today time.Time) error {
 func (t *TokenFile) Add(c *Config, name string, point int64, permissions []string, by string, at time.Time) (*Token, string, error) {
 	for _, p := range permissions {
 		if !slices.Contains(Permissions, p) {
-			return nil, "", fmt.Errorf("permission %q is not one of %s", p, strings.Join(Permissions, ", "))
+			return nil, "", fmt.Errorf("permission %q is not one of %s; dtectl token grant gives that of a new type", p, strings.Join(Permissions, ", "))
 		}
 	}
 	if len(permissions) == 0 {
@@ -167,6 +193,23 @@ func (t *TokenFile) Rotate(id int64, grace time.Duration, by string, at time.Tim
 	secret := Secret()
 	k.Hash, k.Rotated, k.RotatedBy = t.hash(secret), at.UTC().Truncate(time.Second), by
 	return k, secret, nil
+}
+
+// Grant lets a token do more; what it may do already stays.
+func (t *TokenFile) Grant(id int64, permissions []string) (*Token, error) {
+	k, err := t.find(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range permissions {
+		if err := CheckPermission(p); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(k.Permissions, p) {
+			k.Permissions = append(k.Permissions, p)
+		}
+	}
+	return k, nil
 }
 
 // Revoke ends a token at once, and the one before it.

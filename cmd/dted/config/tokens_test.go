@@ -86,6 +86,8 @@ func TestTokens(t *testing.T) {
 		"negative grace":  func(f *TokenFile) error { _, _, err := f.Rotate(2, -1, "", at); return err },
 		"unknown point":   func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 3, Permissions, "", at); return err },
 		"unknown right":   func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 1, []string{"ROOT"}, "", at); return err },
+		"misspelt grant":  func(f *TokenFile) error { _, err := f.Grant(2, []string{"NOTA_CREDIT0"}); return err },
+		"grant of a cry":  func(f *TokenFile) error { _, err := f.Grant(2, []string{"exportación"}); return err },
 		"without a right": func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 1, nil, "", at); return err },
 		"without a name":  func(f *TokenFile) error { _, _, err := f.Add(cfg, "", 1, Permissions, "", at); return err },
 	} {
@@ -95,6 +97,20 @@ func TestTokens(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(path); string(after) != string(before) {
 		t.Error("an edit that failed changed the file")
+	}
+	// A new type's permission is granted beside what the token may already, once.
+	for range 2 {
+		if err := EditTokens(path, func(f *TokenFile) error { _, err := f.Grant(2, []string{"ALQUILER"}); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := LoadTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted, err := file.find(2)
+	if n := len(granted.Permissions); err != nil || n < 2 || granted.Permissions[n-1] != "ALQUILER" || granted.Permissions[n-2] == "ALQUILER" {
+		t.Errorf("%+v %v", granted, err)
 	}
 }
 

@@ -359,3 +359,15 @@ func present(v dte.Value, steps []step) bool {
 	}
 	return v.Exists()
 }
+
+// Has reports whether a document of the layout can have a path, such as "receptor.nombre" or "cuerpoDocumento[].cantidad".
+func (f *Filler) Has(path string) bool {
+	return slices.ContainsFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
+}
+
+// Takes reports whether the layout has a place for the fact of a path, under that path or where the overlay takes it.
+func (f *Filler) Takes(path string) bool {
+	return slices.ContainsFunc(f.fields, func(x field) bool {
+		return x.types != 0 && (x.document == path || x.path == path || strings.HasPrefix(x.path, path+".") || strings.HasPrefix(x.path, path+"[]"))
+	})
+}

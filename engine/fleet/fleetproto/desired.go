@@ -367,6 +367,8 @@ type Settings struct {
 	Greeting string `json:"mail_greeting,omitempty"`
 	// Payments map the tills' own payment codes to CAT-017's, beside the box's own.
 	Payments map[string]string `json:"payment_codes,omitempty"`
+	// Types are documents of CAT-002 that the branches issue beside their own.
+	Types []string `json:"types,omitempty"`
 }
 
 // Bounds of the times that can be set.
@@ -423,6 +425,11 @@ func (s *Settings) check() error {
 		code := s.Payments[till]
 		if len(code) != 2 || strings.Trim(code, "0123456789") != "" {
 			faults = append(faults, fmt.Errorf("payment_codes.%s: %q is no code of CAT-017", till, code))
+		}
+	}
+	for i, document := range s.Types {
+		if len(document) != 2 || strings.Trim(document, "0123456789") != "" || slices.Contains(s.Types[:i], document) {
+			faults = append(faults, fmt.Errorf("types: %q is no type of CAT-002, or stands twice", document))
 		}
 	}
 	return errors.Join(faults...)

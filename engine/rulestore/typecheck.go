@@ -1,0 +1,93 @@
+package rulestore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
+)
+
+// This file compares what a bundle says of its type with its layout and its module: a member of a request that nothing takes would be
+// lost without a word, and a printed field that no document has would never be printed.
+
+// checkType returns every path of form.json and view.json that leads nowhere.
+func (r *Rule) checkType() error {
+	var faults []error
+	wrong := func(part, path, fact string) {
+		faults = append(faults, fmt.Errorf("%w: %s: %s: %q is no place of the layout, no fact that the overlay takes, and no input of the module",
+			bundle.ErrFormat, part, path, fact))
+	}
+	for i := range r.Type.Form.Members {
+		m := &r.Type.Form.Members[i]
+		at := "members[" + strconv.Itoa(i) + "]"
+		to := m.To
+		switch {
+		case m.Use != "" && m.Name == "", to == bundle.ToNone, to == bundle.ToAppendix:
+			continue
+		case to == "":
+			to = m.Name
+		case strings.HasPrefix(to, bundle.ToLine):
+			to = LinesName + "." + to[len(bundle.ToLine):]
+		}
+		if !r.takes(to) {
+			wrong("form.json", at+".to", to)
+			continue
+		}
+		r.checkMembers(m, at, to, wrong)
+	}
+	reached := func(part, path string, alternatives []string, prefix string) {
+		if !slices.ContainsFunc(alternatives, func(a string) bool { return r.Filler.Has(prefix + a) }) {
+			wrong(part, path, strings.Join(alternatives, " | "))
+		}
+	}
+	v := r.Type.View
+	reached("view.json", "party.paths", v.Party.Paths, "")
+	if len(v.Final) > 0 {
+		reached("view.json", "final", v.Final, "resumen.")
+	}
+	for i := range v.Fields {
+		reached("view.json", "fields["+strconv.Itoa(i)+"].path", []string{v.Fields[i].Path}, "")
+	}
+	for i := range v.Columns {
+		reached("view.json", "columns["+strconv.Itoa(i)+"].paths", v.Columns[i].Paths, LinesName+"[].")
+	}
+	return errors.Join(faults...)
+}
+
+// checkMembers looks below a member, at fact, for members that lead nowhere. The members of groups are the API's own.
+func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, path, fact string)) {
+	if m.Shape == "list" {
+		fact += "[]"
+	}
+	for name, list := range map[string][]bundle.Member{"members": m.Members, "extra": m.Extra} {
+		for i := range list {
+			inner, path := &list[i], fmt.Sprintf("%s.%s[%d]", at, name, i)
+			to := inner.To
+			if to == "" {
+				to = inner.Name
+			}
+			if inner.Use != "" && inner.Name == "" {
+				continue
+			}
+			if to = fact + "." + to; !r.takes(to) {
+				wrong("form.json", path, to)
+				continue
+			}
+			r.checkMembers(inner, path, to, wrong)
+		}
+	}
+}
+
+// takes reports whether a fact has a place in the layout, is taken from by the overlay, or is an input of the module.
+func (r *Rule) takes(fact string) bool {
+	under := func(name string) bool {
+		return name == fact || strings.HasPrefix(name, fact+".") || strings.HasPrefix(name, fact+"[]")
+	}
+	d := r.Description()
+	return r.Filler.Takes(fact) || slices.ContainsFunc(d.Scalars, func(f abi.Field) bool { return under(f.Name) }) ||
+		slices.ContainsFunc(d.Columns, func(f abi.Field) bool { return under(LinesName + "[]." + f.Name) })
+}

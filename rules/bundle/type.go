@@ -1,0 +1,399 @@
+package bundle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dtegate/rules/signed"
+)
+
+// The parts of a document bundle that describe its type. They are parts and no members of the manifest: an appliance of before
+// knows no such parts and passes over them, and would refuse a member that it does not know.
+const (
+	typePart = "type.json"
+	formPart = "form.json"
+	viewPart = "view.json"
+)
+
+// TypeParts are the names of the parts that describe a type.
+var TypeParts = []string{typePart, formPart, viewPart}
+
+// Type is a type of document as its bundle describes it: what it is, what a till sends, what is printed.
+type Type struct {
+	Document   string `json:"-"`    // CAT-002, the manifest's
+	Name       string `json:"name"` // in the API. Stored documents are listed by it: it never changes
+	Es         string `json:"es"`
+	En         string `json:"en"`
+	Path       string `json:"path"`       // POST /dte/<path>
+	Operation  string `json:"operation"`  // operationId of the contract
+	Permission string `json:"permission"` // that issuing takes; "": that of its origin
+	Effect     Effect `json:"effect"`     // on its origin. It never changes
+	// Origins are the types that a document of this type is issued against.
+	Origins []string `json:"origins,omitempty"`
+	// Creditable is what notes may take of a document of this type: of each amount of creditableNames, the members of its resumen
+	// that make it, with "-" before one that is taken off.
+	Creditable   map[string][]string `json:"creditable,omitempty"`
+	Invalidation Invalidation        `json:"invalidation"`
+	NotLater     []string            `json:"notLater,omitempty"` // members of a line that are dates, at the latest that of issue
+	Tests        int                 `json:"tests,omitempty"`    // documents that MH seals before it authorises an issuer
+
+	Form *Form `json:"-"`
+	View *View `json:"-"`
+}
+
+// Effect is what a document does to its origin.
+type Effect string
+
+// Effects of a document on its origin.
+const (
+	Nothing   Effect = "nothing"
+	Credits   Effect = "credits"    // takes of the amounts: a credit note
+	Debits    Effect = "debits"     // adds to the amounts once MH accepts it: a debit note
+	TakesBack Effect = "takes back" // takes of the quantities: a return
+)
+
+// CreditableNames are the amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one
+// by one ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
+var CreditableNames = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
+
+// Invalidation is until when a document may be invalidated, and how.
+type Invalidation struct {
+	Months        int    `json:"months,omitempty"`      // from the seal
+	BusinessDay   int    `json:"businessDay,omitempty"` // of the month after the seal
+	SameDate      bool   `json:"sameDate,omitempty"`    // fecEmi of the event is that of the document
+	NoReplacement bool   `json:"noReplacement,omitempty"`
+	Source        string `json:"source"`
+}
+
+// Form is what a till sends: the members of the request and what becomes of them.
+type Form struct {
+	About string `json:"about"`
+	// Pays: a payment is due, cash by default (SPEC 2.7).
+	Pays bool `json:"pays"`
+	// Either are pairs of names for one thing, of which one is due. Both may come if they say the same.
+	Either [][]string `json:"either"`
+	// Origin is the member that names the origin by its code, Related an object that may name it instead.
+	Origin  string `json:"origin"`
+	Related string `json:"related"`
+	// ReceptorError: what is due of the receptor and missing has a code of its own (SPEC section 7).
+	ReceptorError bool                       `json:"receptorError"`
+	Does          []string                   `json:"does"` // of Behaviours
+	Members       []Member                   `json:"members"`
+	Examples      map[string]json.RawMessage `json:"examples"`
+}
+
+// Member is one member of a request: its name there, the fact that it becomes, and what it must be.
+type Member struct {
+	Name      string          `json:"name"`
+	Use       string          `json:"use"`   // of Groups
+	Shape     string          `json:"shape"` // of Shapes, default text
+	Due       []string        `json:"due"`   // of a group: its members that are due
+	Extra     []Member        `json:"extra"` // of a group: more members
+	Required  bool            `json:"required"`
+	Min       json.Number     `json:"min"`
+	Max       json.Number     `json:"max"`
+	Above     bool            `json:"above"` // Min is exclusive
+	Default   json.RawMessage `json:"default"`
+	To        string          `json:"to"`
+	Label     string          `json:"label"` // of an entry of the appendix
+	Members   []Member        `json:"members"`
+	Limit     int             `json:"limit"` // most items of a list
+	Numbered  bool            `json:"numbered"`
+	Loose     bool            `json:"loose"`  // members that are not known are dropped, not refused
+	Person    bool            `json:"person"` // an object that holds a person's identity numbers
+	Blank     bool            `json:"blank"`  // a text that is like none when it is blank
+	Lines     bool            `json:"lines"`  // a text that may have several lines
+	Equals    string          `json:"equals"` // the only value that it may have
+	Catalogue string          `json:"catalogue"`
+	Format    string          `json:"format"`
+	About     string          `json:"about"`
+	Component string          `json:"component"` // name of its schema in the contract
+	// Layout is what MH's layouts want of an object besides what is due, before DTE 2.0 and since.
+	Layout struct {
+		Before []string `json:"before"`
+		Since  []string `json:"since"`
+	} `json:"layout"`
+}
+
+// What a form may name: the shapes of a member, groups of members that the API has for all types, and what Go does with a request
+// beyond its table.
+var (
+	Shapes     = []string{"text", "number", "integer", "flag", "object", "list", "texts"}
+	Groups     = []string{"sale", "items", "discounts", "retention", "consumer", "taxpayer", "address", "observaciones", "appendix"}
+	nameless   = []string{"sale", "items", "discounts", "retention", "observaciones", "appendix"}
+	Behaviours = []string{"withholding"}
+)
+
+// Targets of a member that are no fact of the root.
+const (
+	ToNone     = "none"     // read by the gateway itself
+	ToAppendix = "apendice" // an entry of the appendix, under Label
+	ToPayments = "resumen.pagos"
+	ToSummary  = "resumen."
+	ToLine     = "line." // of the only line, of types whose body is one object
+)
+
+// View is what is printed of a type beyond what is printed of every one.
+type View struct {
+	Party struct {
+		Paths   []string `json:"paths"`
+		Heading string   `json:"heading"`
+	} `json:"party"`
+	Final   []string          `json:"final"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Fields  []ViewField       `json:"fields,omitempty"`
+	Columns []ViewColumn      `json:"columns,omitempty"`
+}
+
+// ViewField is a labelled value, and the block that it is printed in: emisor, party, terms or issue.
+type ViewField struct {
+	Path      string `json:"path"`
+	Label     string `json:"label"`
+	Catalogue string `json:"catalogue,omitempty"`
+	In        string `json:"in"`
+}
+
+// ViewColumn is a column of the lines.
+type ViewColumn struct {
+	Paths     []string `json:"paths"`
+	Head      string   `json:"head"`
+	As        string   `json:"as,omitempty"` // text, money, count or date
+	Catalogue string   `json:"catalogue,omitempty"`
+}
+
+const (
+	memberPath  = `(members|extra)\[\d+\]`
+	memberNames = `name|use|shape|due(\[\d+\])?|extra|required|min|max|above|default|to|label|members|limit|numbered|loose|person|` +
+		`blank|lines|equals|catalogue|format|about|component|layout(\.(before|since)(\[\d+\])?)?`
+)
+
+var (
+	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|` +
+		`(origins|notLater)(\[\d+\])?|creditable(\.[^.]*(\[\d+\])?)?|invalidation(\.(months|businessDay|sameDate|noReplacement|source))?)$`)}
+	formForm = signed.Form{Name: formPart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|about|pays|origin|related|receptorError|` +
+		`does(\[\d+\])?|either(\[\d+\](\[\d+\])?)?|members|examples(\..*)?|` + memberPath + `(\.` + memberPath + `)*(\.(` + memberNames + `))?)$`)}
+	viewForm = signed.Form{Name: viewPart, Wrong: ErrFormat, Free: "labels", Members: regexp.MustCompile(`^(|party(\.(heading|paths(\[\d+\])?))?|` +
+		`final(\[\d+\])?|labels(\..*)?|fields(\[\d+\](\.(path|label|catalogue|in))?)?|columns(\[\d+\](\.(paths(\[\d+\])?|head|as|catalogue))?)?)$`)}
+	typePath       = regexp.MustCompile(`^[a-z][a-z0-9]{1,30}$`)
+	typeName       = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,40}$`)
+	operationName  = regexp.MustCompile(`^[a-z][A-Za-z0-9]{1,40}$`)
+	documentNumber = regexp.MustCompile(`^[0-9]{2}$`)
+)
+
+// ParseType reads the parts that describe a type, nil if there are none of them. Every error names the part, line, column and path.
+func ParseType(document string, parts map[string][]byte) (*Type, error) {
+	have := 0
+	for _, name := range TypeParts {
+		if parts[name] != nil {
+			have++
+		}
+	}
+	switch have {
+	case 0:
+		return nil, nil
+	case len(TypeParts):
+	default:
+		return nil, fmt.Errorf("%w: %s go together: it has %d of them", ErrFormat, strings.Join(TypeParts, ", "), have)
+	}
+	t := &Type{Document: document, Form: &Form{}, View: &View{}}
+	return t, errors.Join(parsePart(typeForm, parts[typePart], t, t.faults), parsePart(formForm, parts[formPart], t.Form, t.formFaults),
+		parsePart(viewForm, parts[viewPart], t.View, t.View.faults))
+}
+
+// add notes a fault at a path.
+type add func(path, format string, args ...any)
+
+func parsePart(f signed.Form, data []byte, into any, check func(add)) error {
+	at, err := f.Parse(data, into)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	check(func(path, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, f.Name, signed.Position(data, at.Nearest(path)), path, fmt.Sprintf(format, args...)))
+	})
+	return errors.Join(faults...)
+}
+
+func (t *Type) faults(add add) {
+	if !documentNumber.MatchString(t.Document) {
+		add("", "the manifest's document %q is no type of CAT-002", t.Document)
+	}
+	for _, f := range []struct {
+		path, value string
+		form        *regexp.Regexp
+		like        string
+	}{
+		{"name", t.Name, typeName, "FACTURA_EXPORTACION"}, {"path", t.Path, typePath, "dte11"}, {"operation", t.Operation, operationName, "emitirFacturaExportacion"},
+	} {
+		if !f.form.MatchString(f.value) {
+			add(f.path, "%q is not like %s", f.value, f.like)
+		}
+	}
+	for _, f := range [][2]string{{"es", t.Es}, {"en", t.En}} {
+		if f[1] == "" {
+			add(f[0], "is missing: people see it")
+		}
+	}
+	against := t.Effect != Nothing
+	switch {
+	case !slices.Contains([]Effect{Nothing, Credits, Debits, TakesBack}, t.Effect):
+		add("effect", "%q is not nothing, credits, debits or takes back", t.Effect)
+	case against != (len(t.Origins) > 0):
+		add("origins", "an effect has the types that it is on, and no effect has none")
+	}
+	if takesBack := t.Effect == TakesBack; t.Permission == "" != takesBack || !takesBack && !typeName.MatchString(t.Permission) {
+		add("permission", "%q is not like FACTURA_EXPORTACION, or empty for what takes back", t.Permission)
+	}
+	for i, o := range t.Origins {
+		if !documentNumber.MatchString(o) {
+			add(fmt.Sprintf("origins[%d]", i), "%q is no type of CAT-002", o)
+		}
+	}
+	for name := range t.Creditable {
+		if !slices.Contains(CreditableNames[:], name) {
+			add("creditable."+name, "is not one of %s", strings.Join(CreditableNames[:], ", "))
+		}
+	}
+	t.Invalidation.faults(add)
+	if t.Tests < 0 {
+		add("tests", "%d is negative", t.Tests)
+	}
+}
+
+func (v *Invalidation) faults(add add) {
+	const most = 120
+	switch {
+	case v.Months == 0 && v.BusinessDay == 0:
+		add("invalidation", "names no window: months, or businessDay; there is no document without a deadline")
+	case v.Months != 0 && v.BusinessDay != 0:
+		add("invalidation", "names two windows: months or businessDay")
+	case v.Months < 0 || v.Months > most || v.BusinessDay < 0 || v.BusinessDay > 31:
+		add("invalidation", "names a window that is none")
+	}
+	if v.Source == "" {
+		add("invalidation.source", "every window names the law that sets it")
+	}
+}
+
+func (t *Type) formFaults(add add) {
+	f := t.Form
+	if f.About == "" {
+		add("about", "is missing: the contract shows it")
+	}
+	if against := t.Effect != Nothing; against != (f.Origin != "") {
+		add("origin", "a type with an effect names the member that says on what, and no other type does")
+	}
+	names := make(map[string]bool)
+	for i := range f.Members {
+		f.Members[i].faults("members["+strconv.Itoa(i)+"]", true, names, add)
+	}
+	if len(f.Members) == 0 {
+		add("members", "is missing")
+	}
+	for i, pair := range f.Either {
+		path := fmt.Sprintf("either[%d]", i)
+		if len(pair) != 2 {
+			add(path, "is no pair")
+		}
+		for j, name := range pair {
+			if !names[name] {
+				add(fmt.Sprintf("%s[%d]", path, j), "there is no member %q", name)
+			}
+		}
+	}
+	for path, name := range map[string]string{"origin": f.Origin, "related": f.Related} {
+		if name != "" && !names[name] {
+			add(path, "there is no member %q", name)
+		}
+	}
+	for i, b := range f.Does {
+		if !slices.Contains(Behaviours, b) {
+			add(fmt.Sprintf("does[%d]", i), "%q is not one of %s", b, strings.Join(Behaviours, ", "))
+		}
+	}
+}
+
+func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
+	switch {
+	case m.Use != "" && !slices.Contains(Groups, m.Use):
+		add(path+".use", "%q is not one of %s", m.Use, strings.Join(Groups, ", "))
+		return
+	case m.Use != "" && (m.Shape != "" || len(m.Members) > 0):
+		add(path, "a group has its shape and members")
+	case m.Name == "" != slices.Contains(nameless, m.Use):
+		add(path+".name", "is missing, or the group %q has names of its own", m.Use)
+	case m.Use == "" && (len(m.Due) > 0 || len(m.Extra) > 0):
+		add(path, "due and extra belong to a group")
+	}
+	if m.Name != "" && names[m.Name] {
+		add(path+".name", "%q stands twice", m.Name)
+	}
+	names[m.Name] = true
+	if m.Shape != "" && !slices.Contains(Shapes, m.Shape) {
+		add(path+".shape", "%q is not one of %s", m.Shape, strings.Join(Shapes, ", "))
+	}
+	if nests := m.Shape == "object" || m.Shape == "list"; m.Use == "" && nests != (len(m.Members) > 0) {
+		add(path+".members", "an object and a list have members, and nothing else has")
+	}
+	if number := m.Shape == "number" || m.Shape == "integer"; !number && (m.Min != "" || m.Max != "" || m.Above) {
+		add(path, "min, max and above belong to a number")
+	}
+	if !top && m.To != "" && strings.ContainsAny(m.To, ".[") {
+		add(path+".to", "%q: a member of an object stays in it", m.To)
+	}
+	if (m.To == ToAppendix) != (m.Label != "") {
+		add(path+".label", "an entry of the appendix has a label, and nothing else has")
+	}
+	if len(m.Default) > 0 && strings.ContainsAny(string(m.Default[:1]), "[{") {
+		add(path+".default", "is a text, a number or a truth value")
+	}
+	if m.Limit < 0 || m.Limit > 2000 {
+		add(path+".limit", "%d is not up to 2000", m.Limit)
+	}
+	for name, list := range map[string][]Member{"members": m.Members, "extra": m.Extra} {
+		inner := make(map[string]bool)
+		for i := range list {
+			list[i].faults(fmt.Sprintf("%s.%s[%d]", path, name, i), false, inner, add)
+		}
+	}
+}
+
+func (v *View) faults(add add) {
+	if len(v.Party.Paths) == 0 || v.Party.Heading == "" {
+		add("party", "names where the other party stands (paths), and its heading")
+	}
+	for i, f := range v.Fields {
+		path := fmt.Sprintf("fields[%d]", i)
+		if f.Path == "" || f.Label == "" {
+			add(path, "has a path and a label")
+		}
+		if !slices.Contains([]string{"emisor", "party", "terms", "issue"}, f.In) {
+			add(path+".in", "%q is not emisor, party, terms or issue", f.In)
+		}
+	}
+	for i, c := range v.Columns {
+		path := fmt.Sprintf("columns[%d]", i)
+		if len(c.Paths) == 0 || c.Head == "" {
+			add(path, "has paths and a head")
+		}
+		if !slices.Contains([]string{"", "text", "money", "count", "date"}, c.As) {
+			add(path+".as", "%q is not text, money, count or date", c.As)
+		}
+	}
+}
+
+// Contradicts returns what a type says otherwise than the same type said before: what documents are stored by never changes.
+func (t *Type) Contradicts(before *Type) error {
+	for _, f := range [][3]string{{"name", t.Name, before.Name}, {"effect", string(t.Effect), string(before.Effect)}, {"path", t.Path, before.Path}} {
+		if f[1] != f[2] {
+			return fmt.Errorf("%w: %s: %s: %q, and the type %s has been %q here: it never changes", ErrFormat, typePart, f[0], f[1], t.Document, f[2])
+		}
+	}
+	return nil
+}
