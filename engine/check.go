@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"strings"
 
 	"dtegate/engine/dte"
@@ -51,6 +53,49 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 		computed.Free()
 	}
 	return refusal.Faults(err)
+}
+
+// Validation is what a sale would come to: nothing is stored of it, and no number is spent.
+type Validation struct {
+	Document string // CAT-002
+	Total    string // USD, two decimals
+	JSON     []byte // the document as it would be signed, with a code and a number that it does not have
+	Warnings []string
+}
+
+// Validate computes a sale as Issue would do it now. Its errors are those of Issue, *refusal.Error. What a note or a
+// return may still take of its origin is as of this moment: another till may take it before the sale.
+func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error) {
+	end, err := e.turn(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	d, err := e.makeDraft(req)
+	if err != nil {
+		return nil, err
+	}
+	defer d.free()
+	period, release := e.contingency.Hold()
+	release()
+	if period != nil {
+		d.putInPeriod(period)
+	}
+	if req.Origin != nil {
+		d.from, d.computed, err = e.computeAgainst(ctx, d.rule, d)
+	} else {
+		d.computed, err = e.compute(ctx, d.rule, d)
+	}
+	if err != nil {
+		return nil, notStored(err)
+	}
+	made, err := e.fill(d, d.computed)
+	if err != nil {
+		return nil, err
+	}
+	total := dte.Amount(d.computed.Computed.Summary[d.computed.Rule.Total]).Fixed2()
+	return &Validation{Document: req.Document, Total: total, JSON: bytes.Clone(made.document),
+		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
 // amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all of it:

@@ -39,6 +39,10 @@ type Options struct {
 	Rules  *rulestore.Book
 	Issuer seller.Issuer
 	Policy authority.Policy
+	// Patience is how long a sale waits for MH whose till says nothing of that; default 0: as long as the policy takes.
+	Patience time.Duration
+	// PassCodes passes codes on to MH that its catalogues do not have. Payments and their terms are always passed on.
+	PassCodes bool
 	// Contingency is how the branch lives without MH.
 	Contingency contingency.Options
 	Logger      *slog.Logger     // default slog.Default
@@ -77,8 +81,12 @@ type Engine struct {
 	keys    storage.Locks    // idempotency keys at work
 	large   *fairqueue.Queue // sales of many lines, by token
 	gate    func(seller.Point) error
-	onAct   func(Act)
-	owed    backlogCache
+
+	patience  time.Duration
+	passCodes bool
+
+	onAct func(Act)
+	owed  backlogCache
 
 	log     *slog.Logger
 	now     func() time.Time
@@ -116,7 +124,8 @@ func New(o Options) (e *Engine, err error) {
 	e = &Engine{
 		documents: documents.New(o.Store, o.Shelf, o.Issuer, catalogue), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
 		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer,
-		large: newLarge(o.Now), gate: o.Gate, onAct: o.Acted, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
+		large: newLarge(o.Now), gate: o.Gate, patience: o.Patience, passCodes: o.PassCodes, onAct: o.Acted,
+		log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
 	}
 	giveWay := func() func() { return nil }
 	if e.shelf != nil {
@@ -383,6 +392,9 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c seller.Caller) (*d
 func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 	return e.rules().Catalogue(catalogue, code)
 }
+
+// CodeLists returns MH's catalogues in force, nil if there are none.
+func (e *Engine) CodeLists() *dte.Catalogues { return e.rules().Catalogues() }
 
 // recordAct tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
 func (e *Engine) recordAct(by seller.Caller, what string, code dte.Code, detail string) {

@@ -98,7 +98,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from what is durable.
-	if now, err = e.conclude(ctx, now, sending{wait: req.Wait}); err != nil {
+	if now, err = e.conclude(ctx, now, sending{wait: cmp.Or(req.Wait, e.patience)}); err != nil {
 		return nil, pathOnline, err
 	}
 	shown, err = e.show(now)
@@ -164,6 +164,11 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.witness.Behind(); err != nil {
 		return nil, err
 	}
+	return e.makeDraft(req)
+}
+
+// makeDraft makes the draft of a sale, if there is a rule for it today.
+func (e *Engine) makeDraft(req Request) (*draft, error) {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if errors.Is(err, rules.ErrNoRule) {
@@ -215,6 +220,8 @@ type draft struct {
 	motive  string              // of cause 5
 	reason  string              // why it is in contingency form, for people
 	draws   []record.Draw       // what it takes of its origin
+	// passCodes: online, MH alone decides about codes of catalogues.
+	passCodes bool
 
 	ruleDay  string                // of the original, "" for its own: the day whose rule computes it
 	rule     *rulestore.Rule       // valid on its day; computed.rule has computed it
@@ -231,9 +238,11 @@ func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 	return k
 }
 
-// filling is how the draft is filled. The catalogues of contingency are the box's: MH answers nothing then.
+// filling is how the draft is filled. In contingency the box's catalogues decide: MH answers nothing then. Online, MH
+// decides about payments and their terms (SPEC 2.7), and about every code where the box passes codes on.
 func (d *draft) filling() schema.FillOptions {
-	return schema.FillOptions{Catalogues: d.form != record.FormNormal}
+	online := d.form == record.FormNormal
+	return schema.FillOptions{Catalogues: !online || !d.passCodes, LeavePayments: online}
 }
 
 // free gives the memory of the computation back.
@@ -255,7 +264,7 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		return nil, refusal.Internal(err)
 	}
 	p := req.Caller.Point
-	d := &draft{request: req, now: now, code: code, form: record.FormNormal,
+	d := &draft{request: req, now: now, code: code, form: record.FormNormal, passCodes: e.passCodes,
 		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" + strconv.Itoa(dte.Year(now))}
 	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {

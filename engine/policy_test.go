@@ -112,6 +112,34 @@ func TestPolicy_Silence(t *testing.T) {
 	})
 }
 
+// Where a branch has a patience of its own, the first sale of a silence is answered when it ends, and a till's own wait
+// counts more.
+func TestPolicy_Patience(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{})
+		b.engine.patience = 5 * time.Second
+		b.issue(sale("before", 100))
+		b.chaos(simulator.Chaos{Silence: true})
+		own := sale("its own", 300)
+		own.Wait = 2 * time.Second
+		var wg sync.WaitGroup
+		for _, s := range []struct {
+			req  Request
+			took time.Duration
+		}{{sale("first", 200), 5 * time.Second}, {own, 2 * time.Second}} {
+			wg.Go(func() {
+				if r, took := b.timed(s.req); r.Estado != record.EstadoContingency || took != s.took {
+					t.Errorf("%s: %s after %v, not %v", s.req.IdempotencyKey, r.Estado, took, s.took)
+				}
+			})
+		}
+		wg.Wait()
+		b.chaos(simulator.Chaos{})
+		b.drained()
+		b.audit()
+	})
+}
+
 // A till that waits a second is answered after a second, and what MH has of its sale is found out later, by query.
 func TestPolicy_Wait(t *testing.T) {
 	for name, c := range map[string]struct {

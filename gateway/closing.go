@@ -145,3 +145,21 @@ func answerClosing(ctx *fasthttp.RequestCtx, status int, x *documents.Closing) e
 	reply.Answer(ctx, status, append(append([]byte(`{"status":"success","data":`), b...), '}'))
 	return nil
 }
+
+// codeLists answers GET /dte/catalogos with the names of MH's catalogues in force, and GET /dte/catalogos/:catalogo
+// with the codes of one, for the forms of a till.
+func (g *Gateway) codeLists(ctx *fasthttp.RequestCtx, _ *Token) error {
+	lists := g.o.Sales.CodeLists()
+	name, one := ctx.UserValue("catalogo").(string)
+	if !one {
+		reply.Answer(ctx, fasthttp.StatusOK, reply.CodeLists(lists))
+		return nil
+	}
+	list := lists.List(strings.ToUpper(name))
+	if list == nil {
+		return problem.ForTill(fasthttp.StatusNotFound, "NOT_FOUND",
+			"No hay un catálogo con ese nombre: GET /dte/catalogos los nombra todos")
+	}
+	reply.Answer(ctx, fasthttp.StatusOK, reply.CodeList(lists.Version(), list))
+	return nil
+}

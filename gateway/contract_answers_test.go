@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
+	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -47,6 +48,16 @@ func (s *said) record() (*record.View, error) {
 func (s *said) Issue(context.Context, engine.Request) (*record.View, error) { return s.record() }
 func (s *said) Document(context.Context, dte.Code, seller.Caller) (*record.View, error) {
 	return s.record()
+}
+func (s *said) Validate(context.Context, engine.Request) (*engine.Validation, error) {
+	return &engine.Validation{Document: "01", Total: "1.00", JSON: []byte(`{"cuerpoDocumento":[],"resumen":{}}`)}, s.err
+}
+func (s *said) CodeLists() *dte.Catalogues {
+	c, err := dte.ParseCatalogues([]byte(`{"version":"1","source":"test","catalogues":{"CAT-014":{"name":"Unidad","values":{"59":"Unidad"}}}}`))
+	if err != nil {
+		panic(err)
+	}
+	return c
 }
 func (s *said) Check(context.Context, engine.Request) []dte.Fault { return nil }
 func (s *said) Correct(context.Context, dte.Code, engine.Request) (*record.View, error) {
@@ -127,7 +138,8 @@ func TestContract_Answers(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp
 	}
-	fill := strings.NewReplacer("{codigoGeneracion}", saidCode, "{emisor}", "tienda", "{ambiente}", "test", "{anio}", "2026", "{mes}", "01",
+	fill := strings.NewReplacer("{catalogo}", "CAT-014", "{codigoGeneracion}", saidCode, "{emisor}", "tienda",
+		"{ambiente}", "test", "{anio}", "2026", "{mes}", "01",
 		"{dia}", "02", "{dte}", "DTE01", "{formato}", "json", "{archivo}", saidCode+".json")
 	for _, item := range doc.Get("paths").Members() {
 		for _, o := range item.Value.Members() {
@@ -191,11 +203,21 @@ func TestContract_Answers(t *testing.T) {
 	}
 	ask("get", "/dte/pdf/"+saidCode+"?format=url", "", "x-api-token", "may")
 	ask("get", "/dte/pdf/"+saidCode+"?format=base64", "", "x-api-token", "may")
+	for _, f := range form.Documents {
+		path := map[string]string{"18": "/dte/retorno"}[f.Document]
+		if path == "" {
+			path = "/dte/dte" + f.Document
+		}
+		ask("post", path,
+			string(exampleOf(doc.Get("paths").Get(path).Get("post").Get("requestBody").Get("content").Get("application/json")).Append(nil)),
+			"x-api-token", "may", "Prefer", "validate")
+	}
 	for _, format := range []string{"view", "download", "escpos"} {
 		tag := ask("get", "/dte/cierre?format="+format, "", "x-api-token", "may").Header.Get("ETag")
 		ask("get", "/dte/cierre?format="+format, "", "x-api-token", "may", "If-None-Match", tag)
 	}
 	ask("post", "/dte/cierre", "", "x-api-token", "may")
+	ask("get", "/dte/catalogos/CAT-999", "", "x-api-token", "may")
 	ask("get", "/nowhere", "")
 	ask("delete", "/dte/information", "")
 	for _, f := range contract.Faults() {
@@ -203,5 +225,37 @@ func TestContract_Answers(t *testing.T) {
 	}
 	for _, u := range contract.Unseen(false) {
 		t.Error("never seen:", u)
+	}
+}
+
+// TestRequireKey: where the box wants a key, a sale without one is refused before anything is made of it; validating
+// needs none.
+func TestRequireKey(t *testing.T) {
+	secret, fake := []byte("secret of the test"), new(said)
+	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret),
+		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}}})
+	url := served(t, New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: table, Now: time.Now,
+		RequireKey: true}).Serve)
+	for headers, want := range map[string]int{"": 400, "Idempotency-Key: 1": 201, "Prefer: validate": 200} {
+		req, err := http.NewRequest(http.MethodPost, url+"/dte/dte01", strings.NewReader(
+			`{"receptor":{},"items":[{"descripcion":"Café","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-api-token", "may")
+		req.Header.Set("Content-Type", "application/json")
+		if name, value, ok := strings.Cut(headers, ": "); ok {
+			req.Header.Set(name, value)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want || want == 400 && !strings.Contains(string(body),
+			`"path":"Idempotency-Key","code":"REQUIRED"`) {
+			t.Errorf("%q: %d %s", headers, resp.StatusCode, body)
+		}
 	}
 }

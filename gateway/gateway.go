@@ -42,9 +42,11 @@ import (
 type Sales interface {
 	Issue(context.Context, engine.Request) (*record.View, error)
 	Check(context.Context, engine.Request) []dte.Fault
+	Validate(context.Context, engine.Request) (*engine.Validation, error)
 	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
+	CodeLists() *dte.Catalogues
 	CloseDay(ctx context.Context, date string, c seller.Caller) (z *documents.Closing, made bool, err error)
 }
 
@@ -80,6 +82,8 @@ type Options struct {
 	Registry  *prometheus.Registry
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
+	// RequireKey refuses a sale without Idempotency-Key.
+	RequireKey bool
 	// Slug is the first element of the documents' paths; empty: they are not served.
 	Slug string
 	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request
@@ -275,6 +279,8 @@ func (g *Gateway) routes() reply.Router {
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
 	r.Read("/dte/documentos", g.handle("/dte/documentos", g.list, filters...))
+	r.Read("/dte/catalogos", g.handle("/dte/catalogos", g.codeLists))
+	r.Read("/dte/catalogos/{catalogo}", g.handle("/dte/catalogos", g.codeLists))
 	r.Read("/dte/cierre", g.handle("/dte/cierre", g.closing, "fecha", "puntoVenta", "clase", "format", "layout"))
 	r.POST("/dte/cierre", g.handle("/dte/cierre", g.closeDay, "fecha"))
 	r.Read("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))

@@ -25,13 +25,49 @@ import (
 // issue answers a creation endpoint.
 func (g *Gateway) issue(f *form.Form) handler {
 	return func(ctx *fasthttp.RequestCtx, t *Token) error {
+		if validates(ctx) {
+			return g.validate(ctx, t, f)
+		}
+		if g.o.RequireKey && len(ctx.Request.Header.Peek("Idempotency-Key")) == 0 {
+			return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
+				Message: "La venta no lleva Idempotency-Key, y este equipo la exige: sin ella, un reintento emite la venta dos veces",
+				Faults: []dte.Fault{{Path: "Idempotency-Key", Code: dte.FaultRequired,
+					Message: "Es obligatoria en este equipo"}}}
+		}
 		return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 	}
 }
 
+// validate answers a creation endpoint that is asked with Prefer: validate: the amounts of the sale, or all that is
+// wrong with it. Nothing is stored, and no number is spent.
+func (g *Gateway) validate(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) error {
+	var v *engine.Validation
+	_, err := g.attempt(ctx, t, f, func(ctx context.Context, req engine.Request) (_ *record.View, err error) {
+		v, err = g.o.Sales.Validate(ctx, req)
+		return nil, err
+	})
+	if err != nil {
+		return err
+	}
+	body, err := reply.Validation(v)
+	if err != nil {
+		return err
+	}
+	ctx.Response.Header.Set("Preference-Applied", preferValidate)
+	reply.Answer(ctx, fasthttp.StatusOK, body)
+	return nil
+}
+
+// errNoValidation refuses to correct or invalidate a document when the caller wants to validate only.
+var errNoValidation = problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
+	"Prefer: validate solo se admite al emitir: no se cambió nada")
+
 // correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the document's
 // own endpoint. It takes the permission of the document.
 func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
+	if validates(ctx) {
+		return errNoValidation
+	}
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err
@@ -49,16 +85,28 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 
 // make reads a sale by its form, has it made into a document, and answers with the record and a status.
 func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*record.View, error)) error {
-	if err := t.permit(f.Document); err != nil {
+	r, err := g.attempt(ctx, t, f, do)
+	if err != nil {
 		return err
 	}
+	g.keeps(t, r)
+	answerRecord(ctx, status, r)
+	return nil
+}
+
+// attempt reads a sale by its form and does something with it. The error names all that is wrong with the sale.
+func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
+	do func(context.Context, engine.Request) (*record.View, error)) (*record.View, error) {
+	if err := t.permit(f.Document); err != nil {
+		return nil, err
+	}
 	if err := g.affords(t); err != nil {
-		return err
+		return nil, err
 	}
 	req := engine.Request{Document: f.Document, Caller: g.caller(ctx, t)}
 	d, err := g.read(ctx, f, &req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	deadline, cancel := g.deadline()
 	defer cancel()
@@ -67,25 +115,20 @@ func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status 
 			req.Unread = unread
 			return g.o.Sales.Check(deadline, req)
 		})
-		return reply.Invalid(d)
+		return nil, reply.Invalid(d)
 	}
 	r, err := do(deadline, req)
 	var refused *refusal.Error
 	if errors.As(err, &refused) && len(refused.Faults) > 0 {
 		d.Merge(refused.Faults)
 		if refused.Code == refusal.CodeValidation {
-			return reply.Invalid(d)
+			return nil, reply.Invalid(d)
 		}
 		p := problem.From(refused)
 		p.Faults = d.Faults
-		return p
+		return nil, p
 	}
-	if err != nil {
-		return err
-	}
-	g.keeps(t, r)
-	answerRecord(ctx, status, r)
-	return nil
+	return r, err
 }
 
 // deadline is the time that a request has. The till may hang up: what is begun is finished.
@@ -118,10 +161,24 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 	return d, nil
 }
 
-// preference reads Prefer: wait=N (RFC 7240): how many seconds the till waits for MH. Other preferences are ignored, as
-// the RFC has it.
+// preferValidate is the preference of a till that wants to know the amounts and faults of a sale, and no document.
+const preferValidate = "validate"
+
+// preferences are those of a request (RFC 7240). Unknown ones are ignored, as the RFC has it.
+func preferences(ctx *fasthttp.RequestCtx) []string {
+	return strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",")
+}
+
+func validates(ctx *fasthttp.RequestCtx) bool {
+	return slices.ContainsFunc(preferences(ctx), func(p string) bool {
+		return strings.EqualFold(strings.TrimSpace(p),
+			preferValidate)
+	})
+}
+
+// preference reads Prefer: wait=N: how many seconds the till waits for MH.
 func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
-	for _, p := range strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",") {
+	for _, p := range preferences(ctx) {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
 			continue
@@ -138,6 +195,9 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
 func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
+	if validates(ctx) {
+		return errNoValidation
+	}
 	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
 	}

@@ -70,7 +70,7 @@ var layers = map[string][]string{
 	"engine/authorisation":           {"storage", "engine/seller", "engine/documents", "engine/record", "engine/dte", "engine/contingency"},
 
 	"gateway/adminapi":    {"engine", "engine/audit", "engine/contingency", "engine/dte", "engine/month", "engine/outbox", "engine/refusal", "engine/seller", "engine/rulestore", "gateway/door", "gateway/reply", "gateway/form", "gateway/page", "gateway/problem"},
-	"gateway/reply":       {"engine/authority", "engine/dte", "engine/outbox", "engine/record", "engine/documents", "engine/refusal", "engine/seller", "gateway/form", "gateway/problem"},
+	"gateway/reply":       {"engine", "engine/authority", "engine/dte", "engine/outbox", "engine/record", "engine/documents", "engine/refusal", "engine/seller", "gateway/form", "gateway/problem"},
 	"gateway/problem":     {"engine/dte", "engine/refusal"},
 	"gateway/page":        {"engine/authorisation", "engine/documents", "engine/rulestore", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/problem"},
 	"gateway/form":        {"rules/suggest", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},

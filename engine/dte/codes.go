@@ -1,10 +1,13 @@
 package dte
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -236,6 +239,14 @@ func (c *Catalogues) Lookup(cat, code string) (string, bool) {
 	}
 	text, ok := list.Texts[code]
 	return text, ok
+}
+
+// Lists returns all lists, by their names.
+func (c *Catalogues) Lists() []*CodeList {
+	if c == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(c.lists), func(a, b *CodeList) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // List is one list, by its name, such as "CAT-014"; nil when there is none.

@@ -94,8 +94,8 @@ type Query struct {
 	Match func(Group) bool
 	// Amount, if not nil, is the amount of the documents; the totals are not of these alone.
 	Amount *dte.Amount
-	After uint64 // the last id of the page before
-	Limit int    // 1 or more
+	After  uint64 // the last id of the page before
+	Limit  int    // 1 or more
 }
 
 // Page is the answer to a Query.

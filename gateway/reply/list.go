@@ -2,10 +2,15 @@ package reply
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
+	"dtegate/engine"
 	"dtegate/engine/documents"
+	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
+	"dtegate/engine/record"
 )
 
 // Infos returns the answer of POST /dte/documentos-info (SPEC 4.10), in the order of the request.
@@ -91,6 +96,55 @@ func Changes(list []documents.Late, next uint64) []byte {
 	}
 	b = text(append(b, `],"siguiente":`...), strconv.FormatUint(next, 36))
 	return append(b, `}}`...)
+}
+
+// Validation returns the answer to a sale that was only to be validated: what it comes to.
+func Validation(v *engine.Validation) ([]byte, error) {
+	document, err := dte.Parse(v.JSON)
+	if err != nil {
+		return nil, err
+	}
+	b := text([]byte(`{"status":"success","data":{"valido":true,"tipoDte":`), v.Document)
+	b = text(append(b, `,"tipo":`...), record.Tipo(v.Document))
+	b = text(append(b, `,"total":`...), v.Total)
+	for _, name := range []string{"cuerpoDocumento", "resumen"} {
+		b = append(text(append(b, ','), name), ':')
+		if part := document.Get(name); part.Exists() {
+			b = part.Append(b)
+		} else {
+			b = append(b, "null"...)
+		}
+	}
+	return append(texts(append(b, `,"observaciones":`...), v.Warnings), `}}`...), nil
+}
+
+// CodeLists returns the answer of GET /dte/catalogos: the names of all catalogues.
+func CodeLists(c *dte.Catalogues) []byte {
+	b := []byte(`{"status":"success","data":{"catalogos":[`)
+	for i, l := range c.Lists() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(text(append(b, `{"catalogo":`...), l.ID), `,"nombre":`...), l.Name)
+		b = append(b, '}')
+	}
+	return append(b, `]}}`...)
+}
+
+// CodeList returns the answer of GET /dte/catalogos/:catalogo: the codes of one catalogue, in order. version is MH's
+// edition.
+func CodeList(version string, l *dte.CodeList) []byte {
+	b := text([]byte(`{"status":"success","data":{"catalogo":`), l.ID)
+	b = text(append(b, `,"nombre":`...), l.Name)
+	b = append(text(append(b, `,"version":`...), version), `,"valores":[`...)
+	for i, code := range slices.Sorted(maps.Keys(l.Texts)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(b, `{"codigo":`...), code)
+		b = append(text(append(b, `,"texto":`...), l.Texts[code]), '}')
+	}
+	return append(b, `]}}`...)
 }
 
 // Resent returns the answer of POST /dte/resend.

@@ -135,6 +135,12 @@ var tillContract = sync.OnceValues(func() (*apitest.Contract, error) { return ap
 // store.
 func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	t.Helper()
+	return OpenWith(t, ambiente, begin, func(*engine.Options) {})
+}
+
+// OpenWith is Open with other settings of the engine.
+func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.Options)) *Branch {
+	t.Helper()
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -163,11 +169,13 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	must(err)
 	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto-mh.2026",
 		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
-	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
+	settings := engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
 		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond}, Contingency: contingency.Options{
 			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
-			LotPoll: 20 * time.Millisecond}})
+			LotPoll: 20 * time.Millisecond}}
+	set(&settings)
+	b.Engine, err = engine.New(settings)
 	must(err)
 	b.run(func() error { return b.Engine.Run(ctx) })
 

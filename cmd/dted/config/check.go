@@ -77,6 +77,10 @@ func (c *Config) checkDurations() error {
 		}
 	}
 	check("authority.answer_timeout", c.Authority.AnswerTimeout)
+	check("authority.patience", c.Authority.Patience)
+	if u := c.API.UnknownCodes; u != "" && u != "refuse" && u != "pass" {
+		faults = append(faults, fmt.Errorf("api.unknown_codes: is %q, must be refuse or pass", u))
+	}
 	if c.Authority.Resends < 0 {
 		faults = append(faults, fmt.Errorf("authority.resends: is %d, must be 0 or more", c.Authority.Resends))
 	}

@@ -55,6 +55,12 @@ type Listener struct {
 	PublicURL string `toml:"public_url"`
 	// BrowserOrigins are the pages that may use the tills' API from a browser, "https://caja.example.com". Default: none.
 	BrowserOrigins []string `toml:"browser_origins"`
+	// UnknownCodes is what becomes of a code that MH's catalogue does not have: refuse (default) or pass, to let MH
+	// decide while it answers. Payment codes and their terms are always passed.
+	UnknownCodes string `toml:"unknown_codes"`
+	// RequireKey refuses a sale without Idempotency-Key. Default: a sale without a key is issued, and its retry is
+	// another sale.
+	RequireKey bool `toml:"require_key"`
 }
 
 // Print is how the readable versions and the mails look; the colour is the issuer's color_principal.
@@ -105,6 +111,9 @@ type Authority struct {
 	URL           string   `toml:"url"`
 	PasswordFile  string   `toml:"password_file"`
 	AnswerTimeout Duration `toml:"answer_timeout"` // default 8 s (MT1 §3.3)
+	// Patience is how long a sale waits for MH at the counter, unless its till says otherwise: then it is issued in
+	// contingency, and what became of it is found out later. Default 5 s.
+	Patience Duration `toml:"patience"`
 	// ConnectTimeout bounds the making of a connection to MH, look-up, TCP and TLS together, beside the sales. Default 10 s,
 	// from 1 s to 1 m.
 	ConnectTimeout Duration `toml:"connect_timeout"`

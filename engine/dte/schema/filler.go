@@ -51,7 +51,9 @@ type Filler struct {
 // FillOptions tune one Fill.
 type FillOptions struct {
 	Catalogues bool // also look codes up in MH's catalogues
-	MaxFaults  int  // how many faults to tell; 0 means 50
+	// LeavePayments leaves the catalogues of payments and their terms (CAT-017, CAT-018) out.
+	LeavePayments bool
+	MaxFaults     int // how many faults to tell; 0 means 50
 }
 
 const defaultMaxFaults = 50
@@ -134,6 +136,7 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	r := f.runs.Get().(*run)
 	defer r.release()
 	r.facts, r.computed, r.document, r.limit = facts, c, false, opt.MaxFaults
+	r.leavePayments = opt.LeavePayments
 	if r.limit <= 0 {
 		r.limit = defaultMaxFaults
 	}

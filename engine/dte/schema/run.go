@@ -19,12 +19,13 @@ type run struct {
 	words    [256]byte
 	forms    []byte // texts that the overlay's forms made
 
-	faults   []dte.Fault
-	limit    int              // of faults
-	document bool             // Check: paths are the document's own, not those of the facts
-	index    [maxArrays]int32 // where each "[]" above the current place stands
-	quiet    int              // inside a condition that is only asked, not enforced
-	cause    string           // inside then or else: why it is enforced
+	faults        []dte.Fault
+	limit         int              // of faults
+	document      bool             // Check: paths are the document's own, not those of the facts
+	index         [maxArrays]int32 // where each "[]" above the current place stands
+	leavePayments bool             // see FillOptions
+	quiet         int              // inside a condition that is only asked, not enforced
+	cause         string           // inside then or else: why it is enforced
 
 	contradiction dte.Fault // of the bundle; no Code: none
 }
