@@ -25,6 +25,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
+	"dtegate/storage/storetest"
 )
 
 const copyFolder = "/copy"
@@ -318,28 +319,20 @@ func (s *site) newMember(point int) *chainBox {
 	return m
 }
 
-// fromCopy makes the box's store of a second copy in a folder of its own disk, as dtectl rebuild and reconcile do.
-func (m *chainBox) fromCopy(folder string, mark bool) error {
-	_, missing, err := storage.Rebuild(context.Background(), folder, m.storage(), nil)
+// fromCopy makes the box's store of a second copy in a folder of its own disk, as dtectl recover does.
+func (m *chainBox) fromCopy(folder string) error {
+	made, err := storage.Assemble(context.Background(), storage.Sources{Copy: folder}, m.storage(), nil)
 	if err != nil {
 		return err
 	}
-	if len(missing) > 0 {
+	if missing := storetest.Missing(made); len(missing) > 0 {
 		return fmt.Errorf("missing: %v", missing)
 	}
 	s, err := storage.Open(m.storage())
 	if err != nil {
 		return err
 	}
-	r := s.Restored()
-	plan := r.TrustCopy(m.series())
-	if mark {
-		plan, err = r.AcceptMark(m.series())
-	}
-	if err == nil {
-		err = s.Reconcile(context.Background(), plan, "another box")
-	}
-	return errors.Join(err, s.Close())
+	return errors.Join(storetest.Settle(context.Background(), s, 0, "another box", m.series()...), s.Close())
 }
 
 // receive puts a folder of this machine onto the box's disk.

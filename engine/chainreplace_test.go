@@ -109,7 +109,7 @@ func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox 
 	if folder == "" {
 		s.must(storage.Create(m.storage()))
 	} else {
-		s.must(m.fromCopy(folder, kind == markLives))
+		s.must(m.fromCopy(folder))
 	}
 	return m
 }

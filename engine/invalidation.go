@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
@@ -326,9 +327,16 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	// The layout before DTE 2.0 wants a customer even of a sale that names none: who asks stands for him.
-	if rule.Whole("applicantForCustomer") == 1 && (receptor.Get("nombre").Text() == "" || receptor.Get("numDocumento").Text() == "") {
-		receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento", text(req.Applicant.Document)).With("nombre", text(req.Applicant.Name))
+	// The layout before DTE 2.0 wants a customer's name and number even of a sale that lacks them: what is missing is
+	// the applicant's.
+	if rule.Whole("applicantForCustomer") == 1 {
+		if receptor.Get("numDocumento").Text() == "" {
+			receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento",
+				text(req.Applicant.Document))
+		}
+		if receptor.Get("nombre").Text() == "" {
+			receptor = receptor.With("nombre", text(req.Applicant.Name))
+		}
 	}
 	// What the receptor does not say is left to the layout: null, or left out where that has no null for it.
 	var said []dte.Member
@@ -356,6 +364,30 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 		dte.Member{Name: "motivo", Value: dte.Obj(slices.Concat(
 			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion", Value: text(req.Reason)}},
 			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
+}
+
+// shortName is how many letters a name has at most that some layout of the invalidation may find too short.
+const shortName = 10
+
+// uninvalidable returns a warning if the layout of the invalidation refuses the customer's name, as it is today: "Eva"
+// has too few letters for that of before DTE 2.0. It returns "" for every other sale.
+func (e *Engine) uninvalidable(d *draft) string {
+	name := d.facts.Get("receptor").Get("nombre").Text()
+	if name == "" || utf8.RuneCountInString(name) > shortName {
+		return ""
+	}
+	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(d.now))
+	if err != nil {
+		return ""
+	}
+	customer := dte.Obj(dte.Member{Name: "nombre", Value: dte.Str(name)})
+	_, faults, err := rule.Fill(dte.Obj(dte.Member{Name: "documento", Value: customer}))
+	refuses := func(f dte.Fault) bool { return f.Path == "documento.nombre" }
+	if err != nil || !slices.ContainsFunc(faults, refuses) {
+		return ""
+	}
+	return "Hacienda no recibe una invalidación con el nombre «" + name +
+		"»: es muy corto. Si la venta puede anularse, emítala con el nombre completo"
 }
 
 // CheckInvalidation returns what is wrong with a request that the gateway could not read completely, besides the faults that

@@ -327,6 +327,9 @@ func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rul
 	if dte.Amount(computed.Computed.Summary[computed.Rule.Total]) >= annexLimit {
 		computed.Warnings = append(computed.Warnings, beyondAnnex)
 	}
+	if warning := e.uninvalidable(d); warning != "" {
+		computed.Warnings = append(computed.Warnings, warning)
+	}
 	return computed, nil
 }
 

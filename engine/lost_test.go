@@ -22,6 +22,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
+	"dtegate/storage/storetest"
 )
 
 // piece is what a disk loses of one record: a part, its row, or the row's last change.
@@ -254,7 +255,7 @@ func (b *box) lose(p piece, early rows) {
 func (b *box) repair(backups ...string) {
 	b.t.Helper()
 	ctx := context.Background()
-	said, err := storage.Repair(ctx, storage.RepairFrom{Backups: backups, Series: SeriesOf}, b.storage(), nil)
+	said, err := storage.Assemble(ctx, storage.Sources{Backups: backups, Series: SeriesOf}, b.storage(), nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -265,11 +266,7 @@ func (b *box) repair(backups ...string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	plan, err := s.Restored().AcceptMark(nil)
-	if err == nil {
-		s.AcceptMissing()
-		err = s.Reconcile(ctx, plan, "repaired")
-	}
+	err = storetest.Settle(ctx, s, 0, "repaired")
 	if err = errors.Join(err, s.Close()); err != nil {
 		b.t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
+	"dtegate/storage/storetest"
 )
 
 // walks are the ways that a document in contingency can go. A backup is taken at every moment of each, and restored at
@@ -192,18 +193,14 @@ func (w *walk) restore() {
 	if err := fs.RemoveAll("/data"); err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := storage.Restore(context.Background(), "/backup", w.storage(), nil); err != nil {
+	if _, err := storage.Assemble(context.Background(), storage.Sources{Backups: []string{"/backup"}}, w.storage(), nil); err != nil {
 		w.t.Fatal(err)
 	}
 	s, err := storage.Open(w.storage())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	plan, err := s.Restored().AcceptMark(nil)
-	if err == nil {
-		err = s.Reconcile(context.Background(), plan, "restored")
-	}
-	if err != nil {
+	if err := storetest.Settle(context.Background(), s, 0, "restored"); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

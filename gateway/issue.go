@@ -221,6 +221,11 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return problem.Renamed(err, form.OfInvalidation)
 	}
+	if i := r.Invalidation; i != nil && i.Estado == record.EstadoRejected {
+		ctx.SetUserValue(loggedCode, r.Code)
+		reply.Answer(ctx, fasthttp.StatusOK, reply.InvalidationRefused(r))
+		return nil
+	}
 	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil
 }

@@ -478,6 +478,55 @@ func (a *rogueAnswer) amount(name string) {
 	a.layout = string(text)
 }
 
+// hide takes a member out of the layout, as if no generation had ever had it.
+func (a *rogueAnswer) hide(path string) {
+	var layout map[string]any
+	_ = json.Unmarshal([]byte(a.layout), &layout)
+	at, name := place(layout, path)
+	delete(at, name)
+	var unneeded func(node any)
+	unneeded = func(node any) {
+		switch node := node.(type) {
+		case map[string]any:
+			if list, ok := node["required"].([]any); ok {
+				node["required"] = slices.DeleteFunc(list, func(n any) bool { return n == name })
+			}
+			for _, below := range node {
+				unneeded(below)
+			}
+		case []any:
+			for _, below := range node {
+				unneeded(below)
+			}
+		}
+	}
+	unneeded(layout)
+	text, _ := json.Marshal(layout)
+	a.layout = string(text)
+	var overlay map[string]any
+	_ = json.Unmarshal([]byte(a.overlay), &overlay)
+	for key, list := range overlay {
+		if list, ok := list.([]any); ok {
+			overlay[key] = slices.DeleteFunc(list, func(e any) bool {
+				of, _ := e.(map[string]any)["path"].(string)
+				return of == path || strings.HasPrefix(of, path+".") || strings.HasPrefix(of, path+"[]")
+			})
+		}
+	}
+	if taxes, ok := overlay["taxes"].(map[string]any); ok && strings.HasPrefix(taxes["path"].(string), path+".") {
+		delete(overlay, "taxes")
+	}
+	text, _ = json.Marshal(overlay)
+	a.overlay = string(text)
+}
+
+// say has the till say an amount in a line.
+func (a *rogueAnswer) say(line int, name string, n dte.Amount) {
+	lines := slices.Clone(a.facts.Get("cuerpoDocumento").Items())
+	lines[line] = lines[line].With(name, dte.Num(n))
+	a.facts = a.facts.With("cuerpoDocumento", dte.Arr(lines...))
+}
+
 // TestForged_Aimed: forgeries that add up, or that no comparison of one value finds, each of a rule that is otherwise honest.
 func TestForged_Aimed(t *testing.T) {
 	const one = dte.Amount(dte.Scale)
@@ -558,6 +607,42 @@ func TestForged_Aimed(t *testing.T) {
 		}},
 		"a code with other characters": {"dte01/v2", func(a *rogueAnswer) {
 			a.from("identificacion.codigoGeneracion", `"fact":"identificacion.codigoGeneracion","form":"####################################."`)
+		}},
+		"a layout without prices": {"dte01/v2", func(a *rogueAnswer) {
+			a.hide("cuerpoDocumento[].precioUni")
+			a.column("ventaGravada")[0] += int64(one)
+			raise(a, one, sold...)
+		}},
+		"a layout without discounts of lines": {"dte01/v2", func(a *rogueAnswer) {
+			a.say(0, "montoDescu", one/10)
+			a.hide("cuerpoDocumento[].montoDescu")
+		}},
+		"a layout without charges": {"dte01/v2", func(a *rogueAnswer) {
+			a.say(0, "noGravado", one)
+			a.hide("cuerpoDocumento[].noGravado")
+		}},
+		"a layout without a global discount": {"dte01/v2", func(a *rogueAnswer) {
+			a.facts = a.facts.With("descuentoGlobal", dte.Obj(dte.Member{Name: "gravada", Value: dte.Num(one)}))
+			a.hide("resumen.descuGravada")
+		}},
+		"a layout without lines": {"dte01/v2", func(a *rogueAnswer) {
+			a.hide("cuerpoDocumento")
+			raise(a, one, sold...)
+		}},
+		"a layout without totals": {"dte01/v2", func(a *rogueAnswer) { a.hide("resumen") }},
+		"more withheld than was said": {"dte07/v2", func(a *rogueAnswer) {
+			withheld, _ := a.facts.Get("cuerpoDocumento").Index(0).Get("ivaRetenido").Amount()
+			a.column("ivaRetenido")[0] = int64(withheld + one)
+			for i := 1; i < a.n; i++ {
+				withheld, _ = a.facts.Get("cuerpoDocumento").Index(i).Get("ivaRetenido").Amount()
+				a.column("ivaRetenido")[i] = int64(withheld)
+			}
+			raise(a, one, "totalIvaRetenido")
+		}},
+		"another unit of measure": {"dte01/v2", func(a *rogueAnswer) {
+			for i := range a.n {
+				a.column("uniMedida")[i] = int64(58 * one)
+			}
 		}},
 	} {
 		if forges[c.bundle] == nil {

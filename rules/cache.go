@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// cache keeps compiled modules from start to start: for each metered module a folder, named by the module's SHA-256,
-// with what the engine wrote and a seal over it. The engine's own checksum covers the machine code alone: a turned
-// bit beside the code would make it jump anywhere. A folder gets its name when it is whole.
+// cache keeps compiled modules from start to start. Each metered module has a folder, named by the module's SHA-256,
+// with what the engine wrote and a seal over it. The engine's own checksum covers the machine code alone: a flipped bit
+// beside the code could make the code jump anywhere. A folder gets its name only when it is complete.
 type cache struct{ dir string }
 
 const (
@@ -27,7 +27,7 @@ const (
 	maxKept   = 32 // folders that outlive a start, about 8 MB each
 )
 
-// openCache opens the folder and throws away what nobody will ask for.
+// openCache opens the cache and removes what no start will use.
 func openCache(dir string) (*cache, error) {
 	if err := private(dir); err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func openCache(dir string) (*cache, error) {
 		path := filepath.Join(dir, e.Name())
 		info, err := e.Info()
 		switch {
-		case err != nil: // another process has removed it
-		case strings.HasPrefix(e.Name(), "wazero-"): // how an earlier version kept them
+		case err != nil: // another process has removed the folder
+		case strings.HasPrefix(e.Name(), "wazero-"): // the folders of an earlier version
 			stale = append(stale, path)
 		case strings.HasPrefix(e.Name(), newPrefix):
 			if time.Since(info.ModTime()) > newFor {
@@ -63,7 +63,7 @@ func openCache(dir string) (*cache, error) {
 		stale = append(stale, m.path)
 	}
 	for _, path := range stale {
-		_ = os.RemoveAll(path) // what stays takes room and does no harm
+		_ = os.RemoveAll(path) // a folder that stays takes room and does no harm
 	}
 	return c, nil
 }
@@ -72,13 +72,13 @@ func openCache(dir string) (*cache, error) {
 type kept struct {
 	cache  *cache
 	digest string
-	folder string // where the engine may read and write
-	sealed bool   // it was whole when it was found
-	sum    string // what its seal says
-	damage error  // why what was there was thrown away
+	folder string // the engine may read and write here
+	sealed bool   // the folder was complete when it was found
+	sum    string // the checksum of its content
+	damage error  // why an earlier folder was removed
 }
 
-// find gives the folder of a metered module: the one that is kept, when its seal is right, or else a new one.
+// find returns the folder of a metered module: the kept folder if its seal is right, or else a new folder.
 func (c *cache) find(metered []byte) (*kept, error) {
 	digest := sha256.Sum256(metered)
 	k := &kept{cache: c, digest: hex.EncodeToString(digest[:])}
@@ -87,7 +87,7 @@ func (c *cache) find(metered []byte) (*kept, error) {
 	if err == nil {
 		k.sealed = true
 		now := time.Now()
-		_ = os.Chtimes(k.folder, now, now) // or it is thrown away sooner
+		_ = os.Chtimes(k.folder, now, now) // otherwise a later start removes it sooner
 		return k, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) || k.exists() {
@@ -115,18 +115,18 @@ func (k *kept) verify() error {
 		return err
 	}
 	if string(seal) != k.sum {
-		return errors.New("it is not what its seal says")
+		return errors.New("its content does not match its seal")
 	}
 	return nil
 }
 
-// keep seals the folder when the engine has written into it, and gives it its name.
+// keep seals the folder after the engine has written into it, and gives it its name.
 func (k *kept) keep() error {
 	sum, err := sumOf(k.folder)
 	if err != nil || k.sealed && sum == k.sum {
 		return err
 	}
-	// Without a sync: what a crash leaves of it does not match.
+	// Without a sync: whatever a crash leaves of the folder does not match its seal.
 	if err := os.WriteFile(filepath.Join(k.folder, sealName), []byte(sum), 0o600); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (k *kept) keep() error {
 // drop removes the folder.
 func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
-// sumOf is a checksum over the names and contents of all files of a folder, except its seal.
+// sumOf returns a checksum over the names and contents of all files of a folder, except its seal.
 func sumOf(folder string) (string, error) {
 	all := sha256.New()
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -176,8 +176,8 @@ func sumOf(folder string) (string, error) {
 	return hex.EncodeToString(all.Sum(nil)), err
 }
 
-// private makes sure that a folder is the user's own and nobody else's: what lies in a compilation cache is executed.
-// Its seals show damage, not intent.
+// private makes sure that a folder belongs to this user and that nobody else can write it: the content of a compilation
+// cache is executed. The seals show damage, not intent.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -10,40 +10,41 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrVersion means that a bundle's version is not higher than every version that was live before.
+// ErrVersion means that the version of a bundle is not above every version that was in force before.
 var ErrVersion = errors.New("the version is not above the floor")
 
-// Check is what a bundle must pass before it may be activated.
+// Check holds the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named wants the signatures to call their keys as Keys does: a slip in a name is told to who pushes, at once.
+	// Named requires that the signatures call their keys by the names in Keys: whoever pushes a bundle hears of a
+	// misspelt name at once.
 	Named bool
-	// Floor tells the highest version of the bundle's name and generation that was ever live here, "" for none. A
-	// candidate must be above it: a step back is no activation. Its error ends the admission.
+	// Floor returns the highest version of the bundle's name and generation that was ever in force here, "" if there is
+	// none. A candidate must be above it: a step back is not an activation. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
-	// Interpreter runs the golden cases as well, first, so that an unproven module meets compiled code last. It may
-	// have a Timeout. Nil leaves it out.
+	// Interpreter also runs the golden cases, first, so that an unproven module meets compiled code last. It may have a
+	// Timeout. Nil skips this step.
 	Interpreter *Host
-	// Case runs one golden case and compares what comes out, byte by byte; nil for bundles of which none is run.
+	// Case runs one golden case and compares the output byte by byte. Nil skips the golden cases.
 	Case func(ctx context.Context, r *Rule, golden []byte) error
-	// Cases is the fewest golden cases that the bundle of a document or an event must carry.
+	// Cases is how many golden cases the bundle of a document or an event must carry at least.
 	Cases int
-	// Pace is called between two pieces of work, and may rest; nil: there is nothing to give way to.
+	// Pace is called between two pieces of work, and may rest. Nil: there is no other work to give way to.
 	Pace func()
 }
 
 // Names of the steps, in their order.
 const (
-	StepSignature   = "signature"   // enough pinned keys, every part the one that was signed, the manifest's form
+	StepSignature   = "signature"   // enough pinned keys signed, no part was altered, the manifest has its form
 	StepVersion     = "version"     // above the floor
 	StepModule      = "module"      // metered, compiled, imports, exports, description, parameters
-	StepInterpreter = "interpreter" // golden cases there
-	StepCompiler    = "compiler"    // golden cases in the host's own engine, which may be an interpreter too
+	StepInterpreter = "interpreter" // the golden cases, interpreted
+	StepCompiler    = "compiler"    // the golden cases in the host's own engine
 	StepFuel        = "fuel"        // the budget leaves a margin above the cases
 )
 
-// FuelMargin is the smallest permitted ratio of a bundle's budget to the most fuel that one of its golden cases used. A ratio
-// of ten is good: the fuel of a call depends a little on the instance's earlier calls.
+// FuelMargin is the smallest permitted ratio of a bundle's budget to the most fuel that one of its golden cases used. A
+// ratio of ten is good: the fuel of a call depends a little on the instance's earlier calls.
 const FuelMargin = 2
 
 // Step is a step that a bundle passed or failed.
@@ -54,8 +55,9 @@ type Step struct {
 	Err    error // nil: passed
 }
 
-// Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that were taken; the
-// error is the last step's. It changes nothing that is live. It takes seconds: never call it while a request waits.
+// Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that ran;
+// the error is the last step's. It changes nothing that is in force. It takes seconds: never call it while a request
+// waits.
 func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, error) {
 	a := &admission{host: h, check: c, data: data}
 	for _, s := range []struct {
@@ -156,8 +158,7 @@ func (a *admission) compiler(ctx context.Context) (string, error) {
 	return a.cases(ctx, a.rule)
 }
 
-// cases runs every golden case forwards and backwards, so that a module which answers by what it was asked before is
-// found out.
+// cases runs every golden case forwards and backwards. This finds a module whose answer depends on earlier calls.
 func (a *admission) cases(ctx context.Context, r *Rule) (string, error) {
 	names := a.bundle.Cases()
 	if a.check.Case == nil {

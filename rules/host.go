@@ -27,30 +27,26 @@ type Options struct {
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
 	MemoryPages uint32
-	// KeptPages is the most memory, in pages, with which an instance is kept for further calls, default half of
-	// MemoryPages. An instance that has grown beyond is thrown away after its call.
-	KeptPages uint32
 	// Fuel limits each call of a module whose bundle does not say, in units of package fuel; default 20,000,000, which
 	// is over ten times what a plain Go guest takes for 2,000 lines. An endless loop uses it up in 0.07 s compiled and
-	// 4 s interpreted; what makes the most of every unit, in 2 s and 20 s; what waits for memory at each step, all over its
-	// 32 MiB, in 70 s: see Timeout.
+	// 4 s interpreted; what makes the most of every unit, in 2 s and 20 s; what waits for memory at each step, all over
+	// its 32 MiB, in 70 s: see Timeout.
 	Fuel int64
 	// MaxFuel is the most that a bundle may ask for, default 200,000,000.
 	MaxFuel int64
 	// StartFuel limits the start of an instance, default 10,000,000; a plain Go guest takes 350,000.
 	StartFuel int64
-	// Timeout ends a call that has worked for so long, in the processor's time after its first slice of fuel; default 2 s,
-	// interpreted 10 s. It is for a guest that gets more out of a unit of fuel than units are priced for, by waiting for memory
-	// at each step, and for budgets above the default. The shipped rules take 0.2 to 3 ms for 2,000 lines, interpreted 8 to
-	// 120 ms.
+	// Timeout ends a call that has worked for so long, in the processor's time after its first slice of fuel; default 2
+	// s, interpreted 10 s. It is for a guest that gets more out of a unit of fuel than units are priced for, by waiting
+	// for memory at each step, and for budgets above the default. The shipped rules take 0.2 to 3 ms for 2,000 lines,
+	// interpreted 8 to 120 ms.
 	Timeout time.Duration
-	// MaxModule limits a module's size in bytes, default 16 MiB.
-	MaxModule int
 	// Instances is how many calls of one module run at once, each in an instance that is kept; further ones wait.
 	// Default: the number of processors, at least 2.
 	Instances int
-	// UnloadAfter is how long a module stays loaded that is not called; its next call takes some 70 ms longer. Modules that are
-	// loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: they stay loaded.
+	// UnloadAfter is how long a module stays loaded that is not called; its next call takes some 70 ms longer. Modules
+	// that are loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: they
+	// stay loaded.
 	UnloadAfter time.Duration
 	Logger      *slog.Logger
 }
@@ -61,8 +57,8 @@ type Host struct {
 	cache   *cache // nil: nothing is kept
 	metrics *metrics
 
-	// compiling holds one while a module is compiled: the other cores are the tills'. Nothing else waits for it: neither
-	// calls nor modules that are compiled already.
+	// compiling holds one while a module is compiled: the other cores are the tills'. Nothing else waits for it:
+	// neither calls nor modules that are compiled already.
 	compiling chan struct{}
 	starting  atomic.Bool // nobody sells: it is not asked
 
@@ -114,9 +110,6 @@ func (o *Options) defaults() {
 	if o.MemoryPages == 0 {
 		o.MemoryPages = 512
 	}
-	if o.KeptPages == 0 {
-		o.KeptPages = o.MemoryPages / 2
-	}
 	if o.Fuel == 0 {
 		o.Fuel = 20_000_000
 	}
@@ -131,9 +124,6 @@ func (o *Options) defaults() {
 		if o.Engine == "interpreter" {
 			o.Timeout = 10 * time.Second
 		}
-	}
-	if o.MaxModule == 0 {
-		o.MaxModule = 16 << 20
 	}
 	if o.Instances == 0 {
 		o.Instances = max(2, runtime.GOMAXPROCS(0))
@@ -159,14 +149,15 @@ func (h *Host) Close(ctx context.Context) error {
 	return err
 }
 
-// room is the runtime of one module: nothing that a module makes its compiler or its runtime do reaches another's.
+// room is the runtime of one module. Therefore nothing that a module does to its compiler or runtime affects another
+// module.
 type room struct {
 	runtime  wazero.Runtime
 	cache    wazero.CompilationCache // nil: nothing is kept
 	compiled wazero.CompiledModule
 }
 
-// config is that of a room's runtime.
+// config returns the configuration of a room's runtime.
 func (h *Host) config() wazero.RuntimeConfig {
 	config := wazero.NewRuntimeConfigCompiler()
 	if h.options.Engine == "interpreter" {
@@ -175,9 +166,9 @@ func (h *Host) config() wazero.RuntimeConfig {
 	return config.WithMemoryLimitPages(h.options.MemoryPages)
 }
 
-// openRoom makes a room with what guests are given in it. What is compiled there is kept in a folder, unless that is "".
-// wazero panics where it is denied executable memory (systemd's MemoryDenyWriteExecute): the engine is chosen on
-// purpose, so that is said and not worked around.
+// openRoom makes a room with the functions that guests get. Compiled code is kept in a folder; "" keeps none. wazero
+// panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The operator chose the engine,
+// therefore the panic becomes an error and no other engine is tried.
 func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error) {
 	r = new(room)
 	defer func() {
@@ -213,7 +204,7 @@ func (r *room) compile(ctx context.Context, metered []byte) (err error) {
 	return err
 }
 
-// close frees everything that the room has.
+// close frees all resources of the room.
 func (r *room) close(ctx context.Context) error {
 	var err error
 	if r.runtime != nil {
@@ -225,9 +216,9 @@ func (r *room) close(ctx context.Context) error {
 	return err
 }
 
-// furnish opens a room and compiles a metered module in it, with what the cache keeps if that is whole. No fault of the
-// cache is more than lost time: what cannot be read is thrown away and compiled again, what cannot be kept is used all
-// the same.
+// furnish opens a room and compiles a metered module in it, from the cache if the cache has an intact folder. A fault
+// of the cache costs only time: an unreadable folder is removed and the module compiled again; a module that cannot be
+// kept is used all the same.
 func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	if h.cache != nil {
 		k, err := h.cache.find(metered)
@@ -247,8 +238,8 @@ func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	return r, nil
 }
 
-// furnishFrom is furnish with a folder of the cache. Nil means that it takes a room without one, in which a module's own faults
-// are told.
+// furnishFrom is furnish with a folder of the cache. It returns nil if the caller must use a room without a folder;
+// that room then reports the module's own faults.
 func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	if k.damage != nil {
 		h.cacheFailed("damaged", k.damage)
@@ -256,18 +247,18 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	r, err := h.openRoom(ctx, k.folder)
 	if err == nil {
 		if err = r.compile(ctx, metered); err != nil {
-			// When only the writing failed, the runtime has the module by now.
+			// If only the writing failed, the runtime already has the module.
 			if again := r.compile(ctx, metered); again == nil {
 				h.cacheFailed("unusable", err)
 				h.cacheDrop(k)
 				return r
 			}
-			_ = r.close(ctx) // the error is told below, or is the module's and comes again
+			_ = r.close(ctx) // the error is reported below, or is the module's and comes again
 		}
 	}
 	if err != nil {
 		h.cacheDrop(k)
-		if k.sealed { // its checksum is right and yet it does not open
+		if k.sealed { // its checksum is right, and yet it does not open
 			h.cacheFailed("damaged", err)
 		}
 		return nil
@@ -334,7 +325,7 @@ func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc
 // Contradicted counts a document of the module's answer that contradicts what the box knows.
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
-// held is how many modules the host holds.
+// held counts the modules of the host.
 var held = prometheus.NewDesc("dte_rule_modules", "Rule modules that are ready to run; those that were not called for a while are loaded again first.", nil, nil)
 
 func (m *metrics) collectors() []prometheus.Collector {

@@ -20,14 +20,14 @@ import (
 // leastBuffer is the least that dte_buffer is asked for, in bytes.
 const leastBuffer = 64 << 10
 
-// instance is one running copy of a module; it belongs to one call at a time and dies with the first error.
+// instance is one running copy of a module. It belongs to one call at a time and is closed after the first error.
 type instance struct {
 	code     *code
 	module   api.Module
 	memory   api.Memory
 	meter    meter
 	evaluate api.Function
-	context  context.Context // carries around
+	context  context.Context // holds around
 	around   *surroundings
 	buffer   uint32 // address of the message buffer
 	size     uint32 // and its length
@@ -35,7 +35,7 @@ type instance struct {
 	stack    [1]uint64
 }
 
-// instantiate starts an instance in the module's room: a Go guest sets its heap up.
+// instantiate starts an instance in the module's room. A Go guest sets up its heap now.
 func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 	i := &instance{code: c}
 	i.context, i.around = surround(context.WithoutCancel(ctx))
@@ -46,7 +46,7 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 	}
 	i.memory, i.evaluate = i.module.Memory(), i.module.ExportedFunction("dte_evaluate")
 	global := func(name string) api.MutableGlobal { return i.module.ExportedGlobal(name).(api.MutableGlobal) }
-	// fuel.Meter has put them there.
+	// fuel.Meter has added these globals.
 	i.meter = meter{fuel: global(fuel.Export), stack: global(fuel.StackExport), limit: c.host.options.Timeout}
 	i.around.meter = &i.meter
 	for _, name := range []string{fuel.StartExport, "_initialize"} {
@@ -67,8 +67,8 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 // close ends the instance.
 func (i *instance) close() error { return i.module.Close(i.context) }
 
-// leave ends a call that began with a budget and returned err. It returns the fuel that was used, and why the call failed. A call that
-// has several parts begins once and leaves once.
+// leave ends a call that began with a budget and returned err. It returns the fuel that was used, or why the call
+// failed. A call with several parts begins once and leaves once.
 func (i *instance) leave(budget int64, what string, err error) (used int64, _ error) {
 	left := i.meter.end()
 	switch {
@@ -84,7 +84,7 @@ func (i *instance) leave(budget int64, what string, err error) (used int64, _ er
 	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
-// firstLine leaves the engine's stack trace out: it has numbers for names.
+// firstLine drops the engine's stack trace, which has numbers for names.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -109,7 +109,8 @@ func (i *instance) describe() ([]byte, error) {
 	return text, nil
 }
 
-// call runs dte_evaluate over in, within a budget, and checks the answer's every size. It tells the fuel that was used.
+// call runs dte_evaluate over in, within a budget, and checks every size in the answer. It returns the fuel that was
+// used.
 func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int64, err error) {
 	d := i.code.description
 	i.message = abi.AppendInput(i.message[:0], in)
@@ -123,8 +124,8 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 	return used, checkAnswer(in, out, d)
 }
 
-// exchange writes the message into the guest, makes it evaluate so many bytes of it and gives its answer, for which there
-// is to be room for so many bytes: a view, good until the next call.
+// exchange writes the message into the guest, has the guest evaluate its first length bytes and returns the answer, for
+// which it provides room bytes. The answer is a view, valid until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
 	i.meter.begin(budget)
@@ -146,7 +147,8 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 	return answer, used, nil
 }
 
-// run makes sure of the buffer, writes the message into it and calls dte_evaluate. what is the function that failed.
+// run makes sure that the buffer is large enough, writes the message into it and calls dte_evaluate. what names the
+// function that failed.
 func (i *instance) run(room, length int) (what string, err error) {
 	if need := uint32(max(len(i.message), room)); need > i.size {
 		need = max(need, leastBuffer)
@@ -167,7 +169,7 @@ func (i *instance) run(room, length int) (what string, err error) {
 	return "dte_evaluate", i.evaluate.CallWithStack(i.context, i.stack[:])
 }
 
-// checkAnswer refuses an answer that does not fit the description.
+// checkAnswer refuses an answer that does not match the description.
 func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	refused := false
 	for _, f := range out.Faults {
@@ -193,19 +195,20 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	return nil
 }
 
-// sliceFuel is the most fuel that a guest has at once. A guest whose slice is spent calls the host, which gives the next slice of
-// the budget. Between two slices the garbage collector can stop the guest, and the host ends a guest that has worked too
-// long. A slice of the shipped rules takes 16 µs compiled; a slice of a guest that waits for memory at each step, 70 ms.
+// sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
+// next slice of the budget. Between two slices the garbage collector can stop the guest, and the host can end a guest
+// that has worked too long. A slice of the shipped rules takes 16 µs compiled; a slice of a guest that waits for memory
+// at each step takes 70 ms.
 const sliceFuel = 20_000
 
-// meter gives the fuel of an instance's calls out in slices. It belongs to the goroutine that calls the instance.
+// meter grants the fuel of an instance's calls in slices. It belongs to the goroutine that calls the instance.
 type meter struct {
-	fuel, stack api.MutableGlobal // of the guest: what is left of the slice, and of the stack
-	limit       time.Duration     // of the processor's time of a call
+	fuel, stack api.MutableGlobal // of the guest: what remains of the slice, and of the stack
+	limit       time.Duration     // of the processor time of a call
 	reserve     int64             // fuel of the budget that is in no slice yet; negative when a call needed more
 	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
 	since       time.Time         // when the first slice was spent
-	worked      time.Duration     // the processor's time of the thread, then
+	worked      time.Duration     // the processor time of the thread at that moment
 	late        bool              // the call was ended because of limit
 }
 
@@ -216,7 +219,7 @@ func (m *meter) begin(budget int64) {
 	m.stack.Set(fuel.Stack)
 }
 
-// end ends a call. It returns the fuel that is left, negative when the call needed more than its budget.
+// end ends a call. It returns the remaining fuel, negative if the call needed more than its budget.
 func (m *meter) end() int64 {
 	if m.sliced {
 		runtime.UnlockOSThread()
@@ -237,8 +240,8 @@ func (m *meter) grant() {
 // errEnded ends a guest's call; instance.leave says why.
 var errEnded = errors.New("the host has ended the call")
 
-// spent is called by the guest when its slice, or its stack, is negative. It gives the next slice, or ends the call by a panic,
-// which the engine turns into the call's error.
+// spent is called by the guest when its slice, or its stack, is negative. It grants the next slice, or ends the call by
+// a panic that the engine turns into the call's error.
 func (m *meter) spent() {
 	m.reserve += int64(m.fuel.Get())
 	if m.reserve < 0 || int64(m.stack.Get()) < 0 {
@@ -250,19 +253,20 @@ func (m *meter) spent() {
 	m.grant()
 }
 
-// overdue reports whether the call has worked for longer than the limit since its first slice. What counts is the
-// processor's time, so that a busy box fails no call. That time is never more than what has passed by the clock, which is cheaper
-// to read.
+// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts,
+// so that no call fails because the box is busy. The clock is cheaper to read, and processor time never exceeds the
+// time that has passed.
 func (m *meter) overdue() bool {
 	if !m.sliced {
-		runtime.LockOSThread() // another thread's time would be another's work
+		runtime.LockOSThread() // otherwise the processor time of other threads would count
 		m.sliced, m.since, m.worked = true, time.Now(), processor()
 		return false
 	}
 	return time.Since(m.since) > m.limit && processor()-m.worked > m.limit
 }
 
-// processor is the processor's time that the thread has used. It does not fail on Linux; elsewhere the clock alone counts.
+// processor returns the processor time that the thread has used. It cannot fail on Linux; elsewhere only the clock
+// counts.
 func processor() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage
@@ -277,8 +281,8 @@ var started = time.Now()
 // answerHeader is the length of an answer's header, in bytes.
 const answerHeader = 32
 
-// broken names the rule of the interface's page, section Answer, that an answer breaks: whoever wrote the module looks for it there.
-// err is what the decoder says.
+// broken says which rule of rules/abi/README.md, section Answer, the answer breaks. The author of the module finds it
+// there. err is the decoder's error.
 func broken(answer []byte, err error) error {
 	if len(answer) < answerHeader {
 		return fmt.Errorf("%w: %d bytes, and the header alone has %d", err, len(answer), answerHeader)
@@ -300,11 +304,11 @@ func broken(answer []byte, err error) error {
 	if uint64(len(answer)) != want {
 		return fmt.Errorf("%w: %d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", err, len(answer), want, at(8), at(12), at(16), at(20), at(24))
 	}
-	return fmt.Errorf("%w: a tax that is no index of taxes", err)
+	return fmt.Errorf("%w: the index of a tax is negative or too large", err)
 }
 
-// Probe is one instance of a module, for callers such as package abitest that need more than its answers. It is not safe for
-// concurrent use.
+// Probe is one instance of a module, for callers such as package abitest that need more than answers. It is not safe
+// for concurrent use.
 type Probe struct{ i *instance }
 
 // Probe starts an instance for the caller, who must close it.
@@ -319,9 +323,10 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	return &Probe{i}, nil
 }
 
-// Send writes a message into the guest's buffer, with room bytes for the answer, and tells the guest that the message has
-// length bytes, which need not be true. It returns the answer, valid until the next call, and the fuel that the call used of
-// the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not use the instance again.
+// Send writes a message into the guest's buffer, with room bytes for the answer, and tells the guest that the message
+// has length bytes, which need not be true. It returns the answer, valid until the next call, and the fuel that the
+// call used of the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not use
+// the instance again.
 func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
 	p.i.message = append(p.i.message[:0], message...)
 	return p.i.exchange(room, length, budget)

@@ -26,7 +26,7 @@ var exports = map[string]signature{
 	"dte_evaluate": errno(i32),
 }
 
-// checkModule says, a sentence a fault, why a compiled module cannot be a rule.
+// checkModule returns why a compiled module cannot be a rule, one sentence for each fault.
 func checkModule(m wazero.CompiledModule) error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -34,7 +34,7 @@ func checkModule(m wazero.CompiledModule) error {
 	}
 	for _, f := range m.ImportedFunctions() {
 		module, name, _ := f.Import()
-		if module == fuel.ImportModule { // fuel.Meter has put it there, and refuses a guest that asks for it
+		if module == fuel.ImportModule { // fuel.Meter has added it, and refuses a guest that asks for it
 			continue
 		}
 		have := signature{f.ParamTypes(), f.ResultTypes()}
@@ -68,9 +68,9 @@ func (s signature) is(o signature) bool {
 	return slices.Equal(s.params, o.params) && slices.Equal(s.results, o.results)
 }
 
-// What a guest is given: the ten functions of wasi_snapshot_preview1 that a plain Go guest imports, and no other. None
-// reaches a file, the network, the real clock or real chance, and each call does little: its price in fuel is that of
-// any call that leaves the module.
+// The functions that a guest gets: the ten of wasi_snapshot_preview1 that a plain Go guest imports. None reaches a
+// file, the network, the real clock or real randomness. Each call does little work; in fuel it costs what any call out
+// of the module costs.
 const (
 	wasi         = "wasi_snapshot_preview1"
 	maxSaid      = 512 // bytes kept of what a guest writes
@@ -81,8 +81,8 @@ const (
 	errnoInval   = 28
 )
 
-// surroundings is what an instance's calls see: a clock that advances by a millisecond a look, chance that is always
-// the same, and a place for what it writes before it dies.
+// surroundings is the world of an instance: a clock that advances by a millisecond each time it is read, random numbers
+// that are always the same, and a buffer for the text that the guest writes before it fails.
 type surroundings struct {
 	looks  uint64
 	chance *rand.PCG
@@ -98,7 +98,7 @@ func surround(ctx context.Context) (context.Context, *surroundings) {
 	return context.WithValue(ctx, surroundingsKey{}, s), s
 }
 
-// text is what the guest wrote, for people: a Go guest's panic.
+// text returns what the guest wrote, for people: the panic of a Go guest.
 func (s *surroundings) text() string {
 	if len(s.said) == 0 {
 		return ""
@@ -149,7 +149,7 @@ var functions = map[string]function{
 	"fd_write":          {errno(i32, i32, i32, i32), write},
 	"poll_oneoff":       {errno(i32, i32, i32, i32), poll},
 	"proc_exit": {signature{params: []api.ValueType{i32}}, func(_ *surroundings, _ api.Memory, p []uint64) uint64 {
-		panic(fmt.Errorf("it left with proc_exit(%d)", uint32(p[0]))) // the engine makes the call's error of it
+		panic(fmt.Errorf("it left with proc_exit(%d)", uint32(p[0]))) // the engine makes the call's error of this panic
 	}},
 }
 
@@ -227,7 +227,7 @@ func write(s *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[3]), written))
 }
 
-// poll answers that the one event that was waited for is here: a guest that sleeps wakes at once.
+// poll answers that the awaited event has come: a guest that sleeps wakes at once.
 func poll(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	if uint32(p[2]) != 1 {
 		return errnoInval
@@ -254,7 +254,8 @@ func check(ok bool) uint64 {
 // maxDescription is the largest description, in bytes.
 const maxDescription = 1 << 20
 
-// parseDescription reads a module's description and checks it against the interface's limits, a sentence a fault.
+// parseDescription reads a module's description and compares it with the interface's limits. The error has a sentence
+// for each fault.
 func parseDescription(text []byte) (*abi.Description, error) {
 	d := new(abi.Description)
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -296,7 +297,7 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf("%w: description: "+format, append([]any{ErrModule}, args...)...))
 }
 
-// names checks that a list is not too long and that its names are there and differ.
+// names checks that a list is not too long, and that every item has a name of its own.
 func (c *checker) names(list string, n, most int, name func(int) string) {
 	if n > most {
 		c.fault("%s: %d of them, at most %d", list, n, most)

@@ -17,9 +17,9 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes share
-// both. The garbage collector closes a Module that is no longer referred to; therefore a swap of rules need not know when the
-// last request has left the old rules. Close closes it at once.
+// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes
+// share both. The garbage collector closes a Module that is no longer referred to; therefore a swap of rules need not
+// know when the last request has left the old rules. Close closes it at once.
 type Module struct {
 	code    *code
 	fuel    int64 // budget of a call
@@ -28,8 +28,8 @@ type Module struct {
 	cleanup runtime.Cleanup
 }
 
-// Load compiles a module, checks it and asks it for its description. It may take a second: never call it while a request waits.
-// ErrModule if it is not a rule module.
+// Load compiles a module, checks it and asks it for its description. It may take a second: never call it while a
+// request waits. Error: ErrModule if the module is not a rule module.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return h.load(ctx, wasm, h.options.Fuel)
 }
@@ -51,13 +51,14 @@ func (h *Host) load(ctx context.Context, wasm []byte, budget int64) (*Module, er
 // Description returns the module's description of itself; do not change it.
 func (m *Module) Description() *abi.Description { return m.code.description }
 
-// Fuel returns the most that a call may use, in units of package fuel.
+// Fuel returns the most fuel that a call may use, in units of package fuel.
 func (m *Module) Fuel() int64 { return m.fuel }
 
-// Peak returns the most that a call has used, in units of package fuel.
+// Peak returns the most fuel that a call has used, in units of package fuel.
 func (m *Module) Peak() int64 { return m.peak.Load() }
 
-// Close frees the module, unless another module shares its code. Calls in progress finish, later calls fail with ErrClosed.
+// Close frees the module, unless another module shares its code. Calls in progress finish, later calls fail with
+// ErrClosed.
 func (m *Module) Close(ctx context.Context) error {
 	if m.closed.Swap(true) {
 		return nil
@@ -66,9 +67,9 @@ func (m *Module) Close(ctx context.Context) error {
 	return m.code.release(ctx)
 }
 
-// Evaluate computes one document. After an error the instance is thrown away, and out means nothing. ctx ends only the wait for
-// an instance: a call ends when its fuel is used up, or after Options.Timeout. Errors: ErrTrap, ErrFuel, ErrTimeout, ErrClosed,
-// or ctx's.
+// Evaluate computes one document. After an error the instance is thrown away, and out means nothing. ctx ends only the
+// wait for an instance: a call ends when its fuel is used up, or after Options.Timeout. Errors: ErrTrap, ErrFuel,
+// ErrTimeout, ErrClosed, or ctx's.
 func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) error {
 	if m.closed.Load() {
 		return ErrClosed
@@ -107,10 +108,10 @@ type code struct {
 	digest      digest
 	packed      []byte // the metered module, compressed; nil when it is never unloaded
 	description *abi.Description
-	running     chan struct{} // holds one for each call that is under way
-	users       int           // Modules that share it; guarded by Host.mu
+	running     chan struct{} // holds a value for each running call
+	users       int           // Modules that share this code; guarded by Host.mu
 	look        *time.Timer   // calls unloadIfIdle; nil as packed
-	loading     sync.Mutex    // held by who looks for a room
+	loading     sync.Mutex    // held while a caller gets or makes the room
 
 	mu     sync.Mutex
 	room   *room // nil: it is unloaded
@@ -120,10 +121,13 @@ type code struct {
 	closed bool
 }
 
-// share gives the compiled module of the bytes, compiling it when nobody uses it yet.
+// maxModule limits a module's size, in bytes.
+const maxModule = 16 << 20
+
+// share returns the compiled module of these bytes. It compiles the module if nobody uses it yet.
 func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
-	if len(wasm) > h.options.MaxModule {
-		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrModule, len(wasm), h.options.MaxModule)
+	if len(wasm) > maxModule {
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrModule, len(wasm), maxModule)
 	}
 	d := digest(sha256.Sum256(wasm))
 	if c := h.shared(d); c != nil {
@@ -137,7 +141,7 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 			return nil, fmt.Errorf("waiting while another rule module is compiled: %w", ctx.Err())
 		}
 	}
-	if c := h.shared(d); c != nil { // that was the other
+	if c := h.shared(d); c != nil { // the other caller compiled this module
 		return c, nil
 	}
 	began := time.Now()
@@ -149,7 +153,7 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 		"engine", h.options.Engine, "took", time.Since(began))
 	c.digest, c.users = d, 1
 	h.mu.Lock()
-	other := h.modules[d] // compiled beside it, at a start
+	other := h.modules[d] // compiled in parallel, during a start
 	if other == nil {
 		h.modules[d] = c
 	} else {
@@ -162,8 +166,8 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
-// Starting lets modules be compiled in parallel until end is called: during a start nobody sells, and every core is free. end
-// unloads the modules until their first call.
+// Starting lets modules be compiled in parallel until end is called: during a start nobody sells, and every core is
+// free. end unloads the modules until their first call.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
 	return func() {
@@ -178,7 +182,7 @@ func (h *Host) Starting() (end func()) {
 	}
 }
 
-// shared gives a module that is compiled already to one user more.
+// shared returns a module that is already compiled, with one more user.
 func (h *Host) shared(d digest) *code {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,16 +226,17 @@ func (c *code) describe(ctx context.Context) error {
 	if err == nil {
 		c.description, err = parseDescription(text)
 	}
-	// It is not kept: a branch has rules of types that it rarely sells, and an instance takes some 4 MiB. The first call makes another.
+	// The instance is not kept: a branch has rules for types that it rarely sells, and an instance takes some 4 MiB.
+	// The first call makes another.
 	c.put(ctx, i, false)
 	return err
 }
 
-// release gives one share up; the last one closes the module.
+// release gives up one share; the last release closes the module.
 func (c *code) release(ctx context.Context) error {
 	c.host.mu.Lock()
 	c.users--
-	last := c.users == 0 && c.host.modules[c.digest] == c // not when the host has closed it
+	last := c.users == 0 && c.host.modules[c.digest] == c // false if the host has closed it
 	if last {
 		delete(c.host.modules, c.digest)
 	}
@@ -242,7 +247,7 @@ func (c *code) release(ctx context.Context) error {
 	return c.close(ctx)
 }
 
-// close lets calls under way finish: the last instance that comes back closes the room.
+// close lets running calls finish: the last instance that comes back closes the room.
 func (c *code) close(ctx context.Context) error {
 	c.mu.Lock()
 	idle, out := c.idle, c.out
@@ -258,7 +263,7 @@ func (c *code) close(ctx context.Context) error {
 	return errors.Join(err, c.closeRoom(ctx))
 }
 
-// abort closes the module at once: calls under way fail.
+// abort closes the module at once: running calls fail.
 func (c *code) abort(ctx context.Context) error {
 	if c.look != nil {
 		c.look.Stop()
@@ -269,7 +274,7 @@ func (c *code) abort(ctx context.Context) error {
 	return c.closeRoom(ctx)
 }
 
-// closeRoom ends a module that is closed and has no instance left.
+// closeRoom frees a module that is closed and has no instances.
 func (c *code) closeRoom(ctx context.Context) error {
 	c.mu.Lock()
 	r := c.room
@@ -288,7 +293,7 @@ func closeAll(instances []*instance) (err error) {
 	return err
 }
 
-// add starts an instance, unless the module is closed. Who has it gives it back with remove, or with put.
+// add starts an instance, unless the module is closed. The caller must return the instance with remove or put.
 func (c *code) add(ctx context.Context) (*instance, error) {
 	c.mu.Lock()
 	closed := c.closed
@@ -310,7 +315,7 @@ func (c *code) add(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// back takes an instance that is not idle any more: it is kept when it is not nil.
+// back takes back an instance that was in use, and keeps it unless it is nil.
 func (c *code) back(ctx context.Context, keep *instance) error {
 	c.mu.Lock()
 	c.out--
@@ -321,7 +326,7 @@ func (c *code) back(ctx context.Context, keep *instance) error {
 	last := c.closed && c.out == 0
 	c.mu.Unlock()
 	var err error
-	if keep != nil { // the module has been closed meanwhile
+	if keep != nil { // the module was closed in the meantime
 		err = keep.close()
 	}
 	if last {
@@ -335,7 +340,7 @@ func (c *code) remove(ctx context.Context, i *instance) error {
 	return errors.Join(i.close(), c.back(ctx, nil))
 }
 
-// get takes an instance for one call, waiting while too many are out.
+// get returns an instance for one call. It waits while too many are in use.
 func (c *code) get(ctx context.Context) (*instance, error) {
 	select {
 	case c.running <- struct{}{}:
@@ -360,11 +365,11 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// put takes an instance back after its call. An instance that failed is thrown away: a guest that panicked still
-// answers. So is one whose memory has grown beyond what is worth keeping.
+// put takes an instance back after its call. It closes an instance that failed, because a guest that panicked would
+// still answer, and an instance whose memory has grown beyond half of its limit.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
-	good = good && i.memory.Size() <= c.host.options.KeptPages<<16
+	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2
 	var err error
 	if good {
 		err = c.back(ctx, i)
@@ -377,14 +382,15 @@ func (c *code) put(ctx context.Context, i *instance, good bool) {
 	<-c.running
 }
 
-// A branch has a module for each document type and sells two or three of the types. A loaded module takes some 12 MiB: machine
-// code, what the engine knows of it, and an instance. A module that is not called is therefore unloaded: its description stays,
-// and its bytes, compressed (0.7 MB). The next call loads it again out of the cache, in some 70 ms.
+// A branch has a module for each document type and sells two or three of the types. A loaded module takes some 12 MiB:
+// machine code, the engine's data, and an instance. Therefore a module that is not called is unloaded. Its description
+// stays, and so do its compressed bytes (0.7 MB). The next call loads it from the cache, in some 70 ms.
 
-// unloads says whether modules that are not called are unloaded. Without a cache the next sale would wait a second for the compiler.
+// unloads reports whether idle modules are unloaded. Without a cache the next sale would wait a second for the
+// compiler.
 func (h *Host) unloads() bool { return h.options.UnloadAfter > 0 && h.cache != nil }
 
-// unloadIfIdle unloads the module when it was not called since unloadIfIdle looked last, and else looks again later.
+// unloadIfIdle unloads the module if it was not called since the last look. Otherwise it looks again later.
 func (c *code) unloadIfIdle() {
 	c.mu.Lock()
 	if c.closed || c.room == nil {
@@ -405,7 +411,8 @@ func (c *code) unloadIfIdle() {
 	}
 }
 
-// load returns the module's room, and furnishes one if it was unloaded. The caller counts as an instance already, so that the room stays.
+// load returns the module's room, and makes one if the module was unloaded. The caller counts as an instance already,
+// therefore the room stays.
 func (c *code) load(ctx context.Context) (*room, error) {
 	c.loading.Lock()
 	defer c.loading.Unlock()

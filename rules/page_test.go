@@ -157,7 +157,7 @@ func gallery() map[string][]bad {
 			{"a fault more than there are bytes", word(24, 1), "32 + 8(no + m + 2t) + 16f is 64 with o 1, n 1, m 1, t 0, f 1"},
 			{"bytes behind", saying(append(append([]byte(nil), good...), 0, 0, 0, 0)), "52 bytes; 32 + 8(no + m + 2t) + 16f is 48"}},
 		"Answer: 32 + 8(no + m)": {{"not of the description", answer(abi.Output{Lines: one, Summary: total, Taxes: []abi.Tax{{Tax: 3}}}, 1), "its answer names tax 3, and the description has 0"},
-			{"no index", answer(abi.Output{Lines: one, Summary: total, Taxes: []abi.Tax{{Tax: -1}}}, 1), "a tax that is no index of taxes"}},
+			{"no index", answer(abi.Output{Lines: one, Summary: total, Taxes: []abi.Tax{{Tax: -1}}}, 1), "the index of a tax is negative or too large"}},
 		"Answer: 32 + 8(no + m + 2t)": {{"code", answer(abi.Output{Faults: []abi.Fault{{Code: 1, Line: -1, Column: -1}}}, 1), "code 1 of 1"},
 			{"line", answer(abi.Output{Faults: []abi.Fault{{Line: 1, Column: -1}}}, 1), "line 1 of 1"}, {"column", answer(abi.Output{Faults: []abi.Fault{{Column: 1}}}, 1), "column 1 (of 1 columns"},
 			{"scalar", answer(abi.Output{Faults: []abi.Fault{{Line: -1}}}, 1), "of 0 scalars where line is -1"}},

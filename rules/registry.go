@@ -19,14 +19,14 @@ type Rule struct {
 	Params []int64 // in the order of the module's description
 }
 
-// moduleName is the part of a bundle that is its module.
+// moduleName is the part of a bundle that holds its module.
 const moduleName = "module.wasm"
 
 // ErrNoRule means that no rule of this kind and document is in force yet.
 var ErrNoRule = errors.New("no rule is in force")
 
-// LoadBundle compiles the bundle's module and passes the parameters to it. The manifest must name exactly the parameters that
-// the module declares.
+// LoadBundle compiles the bundle's module and passes the parameters to it. The manifest must name exactly the
+// parameters that the module declares.
 func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) {
 	r := &Rule{Bundle: b}
 	wasm, ok := b.Parts[moduleName]
@@ -95,8 +95,8 @@ func (r *Rule) Close(ctx context.Context) error {
 // Generation is a set of rules from which the day selects one. It never changes.
 type Generation struct{ rules []*Rule }
 
-// NewGeneration returns a generation. If two bundles of one document begin on the same day, the later version is used. It is an
-// error if they also have the same version.
+// NewGeneration returns a generation. If two bundles of one document begin on the same day, the later version is used.
+// It is an error if they also have the same version.
 func NewGeneration(rules ...*Rule) (*Generation, error) {
 	for i, a := range rules {
 		for _, b := range rules[:i] {
@@ -119,9 +119,9 @@ func NewGeneration(rules ...*Rule) (*Generation, error) {
 // Rules lists the generation's rules, by version.
 func (g *Generation) Rules() []*Rule { return g.rules }
 
-// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun it returns the one that
-// began last, and of several the latest version. A rule whose time is over stays in force until another begins: see Expired.
-// Error: ErrNoRule.
+// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun it returns the rule
+// that began last, and of several the latest version. A rule whose time is over stays in force until another begins:
+// see Expired. Error: ErrNoRule.
 func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var best *Rule
 	var from string
@@ -144,8 +144,8 @@ func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	return best, nil
 }
 
-// Begins returns the first day (yyyy-mm-dd in El Salvador) on which any rule of a kind and document is in force in an ambiente;
-// "" if there is none.
+// Begins returns the first day (yyyy-mm-dd in El Salvador) on which any rule of a kind and document is in force in an
+// ambiente; "" if there is none.
 func (g *Generation) Begins(kind, document, ambiente string) (day string) {
 	for _, r := range g.rules {
 		m := &r.Bundle.Manifest
@@ -156,7 +156,7 @@ func (g *Generation) Begins(kind, document, ambiente string) (day string) {
 	return day
 }
 
-// Expired reports whether a rule's own time in an ambiente was over on a day (yyyy-mm-dd).
+// Expired reports whether a rule's own time in an ambiente had ended before a day (yyyy-mm-dd).
 func (r *Rule) Expired(ambiente, day string) bool {
 	until := r.Bundle.Manifest.Validity[ambiente].Until
 	return until != "" && until < day

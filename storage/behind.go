@@ -11,17 +11,17 @@ import (
 )
 
 // Witness is a medium that knows more of this store's history than the store, for example after store and mark were put back to
-// an earlier state. While there is a Witness, the store takes no number: see TakeCopy and GiveUp.
+// an earlier state. While there is a Witness, the store takes no number: see Assemble and Settle.
 type Witness struct {
-	Medium   string  `json:"medium"` // WitnessCopy or WitnessMark
-	Path     string  `json:"path"`
-	Diverged bool    `json:"diverged"` // the medium holds another continuation than the store: numbers were used twice
-	Series   []Ahead `json:"series"`
+	Medium   string `json:"medium"` // WitnessCopy or WitnessMark
+	Path     string `json:"path"`
+	Diverged bool   `json:"diverged"` // the medium holds another continuation than the store: numbers were used twice
+	Series   []Lead `json:"series"`
 }
 
-// Ahead is how far a series got in the store and on the medium. Changes counts the changes of its records that only the medium
+// Lead is how far a series got in the store and on the medium. Changes counts the changes of its records that only the medium
 // has, new records included; 0: not known.
-type Ahead struct {
+type Lead struct {
 	Series  string `json:"series"` // empty: the store does not have it, and the mark is of the first format, without names
 	Here    uint64 `json:"here"`   // last number in the store
 	There   uint64 `json:"there"`  // on the medium
@@ -49,10 +49,7 @@ func (w *Witness) String() string {
 	return text
 }
 
-func (a Ahead) String() string {
-	if a.Series == "" {
-		a.Series = "a series that the store does not have"
-	}
+func (a Lead) String() string {
 	switch {
 	case a.There > a.Here:
 		return fmt.Sprintf("%s: %d here, %d there", a.Series, a.Here, a.There)
@@ -81,7 +78,7 @@ func (s *Store) hold(w Witness) {
 			s.o.die("noting that a medium knows more: %v", err)
 		}
 	}
-	s.o.Logger.Error("nothing is numbered before dtectl reconcile", "witness", w.String())
+	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
 }
 
 func setBehind(db *pebble.DB, list []Witness) error {
@@ -107,7 +104,7 @@ func readBehind(r pebble.Reader) (list []Witness, err error) {
 }
 
 // Held is a series of which a witness outside of the box knows numbers that the store lacks. The store keeps it over restarts, and
-// SkipTo to There or further ends it; the store's owner numbers nothing while there is one. Nothing else is held up by it.
+// Settle ends it; the store's owner numbers nothing while there is one. Nothing else is held up by it.
 type Held struct {
 	Witness string `json:"witness"` // "MH" or "archive"
 	Words   string `json:"words"`   // what the witness said
@@ -194,19 +191,13 @@ func readHeld(r pebble.Reader) (list []Held, err error) {
 	return list, err
 }
 
-// behindMark is the witness that a mark is which says more than the store; nil when it does not. held is where the store's
-// series end, by name.
-func behindMark(path string, held map[string]uint64, said reached) *Witness {
-	w := Witness{Medium: WitnessMark, Path: path}
-	for i, n := range said.numbers {
-		if here := held[said.name(i)]; n > here {
-			w.Series = append(w.Series, Ahead{Series: said.name(i), Here: here, There: n})
-		}
+// leads returns the witness that a medium is which knows more than the store, or another history; nil when it does not.
+func leads(medium, path string, here, there *Head) (*Witness, error) {
+	relation, list, err := Relate(here, there)
+	if err != nil || relation != Behind && relation != Diverged {
+		return nil, err
 	}
-	if w.Series == nil {
-		return nil
-	}
-	return &w
+	return &Witness{Medium: medium, Path: path, Diverged: relation == Diverged, Series: list}, nil
 }
 
 // compareCopy returns the witness that a second copy is, nil when the store has all that the copy tells.
@@ -215,64 +206,73 @@ func compareCopy(o *Options, r pebble.Reader, dir string, end *logEnd) (*Witness
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[uint32]string)
-	for name, row := range series {
-		byID[row.Sequence] = name
-	}
-	w := &Witness{Medium: WitnessCopy, Path: dir}
-	open := make(map[uint32]seriesRow) // ahead there; whether the same history goes on is to be seen
-	more := false
-	for _, p := range sortedPlaces(end.told) {
-		name := byID[p.Sequence]
-		row := series[name]
-		row.Sequence = p.Sequence
-		if p.Name == "" {
-			p.Name = name
-		}
-		a := Ahead{Series: p.Name, Here: row.Last, There: p.Last}
-		same := name == "" || p.Name == name
-		switch {
-		case !same:
-		case p.Position > row.Position:
-			more = true
-			if a.Changes = p.Position - row.Position; p.Last == 0 { // of a head that does not name it
-				a.There = row.Last + a.Changes
-			}
-			open[p.Sequence] = row
-			w.Series = append(w.Series, a)
-			continue
-		default:
-			if same, err = holdsLink(r, p); err != nil {
-				return nil, err
-			}
-		}
-		if !same {
-			w.Diverged = true
-			w.Series = append(w.Series, a)
-		}
-	}
-	for name, row := range series { // a store that only lost its end has nothing of its own
-		if more && row.Position > end.told.Series[row.Sequence].Position {
-			w.Diverged = true
-			w.Series = append(w.Series, Ahead{Series: name, Here: row.Last, There: end.told.Series[row.Sequence].Last})
-		}
-	}
-	if w.Series == nil {
-		return nil, nil
-	}
-	if !w.Diverged {
-		w.Diverged, err = parts(o, dir, end, open)
-	}
-	return w, err
+	return leads(WitnessCopy, dir, storeHead([16]byte{}, r, series), end.head(o, dir))
 }
 
-func sortedPlaces(s copyState) []place {
-	list := make([]place, 0, len(s.Series))
-	for _, p := range s.Series {
-		list = append(list, p)
+// head is how far a second copy goes.
+func (e *logEnd) head(o *Options, dir string) *Head {
+	h := &Head{Store: e.store, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte, error) {
+		return e.links(o, dir, ends)
+	}}
+	for _, p := range e.told.Series {
+		name := p.Name
+		if name == "" {
+			name = namelessSeries(p.Sequence)
+		}
+		h.Series[name] = Reach{p.Last, p.Sequence, p.Position, p.Hash}
 	}
-	slices.SortFunc(list, func(a, b place) int { return int(a.Sequence) - int(b.Sequence) })
-	return list
+	return h
+}
+
+// links finds the hashes at the ends of another medium. It reads the segments backwards, as far as the copy is ahead.
+func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[string][32]byte, error) {
+	names, found := make(map[uint32]string), make(map[string][32]byte)
+	for name, end := range ends {
+		names[end.Sequence] = name
+	}
+	say := func(name string, hash [32]byte) {
+		if was, said := found[name]; !said || was == ends[name].Hash { // a contradiction stays
+			found[name] = hash
+		}
+	}
+	numbers, err := segmentNumbers(o.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Backward(numbers) {
+		if n > e.counts || len(names) == 0 {
+			continue
+		}
+		s, err := readSegment(o.FS, dir, n)
+		if err != nil {
+			continue // what cannot be read cannot testify
+		}
+		_, _, err = s.frames(true, func(_ uint64, f frame) error {
+			return f.links(func(key, value []byte) error {
+				name := names[be.Uint32(key[1:])]
+				if name == "" || be.Uint64(key[5:]) != ends[name].Position+1 {
+					return nil
+				}
+				l, err := decodeLink(value)
+				if err == nil {
+					say(name, l.Previous)
+				}
+				return err
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		for sequence, name := range names {
+			if p := s.head.State.Series[sequence]; p.Position <= ends[name].Position {
+				if p.Position == ends[name].Position {
+					say(name, p.Hash)
+				}
+				delete(names, sequence)
+			}
+		}
+	}
+	return found, nil
 }
 
 // holdsLink tells whether the store's journal has that very link.
@@ -285,53 +285,11 @@ func holdsLink(r pebble.Reader, p place) (bool, error) {
 	return hashLink(key, value) == p.Hash, err
 }
 
-// parts tells whether the copy goes on from another link than that at which a series ends in the store. It reads
-// backwards as far as the copy is ahead.
-func parts(o *Options, dir string, end *logEnd, open map[uint32]seriesRow) (bool, error) {
-	numbers, err := segmentNumbers(o.FS, dir)
-	if err != nil {
-		return false, err
-	}
-	for _, n := range slices.Backward(numbers) {
-		if n > end.counts || len(open) == 0 {
-			continue
-		}
-		s, err := readSegment(o.FS, dir, n)
-		if err != nil {
-			continue // what cannot be read cannot testify; TakeCopy says so
-		}
-		differs := false
-		_, _, err = s.frames(true, func(_ uint64, f frame) error {
-			if f.Kind != frameChange && f.Kind != frameRows {
-				return nil
-			}
-			return f.links(func(key, value []byte) error {
-				row, ok := open[be.Uint32(key[1:])]
-				if !ok || be.Uint64(key[5:]) != row.Position+1 {
-					return nil
-				}
-				l, err := decodeLink(value)
-				differs = differs || l.Previous != row.Hash
-				return err
-			})
-		})
-		if err != nil || differs {
-			return differs, err
-		}
-		for sequence, row := range open {
-			if p := s.head.State.Series[sequence]; p.Position <= row.Position {
-				if p.Position == row.Position && p.Hash != row.Hash {
-					return true, nil
-				}
-				delete(open, sequence)
-			}
-		}
-	}
-	return false, nil
-}
-
 // links calls fn with each row of the journal in a change or in rows of a fill.
 func (f *frame) links(fn func(key, value []byte) error) error {
+	if f.Kind != frameChange && f.Kind != frameRows {
+		return nil
+	}
 	batch := f.Payload
 	if f.Kind == frameChange {
 		c := cursor{b: batch}
@@ -359,14 +317,19 @@ func formerStores(r pebble.Reader) (list [][16]byte, err error) {
 	return list, nil
 }
 
-// addFormer adds an identity to them.
-func addFormer(b *pebble.Batch, r pebble.Reader, id [16]byte) error {
+// addFormer adds identities to them.
+func addFormer(b *pebble.Batch, r pebble.Reader, ids ...[16]byte) error {
 	list, err := formerStores(r)
-	if err != nil || slices.Contains(list, id) {
+	if err != nil {
 		return err
 	}
 	var row []byte
-	for _, old := range append(list, id) {
+	for _, id := range ids {
+		if id != ([16]byte{}) && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	for _, old := range list {
 		row = append(row, old[:]...)
 	}
 	set(b, keyFormer, row)

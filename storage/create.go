@@ -24,7 +24,7 @@ type Options struct {
 	FS vfs.FS
 	// Logger gets the messages of Pebble and of the store. Default: they are dropped.
 	Logger *slog.Logger
-	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see Rebuild. Empty:
+	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see Assemble. Empty:
 	// none. SecondPatience is how long a change waits for the second copy, default 2 s; if the medium takes longer, the copy is no
 	// longer live.
 	SecondCopy     string
@@ -43,9 +43,6 @@ type Options struct {
 	// FakeTime is for testing/synctest. It leaves out Pebble's background ticks, 26 million in a month, and the rests between
 	// syncs, because fake time does not pass while a goroutine waits for a mutex.
 	FakeTime bool
-
-	// Elsewhere is for Rebuild.
-	Elsewhere Elsewhere
 
 	segment   uint64       // of the second copy, bytes
 	readOnly  bool         // of OpenReadOnly

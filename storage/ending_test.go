@@ -51,8 +51,6 @@ func TestEnding(t *testing.T) {
 	}
 	backup(t, s, backupDir)
 	sound(t, s)
-	archive := func(_ context.Context, e Entry, _ string) ([]byte, error) { return form(e.Code), nil }
-	list := []Affected{{Series: "s1", From: 3, To: 3, Code: code(5), What: "its part"}, {Series: "s0", From: 2, To: 4, What: "their journal"}}
 	for name, work := range map[string]func(context.Context) error{
 		"check":        func(ctx context.Context) error { _, err := Check(ctx, options(disk.Copy())); return err },
 		"check backup": func(ctx context.Context) error { _, err := CheckBackup(ctx, backupDir, options(disk), nil); return err },
@@ -61,16 +59,12 @@ func TestEnding(t *testing.T) {
 			_, err := s.Backup(ctx, "elsewhere", nil)
 			return errors.Join(err, s.Close())
 		},
-		"locate": func(ctx context.Context) error {
-			_, _, err := Locate(ctx, RepairFrom{Copy: card, Backups: []string{backupDir}, Part: archive}, list, options(disk.Copy()))
-			return err
-		},
 		"restore": func(ctx context.Context) error {
-			_, err := Restore(ctx, backupDir, options(storeless(t, disk)), nil)
+			_, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(storeless(t, disk)), nil)
 			return err
 		},
 		"rebuild": func(ctx context.Context) error {
-			_, _, err := Rebuild(ctx, card, options(storeless(t, disk)), nil)
+			_, err := Assemble(ctx, Sources{Copy: card}, options(storeless(t, disk)), nil)
 			return err
 		},
 		"read tables": func(ctx context.Context) error {
@@ -83,7 +77,7 @@ func TestEnding(t *testing.T) {
 			if err := rotten.Flip(path, size(t, rotten, path)/3*8); err != nil {
 				return err
 			}
-			_, err := Repair(ctx, RepairFrom{Copy: card}, options(rotten), nil)
+			_, err := Assemble(ctx, Sources{Copy: card}, options(rotten), nil)
 			return err
 		},
 	} {

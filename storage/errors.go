@@ -34,13 +34,13 @@ var (
 	ErrInUse = errors.New("store is in use")
 	// ErrReadOnly: the store was opened for reading only.
 	ErrReadOnly = errors.New("store is open to read only")
-	// ErrRestored: the store came from a backup, and Reconcile has not yet settled which numbers were spent after the backup.
-	ErrRestored = errors.New("store was restored and its numbers are not reconciled")
+	// ErrRestored: the store was made of other media, and Settle has not yet settled which numbers were spent.
+	ErrRestored = errors.New("store was made of other media and its numbers are not settled")
 	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. To take more numbers would
 	// use numbers twice.
 	ErrBehind = errors.New("another medium knows more than the store")
-	// ErrMissing: documents are missing in a store that was rebuilt from a damaged copy, and nobody has accepted that yet.
-	ErrMissing = errors.New("documents are missing")
+	// ErrMissing: documents or numbers are lost, and nobody has accepted that by their numbers.
+	ErrMissing = errors.New("a loss is not accepted")
 	// ErrDiverged: a second copy holds another history than the store, so nothing can be taken from it.
 	ErrDiverged = errors.New("the second copy holds another history")
 	// ErrUnreadable: a medium does not return what lies on it, and nobody knows what that is. It may answer later.
@@ -71,7 +71,7 @@ func (e *damagedError) Error() string {
 func (e *damagedError) Unwrap() []error { return []error{ErrCorrupt, e.err} }
 
 // repairAdvice is what helps a store that opens to read.
-const repairAdvice = "dtectl fsck names the documents, dtectl repair takes them from the other media"
+const repairAdvice = "dtectl fsck names the documents, dtectl recover takes them from the other media"
 
 var (
 	inDataFile = regexp.MustCompile(`\d{6,}\.(?:sst|log)`)

@@ -290,23 +290,22 @@ func (c *checker) checkMark(marked reached, err error) {
 		c.problemAt(where, "%v", err)
 		return
 	}
-	named := make(map[string]*seriesCheck)
+	here := numbersHead([16]byte{}, nil, 0)
 	for _, s := range c.series {
-		named[s.name] = s
+		here.Series[s.name] = Reach{Last: s.row.Last}
 	}
-	for i, n := range marked.numbers {
-		name := marked.name(i)
-		s := named[name]
-		if name == "" {
-			s, name = c.series[uint32(i+1)], fmt.Sprint(i+1)
-		}
+	there := marked.head([16]byte{})
+	_, list, _ := Relate(here, there) // heads of numbers: no medium is read
+	for _, l := range list {
+		_, known := here.Series[l.Series]
 		switch {
-		case s == nil && n > 0 && c.seriesBlind:
-			c.problemAt(where, "says %d for series %d, whose row cannot be read", n, i+1)
-		case s == nil && n > 0:
-			c.problemAt(where, "says %d for series %s, which the store does not have", n, name)
-		case s != nil && s.row.Last < n:
-			c.problemAt(where, "says %d for series %q, which ends at %d: acknowledged records are missing", n, s.name, s.row.Last)
+		case l.There <= l.Here: // what the store has more
+		case !known && c.seriesBlind:
+			c.problemAt(where, "says %d for series %s, whose row cannot be read", l.There, l.Series)
+		case !known:
+			c.problemAt(where, "says %d for series %s, which the store does not have", l.There, l.Series)
+		default:
+			c.problemAt(where, "says %d for series %q, which ends at %d: acknowledged records are missing", l.There, l.Series, l.Here)
 		}
 	}
 }

@@ -174,3 +174,51 @@ func writeFile(t testing.TB, fs vfs.FS, path string, b []byte) {
 
 // copyOf is the filesystem as it is now, synced or not.
 func copyOf(fs *disktest.Disk) *disktest.Disk { return fs.Copy() }
+
+// settle settles what a store owes, as a person does who names all that is lost, and n numbers more of each series whose last number
+// nothing bounds.
+func settle(s *Store, n uint64, reason string, possible ...string) error {
+	begun := func(time.Time) []string { return possible }
+	o, err := s.Owed(begun)
+	if err != nil || o == nil {
+		return errors.Join(err, onlyIf(o == nil, errors.New("the store owes nothing")))
+	}
+	_, err = s.Settle(ctx, begun, o.losses(n), reason)
+	return err
+}
+
+func (o *Owed) losses(n uint64) (list []Loss) {
+	for _, next := range o.Series {
+		l := Loss{next.Series, next.lost}
+		if next.Open && n > 0 {
+			l.Numbers = append(l.Numbers, Span{next.Known + 1, next.Known + n})
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// doubt is how many changes there may have been behind the end of the copy that a store was made of.
+func doubt(s *Store) uint64 {
+	if row, err := restoration(s.db); err == nil && row != nil {
+		return row.Doubt
+	}
+	return 0
+}
+
+// missing is what no source had.
+func (a *Assembled) missing() []Missing {
+	if a.Owed == nil {
+		return nil
+	}
+	return a.Owed.Missing
+}
+
+// byName is how far each series got that got anywhere.
+func (r reached) byName() map[string]uint64 {
+	m := make(map[string]uint64)
+	for name, reach := range r.head([16]byte{}).Series {
+		m[name] = reach.Last
+	}
+	return m
+}

@@ -12,7 +12,7 @@ import (
 // compactions move it instead of rewriting it, which spares an appliance's flash.
 //
 //	table     key after the byte                        value
-//	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": restoredRow · "restorations": gaps · "beat": i64 ·
+//	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": JSON, restoredRow · "restorations": gaps · "beat": i64 ·
 //	                                                    "behind": JSON, []Witness · "former": n × 16 bytes · "scrub": scrubRow · "backup": i64 ·
 //	                                                    "held": JSON, []Held · "repairs": JSON, []RepairRecord · "read": i64, damaged tables u64 ·
 //	                                                    "mark": markRow · "segments": the store's identity [16], last segment u64, folder · "feed": u64,

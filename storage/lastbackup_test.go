@@ -30,7 +30,7 @@ func TestLastBackup(t *testing.T) {
 		t.Errorf("the metric says %v", v)
 	}
 	lose(t, s, fs)
-	if _, err := Restore(ctx, backupDir, options(fs), nil); err != nil {
+	if _, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(fs), nil); err != nil {
 		t.Fatal(err)
 	}
 	restored, err := OpenReadOnly(options(fs))

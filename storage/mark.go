@@ -67,10 +67,10 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 	k.wrote.L = &k.mu
 	for i, n := range said.numbers { // it never sinks
 		if n > 0 {
-			k.raise(names.sequenceOf(said.name(i)), n)
+			k.raise(names.sequenceOf(said.names[i]), n)
 		}
 	}
-	// Of a restored store the mark keeps what it said itself, until Reconcile has settled what the two say.
+	// Of a restored store the mark keeps what it said itself, until Settle has settled what the two say.
 	if !j.restored {
 		for i, n := range j.last {
 			k.raise(uint32(i+1), n)
@@ -100,21 +100,18 @@ func (m *mark) raise(sequence uint32, number uint64) bool {
 	return news
 }
 
-// compareMark returns ErrMark when a store holds less than the mark says. held is where its series end, by name.
-func compareMark(of, store [16]byte, said reached, held map[string]uint64) error {
-	if of != store {
-		return fmt.Errorf("%w: the mark is of store %x, this is store %x", ErrMark, of, store)
+// compareMark returns ErrMark when a store is not the mark's, or holds less than the mark says.
+func compareMark(here, marked *Head) error {
+	if marked.Store != here.Store {
+		return fmt.Errorf("%w: the mark is of store %x, this is store %x", ErrMark, marked.Store, here.Store)
 	}
-	for i, n := range said.numbers {
-		switch have, name := held[said.name(i)], said.name(i); {
-		case have >= n:
-		case name == "":
-			return fmt.Errorf("%w: series %d ends at number %d, the mark says %d", ErrMark, i+1, have, n)
-		default:
-			return fmt.Errorf("%w: series %s ends at number %d, the mark says %d", ErrMark, name, have, n)
+	_, list, err := Relate(here, marked)
+	for _, l := range list {
+		if l.There > l.Here {
+			return fmt.Errorf("%w: series %s ends at number %d, the mark says %d", ErrMark, l.Series, l.Here, l.There)
 		}
 	}
-	return nil
+	return err
 }
 
 // note says that rows are durable in the store.
@@ -190,7 +187,7 @@ func (m *mark) readReached() (reached, error) {
 	if err != nil {
 		return reached{}, err
 	}
-	if err := compareMark(store, m.file.store, least, said.byName()); err != nil {
+	if err := compareMark(said.head(store), least.head(m.file.store)); err != nil {
 		return reached{}, fmt.Errorf("the file says less than was written to it: %w", err)
 	}
 	return said, nil
@@ -273,5 +270,5 @@ func (m *mark) prove() error {
 	if err := file.close(); err != nil {
 		return err
 	}
-	return compareMark(file.store, store, least, said.byName())
+	return compareMark(said.head(file.store), least.head(store))
 }

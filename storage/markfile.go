@@ -36,7 +36,7 @@ var (
 
 // writeNewMark makes a mark aside and renames it. generation is at least 1; see markRow.
 func writeNewMark(fs vfs.FS, path string, store [16]byte, r reached, slot int, generation uint64) error {
-	names := newNameSection(r.allNames())
+	names := newNameSection(r.names)
 	slot = max(slot, slotFor(len(r.numbers), len(names.bytes)))
 	content := make([]byte, 2*slot)
 	at := slotAt(slot, generation)
@@ -130,7 +130,7 @@ func (m *markFile) rewrite(store [16]byte, r reached) error {
 
 func (m *markFile) put(r reached) error {
 	if m.names.count != len(r.numbers) {
-		m.names = newNameSection(r.allNames())
+		m.names = newNameSection(r.names)
 	}
 	if markHeader+8*len(r.numbers)+slotChecksum+len(m.names.bytes) > m.slot {
 		return m.grow(r)
@@ -181,19 +181,14 @@ func (m *markFile) close() error {
 
 // A slot of the mark's file, as it is written:
 //
-//	"DTEMARK2" · generation u64 · store [16] · count u32 · bytes of the names u32 · CRC-32C of the names u32 ·
+//	"DTEMARK1" · generation u64 · store [16] · count u32 · bytes of the names u32 · CRC-32C of the names u32 ·
 //	count × number u64 · CRC-32C of all before it u32
 //
 // and the names, count × (length u8 · name), at the very end of the slot. A series keeps its place in the mark for as long as the
 // process runs. Names are therefore written when a series begins, and the write behind a sale has the numbers alone.
-//
-// The first format is "DTEMARK1" · generation u64 · store [16] · count u32 · count × number u64 · CRC-32C: its numbers stand in the
-// order of the series' sequence ids, from 1, and only the store of that identity knows which series that are.
 const (
-	markMagic    = "DTEMARK2"
-	firstMagic   = "DTEMARK1"
-	firstHeader  = len(firstMagic) + 8 + 16 + 4
-	markHeader   = firstHeader + 4 + 4
+	markMagic    = "DTEMARK1"
+	markHeader   = len(markMagic) + 8 + 16 + 4 + 4 + 4
 	firstSlot    = 64 << 10 // 2,200 series with names of 20 bytes
 	largestSlot  = 64 << 20
 	slotChecksum = 4
@@ -201,37 +196,22 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// reached is how far each series got: number i is of series name i. A name is empty when nobody knows it.
+// reached is how far each series got: number i is of series name i.
 type reached struct {
-	names   []string // nil, of a mark of the first format; otherwise as many as numbers
+	names   []string
 	numbers []uint64
 }
 
-// name returns the name of the series at a place, "" when it is not known.
-func (r reached) name(place int) string {
-	if place < len(r.names) {
-		return r.names[place]
-	}
-	return ""
-}
-
-// allNames returns as many names as there are numbers.
-func (r reached) allNames() []string {
-	if len(r.names) == len(r.numbers) {
-		return r.names
-	}
-	return make([]string, len(r.numbers))
-}
-
-// byName returns the furthest number of each name; under "", that of all series whose names are not known. 0 is left out.
-func (r reached) byName() map[string]uint64 {
-	m := make(map[string]uint64, len(r.numbers))
+// head returns the same as a Head. Of what the mark says, one number more may have been given: number n is acknowledged once the mark
+// says n-1.
+func (r reached) head(store [16]byte) *Head {
+	h := numbersHead(store, nil, 1)
 	for i, n := range r.numbers {
 		if n > 0 {
-			m[r.name(i)] = max(m[r.name(i)], n)
+			h.Series[r.names[i]] = Reach{Last: n}
 		}
 	}
-	return m
+	return h
 }
 
 // slotFor is the size of a slot that holds so many numbers, and so many bytes of names.
@@ -280,29 +260,22 @@ func newNameSection(names []string) nameSection {
 	return nameSection{len(names), b, crc32.Checksum(b, castagnoli)}
 }
 
-// decodeMark reads a whole slot, of either format.
+// decodeMark reads a whole slot.
 func decodeMark(slot []byte) (generation uint64, store [16]byte, said reached, ok bool) {
-	magic := string(slot[:len(markMagic)])
-	if magic != markMagic && magic != firstMagic {
+	if string(slot[:len(markMagic)]) != markMagic {
 		return 0, store, said, false
 	}
 	c := cursor{b: slot[len(markMagic):]}
 	generation = c.u64()
 	copy(store[:], c.take(16))
-	count, header, length, sum := int(c.u32()), firstHeader, 0, uint32(0)
-	if magic == markMagic {
-		header, length, sum = markHeader, int(c.u32()), c.u32()
-	}
-	end := header + 8*count
+	count, length, sum := int(c.u32()), int(c.u32()), c.u32()
+	end := markHeader + 8*count
 	if count > largestSlot/8 || length > largestSlot || end+slotChecksum+length > len(slot) ||
 		crc32.Checksum(slot[:end], castagnoli) != be.Uint32(slot[end:]) {
 		return 0, store, said, false
 	}
 	for range count {
 		said.numbers = append(said.numbers, c.u64())
-	}
-	if magic == firstMagic {
-		return generation, store, said, true
 	}
 	section := slot[len(slot)-length:]
 	if crc32.Checksum(section, castagnoli) != sum {

@@ -82,7 +82,6 @@ type markJudge struct {
 	former   [][16]byte
 	names    names
 	last     []uint64 // by sequence - 1
-	from     [16]byte // the identity of the store that this one was restored from
 	restored bool     // and not reconciled yet
 	settling bool     // restored, or behind another medium: the mark may say more, also under a former identity
 	markLost bool     // restored without a mark
@@ -122,26 +121,16 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 	behind, err := readBehind(r)
 	j.settling = restored != nil || behind != nil
 	if restored != nil {
-		j.restored, j.from, j.markLost = true, restored.From, restored.MarkLost
+		j.restored, j.markLost = true, restored.MarkLost
 	}
 	return j, err
 }
 
-// named gives a mark of the first format its names. Only the store that counted in it has its series in the same order: while a
-// restored one is not reconciled, the mark may be of another restoration.
-func (j *markJudge) named(of [16]byte, said reached) reached {
-	if said.names != nil || j.restored && of != j.from && of != j.id {
-		return said
-	}
-	for i := range said.numbers {
-		said.names = append(said.names, j.names.named(uint32(i+1)))
-	}
-	return said
-}
-
-// held is where the store's series end, by name.
-func (j *markJudge) held() map[string]uint64 {
-	return reached{j.names.all(), j.last}.byName()
+// head is where the store's series end.
+func (j *markJudge) head() *Head {
+	h := reached{j.names.all(), j.last}.head(j.id)
+	h.Numbers, h.Slack = false, 0 // the store itself
+	return h
 }
 
 // look judges the file at a path and alters nothing, also on a medium that cannot be written any more.
@@ -167,7 +156,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	case err != nil:
 		return is(MarkUnreadable, "%v", err)
 	}
-	m.store, m.generation, m.said = file.store, file.generation, j.named(file.store, said)
+	m.store, m.generation, m.said = file.store, file.generation, said
 	former := false
 	for _, id := range j.former {
 		former = former || id == m.store
@@ -191,8 +180,9 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	case m.store != j.id:
 		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of the two", m.store, j.id)
 	}
-	if m.Ahead = behindMark(path, j.held(), m.said); m.Ahead != nil {
-		return is(MarkAhead, "%v", compareMark(m.store, j.id, m.said, j.held()))
+	if err := compareMark(j.head(), said.head(m.store)); err != nil {
+		m.Ahead, _ = leads(WitnessMark, path, j.head(), said.head(m.store)) // heads of numbers: no medium is read
+		return is(MarkAhead, "%v", err)
 	}
 	return is(MarkSound, "it is this store's, and the store holds all that it says")
 }

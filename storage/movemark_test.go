@@ -225,7 +225,7 @@ func settleMark(t *testing.T, o Options, spent map[string]uint64, count map[stri
 	second := ""
 	if hasCard {
 		second = card
-		if _, err := TakeCopy(ctx, card, o, nil); err != nil && !errors.Is(err, ErrDiverged) && !errors.Is(err, ErrNoStore) {
+		if _, err := Assemble(ctx, Sources{Copy: card}, o, nil); err != nil && !errors.Is(err, ErrDiverged) && !errors.Is(err, ErrSound) {
 			return err
 		}
 	}
@@ -237,10 +237,10 @@ func settleMark(t *testing.T, o Options, spent map[string]uint64, count map[stri
 	o.OpenBehind = true
 	s, err := Open(o)
 	if errors.Is(err, ErrMark) {
-		p, err := NewMark(ctx, second, false, o, nil)
+		p, err := NewMark(ctx, MarkAim{Second: second}, o, nil)
 		if err == nil && !p.Made {
 			count["doubted"]++
-			_, err = NewMark(ctx, second, true, o, nil)
+			_, err = NewMark(ctx, MarkAim{Second: second, Doubted: true}, o, nil)
 		} else if err == nil {
 			count["proven"]++
 		}
@@ -255,15 +255,11 @@ func settleMark(t *testing.T, o Options, spent map[string]uint64, count map[stri
 	} else {
 		count["opened"]++
 	}
-	switch r := s.Restored(); {
-	case r != nil:
-		s.AcceptMissing()
-		err = s.Reconcile(ctx, r.Advance(furthest, possible), "the mark was lost") // a person knows how far the tills got
-	case s.Behind() != nil:
+	if s.Behind() != nil {
 		count["behind"]++
-		err = s.GiveUp(ctx, possible, "an old disk")
-	default:
-		err = nil
+	}
+	if err = nil; s.Restored() != nil || s.Behind() != nil {
+		err = settle(s, furthest, "the mark was lost", possible...) // a person knows how far the tills got
 	}
 	return errors.Join(err, checkSound(s), s.Close())
 }

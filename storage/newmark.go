@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,44 +27,53 @@ type MarkProof struct {
 	// Doubts are the reasons why the store may lack documents that it issued, in sentences. None: the store is proven to hold all
 	// documents.
 	Doubts []string
-	// Made: there is a new mark. False: there are doubts and nothing was changed, or Owed.
+	// Made: there is a new mark. False: there are doubts, or it was a dry run.
 	Made bool
-	// Owed: the store must be reconciled, because nobody knows which numbers were spent; see Restoration.
-	Owed bool
+	// Owed is what is to be settled because of the doubts; nil: there are none.
+	Owed *Owed
 	// Aside is the new path of the file that was in the mark's place, "" if there was none.
 	Aside string
 }
 
+// MarkAim is what NewMark is to do.
+type MarkAim struct {
+	Second   string   // the second copy's folder; "": there is none
+	Doubted  bool     // also make a mark for a store that is not proven
+	Dry      bool     // change nothing
+	Possible Possible // for MarkProof.Owed
+}
+
 // NewMark makes a new mark for a store whose mark is lost, unreadable, old, or another store's. First it proves the store: it
-// checks every row and the chains of the journals, and the second copy in the folder second ("": there is none) must end
+// checks every row and the chains of the journals, and the second copy must end
 // exactly where the store ends. The store must not be open.
 //
-// If the store is proven, it gets its mark and continues where it was. If there are doubts, nothing happens unless doubted is
-// true. If doubted is true, the store must be reconciled as a store whose mark is lost: it issues nothing before Reconcile has
-// moved every series above the highest number that it can have reached. A file in the mark's place is renamed, never deleted.
+// If the store is proven, it gets its mark and continues where it was. If there are doubts, nothing happens unless aim.Doubted is
+// true. If it is, the store owes a settlement as one whose mark is lost: it numbers nothing before Settle has
+// moved every series above the highest number that it can have reached. A file in the mark's place is renamed, never deleted. A dry
+// run changes nothing.
 //
-// ErrMarkSound; ErrMark if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk or use
-// Reconcile; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can be repeated: until it is
+// ErrMarkSound; ErrMark if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or use
+// Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can be repeated: until it is
 // complete no mark is valid, and the store does not open, or issues nothing.
-func NewMark(ctx context.Context, second string, doubted bool, o Options, progress Progress) (*MarkProof, error) {
+func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (*MarkProof, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	if o.Now == nil {
 		return nil, errors.New("storage: Options.Now is not set")
 	}
-	db, err := openPebble(&o, &damage{}, false)
+	db, err := openPebble(&o, &damage{}, aim.Dry)
 	if err != nil {
 		return nil, fmt.Errorf("making a new mark: %w", err)
 	}
-	p, err := newMark(ctx, &o, db, second, doubted, progress)
+	p, err := newMark(ctx, &o, db, aim, progress)
 	if err = errors.Join(err, db.Close()); err != nil {
 		return p, fmt.Errorf("making a new mark: %w", err)
 	}
 	return p, nil
 }
 
-func newMark(ctx context.Context, o *Options, db *pebble.DB, second string, doubted bool, progress Progress) (*MarkProof, error) {
+func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progress Progress) (*MarkProof, error) {
 	j, err := newMarkJudge(db)
 	if err != nil {
 		return nil, err
@@ -81,21 +91,26 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, second string, doub
 	}
 	if row == nil {
 		row = &restoredRow{At: o.Now().UnixNano(), From: j.id}
-		if err := p.prove(ctx, o, db, j, row, second, progress); err != nil {
+		if err := p.prove(ctx, o, db, j, row, aim.Second, progress); err != nil {
 			return p, err
 		}
 	} else {
 		p.Last = row.takenAt()
 		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that knew the numbers spent since is gone"}
 	}
-	if len(p.Doubts) > 0 && !doubted {
+	if len(p.Doubts) > 0 {
+		row.MarkLost, row.Made = true, cmp.Or(row.Made, "its mark is lost")
+		if p.Owed, err = owed(db, row, nil, nil, nil, aim.Possible); err != nil {
+			return p, err
+		}
+	}
+	if aim.Dry || len(p.Doubts) > 0 && !aim.Doubted {
 		return p, nil
 	}
 	if err := makeParents(o.FS, o.MarkPath); err != nil {
 		return p, err
 	}
 	if len(p.Doubts) > 0 {
-		p.Owed, row.MarkLost = true, true
 		if err := beRestored(db, slices.Clone(j.id[:]), *row); err != nil {
 			return p, err
 		}
@@ -145,7 +160,11 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 		row.addWitness(&w, series)
 	}
 	if p.Mark.store == j.id { // an old one that knows more than the store all the same
-		if w := behindMark(o.MarkPath, j.held(), p.Mark.said); w != nil {
+		w, err := leads(WitnessMark, o.MarkPath, j.head(), p.Mark.said.head(j.id))
+		if err != nil {
+			return err
+		}
+		if w != nil {
 			p.doubt("%v", w)
 			row.addWitness(w, series)
 		}
@@ -217,9 +236,6 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 // addWitness adds what another medium knows and the store lacks.
 func (r *restoredRow) addWitness(w *Witness, series map[string]seriesRow) {
 	for _, a := range w.Series {
-		if a.Series == "" {
-			a.Series = begun
-		}
 		r.Known = raise(r.Known, a.Series, a.There, series)
 	}
 }

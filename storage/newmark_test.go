@@ -41,7 +41,7 @@ func foreignMark(t testing.TB) []byte {
 
 func newMarkOf(t testing.TB, fs vfs.FS, second string, doubted bool) *MarkProof {
 	t.Helper()
-	p, err := NewMark(ctx, second, doubted, options(fs), nil)
+	p, err := NewMark(ctx, MarkAim{Second: second, Doubted: doubted}, options(fs), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestNewMark(t *testing.T) {
 			doubted := disk.Copy()
 
 			p := newMarkOf(t, disk, card, false)
-			if p.Mark.Kind != kind || !p.Made || p.Owed || len(p.Doubts) > 0 || p.Documents != 11 {
+			if p.Mark.Kind != kind || !p.Made || p.Owed != nil || len(p.Doubts) > 0 || p.Documents != 11 {
 				t.Errorf("%+v", p)
 			}
 			if p.Aside != "" && string(readFile(t, disk, p.Aside)) != string(mark) {
@@ -84,7 +84,7 @@ func TestNewMark(t *testing.T) {
 				t.Errorf("goes on at %d", e.Number)
 			}
 			sound(t, s)
-			if _, err := NewMark(ctx, card, true, options(disk), nil); !errors.Is(err, ErrMarkSound) {
+			if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMarkSound) {
 				t.Errorf("a new mark beside a sound one: %v", err)
 			}
 			// The mark that was there comes back: it proves nothing any more.
@@ -94,20 +94,20 @@ func TestNewMark(t *testing.T) {
 			}
 
 			disk = doubted
-			if p := newMarkOf(t, disk, "", false); p.Made || p.Owed || len(p.Doubts) != 1 {
+			if p := newMarkOf(t, disk, "", false); p.Made || p.Owed == nil || len(p.Doubts) != 1 {
 				t.Errorf("%+v", p)
 			}
 			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) {
 				t.Fatalf("opened: %v", err)
 			}
-			if p := newMarkOf(t, disk, "", true); p.Made || !p.Owed {
+			if p := newMarkOf(t, disk, "", true); p.Made || p.Owed == nil {
 				t.Errorf("%+v", p)
 			}
 			s = openStore(t, disk)
 			if _, err := s.build(ctx, Keys{Series: "a"}, nil); !errors.Is(err, ErrRestored) {
 				t.Errorf("issues: %v", err)
 			}
-			if err := s.Reconcile(ctx, s.Restored().Advance(100, []string{"c"}), "the mark was lost"); err != nil {
+			if err := settle(s, 100, "the mark was lost", "c"); err != nil {
 				t.Fatal(err)
 			}
 			for series, least := range map[string]uint64{"a": 107, "b": 106, "c": 101} {
@@ -124,7 +124,7 @@ func TestNewMark(t *testing.T) {
 // What shows that this store is not the newest is no reason for a new mark.
 func TestNewMark_Refused(t *testing.T) {
 	disk := sold(t, disktest.Strict)
-	if _, err := NewMark(ctx, card, true, options(disk), nil); !errors.Is(err, ErrMarkSound) {
+	if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMarkSound) {
 		t.Errorf("a sound one: %v", err)
 	}
 	older := disk.Copy()
@@ -133,7 +133,7 @@ func TestNewMark_Refused(t *testing.T) {
 	backup(t, s, backupDir)
 	sound(t, s)
 	writeFile(t, older, markPath, readFile(t, disk, markPath))
-	if p, err := NewMark(ctx, card, true, options(older), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkAhead {
+	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(older), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkAhead {
 		t.Errorf("one that is ahead: %+v, %v", p, err)
 	}
 	restoredDisk := disk.Copy()
@@ -145,7 +145,7 @@ func TestNewMark_Refused(t *testing.T) {
 	sound(t, s)
 	later := readFile(t, restoredDisk, markPath)
 	writeFile(t, disk, markPath, later)
-	if p, err := NewMark(ctx, card, true, options(disk), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkLater {
+	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkLater {
 		t.Errorf("one of after a restoration: %+v, %v", p, err)
 	}
 	// A store with a damaged row is to be repaired first.
@@ -153,7 +153,7 @@ func TestNewMark_Refused(t *testing.T) {
 	if err := errors.Join(s.db.Delete(codeKey(code(1)), nil), s.Close(), restoredDisk.Remove(markPath)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewMark(ctx, card, true, options(restoredDisk), nil); !errors.Is(err, ErrCorrupt) {
+	if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(restoredDisk), nil); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a damaged store: %v", err)
 	}
 }
@@ -169,7 +169,7 @@ func TestNewMark_NotAside(t *testing.T) {
 		}
 		return nil
 	}))
-	p, err := NewMark(ctx, card, false, options(refused), nil)
+	p, err := NewMark(ctx, MarkAim{Second: card}, options(refused), nil)
 	if !errors.Is(err, errorfs.ErrInjected) || p.Made || p.Aside != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -210,12 +210,10 @@ func TestNewMark_Doubts(t *testing.T) {
 	}
 	newMarkOf(t, older, card, true)
 	s = openStore(t, older)
-	plan := s.Restored().Advance(3, nil)
-	if err := s.Reconcile(ctx, plan, "lost"); !errors.Is(err, ErrMissing) {
+	if _, err := s.Settle(ctx, nil, nil, "lost"); !errors.Is(err, ErrMissing) {
 		t.Errorf("documents that the copy knows are missing without a word: %v", err)
 	}
-	s.AcceptMissing()
-	if err := s.Reconcile(ctx, plan, "lost"); err != nil {
+	if err := settle(s, 3, "lost"); err != nil {
 		t.Fatal(err)
 	}
 	if e := put(t, s, "a", 100); e.Number != 18 {
@@ -245,7 +243,7 @@ func TestNewMark_Doubts(t *testing.T) {
 	o := options(disk)
 	late := o.Now().Add(3 * standstill)
 	o.Now = func() time.Time { return late }
-	if p, err := NewMark(ctx, card, false, o, nil); err != nil || p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0], "36h0m0s ago") {
+	if p, err := NewMark(ctx, MarkAim{Second: card}, o, nil); err != nil || p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0], "36h0m0s ago") {
 		t.Errorf("a day and a half later: %+v, %v", p, err)
 	}
 }
@@ -264,15 +262,15 @@ func TestNewMark_Restored(t *testing.T) {
 	if _, err := Open(options(fs)); !errors.Is(err, ErrMark) {
 		t.Fatalf("opened: %v", err)
 	}
-	if p := newMarkOf(t, fs, "", false); p.Owed {
+	if p := newMarkOf(t, fs, "", false); p.Owed == nil || p.Made {
 		t.Errorf("%+v", p)
 	}
 	newMarkOf(t, fs, "", true)
 	s = openStore(t, fs)
-	if r := s.Restored(); r == nil || !r.MarkLost {
-		t.Fatalf("%+v", r)
+	if o, err := s.Owed(nil); err != nil || o == nil || !o.MarkLost {
+		t.Fatalf("%+v, %v", o, err)
 	}
-	if err := s.Reconcile(ctx, s.Restored().Advance(10, nil), "both lost"); err != nil {
+	if err := settle(s, 10, "both lost"); err != nil {
 		t.Fatal(err)
 	}
 	if e := put(t, s, "a", 3); e.Number != 12 {
@@ -320,7 +318,7 @@ func TestNewMark_Crash(t *testing.T) {
 						}
 						least := uint64(6)
 						if r := s.Restored(); r != nil {
-							if err := s.Reconcile(ctx, r.Advance(50, nil), "lost"); err != nil {
+							if err := settle(s, 50, "lost"); err != nil {
 								t.Fatal(err)
 							}
 							least = 56

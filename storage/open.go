@@ -34,7 +34,7 @@ type Store struct {
 	backing     sync.Mutex // a backup is under way
 	second      *second    // nil: none is configured
 
-	restored    atomic.Pointer[Restoration] // what Reconcile has to settle
+	restored    atomic.Pointer[Restoration] // what Settle has to settle
 	reconciling sync.Mutex
 	holding     sync.Mutex                // the row of Held is being changed
 	accepted    atomic.Bool               // that documents are missing
@@ -220,6 +220,9 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	if restored != nil {
+		s.restored.Store(&Restoration{restored.takenAt(), restored.Made})
+	}
 	behind, err := readBehind(s.db)
 	if err != nil {
 		return err
@@ -232,9 +235,6 @@ func (s *Store) load() error {
 		return err
 	}
 	if s.o.readOnly {
-		if restored != nil {
-			s.restored.Store(restored.compare(reached{j.names.all(), j.last}, reached{}))
-		}
 		return nil
 	}
 	var said reached
@@ -243,18 +243,13 @@ func (s *Store) load() error {
 		s.noteMark()
 	}
 	if err == nil && restored == nil {
-		if w := behindMark(s.o.MarkPath, j.held(), said); w != nil {
+		w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), said.head(j.id)) // heads of numbers: no medium is read
+		if w != nil {
 			s.hold(*w)
 		}
 	}
 	if err == nil && restored != nil {
-		holes, err := readHoles(s.db)
-		if err != nil {
-			return err
-		}
-		s.restored.Store(restored.compare(reached{j.names.all(), j.last}, said))
-		s.Restored().Missing = holes.missing(series, restored.Known)
-		s.o.Logger.Warn("store was restored and issues nothing before it is reconciled")
+		s.o.Logger.Warn("the store was made of other media, and numbers nothing before dtectl recover has settled it")
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func harm(t testing.TB, disk *disktest.Disk, path string, at int64) {
 func TestRepair_Crash(t *testing.T) {
 	disk, want := rotten(t)
 	disks := crashes(disk, 1, func(fs vfs.FS) {
-		if _, err := Repair(ctx, RepairFrom{Copy: card}, options(fs), nil); err != nil {
+		if _, err := Assemble(ctx, Sources{Copy: card}, options(fs), nil); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -52,17 +52,17 @@ func TestRepair_Crash(t *testing.T) {
 		if err != nil {
 			between++
 		}
-		said, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), nil)
+		said, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 		switch {
 		case errors.Is(err, ErrSound):
 			done++
-			said = new(Repaired)
+			said = new(Assembled)
 		case err != nil:
 			t.Errorf("crash %d of %d: %v", i, len(disks), err)
 			continue
 		}
 		s := openStoreWith(t, withCard(disk))
-		if err := want.honest(s, said.Missing); err != nil {
+		if err := want.honest(s, said.missing()); err != nil {
 			t.Errorf("crash %d of %d: %v", i, len(disks), err)
 		}
 		list, err := s.Unrecorded()
@@ -81,7 +81,7 @@ func TestRepair_Crash(t *testing.T) {
 	// How far the repair has come is told, and only forwards.
 	var shown []int64
 	disk, _ = rotten(t)
-	if _, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), func(done, total int64) { shown = append(shown, done*100/total) }); err != nil {
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), func(done, total int64) { shown = append(shown, done*100/total) }); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(shown); n < 10 || !slices.IsSorted(shown) || shown[0] > 10 || shown[n-1] != 100 || !slices.ContainsFunc(shown, func(p int64) bool { return p > 20 && p < 80 }) {
@@ -116,7 +116,7 @@ func TestRepair_Campaign(t *testing.T) {
 				harm(t, d, path, rng.Int64N(length))
 			}
 		}
-		said, err := Repair(ctx, RepairFrom{Copy: card, Backups: []string{backupDir}}, options(d), nil)
+		said, err := Assemble(ctx, Sources{Copy: card, Backups: []string{backupDir}}, options(d), nil)
 		if errors.Is(err, ErrSound) || err != nil && strings.Contains(err.Error(), "the name of series") {
 			refused++
 			continue
@@ -125,13 +125,13 @@ func TestRepair_Campaign(t *testing.T) {
 			t.Errorf("round %d: %v", round, err)
 			continue
 		}
-		if len(said.Missing) > 0 {
+		if len(said.missing()) > 0 {
 			named++
 		} else {
 			whole++
 		}
 		s := openStore(t, d)
-		if err := want.honestAlone(s, said.Missing); err != nil {
+		if err := want.honestAlone(s, said.missing()); err != nil {
 			t.Errorf("round %d: %v\n%+v", round, err, said)
 		}
 		if err := s.Close(); err != nil {
@@ -157,7 +157,7 @@ func TestRepair_Diverged(t *testing.T) {
 			harm(t, disk, path, size(t, disk, path)/2)
 		}
 	}
-	said, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), nil)
+	said, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestRepair_Diverged(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 	s = openStore(t, disk)
-	if err := want.honestAlone(s, said.Missing); err != nil {
+	if err := want.honestAlone(s, said.missing()); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
@@ -186,7 +186,7 @@ func TestRepair_Elsewhere(t *testing.T) {
 		lost++
 	}
 	asked, lies := 0, 0
-	said, err := Repair(ctx, RepairFrom{
+	said, err := Assemble(ctx, Sources{
 		Part: func(_ context.Context, e Entry, name string) ([]byte, error) {
 			asked++
 			if asked%2 == 0 {
@@ -201,7 +201,7 @@ func TestRepair_Elsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openStore(t, disk)
-	if err := want.honestAlone(s, said.Missing); err != nil {
+	if err := want.honestAlone(s, said.missing()); err != nil {
 		t.Error(err)
 	}
 	for c := range want.codes { // also of those that still lack something
@@ -225,31 +225,5 @@ func TestRepair_Elsewhere(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// Of a series of which nothing is left but its name, the mark tells how far it got: exactly, or in the first format, by no name.
-func TestRestoration_NameAlone(t *testing.T) {
-	row := restoredRow{Known: []knownSeries{{Name: "d", Last: 103, Changes: 1}}}
-	for _, c := range []struct {
-		said reached
-		want map[string]uint64
-	}{
-		{reached{[]string{"a", "d"}, []uint64{7, 203}}, map[string]uint64{"a": 8, "d": 204, "e": 1}},
-		{reached{[]string{"a", ""}, []uint64{7, 203}}, map[string]uint64{"a": 8, "d": 204, "e": 204}},
-		{reached{nil, []uint64{7, 203}}, map[string]uint64{"a": 204, "d": 204, "e": 204}},
-	} {
-		plan, err := row.compare(reached{[]string{"a"}, []uint64{7}}, c.said).AcceptMark([]string{"a", "d", "e"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(plan) != len(c.want) {
-			t.Errorf("%v: %+v", c.said, plan)
-		}
-		for _, k := range plan {
-			if k.To != c.want[k.Series] {
-				t.Errorf("%v: %+v, want %d", c.said, k, c.want[k.Series])
-			}
-		}
 	}
 }

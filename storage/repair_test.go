@@ -61,7 +61,7 @@ func TestRepair_FromCopy(t *testing.T) {
 	fs, want := oldAndNew(t)
 	whole := 0
 	kinds := repaired(t, fs, repairPlaces(), func(what string, disk *disktest.Disk) {
-		said, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), nil)
+		said, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 			return
@@ -69,14 +69,14 @@ func TestRepair_FromCopy(t *testing.T) {
 		if said.Whole {
 			whole++
 		}
-		if len(said.Missing)+len(said.Lacking) > 0 {
+		if len(said.missing())+len(said.Lacking) > 0 {
 			t.Errorf("%s: %+v", what, said)
 		}
 		if _, err := disk.List(said.Damaged); err != nil {
 			t.Errorf("%s: the damaged store is gone: %v", what, err)
 		}
 		s := openStoreWith(t, withCard(disk))
-		if err := want.honest(s, said.Missing); err != nil {
+		if err := want.honest(s, said.missing()); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		for c, e := range want.codes {
@@ -104,7 +104,7 @@ func TestRepair_Alone(t *testing.T) {
 	fs, want := oldAndNew(t)
 	named, all := 0, 0
 	kinds := repaired(t, fs, repairPlaces(), func(what string, disk *disktest.Disk) {
-		said, err := Repair(ctx, RepairFrom{}, options(disk), nil)
+		said, err := Assemble(ctx, Sources{}, options(disk), nil)
 		if err != nil && strings.Contains(err.Error(), "the name of series") {
 			return // refused, and nothing was touched
 		}
@@ -112,14 +112,14 @@ func TestRepair_Alone(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			return
 		}
-		if all++; len(said.Missing) > 0 {
+		if all++; len(said.missing()) > 0 {
 			named++
 		}
 		s := openStore(t, disk)
-		if r := s.Restored(); r != nil && len(r.Missing) != len(said.Missing) {
-			t.Errorf("%s: it says %v, the store %v", what, said.Missing, r.Missing)
+		if r, err := s.Owed(nil); err != nil || r != nil && len(r.Missing) != len(said.missing()) {
+			t.Errorf("%s: it says %v, the store %+v, %v", what, said.missing(), r, err)
 		}
-		if err := want.honestAlone(s, said.Missing); err != nil {
+		if err := want.honestAlone(s, said.missing()); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		if err := s.Close(); err != nil {
@@ -135,11 +135,14 @@ func TestRepair_Alone(t *testing.T) {
 // honestAlone is honest of a store whose mark alone tells where the numbers ended: what was at the end of a damaged log is
 // not named, and the series go on behind it.
 func (r reference) honestAlone(s *Store, missing []Missing) error {
-	rest := s.Restored()
+	rest, err := s.Owed(nil)
 	ends := make(map[string]uint64)
+	if err != nil {
+		return err
+	}
 	if rest != nil {
 		for _, b := range rest.Series {
-			ends[b.Series] = b.Last
+			ends[b.Series] = b.Here
 		}
 	}
 	for c, want := range r.codes {
@@ -167,12 +170,7 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 		}
 	}
 	if rest != nil {
-		plan, err := rest.AcceptMark([]string{"a", "b", "c", "d"})
-		if err != nil {
-			return err
-		}
-		s.AcceptMissing()
-		if err := s.Reconcile(ctx, plan, "repaired"); err != nil {
+		if err := settle(s, 0, "repaired", "a", "b", "c", "d"); err != nil {
 			return err
 		}
 	}
@@ -211,7 +209,7 @@ func TestRepair_CounterAlone(t *testing.T) {
 	if err := errors.Join(s.db.Delete(lost, nil), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Repair(ctx, RepairFrom{}, options(fs), nil); err != nil {
+	if _, err := Assemble(ctx, Sources{}, options(fs), nil); err != nil {
 		t.Fatal(err)
 	}
 	s = openStore(t, fs)
@@ -226,15 +224,15 @@ func TestRepair_CounterAlone(t *testing.T) {
 // A sound store is left alone, and so is one that only needs reconciling.
 func TestRepair_Sound(t *testing.T) {
 	fs, _ := oldAndNew(t)
-	if _, err := Repair(ctx, RepairFrom{Copy: card}, options(fs), nil); !errors.Is(err, ErrSound) {
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(fs), nil); !errors.Is(err, ErrSound) {
 		t.Error(err)
 	}
 	s := openStore(t, fs)
-	if _, err := Repair(ctx, RepairFrom{Copy: card}, options(fs), nil); !errors.Is(err, ErrInUse) {
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(fs), nil); !errors.Is(err, ErrInUse) {
 		t.Error(err)
 	}
 	sound(t, s)
-	if _, err := Repair(ctx, RepairFrom{}, options(disktest.New(disktest.Strict)), nil); !errors.Is(err, ErrNoStore) {
+	if _, err := Assemble(ctx, Sources{}, options(disktest.New(disktest.Strict)), nil); !errors.Is(err, ErrNoStore) {
 		t.Error(err)
 	}
 }
@@ -247,7 +245,7 @@ func TestRepair_Resumed(t *testing.T) {
 		if tried++; tried > 3 {
 			return
 		}
-		first, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), nil)
+		first, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -255,8 +253,8 @@ func TestRepair_Resumed(t *testing.T) {
 		if err := disk.Rename(o.Dir, o.repairedDir()); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), nil)
-		if err != nil || again.Damaged != first.Damaged || again.Whole != first.Whole || !reflect.DeepEqual(again.Sources, first.Sources) || !reflect.DeepEqual(again.Missing, first.Missing) {
+		again, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+		if err != nil || again.Damaged != first.Damaged || again.Whole != first.Whole || !reflect.DeepEqual(again.Sources, first.Sources) || !reflect.DeepEqual(again.missing(), first.missing()) {
 			t.Errorf("%s: %+v, %v, before %+v", what, again, err, first)
 		}
 		if err := openStore(t, disk).Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestRestore_NoNumberTwice plays boxes that issue, are backed up, die and come back, again and again. However far the
@@ -80,22 +81,20 @@ func playDisasters(t *testing.T, rng *rand.Rand) error {
 			}
 		}
 		s = restored(t, fs, from)
-		r := s.Restored()
-		plan, err := r.AcceptMark(series)
-		if r.MarkLost {
-			plan, err = r.Advance(1000<<(4*round), series), nil // beyond all that was spent, earlier advances included
+		possible := func(time.Time) []string { return series }
+		o, err := s.Owed(possible)
+		if err != nil {
+			return err
 		}
-		for _, k := range plan {
-			if !r.MarkLost && k.To > furthest[k.Series]+1 {
+		// Beyond all that was spent, earlier advances included.
+		if o, err = s.Settle(ctx, possible, o.losses(1000<<(4*round)), "restored"); err != nil {
+			return err
+		}
+		for _, k := range o.Series {
+			if !o.MarkLost && k.To > furthest[k.Series]+1 {
 				return fmt.Errorf("round %d: series %s moves to %d, and it got to %d", round, k.Series, k.To, furthest[k.Series])
 			}
 			furthest[k.Series] = max(furthest[k.Series], k.To)
-		}
-		if err == nil {
-			err = s.Reconcile(ctx, plan, "restored")
-		}
-		if err != nil {
-			return err
 		}
 	}
 	issue(10)

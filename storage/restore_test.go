@@ -26,20 +26,16 @@ func lose(t testing.TB, s *Store, fs vfs.FS) {
 
 func restored(t testing.TB, fs vfs.FS, dir string) *Store {
 	t.Helper()
-	if _, err := Restore(ctx, dir, options(fs), nil); err != nil {
+	if _, err := Assemble(ctx, Sources{Backups: []string{dir}}, options(fs), nil); err != nil {
 		t.Fatal(err)
 	}
 	return openStore(t, fs)
 }
 
-// trust reconciles with what the mark says.
+// trust settles what is owed, by what the mark says.
 func trust(t testing.TB, s *Store, possible ...string) {
 	t.Helper()
-	plan, err := s.Restored().AcceptMark(possible)
-	if err == nil {
-		err = s.Reconcile(ctx, plan, "restored")
-	}
-	if err != nil {
+	if err := settle(s, 0, "restored", possible...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,7 +75,7 @@ func TestBackup_Restore(t *testing.T) {
 		put(t, s, []string{"a", "b"}[n%2], n)
 	}
 	put(t, s, "c", 28) // a series that the backup does not know
-	if _, err := Restore(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrExists) {
+	if _, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(fs), nil); !errors.Is(err, ErrInUse) {
 		t.Errorf("over a store: %v", err)
 	}
 	lose(t, s, fs)
@@ -107,16 +103,17 @@ func TestBackup_Restore(t *testing.T) {
 
 	// It stays so until it is reconciled.
 	s = openStore(t, fs)
-	r := s.Restored()
-	if r == nil || r.MarkLost || !r.Taken.Equal(b.Taken) || len(r.Series) != 3 || r.Series[2] != (Behind{"c", 0, 1, 0}) || r.Begun != 0 {
-		t.Fatalf("restoration %+v", r)
+	r, err := s.Owed(nil)
+	if err != nil || r == nil || r.MarkLost || !r.Since.Equal(b.Taken) || len(r.Series) != 3 || r.Series[2].Here != 0 || r.Series[2].Known != 1 {
+		t.Fatalf("owed %+v, %v", r, err)
 	}
 	if _, err := s.Backup(ctx, "medium/early", nil); !errors.Is(err, ErrRestored) {
 		t.Errorf("backing up what is not settled: %v", err)
 	}
-	for _, plan := range [][]Skip{nil, {{"a", 14}}, {{"a", 13}, {"b", 15}, {"c", 2}}, {{"a", 14}, {"b", 15}}} {
-		if err := s.Reconcile(ctx, plan, "too little"); err == nil {
-			t.Errorf("took the plan %v", plan)
+	a, b14, c := Loss{"a", []Span{{11, 13}}}, Loss{"b", []Span{{11, 14}}}, Loss{"c", []Span{{1, 1}}}
+	for _, losses := range [][]Loss{nil, {a}, {a, b14}, {{"a", []Span{{11, 12}}}, b14, c}, {{"a", nil}, b14, c}, {{"a", []Span{{12, 20}}}, b14, c}} {
+		if _, err := s.Settle(ctx, nil, losses, "too little"); !errors.Is(err, ErrMissing) {
+			t.Errorf("took %v: %v", losses, err)
 		}
 	}
 	trust(t, s, "a", "c", "d")
@@ -133,10 +130,11 @@ func TestBackup_Restore(t *testing.T) {
 	if err != nil || len(report.Lost) != 4 || report.Lost[1] != (Lost{"a", 11, 14, report.Lost[1].At, "restored"}) {
 		t.Errorf("lost %+v, %v", report.Lost, err)
 	}
-	gap := Gap{b.Taken, r.At}
-	if gaps, err := s.Gaps(); err != nil || len(gaps) != 1 || gaps[0] != gap {
-		t.Errorf("the restoration is remembered as %v, %v", gaps, err)
+	gaps, err := s.Gaps()
+	if err != nil || len(gaps) != 1 || !gaps[0].From.Equal(b.Taken) {
+		t.Fatalf("the restoration is remembered as %v, %v", gaps, err)
 	}
+	gap := gaps[0]
 	// A second restoration adds its own, also from a backup that knows the first.
 	if b, err = s.Backup(ctx, "medium/second", nil); err != nil {
 		t.Fatal(err)
@@ -167,17 +165,13 @@ func TestRestore_MarkLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = restored(t, fs, backupDir)
-	r := s.Restored()
-	if r == nil || !r.MarkLost {
-		t.Fatalf("restoration %+v", r)
+	if o, err := s.Owed(nil); err != nil || o == nil || !o.MarkLost || o.Series[0].Lost() != "a: 2-N" {
+		t.Fatalf("owed %+v, %v", o, err)
 	}
-	if _, err := r.AcceptMark(nil); err == nil {
-		t.Error("a mark was accepted that is not there")
+	if _, err := s.Settle(ctx, nil, nil, ""); !errors.Is(err, ErrMissing) {
+		t.Error("settled without a word about series a", err)
 	}
-	if err := s.Reconcile(ctx, nil, ""); err == nil {
-		t.Error("reconciled without a word about series a")
-	}
-	if err := s.Reconcile(ctx, r.Advance(1000, []string{"b"}), "by hand"); err != nil {
+	if err := settle(s, 1000, "by hand", "b"); err != nil {
 		t.Fatal(err)
 	}
 	for _, series := range []string{"a", "b"} {
@@ -200,12 +194,12 @@ func TestRestore_Refused(t *testing.T) {
 	}
 	for name, mark := range map[string][]byte{"another store's": readFile(t, other, markPath), "unreadable": []byte("?")} {
 		writeFile(t, fs, markPath, mark)
-		if _, err := Restore(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrMark) {
+		if _, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(fs), nil); !errors.Is(err, ErrMark) {
 			t.Errorf("beside a mark that is %s: %v", name, err)
 		}
 	}
 	writeFile(t, fs, markPath, good)
-	if _, err := Restore(ctx, "medium/tuesday", options(fs), nil); !errors.Is(err, ErrNoStore) {
+	if _, err := Assemble(ctx, Sources{Backups: []string{"medium/tuesday"}}, options(fs), nil); !errors.Is(err, ErrNoStore) {
 		t.Errorf("from nothing: %v", err)
 	}
 	s = restored(t, fs, backupDir)
@@ -237,7 +231,7 @@ func TestRestore_Crash(t *testing.T) {
 		mem = mem.Crash(100, newRand(1))
 		disks := crashes(mem, 1, func(fs vfs.FS) {
 			s := restored(t, fs, backupDir)
-			if err := s.Reconcile(ctx, s.Restored().Advance(10, nil), "by hand"); err != nil {
+			if err := settle(s, 10, "by hand"); err != nil {
 				t.Error(err)
 			}
 			sound(t, s)
@@ -252,10 +246,10 @@ func TestRestore_Crash(t *testing.T) {
 			}
 			if r := s.Restored(); r == nil {
 				reconciled++
-			} else if err := s.Reconcile(ctx, r.Advance(10, nil), "by hand"); err != nil {
+			} else if err := settle(s, 10, "by hand"); err != nil {
 				t.Errorf("crash %d: %v", i, err)
 			}
-			if e := put(t, s, "a", 100); e.Number < 15 {
+			if e := put(t, s, "a", 100); e.Number < 7 || markLost && e.Number < 15 {
 				t.Errorf("crash %d: series a goes on at %d", i, e.Number)
 			}
 			sound(t, s)
@@ -266,7 +260,8 @@ func TestRestore_Crash(t *testing.T) {
 	}
 }
 
-// A backup whose files are as they were written, and whose rows contradict each other, is refused whole.
+// A backup whose files are as they were written, and whose rows contradict each other, is no sound one; of what it lacks, a store that is
+// made of it says so.
 func TestRestore_Contradictory(t *testing.T) {
 	s, fs := newStore(t)
 	e := put(t, s, "a", 1)
@@ -294,11 +289,9 @@ func TestRestore_Contradictory(t *testing.T) {
 	if _, err := CheckBackup(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("checked: %v", err)
 	}
-	if _, err := Restore(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("restored: %v", err)
-	}
-	if _, err := fs.Stat(options(fs).Dir); err == nil {
-		t.Error("it has the store's name")
+	made, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(fs), nil)
+	if err != nil || made.Whole || len(made.missing()) != 1 || !slices.Equal(made.missing()[0].Partial, []uint64{1}) {
+		t.Errorf("restored: %+v, %v", made, err)
 	}
 }
 
@@ -321,15 +314,18 @@ func TestRestore_Fails(t *testing.T) {
 	backup(t, s, backupDir)
 	lose(t, s, fs)
 	for name, work := range map[string]func(o Options) error{
-		"restore": func(o Options) error { _, err := Restore(ctx, backupDir, o, nil); return err },
-		"rebuild": func(o Options) error { _, _, err := Rebuild(ctx, card, o, nil); return err },
+		"restore": func(o Options) error {
+			_, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, o, nil)
+			return err
+		},
+		"rebuild": func(o Options) error { _, err := Assemble(ctx, Sources{Copy: card}, o, nil); return err },
 	} {
 		failed := 0
 		for at := int64(1); ; at++ {
 			var n atomic.Int64
 			disk := errorfs.Wrap(fs.Copy(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if strings.Contains(op.Path, ".new/") || op.Kind == errorfs.OpOpenDir && strings.HasSuffix(op.Path, ".new") {
-					return nil // Pebble's own
+				if strings.Contains(op.Path, ".new/") || strings.HasPrefix(op.Path, backupDir) || op.Kind == errorfs.OpOpenDir && strings.HasSuffix(op.Path, ".new") {
+					return nil // Pebble's own, and a source that is read around its damage
 				}
 				switch op.Kind {
 				case errorfs.OpRename, errorfs.OpMkdirAll, errorfs.OpRemoveAll, errorfs.OpOpenDir:

@@ -129,12 +129,12 @@ func TestScrub_Crash(t *testing.T) {
 		}
 		for i, disk := range disks {
 			disk := onlyCard(t, disk)
-			_, missing, err := Rebuild(ctx, card, options(disk), nil)
+			made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 			if err != nil {
 				t.Fatalf("crash %d: %v", i, err)
 			}
 			again := openStore(t, disk)
-			if missing == nil {
+			if made.missing() == nil {
 				same(t, fmt.Sprint("crash ", i), want, rows(t, again))
 			}
 			if err := again.Close(); err != nil {
@@ -232,9 +232,9 @@ func TestScrub_ShippedInPart(t *testing.T) {
 			if cut > 0 {
 				writeFile(t, disk, path, old[:cut])
 			}
-			_, missing, err := Rebuild(ctx, card, options(disk), nil)
-			if err != nil || len(missing) > 0 {
-				t.Fatalf("%d bytes were shipped: missing %v, %v", cut, missing, err)
+			made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+			if err != nil || len(made.missing()) > 0 {
+				t.Fatalf("%d bytes were shipped: missing %v, %v", cut, made.missing(), err)
 			}
 			again := openStore(t, disk)
 			same(t, fmt.Sprint(cut, " bytes were shipped"), want, rows(t, again))
@@ -273,9 +273,9 @@ func TestScrub_Lagging(t *testing.T) {
 		synctest.Wait()
 		work.Go(func() { must(t, s.second.mend(numbers[0])) })
 		synctest.Wait()
-		_, missing, err := Rebuild(ctx, card, options(onlyCard(t, mem)), nil)
-		if err != nil || len(missing) > 0 {
-			t.Errorf("missing %v, %v", missing, err)
+		made, err := Assemble(ctx, Sources{Copy: card}, options(onlyCard(t, mem)), nil)
+		if err != nil || len(made.missing()) > 0 {
+			t.Errorf("missing %v, %v", made.missing(), err)
 		}
 		slow.Store(nil)
 		close(gate)

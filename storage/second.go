@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// second keeps a copy of every change on another medium, from which Rebuild makes a store when the box is dead. A change
+// second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A change
 // is written there once the store has it, and acknowledged once both have it: the copy never says more than the store,
 // and together they cost two syncs, shared by all changes that wait.
 //

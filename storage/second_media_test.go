@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -59,11 +58,11 @@ func TestSecondCopy_Media(t *testing.T) {
 		doctor  string // ok, ahead, diverged, or the error
 	}{
 		{"well", func(*testing.T, *stage) {}, live, live, "whole", "nothing", "ok"},
-		{"missing", func(t *testing.T, s *stage) { must(t, s.disk.RemoveAll(card)) }, live, live, "no store", "no store", "does not exist"},
+		{"missing", func(t *testing.T, s *stage) { must(t, s.disk.RemoveAll(card)) }, live, live, "no store", "nothing", "does not exist"},
 		{"old", old, live, live, "whole", "nothing", "ok"},
 		{"ahead", ahead, heldBack, heldBack, "whole", "taken", "ahead"},
 		{"diverged", func(t *testing.T, s *stage) { ahead(t, s); sellOn(t, s) }, heldBack, heldBack, "whole", "holds another", "diverged"},
-		{"foreign", foreign, away, away, "foreign", "no store", "no store"},
+		{"foreign", foreign, away, away, "foreign", "nothing", "no store"},
 		{"torn tail", tornTail, live, live, "doubt", "nothing", "ok"},
 		{"first bit", alter(0, flipAt(60)), live, live, "whole", "nothing", "ok"},
 		{"bit in rows", alter(1, flipMiddle), live, live, "named", "nothing", "ok"},
@@ -241,7 +240,7 @@ func (s *stage) rebuild(t *testing.T, want reference, well bool) string {
 		return s.injure(op)
 	})))
 	o.FakeTime = true
-	_, missing, err := Rebuild(ctx, card, o, nil)
+	made, err := Assemble(ctx, Sources{Copy: card}, o, nil)
 	switch {
 	case errors.Is(err, ErrNoStore):
 		return "no store"
@@ -254,7 +253,7 @@ func (s *stage) rebuild(t *testing.T, want reference, well bool) string {
 	}
 	store := openStoreWith(t, o)
 	defer store.Close()
-	doubt := store.Restored().Doubt
+	doubt, missing := doubt(store), made.missing()
 	switch err := want.honest(store, missing); {
 	case err != nil && strings.Contains(err.Error(), "not named"):
 		return "foreign"
@@ -297,14 +296,14 @@ func (s *stage) take() string {
 		return s.injure(op)
 	})))
 	o.FakeTime = true
-	w, err := TakeCopy(ctx, card, o, nil)
+	w, err := Assemble(ctx, Sources{Copy: card}, o, nil)
 	switch {
 	case errors.Is(err, ErrUnreadable) && !errors.Is(err, ErrNoStore):
 		return "unreadable"
+	case errors.Is(err, ErrSound):
+		return "nothing"
 	case err != nil:
 		return err.Error()
-	case w == nil:
-		return "nothing"
 	}
-	return fmt.Sprint("taken ", slices.Clip(w.Series))
+	return fmt.Sprint("taken ", w.Last)
 }

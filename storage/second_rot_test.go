@@ -47,10 +47,7 @@ func (r reference) honest(s *Store, missing []Missing) error {
 		return slices.Contains(m.Partial, e.Number) ||
 			slices.ContainsFunc(m.Numbers, func(n Span) bool { return n.From <= e.Number && e.Number <= n.To })
 	}
-	doubt := uint64(0)
-	if rest := s.Restored(); rest != nil {
-		doubt = rest.Doubt
-	}
+	doubt := doubt(s)
 	for c, want := range r.codes {
 		got, err := s.Get(c)
 		switch {
@@ -75,7 +72,7 @@ func (r reference) honest(s *Store, missing []Missing) error {
 		}
 	}
 	if s.Restored() != nil {
-		if err := settle(s, len(missing) > 0); err != nil {
+		if err := settleNamed(s, len(missing) > 0); err != nil {
 			return err
 		}
 	}
@@ -90,21 +87,17 @@ func (r reference) honest(s *Store, missing []Missing) error {
 	return checkSound(s)
 }
 
-// settle reconciles a store, and sees that nothing is issued before what is missing was accepted.
-func settle(s *Store, missing bool) error {
+// settleNamed settles a store, and sees that nothing is issued before what is missing was named.
+func settleNamed(s *Store, missing bool) error {
 	if err := checkRestored(s); err != nil {
 		return err
 	}
-	plan := s.Restored().TrustCopy([]string{"a", "b", "c", "d", "e"})
-	err := s.Reconcile(ctx, plan, "rebuilt")
 	if missing {
-		if !errors.Is(err, ErrMissing) {
+		if _, err := s.Settle(ctx, nil, nil, "rebuilt"); !errors.Is(err, ErrMissing) {
 			return fmt.Errorf("issues although documents are missing: %w", err)
 		}
-		s.AcceptMissing()
-		err = s.Reconcile(ctx, plan, "rebuilt")
 	}
-	return err
+	return settle(s, 0, "rebuilt", "a", "b", "c", "d", "e")
 }
 
 // checkRestored is checkSound of a store that is not reconciled: fsck says that, and nothing else.
@@ -162,16 +155,16 @@ func TestRebuild_EveryBit(t *testing.T) {
 			b := slices.Clone(content)
 			b[at] ^= 1 << (at % 8)
 			writeFile(t, disk, path, b)
-			_, missing, err := Rebuild(ctx, card, options(disk), nil)
+			made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 			if err != nil {
 				t.Errorf("segment %d flipped at %d: %v", n, at, err)
 				continue
 			}
-			s := openStore(t, disk)
+			s, missing := openStore(t, disk), made.missing()
 			switch {
 			case len(missing) > 0:
 				named++
-			case s.Restored().Doubt > 0:
+			case doubt(s) > 0:
 				doubtful++
 			default:
 				whole++
@@ -212,12 +205,12 @@ func TestRebuild_BadSegment(t *testing.T) {
 		for i, n := range numbers {
 			disk := onlyCard(t, fs)
 			harm(disk, segmentPath(disk, card, n))
-			_, missing, err := Rebuild(ctx, card, options(disk), nil)
+			made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 			if err != nil {
 				t.Errorf("segment %d of %d %s: %v", n, len(numbers), name, err)
 				continue
 			}
-			s := openStore(t, disk)
+			s, missing := openStore(t, disk), made.missing()
 			if err := want.honest(s, missing); err != nil {
 				t.Errorf("segment %d of %d %s: %v", n, len(numbers), name, err)
 			}

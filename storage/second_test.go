@@ -100,7 +100,7 @@ func onlyCard(t testing.TB, fs *disktest.Disk) *disktest.Disk {
 
 func rebuilt(t testing.TB, disk *disktest.Disk) *Store {
 	t.Helper()
-	if _, _, err := Rebuild(ctx, card, options(disk), nil); err != nil {
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil); err != nil {
 		t.Fatal(err)
 	}
 	return openStore(t, disk)
@@ -109,7 +109,7 @@ func rebuilt(t testing.TB, disk *disktest.Disk) *Store {
 // trustCopy reconciles a store whose copy was live to the end.
 func trustCopy(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.Reconcile(ctx, s.Restored().TrustCopy(nil), "rebuilt"); err != nil {
+	if err := settle(s, 0, "rebuilt"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +141,7 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 	if numbers, err := segmentNumbers(fs, card); err != nil || len(numbers) < 8 {
 		t.Errorf("segments %v, %v", numbers, err)
 	}
-	if _, _, err := Rebuild(ctx, card, options(fs), nil); !errors.Is(err, ErrExists) {
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(fs), nil); !errors.Is(err, ErrInUse) {
 		t.Errorf("over a store: %v", err)
 	}
 	sound(t, s)
@@ -153,7 +153,7 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 		t.Errorf("a rebuilt store issues: %v", err)
 	}
 	report, err := s.Fsck(ctx)
-	if r := s.Restored(); err != nil || r == nil || !r.Copy || !r.MarkLost {
+	if r := s.Restored(); err != nil || r == nil || r.Made != "rebuilt from a second copy" {
 		t.Fatal(r, err)
 	}
 	trustCopy(t, s)
@@ -161,7 +161,7 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 		t.Errorf("series a goes on at %d after %d", e.Number, report.Last["a"])
 	}
 	sound(t, s)
-	if _, _, err := Rebuild(ctx, "card/nothing", options(vfs.NewMem()), nil); !errors.Is(err, ErrNoStore) {
+	if _, err := Assemble(ctx, Sources{Copy: "card/nothing"}, options(vfs.NewMem()), nil); !errors.Is(err, ErrNoStore) {
 		t.Errorf("from nothing: %v", err)
 	}
 }
@@ -230,7 +230,7 @@ func TestSecondCopy_Crash(t *testing.T) {
 
 func verifyCard(t *testing.T, d crashed) {
 	alone := onlyCard(t, d.fs)
-	if _, _, err := Rebuild(ctx, card, options(alone), nil); err == nil {
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(alone), nil); err == nil {
 		s := openStore(t, alone)
 		trustCopy(t, s)
 		if err := (crashed{acked: d.acked}).compare(s, nil); err != nil {
@@ -253,9 +253,7 @@ func TestRebuild_Counters(t *testing.T) {
 	s, _ := newStore(t)
 	key := counterKey(code(1), 2)
 	for _, revision := range []uint64{5, 7, 6} {
-		b := s.db.NewBatch()
-		set(b, key, be.AppendUint64(be.AppendUint64(nil, 100+revision), revision))
-		if err := errors.Join(apply(s.db, b.Repr(), revision == 5), b.Close()); err != nil {
+		if err := setCounter(s.db, key, be.AppendUint64(be.AppendUint64(nil, 100+revision), revision)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -309,15 +307,12 @@ func TestSecondCopy_SegmentNumbers(t *testing.T) {
 			}
 			s := openStoreWith(t, with(fs))
 			if s.Restored() != nil {
-				if len(s.Restored().Missing) > 0 {
-					s.AcceptMissing()
-				}
 				trust(t, s)
 				must(t, s.Close())
 				s = openStoreWith(t, with(fs))
 			}
 			if s.Behind() != nil {
-				must(t, s.GiveUp(ctx, nil, "the card knows more"))
+				must(t, settle(s, 0, "the card knows more"))
 			}
 			for range random.IntN(40) {
 				put(t, s, "a", next)
@@ -339,10 +334,10 @@ func TestSecondCopy_SegmentNumbers(t *testing.T) {
 				fallthrough
 			case 2:
 				must(t, disk.RemoveAll(o.Dir))
-				_, err := Restore(ctx, fmt.Sprint("usb/", backups), o, nil)
+				_, err := Assemble(ctx, Sources{Backups: []string{fmt.Sprint("usb/", backups)}}, o, nil)
 				must(t, err)
 			case 3:
-				if _, _, err := Rebuild(ctx, card, Options{Dir: o.Dir + ".rebuilt", MarkPath: o.MarkPath, FS: disk, Now: o.Now}, nil); err == nil {
+				if _, err := Assemble(ctx, Sources{Copy: card}, Options{Dir: o.Dir + ".rebuilt", MarkPath: o.MarkPath, FS: disk, Now: o.Now}, nil); err == nil {
 					must(t, disk.RemoveAll(o.Dir))
 					must(t, disk.Rename(o.Dir+".rebuilt", o.Dir))
 				}

@@ -31,16 +31,12 @@ const (
 	segmentSize = 16 << 20 // bytes, or a group more
 )
 
-// headVersion is the version of a segment's head that names its series and their last numbers; the one before does not.
-const headVersion = 2
-
 // place is how far a series' journal is copied.
 type place struct {
 	Sequence uint32
 	Position uint64
 	Hash     [32]byte // of that link
-	// Last is the series' last number there, Name its name. A head of version 1 and a change's frame do not say them: 0
-	// and empty.
+	// Last is the series' last number there, Name its name. The place in a change's frame does not say them: 0 and empty.
 	Last uint64
 	Name string
 }
@@ -144,7 +140,7 @@ type segmentHead struct {
 }
 
 func (h *segmentHead) encode() []byte {
-	b := append([]byte{headVersion}, h.Store[:]...)
+	b := append([]byte{rowVersion}, h.Store[:]...)
 	for _, n := range []uint64{h.Number, h.After.Segment, h.After.Offset, h.Fill.Segment, h.Fill.Offset, uint64(h.At)} {
 		b = be.AppendUint64(b, n)
 	}
@@ -160,21 +156,18 @@ func (h *segmentHead) encode() []byte {
 
 func decodeSegment(b []byte) (h segmentHead, err error) {
 	c := cursor{b: b}
-	version := c.u8()
-	c.bad = c.bad || version != rowVersion && version != headVersion
+	c.version()
 	copy(h.Store[:], c.take(16))
 	h.Number = c.u64()
 	h.After = position{c.u64(), c.u64()}
 	h.Fill = position{c.u64(), c.u64()}
 	h.At = int64(c.u64())
 	h.State = c.copyState()
-	if version == headVersion {
-		c.names(h.State)
-		if h.Fill != (position{}) {
-			h.Reached = c.copyState()
-		}
-		h.Mended = c.u8() == 1
+	c.names(h.State)
+	if h.Fill != (position{}) {
+		h.Reached = c.copyState()
 	}
+	h.Mended = c.u8() == 1
 	return h, c.end("segment")
 }
 

@@ -187,9 +187,7 @@ func (f *frame) follow(state *copyState, fill *position, here position) error {
 		*fill = here
 	case frameFilled:
 		filled := c.copyState()
-		if len(c.b) > 0 { // what was written before has no names
-			c.names(filled)
-		}
+		c.names(filled)
 		for _, p := range filled.Series {
 			state.noteReached(p)
 		}

@@ -307,7 +307,7 @@ func (l *copyLog) close() error {
 }
 
 // A second copy that this store has outgrown is set aside by the store itself, never deleted: into a folder within the
-// copy's own, because that may be where the medium is mounted, "old-", the date, and whose it is. Rebuild reads it there.
+// copy's own, because that may be where the medium is mounted, "old-", the date, and whose it is. Assemble reads it there.
 
 // setAside moves segments into such a folder and returns it. After a crash it goes on in the same one.
 func setAside(o *Options, numbers []uint64, whose string) (string, error) {

@@ -24,7 +24,7 @@ func TestTableList_Damaged(t *testing.T) {
 		}
 		refused++
 		name := strings.TrimRight(path.Base(file), "0123456789.MANIFEST-")
-		if said := err.Error(); !errors.Is(err, ErrCorrupt) || !strings.Contains(said, "dtectl repair") ||
+		if said := err.Error(); !errors.Is(err, ErrCorrupt) || !strings.Contains(said, "dtectl recover") ||
 			!strings.Contains(said, name) && !strings.Contains(said, ".sst, which is not there") {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -175,7 +175,7 @@ func (t *tableWrites) close() { close(t.closing) }
 // of its own; the tables and the log are there all the same.
 
 // listAdvice is what helps then.
-const listAdvice = "dtectl repair makes the store anew of its tables, its log and the other media"
+const listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
 
 // tableLists are the files in which Pebble lists its tables; nil when there is no trace of a store.
 func (o *Options) tableLists() (list []string) {

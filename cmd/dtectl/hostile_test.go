@@ -177,10 +177,10 @@ func TestHostile(t *testing.T) {
 		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", "--reason", hostile, b.At("x.dterule")}, {"rules", "shadow", "start", b.At("x.dterule")}, {"rules", "shadow", "show"},
 		{"rules", "shadow", "stop"}, {"rules", "backtest", b.At("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents", hostile}, {"invalidate", "--from-list", b.At("list"), "--kind", "2", "--reason", hostile, "--responsible", "María López,13,012345678"},
 		{"tls", "show"}, {"token", "admin"}, {"doctor"},
-		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.At("books")},
+		{"recover"}, {"recover", "--dry-run"}, {"recover", "--accept-loss", hostile}, {"recover", "--from", hostile}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.At("books")},
 		fleet("keygen", b.At("director")), fleet("enrol"), fleet("enrol", hostile+"="+hostile), fleet("enrol", "--all"), fleet("publish", "--group", "tiendas", "--reason", hostile, "--share", "100", "--soak", "0s", b.At("x.dterule")),
 		fleet("status"), fleet("log"), fleet("hold", "--reason", hostile), fleet("resume"), fleet("roll"), fleet("back"), fleet("rekey", b.At("director.pub"), "--dry-run"), fleet("doctor", "--rounds", "2"), fleet("serve", "--listen", hostile),
-		{"backup", b.At("backup")}, {"backup", b.At("backup"), "--check"}, {"restore", b.At("backup")}, {"rebuild", b.At("copy")}}
+		{"backup", b.At("backup")}, {"backup", b.At("backup"), "--check"}, {"recover", "--from", b.At("backup")}, {"recover", "--from", "fleet"}}
 	covered := make(map[string]bool)
 	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
 		"rules keygen": "makes a key", "rules sign": "signs a bundle", "rules try": "shows documents as JSON", "rules params": "lists a checkout's manifests", "demo": "runs the appliance"} {

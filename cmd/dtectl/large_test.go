@@ -259,7 +259,7 @@ func (l *large) care() {
 	timed("backup, verified", func() error { return (&disk.Backup{Dir: backup}).Run(ctx, top) })
 	timed("checking the backup", func() error { return (&disk.Backup{Dir: backup, Check: true}).Run(ctx, top) })
 	l.must(os.RemoveAll(l.cfg.Data))
-	timed("restore, verified", func() error { return (&disk.Restore{Dir: backup, AcceptMark: true}).Run(ctx, top) })
+	timed("restore, verified", func() error { return (&disk.Recover{From: []string{backup}}).Run(ctx, top) })
 }
 
 func (l *large) free() int64 {

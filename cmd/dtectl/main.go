@@ -39,11 +39,7 @@ type cli struct {
 	Invalidate  invalidateCommand  `cmd:"" help:"Take documents of a list back, at MH's pace: a wrong rule's, or any."`
 	Rules       bundles.Command    `cmd:"" help:"Make, test, sign, push and take back tax rules."`
 	Backup      disk.Backup        `cmd:"" help:"Make a verified copy of the store."`
-	Restore     disk.Restore       `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
-	Rebuild     disk.Rebuild       `cmd:"" help:"Make a store from the second copy of a dead box; it must be reconciled before it issues."`
-	Repair      disk.Repair        `cmd:"" help:"Make a damaged store whole again, from the second copy, backups and the archive (the appliance must be stopped)."`
-	Reconcile   disk.Reconcile     `cmd:"" help:"Settle which numbers were spent: after a restore, beside a medium that knows more, or when the high-water mark is lost."`
-	Mark        disk.Mark          `cmd:"" help:"Look at the high-water mark, or move it to another medium."`
+	Recover     disk.Recover       `cmd:"" help:"Make the store whole again from every medium, and settle its numbers (the appliance must be stopped)."`
 	Clock       disk.Clock         `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
 	Doctor      doctor.Command     `cmd:"" help:"Check everything that a branch needs, and say what to do."`
 	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/barebox"
-	"dtegate/cmd/dtectl/disk"
-	"dtegate/storage"
 )
 
 // types runs a command line as an operator types it.
@@ -54,7 +52,7 @@ func TestNewMark_Runbook(t *testing.T) {
 	b.Must(s.Beat(time.Now()), s.Close(), os.Remove(b.Config.Mark))
 	var said strings.Builder
 	count := 0
-	for _, c := range barebox.RunbookCommands(t, "No mark at the start") {
+	for _, c := range barebox.RunbookCommands(t, "Recover") {
 		i := slices.Index(c, "dtectl")
 		if i < 0 {
 			continue // the system's
@@ -66,10 +64,10 @@ func TestNewMark_Runbook(t *testing.T) {
 		said.WriteString(out)
 		count++
 	}
-	if count < 4 {
+	if count < 3 {
 		t.Errorf("the runbook has %d commands", count)
 	}
-	for _, want := range []string{"no mark is there", "reconcile --new-mark", "10 records of 1 series", "ends exactly where the store ends", "there is a new mark", "no problem found", "mark.new"} {
+	for _, want := range []string{"no mark is there", "10 records of 1 series", "ends exactly where the store ends", "there is a new mark", "no problem found", "mark.new"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("none of the commands says %q:\n%s", want, &said)
 		}
@@ -88,13 +86,13 @@ func TestNewMark_Doubted(t *testing.T) {
 	s := b.Store()
 	b.Fill(s, "2026-11-01", 3)
 	b.Must(s.Close(), os.Remove(b.Config.Mark))
-	says(b, t, false, "doctor", "no mark is there", "reconcile --new-mark")
-	says(b, t, false, "reconcile", "no mark is there", "reconcile --new-mark")
-	says(b, t, false, "reconcile --new-mark", "there is no second copy", "Nothing was altered", "--new-mark --advance 10000")
-	says(b, t, true, "reconcile --new-mark --advance 500", "00/01/M001/P001/2026  504", "00/03/M001/P001/2026  501")
+	says(b, t, false, "doctor", "no mark is there", "dtectl recover proves the store")
+	says(b, t, false, "recover --dry-run", "no mark is there", "there is no second copy", `--accept-loss "M001P001 01: 4-N"`, `--accept-loss "others: 1-N"`)
+	says(b, t, false, "recover", "there is no second copy", `--accept-loss "M001P001 01: 4-N"`)
+	says(b, t, true, "recover --accept-loss 00/01/M001/P001/2026:4-503 --accept-loss others:1-500", "00/01/M001/P001/2026  504", "00/03/M001/P001/2026  501")
 	says(b, t, true, "fsck", "given up  00/01/M001/P001/2026  4…503", "no mark is there; not proven: there is no second copy")
 	says(b, t, true, "audit", "not proven: there is no second copy")
-	says(b, t, false, "reconcile --new-mark --advance 500", "nothing to reconcile")
+	says(b, t, true, "recover", "nothing to recover")
 }
 
 // The mark moves to another medium; the file that it leaves behind is none any more, and doctor says which is which.
@@ -107,16 +105,15 @@ func TestMark_Move(t *testing.T) {
 	b.Must(err)
 	old := b.Config.Mark
 	b.Must(os.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `mark = "mark"`, `mark = "stick/mark"`, 1)), 0o600))
-	says(b, t, false, "doctor", old, "dtectl mark move brings it here")
-	says(b, t, true, "mark show", "missing, configured", "sound, last used by the store")
-	says(b, t, true, "mark move", "is none any more")
-	says(b, t, true, "mark show "+b.At("copied"), "sound, configured", "old\n")
+	says(b, t, false, "doctor", old, "dtectl recover brings it here")
+	says(b, t, false, "recover --dry-run", old, "dtectl recover brings it here")
+	says(b, t, true, "recover", "is none any more")
 	says(b, t, true, "audit", "mark.move")
-	says(b, t, false, "mark move", "already")
+	says(b, t, true, "recover", "nothing to recover")
 	// The configuration is put back, with a copy of the old file.
 	b.Must(os.WriteFile(b.Options.Config, text, 0o600), exec.Command("cp", b.At("copied"), old).Run())
-	says(b, t, false, "doctor", "it is an old one", "stick/mark: dtectl mark move brings it here")
-	says(b, t, true, "mark move")
+	says(b, t, false, "doctor", "it is an old one", "stick/mark: dtectl recover brings it here")
+	says(b, t, true, "recover", "is none any more")
 	if said := says(b, t, true, "fsck"); strings.Contains(said, "problem  ") {
 		t.Error(said)
 	}
@@ -124,14 +121,4 @@ func TestMark_Move(t *testing.T) {
 	other := barebox.New(t, "127.0.0.1:1")
 	b.Must(exec.Command("cp", other.Config.Mark, old).Run())
 	says(b, t, false, "doctor", "that medium belongs to another box")
-	if m := (storage.MarkState{Kind: storage.MarkAhead}); !strings.Contains(disk.MarkRemedy(readOnly(b, t), m), "Do not make a new mark") {
-		t.Error("a mark that is ahead")
-	}
-}
-
-func readOnly(b *barebox.Box, t *testing.T) *storage.Store {
-	s, err := storage.OpenReadOnly(storage.Options{Dir: b.Config.Data, MarkPath: b.Config.Mark, Now: time.Now})
-	b.Must(err)
-	t.Cleanup(func() { b.Must(s.Close()) })
-	return s
 }

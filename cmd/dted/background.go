@@ -15,25 +15,26 @@ import (
 )
 
 const (
-	// standstill is how long a box stands still before the archive is asked for what its store may lack.
+	// standstill is how long a box must have been off before the archive is asked what its store may lack.
 	standstill = 48 * time.Hour
 	// recently is how long after a restoration every start asks the archive.
 	recently = 7 * 24 * time.Hour
-	// askArchiveFor bounds one question, and what the first sale waits for it.
+	// askArchiveFor bounds one question, and the first sale's wait for the answer.
 	askArchiveFor = 10 * time.Second
 )
 
-// witness asks the archive, after a restoration or a long standstill, whether it holds documents whose numbers the store
-// lacks: an old copy of the store may have been put back. The first sale waits for the answer, at most askArchiveFor.
+// witness asks the archive, after a restoration or a long standstill, whether it holds documents whose numbers the
+// store lacks: somebody may have put an old copy of the store back. The first sale waits for the answer, at most
+// askArchiveFor.
 type witness struct {
-	ask   func(ctx context.Context, from, to time.Time) error // nil: there is nothing to ask, or no reason
+	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive, or no reason to ask it
 	since time.Time                                           // the store's last activity
 	done  chan struct{}
 	began time.Time
 	now   func() time.Time
 }
 
-// newWitness decides whether there is a reason to ask.
+// newWitness decides whether there is a reason to ask the archive.
 func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool, now func() time.Time) (*witness, error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
 	gaps, err := d.store.Gaps()
@@ -51,8 +52,8 @@ func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool,
 	return w, nil
 }
 
-// unsureSince returns since when the store may lack documents; false: there is no reason to think so. last is its last
-// activity before this start, zero for none.
+// unsureSince returns since when the store may lack documents; false: there is no reason to think so. last is the
+// store's last activity before this start, zero for none.
 func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reason bool) {
 	since, reason = last, !last.IsZero() && now.Sub(last) > standstill
 	for _, g := range gaps {
@@ -81,7 +82,7 @@ func (w *witness) await() {
 	}
 }
 
-// run asks until there was an answer; a sale does not wait for the second question.
+// run asks until there is an answer; no sale waits for a second question.
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
 	if w.ask == nil {
 		return nil
@@ -105,7 +106,7 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 	}
 }
 
-// backups makes copies of the open store, one at a time; dtectl backup asks for them and looks on.
+// backups makes copies of the open store, one at a time; dtectl backup asks for them and follows their progress.
 type backups struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -116,11 +117,11 @@ type backups struct {
 	state backupState
 }
 
-// backupState is how far the latest backup is.
+// backupState is the progress of the latest backup.
 type backupState struct {
 	Done   int64           `json:"done"`
 	Total  int64           `json:"total"`
-	Backup *storage.Backup `json:"backup,omitempty"` // when it is made
+	Backup *storage.Backup `json:"backup,omitempty"` // when the backup is complete
 	Error  string          `json:"error,omitempty"`  // when it failed
 }
 
@@ -128,7 +129,7 @@ func newBackups(store *storage.Store, log *slog.Logger) *backups {
 	return &backups{store: store, log: log, asked: make(chan string, 1)}
 }
 
-// Begin implements operators.Backups.
+// Begin implements adminapi.Backups.
 func (b *backups) Begin(dir string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,14 +141,14 @@ func (b *backups) Begin(dir string) bool {
 	return true
 }
 
-// State implements operators.Backups.
+// State implements adminapi.Backups.
 func (b *backups) State() any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state
 }
 
-// run makes what is asked for. The end of ctx cuts a backup short; its folder does not get its name then.
+// run makes the backups that are asked for. The end of ctx cuts a backup short; its folder then gets no name.
 func (b *backups) run(ctx context.Context) error {
 	for {
 		select {
@@ -174,11 +175,11 @@ func (b *backups) run(ctx context.Context) error {
 	}
 }
 
-// actReturn names a return that the branch made by itself from a rule bundle.
+// actReturn names the branch's own return from a rule bundle.
 const actReturn = "rules.return"
 
-// recordReturn puts a return of the branch itself into the trail, unless it is there. It is asked at every start too, since
-// the appliance may have ended between the return and its act. A nil return is none.
+// recordReturn records the branch's own return in the trail, unless it is there. Every start calls it too, because the
+// appliance may have ended between the return and its act. b is nil if there was no return.
 func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	if b == nil {
 		return
@@ -194,14 +195,15 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	}
 }
 
-// recordRepairs puts repairs of the store into the trail that dtectl could not: it was cut short, or the store was to be reconciled.
+// recordRepairs records repairs of the store that dtectl could not record: it was cut short, or the store had to be
+// reconciled first.
 func recordRepairs(ctx context.Context, trail *audit.Trail, log *slog.Logger) {
-	if err := trail.RecordRepairs(ctx, "dtectl repair", "the branch"); err != nil {
+	if err := trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
 		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}
 }
 
-// recordAct puts what a till's token did into the trail. The document's record names the token already, so a failure here
+// recordAct records in the trail what a till's token did. The document's record also names the token, so a failure here
 // loses nothing.
 func recordAct(trail *audit.Trail, a engine.Act, log *slog.Logger) {
 	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From, What: a.What, Target: a.Code.String(),

@@ -46,7 +46,7 @@ func TestBehind(t *testing.T) {
 	}
 	status, body, err := b.post("/dte/dte01", 1, "fourth", hammerSale(1, 4))
 	var problem struct{ Type, Message string }
-	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != refusal.CodeStoreBehind || !strings.Contains(problem.Message, "hasta el 3, aquí el 1") || !strings.Contains(problem.Message, "dtectl reconcile") {
+	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != refusal.CodeStoreBehind || !strings.Contains(problem.Message, "hasta el 3, aquí el 1") || !strings.Contains(problem.Message, "dtectl recover") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 	if status, body, err := b.post("/dte/dte01", 1, "first", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {
@@ -59,7 +59,7 @@ func TestBehind(t *testing.T) {
 	b.stop()
 	o := b.operated()
 	o.refused("doctor", "1 here, 3 there")
-	o.does("reconcile", "1 here, 3 there")
+	o.does("recover", "M001P001 01 1", "M001P001 01 3")
 	b.start()
 	if next := decode(t, b.insist(1, "fourth", hammerSale(1, 4))); !strings.HasSuffix(next.ControlNumber, "4") {
 		t.Errorf("%s after the third", next.ControlNumber)

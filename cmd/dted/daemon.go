@@ -48,7 +48,7 @@ type daemon struct {
 	now      func() time.Time // the branch's clock
 	store    *storage.Store
 	host     *rules.Host
-	tester   *rules.Host // an interpreter for unproven rules; nil when host is one
+	tester   *rules.Host // an interpreter for unproven rules; nil if host is one
 	shelf    *rulestore.Store
 	trail    *audit.Trail
 	engine   *engine.Engine
@@ -68,8 +68,8 @@ type daemon struct {
 // unloadRulesAfter is how long the rule of a type that nobody sells stays in memory (some 12 MiB each).
 const unloadRulesAfter = 10 * time.Minute
 
-// open builds the appliance from its configuration and starts nothing but the listeners. What it cannot trust (key,
-// rules, issuer's data, store) it refuses here, with the reason.
+// open builds the appliance from its configuration and starts only the listeners. It refuses, with the reason, a key,
+// rules, issuer's data or a store that it cannot trust.
 func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon, err error) {
 	memory := new(recent)
 	log = slog.New(memory.over(log.Handler()))
@@ -140,7 +140,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	return d, nil
 }
 
-// warnExposed warns of secrets that others can read.
+// warnExposed logs a warning for each secret that others can read.
 func warnExposed(cfg *config.Config, log *slog.Logger) {
 	exposed, _ := start.Exposed(cfg)
 	for _, err := range exposed {
@@ -173,7 +173,7 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, 
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
 func (d *daemon) Run(ctx context.Context) error {
 	defer d.close()
-	go debug.FreeOSMemory() // what the start took
+	go debug.FreeOSMemory() // the memory that only the start needed
 	d.log.Info("issuing", "api", d.api.Addr().String(), "ops", d.ops.Addr().String())
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine()
@@ -195,7 +195,7 @@ func (d *daemon) Run(ctx context.Context) error {
 		g.Go(func() error { return s.Run(engineCtx) })
 	}
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
-	if d.store.Behind() == nil { // else it writes nothing
+	if d.store.Behind() == nil { // otherwise the store writes nothing
 		g.Go(func() error { return d.engine.Run(engineCtx) })
 		g.Go(func() error { return d.shelf.Run(engineCtx) })
 	}
@@ -209,7 +209,8 @@ func (d *daemon) Run(ctx context.Context) error {
 	return nil
 }
 
-// admit is nil when a new document may be issued. The first one waits a moment for what MH and the archive know.
+// admit returns nil if a new document may be issued. The first document waits a moment for the answers of MH and the
+// archive.
 func (d *daemon) admit(at seller.Point) error {
 	d.witness.await()
 	if err := d.gate.Admit(); err != nil {
@@ -239,32 +240,32 @@ func (d *daemon) close() {
 	}
 }
 
-// openStore opens the store behind its gate, or says what a person has to do before it can be opened.
+// openStore opens the store behind its gate, or returns what a person must do first.
 func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.link = cfg.Authority.Link()
 	d.gate = health.NewGate(cfg, d.link, d.log)
 	options := cfg.Store(d.log)
 	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
 	options.Carry = func(file string, end int64) {
-		if s := d.shipper.Load(); s != nil { // it is made later than the store
+		if s := d.shipper.Load(); s != nil { // the shipper is made later than the store
 			s.Carry(file, end)
 		}
 	}
 	d.store, err = storage.Open(options)
 	if errors.Is(err, storage.ErrMark) {
-		return fmt.Errorf("%w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
+		return fmt.Errorf("%w; dtectl recover brings the mark from where it lies, or proves the store and makes another", err)
 	}
 	if err != nil {
 		return err
 	}
 	if d.store.Restored() != nil {
-		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
+		return fmt.Errorf("%w: run dtectl recover", storage.ErrRestored)
 	}
 	return d.gate.Guard(d.store, cfg.Now, d.log)
 }
 
-// openBoxKey reads the key by which this box knows its own records, or makes it at the first start. Without one the box goes
-// on: what it records then bears no mark, and a rule computes only if pinned keys have signed it.
+// openBoxKey reads the key by which this box recognises its own records, or makes it at the first start. Without a key
+// the box continues: its records then have no mark, and a rule computes only if pinned keys have signed it.
 func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {
@@ -277,10 +278,10 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	return key
 }
 
-// openShelf puts up what was live, and what the rules folder has that is new.
+// openShelf puts in force the bundles that were in force before, and the new ones of the rules folder.
 func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, boxKey *recordmac.Key) (*rulestore.Store, error) {
 	if d.host.Engine() == "compiler" {
-		// An unproven module may do its worst here first, with less to break.
+		// An unproven module runs here first, where it can do the least harm.
 		var err error
 		d.tester, err = rules.NewHost(ctx, rules.Options{Engine: "interpreter", Instances: 2, Logger: d.log})
 		if err != nil {
@@ -297,7 +298,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 	return shelf, accept(shelf.Book())
 }
 
-// contingencyOptions are how the branch lives without MH; what the file does not say takes the engine's defaults.
+// contingencyOptions returns the settings of contingency; missing ones take the engine's defaults.
 func contingencyOptions(c config.Contingency) contingency.Options {
 	return contingency.Options{
 		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType, Document: c.Responsible.Document},

@@ -52,7 +52,7 @@ func TestRunbook_DeadBox(t *testing.T) {
 		t.Errorf("the dead box's copy is not set aside: %s %v", names(aside), err)
 	}
 	d.systemctl("stop")
-	d.line("Dead box", "dtectl audit")
+	d.line("Recover", "dtectl audit")
 	if said := d.types("dtectl fsck"); !strings.Contains(said, "no problem found") {
 		t.Error(said)
 	}

@@ -29,8 +29,8 @@ import (
 	"dtegate/storage"
 )
 
-// joinChain makes a branch one of a chain: its agent, the fence that each sale passes, and what ships the second copy. Without
-// [fleet] it does nothing.
+// joinChain makes the branch part of a chain: its agent, the fence for every sale, and the shipper of the second copy.
+// Without [fleet] it does nothing.
 func joinChain(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) (err error) {
 	rules := &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: d.log, now: cfg.Now}
 	if d.fleet, err = openFleet(cfg, in, s, rules, d.log); err != nil || d.fleet == nil {
@@ -49,7 +49,7 @@ func joinChain(d *daemon, cfg *config.Config, in *start.Inputs, s *status, regis
 	return nil
 }
 
-// openFleet makes the agent of a branch that is one of a chain; nil without [fleet]. It asks the store nothing yet.
+// openFleet makes the agent of a branch of a chain; nil without [fleet]. It does not ask the store yet.
 func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent, error) {
 	f := cfg.Fleet
 	if f == nil {
@@ -75,7 +75,7 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 	return agent, nil
 }
 
-// openShipper makes what carries the second copy into the chain's store; nil where nothing is shipped.
+// openShipper makes the shipper that carries the second copy to the chain's store; nil if nothing is shipped.
 func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store *storage.Store, log *slog.Logger) (*ship.Shipper, error) {
 	if agent == nil || cfg.Fleet.Ship == "" {
 		return nil, nil
@@ -98,7 +98,7 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store
 		}})
 }
 
-// describe fills in what the branch says of itself to the centre.
+// describe fills in the branch's own part of its status.
 func (s *status) describe(w *fleetproto.Status) {
 	w.Started, w.Program, w.Name = s.started.UTC(), version.String(), s.cfg.StoreName()
 	w.Ready = true
@@ -134,7 +134,7 @@ func (s *status) describe(w *fleetproto.Status) {
 	}
 }
 
-// lastNumbers are the last numbers of the year's series, and of the last one's in its first month.
+// lastNumbers returns the last numbers of this year's series, and in January also of the last year's.
 func (s *status) lastNumbers() map[string]uint64 {
 	all, err := s.store.LastNumbers()
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *status) lastNumbers() map[string]uint64 {
 	return all
 }
 
-// inEnglish is what an error says to people who read English.
+// inEnglish returns an error's text for operators.
 func inEnglish(err error) string {
 	var r *refusal.Error
 	if errors.As(err, &r) && r.English != "" {
@@ -155,8 +155,8 @@ func inEnglish(err error) string {
 	return err.Error()
 }
 
-// centreRules is the branch's shelf as the chain's agent meets it: what a person pushes goes the same way. Before a rule of
-// documents is let in it makes the branch's own last sales again.
+// centreRules is the branch's shelf for the chain's agent: a bundle of the centre takes the same way as one that a
+// person pushes. Before it admits a rule of documents, it computes the branch's own last sales again.
 type centreRules struct {
 	shelf *rulestore.Store
 	trail *audit.Trail
@@ -165,11 +165,11 @@ type centreRules struct {
 	now   func() time.Time
 }
 
-// Limits of the back-test that stands before a rule of the centre.
+// Limits of the back-test of a rule of the centre.
 const (
 	backtestDays      = 7
 	backtestDocuments = 2000
-	// A rule may refuse one in so many of what was sold: MH's own rules become stricter.
+	// A rule may refuse one in so many of the past sales: MH's own rules become stricter.
 	backtestRefused = 100
 )
 
@@ -208,7 +208,7 @@ func (c *centreRules) Bundles() []fleet.Bundle {
 // Admit implements fleet.Rules.
 func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fleet.Admission, error) {
 	if c.store.Behind() != nil {
-		return fleet.Admission{}, errors.New("the store is behind: it takes nothing before dtectl reconcile")
+		return fleet.Admission{}, errors.New("the store is behind: it takes nothing before dtectl recover")
 	}
 	refused, err := c.backtest(ctx, file, o.AmountsChange)
 	if err != nil {
@@ -263,8 +263,9 @@ func (c *centreRules) record(act audit.Act) {
 	}
 }
 
-// backtest makes the last sales of the branch again, where the rule is of the generation that they were made by. It returns
-// why the rule is not let in. Amounts may differ only if the centre said so: a wrong rate has golden cases that agree with it.
+// backtest computes the last sales of the branch again, if the rule is of their generation. It returns why the rule is
+// not admitted. Amounts may differ only if the centre has said so: a wrong rate comes with golden cases that agree with
+// it.
 func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
 	b, err := bundle.Inspect(file)
 	if err != nil || b.Manifest.Kind != "document" || !c.sold(&b.Manifest) {
@@ -293,7 +294,7 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	case errors.Is(err, errEnough):
 	case err != nil:
 		return "", fmt.Errorf("making the last sales again: %w", err)
-	case totals == nil: // it does not come so far; Activate says the same
+	case totals == nil: // it fails earlier; Activate returns the same error
 		return "", nil
 	default:
 		_, seen = a, totals.Documents
@@ -310,7 +311,7 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	return "", nil
 }
 
-// sold tells that the branch's sales are made by a rule of this generation.
+// sold reports whether rules of this generation make the branch's sales.
 func (c *centreRules) sold(m *bundle.Manifest) bool {
 	for _, b := range c.shelf.List().Rules {
 		if b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema && b.State == string(fleet.Live) {

@@ -53,10 +53,10 @@ func TestFleet_Rebuild(t *testing.T) {
 	b.burn()
 	b.initRefused()
 	c.statusNames(map[string]uint64{"00/01/M001/P001/2026": sales + 2}, func() {
-		said, _ := b.dtectl("rebuild", "--fleet")
-		trusted, _ := b.dtectl("reconcile", "--trust-copy", "--accept-missing")
-		if !strings.Contains(said, "NOT COMPLETE") || !strings.Contains(said, "to 9 of the copy") || !strings.Contains(said, "00/01/M001/P001/2026: numbers ") ||
-			strings.Contains(said, "reconcile --trust-copy") || !strings.Contains(trusted, "the copy is not complete") {
+		said, ok := b.dtectl("recover")
+		trusted, all := b.dtectl("recover", "--accept-loss", "M001P001 01: none", "--accept-loss", "others: none")
+		if ok || all || !strings.Contains(said, "NOT COMPLETE") || !strings.Contains(said, "to 9 of the copy") || !strings.Contains(said, "00/01/M001/P001/2026: numbers ") ||
+			!strings.Contains(said, "No number is proposed") || !strings.Contains(trusted, "the copy is not complete") {
 			t.Errorf("%s\n%s", said, trusted)
 		}
 		b.remove("data", "mark")
@@ -78,8 +78,8 @@ func (b *branch) initRefused() {
 			b.t.Errorf("init %v: %s", flags, said)
 		}
 	}
-	refused("dtectl rebuild --fleet")
-	refused("dtectl rebuild --fleet", "--new-branch", "centro")
+	refused("dtectl recover")
+	refused("dtectl recover", "--new-branch", "centro")
 	b.write("dted.toml", regexp.MustCompile(`store = \{endpoint = "[^"]*"`).ReplaceAll(text, []byte(`store = {endpoint = "http://127.0.0.1:1"`)))
 	refused("--new-branch centro makes an empty store")
 	refused("--new-branch centro makes an empty store", "--new-branch", "norte")
@@ -184,7 +184,7 @@ func (b *branch) remove(names ...string) {
 func (b *branch) rebuild(sales uint64) {
 	t := b.t
 	t.Helper()
-	said, _ := b.dtectl("rebuild", "--fleet") // what is then to be reconciled, it says
+	said, _ := b.dtectl("recover") // what is then to be settled, it says
 	if !strings.Contains(said, "fetched the second copy of centro") || !strings.Contains(said, "epoch 1") {
 		t.Error(said)
 	}

@@ -19,6 +19,7 @@ import (
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 	"dtegate/storage"
+	"dtegate/storage/storetest"
 )
 
 // forger writes to a backup what the storage package lets anybody write: records of rules and of acts.
@@ -94,12 +95,12 @@ func TestForgedBackup(t *testing.T) {
 	o.does("backup --check "+o.dir+"/backup", "signed by test", "authenticity of the trail: ")
 
 	elsewhere := storage.Options{Dir: filepath.Join(t.TempDir(), "data"), MarkPath: filepath.Join(t.TempDir(), "mark"), Now: time.Now}
-	_, err := storage.Restore(t.Context(), o.dir+"/backup", elsewhere, nil)
+	_, err := storage.Assemble(t.Context(), storage.Sources{Backups: []string{o.dir + "/backup"}}, elsewhere, nil)
 	must(err)
 	f := &forger{t: t}
 	f.store, err = storage.Open(elsewhere)
 	must(err)
-	must(f.store.Reconcile(t.Context(), f.store.Restored().Advance(1, nil), "nobody sees it"))
+	must(storetest.Settle(t.Context(), f.store, 1, "nobody sees it"))
 	stranger := plugintest.Signer()
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	forged := bundletest.EditionSigned(t, "dte01/v2", "2.1.9", stranger, bundletest.Param("ivaRate", "0.01"))
@@ -114,8 +115,7 @@ func TestForgedBackup(t *testing.T) {
 	sentences := []string{"nobody's signature: it computes nothing", "damaged: it computes nothing", "it was rewritten"}
 	o.refused("backup --check "+o.dir+"/forged", sentences...)
 	must(os.RemoveAll(o.dir + "/data"))
-	o.does("restore "+o.dir+"/forged", sentences...)
-	o.does("reconcile --advance 10")
+	o.does("recover --from "+o.dir+"/forged", sentences...)
 	o.refused("fsck", append(sentences, "integrity: whole")...)
 	o.refused("doctor", "dte01 2.1.9 is unvouched and computes nothing", "somebody wrote to the backup", "dte03 2.1.9 is damaged and computes nothing",
 		"push this rule again", "it was rewritten")

@@ -53,8 +53,8 @@ func serve(path string) error {
 // tune sets Go's scheduler and collector, unless the environment does.
 func tune() {
 	if os.Getenv("GOMAXPROCS") == "" {
-		// As many signatures as cores leave Go no place to run what the disk has finished: it waited 6 to 25 ms for a
-		// signature to end. With more places the kernel decides, and lets who slept go first.
+		// With as many running signatures as processors, Go has no processor left for a finished disk write: it waited
+		// 6 to 25 ms for a signature to end. With more, the kernel decides, and prefers a thread that slept.
 		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	}
 	if os.Getenv("GOGC") == "" {
@@ -74,7 +74,7 @@ func run(ctx context.Context, path string, log *slog.Logger) error {
 	return d.Run(ctx)
 }
 
-// withoutNilError leaves an error out that is nil: error=<nil> reads as if there were one.
+// withoutNilError drops a nil error: error=<nil> reads as if there were an error.
 func withoutNilError(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "error" && a.Value.Any() == nil {
 		return slog.Attr{}
@@ -82,14 +82,15 @@ func withoutNilError(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// recentMost is how many different warnings and errors are remembered, recentLong how much is kept of one's text, in bytes.
+// recentMost is how many different warnings and errors are remembered; recentLong is how many bytes of each text are
+// kept.
 const (
 	recentMost = 10
 	recentLong = 300
 )
 
-// recent remembers the last warnings and errors of the log, for people who cannot read it. The same message again is the
-// same trouble, with what it said last.
+// recent remembers the last warnings and errors of the log, for people who cannot read the log. A repeated message
+// counts as the same trouble, with its latest text.
 type recent struct {
 	mu   sync.Mutex
 	list []recalled // the newest first
@@ -100,7 +101,7 @@ type recalled struct {
 	trouble page.Trouble
 }
 
-// over returns a handler that does what another does, and remembers.
+// over returns a handler that passes everything to another handler, and remembers warnings and errors.
 func (r *recent) over(h slog.Handler) slog.Handler { return remembering{Handler: h, recent: r} }
 
 type remembering struct {

@@ -148,8 +148,8 @@ func TestOperator(t *testing.T) {
 	}
 	o.refused("show 00000000-0000-4000-8000-000000000000", "not found")
 	o.refused("show x")
-	o.refused("reconcile --advance 10", "nothing to reconcile")
-	o.does("reconcile --reason moved --skip "+series[1]+"=100", series[1]+" goes on at 101")
+	o.does("recover", "nothing to recover")
+	o.does("recover --reason moved --accept-loss "+series[1]+":4-100", series[1]+" goes on at 101")
 	o.does("fsck", "given up  "+series[1]+"  4…100", "moved", "no problem found")
 	o.trail(t, first)
 	o.does("tls new --replace")

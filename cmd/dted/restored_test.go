@@ -30,7 +30,7 @@ func TestOpen_Restored(t *testing.T) {
 	}
 	d.close()
 	must(os.RemoveAll(cfg.Data))
-	_, _, err = storage.Rebuild(t.Context(), cfg.SecondCopy, b.storeOptions(), nil)
+	_, err = storage.Assemble(t.Context(), storage.Sources{Copy: cfg.SecondCopy}, b.storeOptions(), nil)
 	must(err)
 	if d, err := open(t.Context(), cfg, slog.New(slog.DiscardHandler)); !errors.Is(err, storage.ErrRestored) {
 		t.Errorf("%v", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/storage"
+	"dtegate/storage/storetest"
 )
 
 // ended is how a branch with a damaged file does. The zero value goes on as if nothing were.
@@ -50,23 +51,23 @@ func shippedRule(file string) damaged {
 
 const (
 	behindMark = "acknowledged records are missing"
-	repaired   = "repair --accept-mark"
+	repaired   = "recover"
 )
 
 func table(at float64, turned ended) damaged {
 	wrong := func(what string) ended { return ended{start: what, doctor: what, fsck: what, mend: repaired} }
-	return damaged{file: "data/*.sst", at: at, turned: turned, cut: wrong(".sst is ***bytes long, and its list of tables says ***; dtectl repair makes the store anew"), emptied: wrong(".sst is 0 bytes long***; dtectl repair makes the store anew"),
-		removed: wrong(".sst, which is not there; dtectl repair makes the store anew")}
+	return damaged{file: "data/*.sst", at: at, turned: turned, cut: wrong(".sst is ***bytes long, and its list of tables says ***; dtectl recover makes the store anew"), emptied: wrong(".sst is 0 bytes long***; dtectl recover makes the store anew"),
+		removed: wrong(".sst, which is not there; dtectl recover makes the store anew")}
 }
 
 func pebbles(what string) ended {
-	what += "***; dtectl repair makes the store anew"
+	what += "***; dtectl recover makes the store anew"
 	return ended{start: what, doctor: what, fsck: what, mend: repaired}
 }
 
 var (
-	unreadableRows = ".sst cannot be read; dtectl fsck names the documents, dtectl repair takes them from the other media"
-	behindOthers   = ended{sale: "STORE_BEHIND", doctor: "the mark says 16", fsck: behindMark, mend: "reconcile"}
+	unreadableRows = ".sst cannot be read; dtectl fsck names the documents, dtectl recover takes them from the other media"
+	behindOthers   = ended{sale: "STORE_BEHIND", doctor: "the mark says 16", fsck: behindMark, mend: "recover"}
 	unsealed       = ended{start: "signing.jwe: opening signing key"}
 	noList         = pebbles("its list of tables, MANIFEST-***cannot be read")
 	badAuthority   = ended{start: "ca.pem"}
@@ -180,7 +181,7 @@ func TestRepair_StartRecords(t *testing.T) {
 	if err := os.WriteFile(slices.Max(manifests), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := storage.Repair(t.Context(), storage.RepairFrom{Copy: a.At("copy")}, a.store(), nil); err != nil {
+	if _, err := storage.Assemble(t.Context(), storage.Sources{Copy: a.At("copy")}, a.store(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if said, ok := a.dtectl(t, "audit"); strings.Contains(said, "store.repair") {
@@ -190,15 +191,8 @@ func TestRepair_StartRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest := s.Restored()
-	if rest == nil {
-		t.Fatal("the store is not to be reconciled")
-	}
-	plan, err := rest.AcceptMark([]string{fmt.Sprintf("00/01/S001/P001/%d", time.Now().UTC().Add(-6*time.Hour).Year())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Reconcile(t.Context(), plan, "repaired"); err != nil {
+	series := fmt.Sprintf("00/01/S001/P001/%d", time.Now().UTC().Add(-6*time.Hour).Year())
+	if err := storetest.Settle(t.Context(), s, 0, "repaired", series); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -214,7 +208,7 @@ func TestRepair_StartRecords(t *testing.T) {
 	}
 }
 
-// A damaged backup is refused whole, by the name of the file.
+// A damaged backup is refused, or what a store is made of is named not to be whole, by the name of the file.
 func TestRot_Backup(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -264,12 +258,19 @@ func TestRot_Backup(t *testing.T) {
 				}
 			}
 			options.Dir, options.MarkPath = at("restored"), at("restored.mark")
-			_, err := storage.Restore(t.Context(), at("backup"), options, nil)
-			if base := filepath.Base(path); err == nil || base != "SHA256SUMS" && !strings.Contains(err.Error(), base) { // a list names what it lists
-				t.Errorf("%s %s: %v", filepath.Base(path), name, err)
+			made, err := storage.Assemble(t.Context(), storage.Sources{Backups: []string{at("backup")}}, options, nil)
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = fmt.Sprint(made.Sources[0].Bad)
 			}
-			if _, err := os.Stat(options.Dir); err == nil {
+			if base := filepath.Base(path); said == "[]" || base != "SHA256SUMS" && !strings.Contains(said, base) { // a list names what it lists
+				t.Errorf("%s %s: %s", filepath.Base(path), name, said)
+			}
+			if _, there := os.Stat(options.Dir); err != nil && there == nil {
 				t.Fatalf("%s %s: there is a store", filepath.Base(path), name)
+			}
+			if err := os.RemoveAll(options.Dir); err != nil {
+				t.Fatal(err)
 			}
 		}
 		if err := os.WriteFile(path, data, 0o600); err != nil {

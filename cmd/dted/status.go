@@ -26,7 +26,7 @@ import (
 	"dtegate/storage"
 )
 
-// status answers /readyz, /status and the status page.
+// status provides the answers of /readyz, /status and the status page.
 type status struct {
 	log     *slog.Logger
 	cfg     *config.Config
@@ -46,7 +46,7 @@ type status struct {
 	started time.Time
 }
 
-// ready is nil when the branch can issue today; MH being down does not make it unready.
+// ready returns nil if the branch can issue today. It can while MH is away.
 func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
@@ -70,7 +70,7 @@ func (s *status) show() any {
 	if c, on := s.store.SecondCopy(); on {
 		m["second_copy"] = c
 	}
-	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store misses none
+	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store needs no backup
 		m["backup"] = at
 	}
 	outcomes := make(map[string]*dte.Outcomes)
@@ -91,7 +91,7 @@ func (s *status) show() any {
 	return m
 }
 
-// overview gathers what the status page shows.
+// overview collects the contents of the status page.
 func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
 		Stopped: s.ready(), MH: s.reach.Show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
@@ -119,14 +119,14 @@ func (s *status) overview() *page.Overview {
 			o.Chain.Lacks = s.shipper.Shipped().Lacks
 		}
 	}
-	o.Trouble = s.recent.troubles() // last: what was in the way just now is in it
+	o.Trouble = s.recent.troubles() // last: it then includes errors of the lines above
 	return o
 }
 
-// authorisationWait is how long a look at the branch waits for its documents to be added up.
+// authorisationWait bounds how long the status page waits for the count.
 const authorisationWait = time.Second
 
-// authorisation is how far the branch has come with the tests that MH wants of it; nil outside of the test ambiente.
+// authorisation returns the branch's progress with the tests that MH wants; nil outside of the test ambiente.
 func (s *status) authorisation() *authorisation.Progress {
 	if s.permit == nil {
 		return nil
@@ -141,8 +141,9 @@ func (s *status) authorisation() *authorisation.Progress {
 	return a
 }
 
-// monthSoFar keeps the month's totals for the status page. It reads the ledger that lists and closings use, beside whoever looks,
-// and not at all while nobody looks: the first look of a month may have to wait until its days are read.
+// monthSoFar keeps the month's totals for the status page. It reads them from the sums behind lists and closings, in
+// the background, and only while somebody looks at the page: the first look of a month may have to wait until the
+// month's days are read.
 type monthSoFar struct {
 	issued *documents.Register
 	branch int64
@@ -152,14 +153,15 @@ type monthSoFar struct {
 	latest atomic.Pointer[page.Month]
 }
 
-// monthAge is how long totals are shown again before others are made.
+// monthAge is how long the same totals are shown.
 const monthAge = 10 * time.Second
 
 func newMonthSoFar(issued *documents.Register, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
 	return &monthSoFar{issued: issued, branch: branch, now: now, log: log, asked: make(chan struct{}, 1)}
 }
 
-// show returns the month as it was some seconds ago, and has it read again; nil while it is read for the first time.
+// show returns the month's totals, some seconds old, and has them read again; nil while they are read for the first
+// time.
 func (m *monthSoFar) show() *page.Month {
 	select {
 	case m.asked <- struct{}{}:
@@ -171,7 +173,7 @@ func (m *monthSoFar) show() *page.Month {
 	return nil
 }
 
-// run reads the month when it is asked for.
+// run reads the month when somebody looks.
 func (m *monthSoFar) run(ctx context.Context) error {
 	for {
 		select {
@@ -180,7 +182,7 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		case <-m.asked:
 		}
 		today := dte.Date(m.now())
-		// Until its end: a clock that was ahead dates documents after today.
+		// The period ends with the month, because a clock that was ahead has dated documents after today.
 		l, err := m.issued.List(ctx, documents.Filter{From: today[:8] + "01", To: monthEnd(today), Limit: 1}, seller.Caller{Point: seller.Point{BranchID: m.branch}})
 		if ctx.Err() != nil {
 			return nil
@@ -207,8 +209,8 @@ func monthEnd(day string) string {
 	return at.AddDate(0, 1, -1).Format(time.DateOnly)
 }
 
-// hours shows when the branch is open. Monitoring remembers it while the box is away: a box that is off at night is none
-// that died.
+// hours shows when the branch is open. Monitoring remembers it while the box is away: a box that is switched off at
+// night is not dead.
 type hours struct {
 	branch config.Branch
 	now    func() time.Time
@@ -220,7 +222,7 @@ var (
 	reopensDesc = prometheus.NewDesc("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", nil, nil)
 )
 
-// Describe and Collect make the hours a collector. Without hours in the configuration it shows nothing.
+// Describe and Collect make hours a collector. Without opening hours in the configuration it shows nothing.
 func (h hours) Describe(ch chan<- *prometheus.Desc) {
 	ch <- opensDesc
 	ch <- closesDesc

@@ -21,6 +21,7 @@ import (
 	"dtegate/plugins/plugintest"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
+	"dtegate/storage/storetest"
 )
 
 // score is what a storm came to. Its violations come from tills, too.
@@ -157,11 +158,11 @@ func (s *storm) copied(disk *disktest.Disk, answers []*given) {
 	}
 	o := s.on(disk)
 	o.Dir, o.MarkPath = "rebuilt", "rebuilt.mark"
-	_, missing, err := storage.Rebuild(context.Background(), "copy", o, nil)
+	made, err := storage.Assemble(context.Background(), storage.Sources{Copy: "copy"}, o, nil)
 	if errors.Is(err, storage.ErrNoStore) && len(answers) == 0 {
 		return
 	}
-	s.check(err == nil && len(missing) == 0, "the second copy makes no store: %v, missing %v", err, missing)
+	s.check(err == nil && len(storetest.Missing(made)) == 0, "the second copy makes no store: %v, %+v", err, made)
 	if err != nil {
 		return
 	}

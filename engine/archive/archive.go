@@ -1,8 +1,8 @@
-// Package archive writes copies of documents to an S3-compatible store, and reads them. The appliance's own store has the
-// original, and knows what is to be archived and when it is tried.
+// Package archive writes copies of documents to an S3-compatible store, and reads them. The appliance's own store has
+// the original, and decides what is archived and when an attempt is repeated.
 //
-// A document's object is written once. Put accepts the same bytes again, and returns [ErrConflict] for other bytes under the same
-// key. Only Overwrite replaces an object, and nothing is ever deleted.
+// A document's object is written once. Put accepts the same bytes again, and returns [ErrConflict] for other bytes
+// under the same key. Only Overwrite replaces an object, and nothing is ever deleted.
 package archive
 
 import (
@@ -50,14 +50,14 @@ type Options struct {
 	Prefix    string // stands before every key: "sucursales/centro"; may be empty
 	AccessKey string
 	Secret    Secret
-	// Credentials is the address of a service on this machine that gives out temporary keys, like EC2's instance metadata or AWS's
-	// helper of IAM Roles Anywhere: "http://127.0.0.1:9911". With it AccessKey and Secret must be empty.
+	// Credentials is the address of a service on this machine that issues temporary keys, like EC2's instance metadata
+	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911". With it AccessKey and Secret must be empty.
 	Credentials string
 	// PathStyle puts the bucket into the path instead of the host's name, as most stores but AWS want it.
 	PathStyle bool
 	// Timeout is how long a call may take in all. Default 1 min.
 	Timeout time.Duration
-	// Connections are how many are kept for the next calls. Default 4.
+	// Connections is how many connections are kept for the next calls. Default 4.
 	Connections int
 	// Transport, default one that keeps connections and uses no proxy.
 	Transport http.RoundTripper
@@ -107,11 +107,11 @@ func New(o Options) (*Archive, error) {
 	client, err := minio.NewCore(u.Host, &minio.Options{
 		Creds:           held,
 		Secure:          u.Scheme == "https",
-		Region:          cmp.Or(o.Region, "us-east-1"), // else the library asks the store first
+		Region:          cmp.Or(o.Region, "us-east-1"), // otherwise the library asks the store first
 		BucketLookup:    lookup,
 		Transport:       o.Transport,
-		TrailingHeaders: true, // the library lets no checksum through without
-		MaxRetries:      1,    // whoever calls decides when to try again
+		TrailingHeaders: true, // without it the library sends no checksum
+		MaxRetries:      1,    // the caller decides when to try again
 	})
 	if err != nil {
 		return nil, fmt.Errorf("archive: Endpoint: %w", err)
@@ -123,7 +123,7 @@ func New(o Options) (*Archive, error) {
 	return a, nil
 }
 
-// credentials are keys that are given, or asked for when they are needed.
+// credentials returns the given keys, or a source that is asked when keys are needed.
 func (o *Options) credentials() (*credentials.Credentials, error) {
 	if o.Credentials == "" {
 		if o.AccessKey == "" || o.Secret == "" {
@@ -146,13 +146,13 @@ func (a *Archive) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "archive %s/%s/%s", strings.TrimSuffix(a.endpoint, "/"), a.bucket, a.prefix)
 }
 
-// Key returns the key of a document's file (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>. env is
-// "test" or "prod", date the document's own (2026-11-21), document a type of CAT-002, ext "json" or "pdf".
+// Key returns the key of a document's file (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>.
+// env is "test" or "prod", date the document's own (2026-11-21), document a type of CAT-002, ext "json" or "pdf".
 func Key(slug, env, date, document, code, ext string) string {
 	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" + code + "." + ext
 }
 
-// checkKey takes what every store and every file system behind one can hold, and what an URL needs not encode.
+// checkKey accepts the characters that every store and every file system can hold, and that an URL need not encode.
 func checkKey(key string) error {
 	if len(key) > 500 {
 		return fmt.Errorf("%w: a key of %d bytes", ErrInvalid, len(key))
@@ -167,38 +167,20 @@ func checkKey(key string) error {
 	return nil
 }
 
-// maxObject bounds an object, in bytes: everything is one request and is held in memory.
+// maxObject bounds an object, in bytes: each object is one request and is held in memory.
 const maxObject = 64 << 20
 
-// Put writes an object if there is none under the key. If the same bytes are there, nothing is written. It returns after the
-// store has confirmed that it holds these bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other error
-// another attempt may succeed.
+// Put writes an object if there is none under the key. If the same bytes are there, nothing is written. It returns
+// after the store has confirmed that it holds these bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after
+// any other error another attempt may succeed.
 func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte) (Object, error) {
-	if err := checkKey(key); err != nil {
-		return Object{}, fmt.Errorf("archive: %w", err)
-	}
-	if len(data) == 0 || len(data) > maxObject {
-		return Object{}, fmt.Errorf("archive: %w: %s has %d bytes, want 1 to %d", ErrInvalid, key, len(data), maxObject)
-	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	sum := sha256.Sum256(data)
-	digest := base64.StdEncoding.EncodeToString(sum[:])
-	o := minio.PutObjectOptions{
-		ContentType: contentType,
-		// The store holds the bytes against the checksum and keeps it.
-		UserMetadata: map[string]string{"x-amz-checksum-sha256": digest},
-		// The sum given below signs the whole. Signing chunk by chunk, the library's default over http, panics when the
-		// store hangs up (minio-go 7.4.1).
-		DisableContentSha256: true,
-	}
-	o.SetMatchETagExcept("*") // If-None-Match: only where nothing is
-	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
-	if err := classify(err); err != nil && !errors.Is(err, ErrExists) {
-		return Object{}, fmt.Errorf("putting %s: %w", key, err)
+	if err := a.write(ctx, key, contentType, data, true); err != nil && !errors.Is(err, ErrExists) {
+		return Object{}, err
 	}
 	held, err := a.Stat(ctx, key)
-	if err == nil && held.Sum != digest {
+	if sum := sha256.Sum256(data); err == nil && held.Sum != base64.StdEncoding.EncodeToString(sum[:]) {
 		err = fmt.Errorf("%w, of %d bytes instead of %d", ErrConflict, held.Size, len(data))
 	}
 	if err != nil {
@@ -211,23 +193,24 @@ func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte)
 type Held struct {
 	Data []byte
 	// Modified is when the object was written, and Now when the store answered, both by the store's own clock, in whole
-	// seconds. Now is zero where the answer bore no date.
+	// seconds. Now is zero if the answer had no date.
 	Modified, Now time.Time
 }
 
-// Create writes an object, in one request, if there is none under the key. Errors: ErrExists if there is one, with the same
-// bytes or others; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt may succeed.
+// Create writes an object, in one request, if there is none under the key. Errors: ErrExists if there is one, with the
+// same bytes or others; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt
+// may succeed.
 func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
-	return a.write(ctx, key, data, true)
+	return a.write(ctx, key, "application/octet-stream", data, true)
 }
 
-// Overwrite writes an object, in one request, and replaces the object that is under the key. Only one writer may write the key.
-// Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
+// Overwrite writes an object, in one request, and replaces the object that is under the key. Only one writer may write
+// the key. Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
 func (a *Archive) Overwrite(ctx context.Context, key string, data []byte) error {
-	return a.write(ctx, key, data, false)
+	return a.write(ctx, key, "application/octet-stream", data, false)
 }
 
-func (a *Archive) write(ctx context.Context, key string, data []byte, once bool) error {
+func (a *Archive) write(ctx context.Context, key, contentType string, data []byte, once bool) error {
 	if err := checkKey(key); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
@@ -238,12 +221,15 @@ func (a *Archive) write(ctx context.Context, key string, data []byte, once bool)
 	defer cancel()
 	sum := sha256.Sum256(data)
 	o := minio.PutObjectOptions{
-		ContentType:          "application/octet-stream",
-		UserMetadata:         map[string]string{"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:])},
-		DisableContentSha256: true, // as Put does
+		ContentType: contentType,
+		// The store compares the bytes with the checksum and keeps it.
+		UserMetadata: map[string]string{"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:])},
+		// The sum given below signs the whole. Signing chunk by chunk, the library's default over http, panics when the
+		// store hangs up (minio-go 7.4.1).
+		DisableContentSha256: true,
 	}
 	if once {
-		o.SetMatchETagExcept("*") // If-None-Match
+		o.SetMatchETagExcept("*") // If-None-Match: only if there is no object
 	}
 	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
 	if err := classify(err); err != nil {
@@ -252,7 +238,8 @@ func (a *Archive) write(ctx context.Context, key string, data []byte, once bool)
 	return nil
 }
 
-// Fetch returns an object of at most limit bytes, and its time, in one request. Errors: ErrNotFound, ErrSetup, ErrTooLarge.
+// Fetch returns an object of at most limit bytes, and its time, in one request. Errors: ErrNotFound, ErrSetup,
+// ErrTooLarge.
 func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -276,26 +263,26 @@ func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, err
 }
 
 var (
-	// ErrConflict: other bytes rest under the key. No further attempt changes that.
+	// ErrConflict: the key holds other bytes. No further attempt changes that.
 	ErrConflict = errors.New("the archive holds another object under this key")
-	// ErrNotFound: nothing rests under the key.
+	// ErrNotFound: there is no object under the key.
 	ErrNotFound = errors.New("the archive holds no such object")
-	// ErrSetup: the store refuses this box, not this object: credentials, bucket, region, certificate, clock. It stays
-	// so until somebody changes the configuration or the store.
+	// ErrSetup: the store refuses this box, not this object: credentials, bucket, region, certificate, clock. This
+	// lasts until somebody changes the configuration or the store.
 	ErrSetup = errors.New("the archive does not take this appliance")
-	// ErrFull: the store has no room. It stays so until somebody makes some.
+	// ErrFull: the store has no room, until somebody makes some.
 	ErrFull = errors.New("the archive is full")
-	// ErrInvalid: the key or the object is not one that an archive takes.
+	// ErrInvalid: an archive cannot hold the key or the object.
 	ErrInvalid = errors.New("this cannot be archived")
-	// ErrTooLarge: the object has more bytes than the caller takes.
+	// ErrTooLarge: the object has more bytes than the caller accepts.
 	ErrTooLarge = errors.New("the object is larger than it may be")
-	// ErrExists: something rests under the key, these bytes or others.
+	// ErrExists: there is an object under the key, with these bytes or others.
 	ErrExists = errors.New("the key is taken")
 
 	errNow = errors.New("the archive cannot now")
 )
 
-// kinds are the codes whose HTTP status misleads: stores without status 507 that are full, and 400s that are of the
+// kinds are the codes whose HTTP status misleads: of full stores that do not answer 507, and 400s that concern only the
 // attempt, such as bytes that were damaged on their way.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
@@ -309,8 +296,8 @@ var kinds = map[string]error{
 	"XAmzContentChecksumMismatch": errNow,
 }
 
-// classify gives an error of the library its kind. One of no kind is of this attempt: no connection, no answer in
-// time, an overloaded or broken store.
+// classify gives an error of the library its kind. An error without a kind concerns only the attempt: no connection, no
+// answer in time, an overloaded or broken store.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -347,10 +334,10 @@ func responseError(kind error, r minio.ErrorResponse) error {
 type Object struct {
 	Key  string // without the archive's prefix
 	Size int64  // in bytes
-	// Tag is the store's own name for these bytes (ETag): when it is the same again, they are.
+	// Tag is the store's own name for these bytes (ETag): the same tag means the same bytes.
 	Tag string
 	Sum string // base64 of its SHA-256; a List has none
-	// Modified is when it was written, by the store's clock; of a List alone.
+	// Modified is when it was written, by the store's clock; only a List has it.
 	Modified time.Time
 }
 
@@ -370,7 +357,7 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 	return o, nil
 }
 
-// Read is Stat, but it reads the object's bytes and does not believe the store's own digest.
+// Read is Stat, but it reads the object's bytes instead of relying on the store's own digest.
 func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -387,32 +374,23 @@ func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: n, Tag: info.ETag, Sum: base64.StdEncoding.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid if the object is too large for a document.
+// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid if the object is too large for a
+// document.
 func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	body, _, _, err := a.client.GetObject(ctx, a.bucket, a.prefix+key, minio.GetObjectOptions{})
-	if err := classify(err); err != nil {
-		return nil, err
+	h, err := a.Fetch(ctx, key, maxObject)
+	if errors.Is(err, ErrTooLarge) {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, maxObject+1))
-	if err := classify(err); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", key, err)
-	}
-	if len(data) > maxObject {
-		return nil, fmt.Errorf("reading %s: %w: more than %d bytes", key, ErrInvalid, maxObject)
-	}
-	return data, nil
+	return h.Data, err
 }
 
-// List iterates over the objects whose keys begin with a prefix, in the order of the keys. An error is the last element; a list
-// without an error is complete.
+// List iterates over the objects whose keys begin with a prefix, in the order of the keys. An error is the last
+// element; a list without an error is complete.
 func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return a.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter is List without the keys up to one; empty: without none.
+// ListAfter is List from behind a key on; empty: from the first key.
 func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Object, error] {
 	o := minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}
 	if after != "" {
@@ -428,14 +406,15 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 				return
 			}
 		}
-		if err := ctx.Err(); err != nil { // the library ends without a word
+		if err := ctx.Err(); err != nil { // the library ends without an error
 			yield(Object{}, fmt.Errorf("listing %s: %w", prefix, err))
 		}
 	}
 }
 
-// Presign returns a link to an object that works without credentials for life, from a second to a week. The store answers the
-// link with this Content-Disposition; empty leaves it out. No request is made, therefore the object need not exist.
+// Presign returns a link to an object that works without credentials for the time life, from a second to a week. The
+// store answers the link with this Content-Disposition; empty leaves it out. No request is made, therefore the object
+// need not exist.
 func (a *Archive) Presign(ctx context.Context, key string, life time.Duration, disposition string) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", fmt.Errorf("archive: %w", err)

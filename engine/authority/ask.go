@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// maxAnswer is the most of an answer that is read.
+// maxAnswer is how many bytes of an answer are read at most.
 const maxAnswer = 1 << 20
 
 // ask posts a body and reads MH's answer about the document code.
@@ -27,8 +27,8 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends one request with a token. A refused token is renewed once: MH looks at the token before anything else,
-// so nothing was received.
+// exchange sends one request with a token. It renews a refused token once: MH checks the token first, therefore a
+// request with a refused token was not received.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool, err error) {
 	var payload []byte
 	if body != nil {
@@ -41,7 +41,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body any) (s
 		if err != nil {
 			return 0, nil, false, fmt.Errorf("logging in: %w", err)
 		}
-		status, answer, sent, err := c.send(ctx, method, path, "application/json", token, payload)
+		status, answer, sent, err := c.request(ctx, method, path, "application/json", token, payload)
 		if err != nil {
 			return 0, nil, sent, err
 		}
@@ -56,9 +56,9 @@ func (c *Client) exchange(ctx context.Context, method, path string, body any) (s
 	}
 }
 
-// send sends one request and returns the answer. sent is false only when it is certain that MH received nothing: no
-// byte of the request was written.
-func (c *Client) send(ctx context.Context, method, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
+// request sends one request and returns the answer. sent is false only if MH certainly received nothing: no byte of the
+// request was written.
+func (c *Client) request(ctx context.Context, method, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.AnswerTimeout)
 	defer cancel()
 	var wrote atomic.Bool
@@ -90,8 +90,8 @@ func (c *Client) send(ctx context.Context, method, path, contentType, token stri
 	return resp.StatusCode, answer, true, nil
 }
 
-// wire is Response as MH writes it. What decides (estado, codigoGeneracion, selloRecibido) must be a string; the rest
-// is taken as it comes.
+// wire is a Response as MH writes it. The members that decide (estado, codigoGeneracion, selloRecibido) must be
+// strings; the others may have any type.
 type wire struct {
 	Version          json.RawMessage `json:"version"`
 	VersionApp       json.RawMessage `json:"versionApp"`
@@ -106,16 +106,17 @@ type wire struct {
 	Observaciones    texts           `json:"observaciones"`
 }
 
-// sello is the form of every seal seen: a year, a UUID without hyphens, four characters.
+// sello is the form of every seal seen so far: a year, a UUID without hyphens, four characters.
 var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 
-// decide reads an answer. MH rejects over HTTP 400; anything that is not MH's about this very document decides
+// decide reads an answer. MH rejects over HTTP 400. An answer that is not MH's, or not about this document, decides
 // nothing.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	undecided := func(format string, args ...any) Outcome {
 		return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: "+format, append([]any{ErrAnswer, status}, args...)...)}
 	}
-	// A 404 speaks for MH when it is empty or JSON. A page (a proxy, a portal, MH's front without its service) does not.
+	// A 404 is MH's answer if it is empty or JSON. A page (of a proxy, a portal, or MH's front without its service) is
+	// not.
 	if status == http.StatusNotFound && len(bytes.TrimSpace(answer)) == 0 {
 		return Outcome{Kind: NotFound}
 	}
@@ -135,19 +136,25 @@ func (c *Client) decide(status int, answer []byte, code string) Outcome {
 		if !sello.MatchString(r.SelloRecibido) {
 			return undecided("the seal %.60q has not MH's form", r.SelloRecibido)
 		}
-		if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(r.SelloRecibido, "SIMU") {
-			return Outcome{Sent: true, Err: ErrSimulated}
-		}
-		return Outcome{Kind: Accepted, Response: r}
+		return c.accepted(r.SelloRecibido, r)
 	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) && r.Estado == "RECHAZADO" && r.SelloRecibido == "":
 		return Outcome{Kind: Rejected, Response: r}
 	}
 	return undecided("estado %.60q", r.Estado)
 }
 
+// accepted returns the outcome of an answer with a seal. In production a simulated seal is an error, except in a
+// rehearsal.
+func (c *Client) accepted(seal string, r *Response) Outcome {
+	if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(seal, "SIMU") {
+		return Outcome{Sent: true, Err: ErrSimulated}
+	}
+	return Outcome{Kind: Accepted, Response: r}
+}
+
 func (w *wire) response() *Response {
 	number := func(b json.RawMessage) int {
-		n, _ := strconv.Atoi(strings.Trim(string(b), `"`)) // 0 for what is no number: it decides nothing
+		n, _ := strconv.Atoi(strings.Trim(string(b), `"`)) // 0 for any other text: it decides nothing
 		return n
 	}
 	r := &Response{

@@ -1,5 +1,5 @@
-// Package authority speaks MH's protocol over HTTP: login, reception, query. The outcome of a sending is Accepted, Rejected or
-// Unknown, and Unknown says whether MH could have received the document.
+// Package authority speaks MH's protocol over HTTP: login, reception, query. The outcome of a sending is Accepted,
+// Rejected or Unknown; Unknown says whether MH could have received the document.
 package authority
 
 import (
@@ -42,16 +42,14 @@ type Options struct {
 	Password  Password
 	Ambiente  string // CAT-001
 	UserAgent string // MH requires one on every call (MT1 §4)
-	// Transport, default a link.Link to BaseURL without its Run: it connects when a request comes.
+	// Transport of the requests. Default: a connpool.Link to BaseURL without its Run, which connects when a request
+	// comes.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
 	AnswerTimeout time.Duration
 	// Rehearsal accepts the seals of a simulated authority in production. Without it they are ErrSimulated there.
 	Rehearsal bool
-	// TokenLife is how long a token is used, default 23 h in production and 47 h in test: an hour less than MH
-	// grants (MT1 §3).
-	TokenLife time.Duration
 }
 
 // Client makes the calls to MH's service. It is safe for concurrent use.
@@ -65,14 +63,14 @@ type Client struct {
 	mu      sync.Mutex // guards what follows
 	token   string
 	expires time.Time
-	refusal error // of the credentials; nil: none since the last login
+	refusal error // of the credentials; nil: no refusal since the last login
 	refused time.Time
 	said    time.Time // MH's time, by its latest answer
-	heard   time.Time // when that came
+	heard   time.Time // when that answer came
 }
 
-// Time returns MH's time: the time of its latest answer plus the time since then. A change of the box's clock does not affect
-// it. It may be a second behind, and is never ahead. Zero before the first answer.
+// Time returns MH's time: the time of its latest answer plus the time since then. A change of the box's clock does not
+// affect it. It may be a second behind, and is never ahead. Zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,24 +98,18 @@ func New(o Options) *Client {
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = 8 * time.Second
 	}
-	if o.TokenLife == 0 {
-		o.TokenLife = 47 * time.Hour
-		if o.Ambiente == "01" {
-			o.TokenLife = 23 * time.Hour
-		}
-	}
 	if o.Transport == nil {
 		o.Transport = connpool.New(connpool.Options{URL: o.BaseURL})
 	}
 	return &Client{options: o, metrics: newMetrics(), http: &http.Client{
 		Transport: o.Transport,
-		// A redirect would carry a document to another host.
+		// A redirect could carry a document to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// NewTransport returns a plain transport for one server. Its requests wait until they are connected, at most connect. It uses
-// no proxy from the environment.
+// NewTransport returns a plain transport for one server. Its requests wait until they are connected, at most connect.
+// It uses no proxy from the environment.
 func NewTransport(connect time.Duration) *http.Transport {
 	d := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -133,19 +125,19 @@ func NewTransport(connect time.Duration) *http.Transport {
 type Kind uint8
 
 const (
-	// Unknown: MH did not answer in a way that decides.
+	// Unknown: MH gave no answer that decides.
 	Unknown Kind = iota
 	Accepted
 	Rejected
-	// NotFound: MH does not hold the document. Only queries say so.
+	// NotFound: MH does not hold the document. Only queries have this result.
 	NotFound
 )
 
 // Outcome is the result of one call.
 type Outcome struct {
 	Kind     Kind
-	Response *Response // of Accepted, Rejected and NotFound, where there is one
-	// Sent, of Unknown: MH could have received the document. False is certain.
+	Response *Response // of Accepted and Rejected, and of NotFound if MH sent one
+	// Sent, of Unknown: MH may have received the document. False: it certainly did not.
 	Sent bool
 	Err  error // of Unknown: why
 }
@@ -153,8 +145,8 @@ type Outcome struct {
 // CodeRegistered is the codigoMsg with which MH refuses a document whose code or number it already holds.
 const CodeRegistered = "004"
 
-// Response is MH's answer about a document (SPEC 2.3). Texts that are null in MH's answer are empty; Observaciones is never
-// nil.
+// Response is MH's answer about a document (SPEC 2.3). Texts that are null in MH's answer are empty; Observaciones is
+// never nil.
 type Response struct {
 	Version          int      `json:"version"`
 	Ambiente         string   `json:"ambiente"`
@@ -179,25 +171,29 @@ type Submission struct {
 }
 
 var (
-	// ErrSimulated: a seal of the simulated authority came to an appliance in production.
+	// ErrSimulated: an appliance in production got a seal of the simulated authority.
 	ErrSimulated = errors.New("the seal is a simulated one, in production")
-	// ErrAnswer: an answer that is not MH's.
+	// ErrAnswer: the answer is not MH's.
 	ErrAnswer = errors.New("the answer is not one of MH's")
-	// ErrQuery: MH refused the query itself, which says nothing about the document.
+	// ErrQuery: MH refused the query itself. This proves nothing about the document.
 	ErrQuery = errors.New("MH refuses the query")
 )
 
-// Submit sends a document once. If there is no token, it logs in first. If MH refuses the token, it logs in and sends the
-// document again, once.
-func (c *Client) Submit(ctx context.Context, s Submission) Outcome {
+// Submit sends a document once. If there is no token, it logs in first. If MH refuses the token, it logs in and sends
+// the document again, once.
+func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
+	defer c.observe("submit", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version, "tipoDte": s.Document,
 		"documento": s.JWS, "codigoGeneracion": s.Code}
-	began := c.options.Now()
-	o := c.ask(ctx, "/fesv/recepciondte", body, s.Code)
-	if o.Kind == NotFound { // only a query finds or does not find
-		o = Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
+	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
+}
+
+// send posts a document or event that MH accepts or rejects. NotFound answers only a query: here it decides nothing.
+func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
+	o := c.ask(ctx, path, body, code)
+	if o.Kind == NotFound {
+		return Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
 	}
-	c.metrics.observe("submit", o, c.options.Now().Sub(began))
 	return o
 }
 
@@ -209,34 +205,27 @@ type Event struct {
 	SendID  int64
 }
 
-// Invalidate sends an invalidation once. MH's answer, and its seal, are those of the event.
-func (c *Client) Invalidate(ctx context.Context, e Event) Outcome {
+// Invalidate sends an invalidation once. The answer and its seal are about the event.
+func (c *Client) Invalidate(ctx context.Context, e Event) (o Outcome) {
+	defer c.observe("invalidate", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": e.SendID, "version": e.Version, "documento": e.JWS}
-	began := c.options.Now()
-	o := c.ask(ctx, "/fesv/anulardte", body, e.Code)
-	if o.Kind == NotFound {
-		o = Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
-	}
-	c.metrics.observe("invalidate", o, c.options.Now().Sub(began))
-	return o
+	return c.send(ctx, "/fesv/anulardte", body, e.Code)
 }
 
-// Query asks MH for the document with a code (MT1 §4.3). The Response of Accepted is what MH holds.
-func (c *Client) Query(ctx context.Context, document, code string) Outcome {
+// Query asks MH for the document with a code (MT1 §4.3). The Response of Accepted is the document's, as MH holds it.
+func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
+	defer c.observe("query", &o)()
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
-	began := c.options.Now()
-	o := c.ask(ctx, "/fesv/recepcion/consultadte/", body, code)
-	if o.Kind == Rejected {
-		o = notFound(o)
+	if o = c.ask(ctx, "/fesv/recepcion/consultadte/", body, code); o.Kind == Rejected {
+		return notFound(o)
 	}
-	c.metrics.observe("query", o, c.options.Now().Sub(began))
 	return o
 }
 
-// notFound reads the refusal of a query. The manual shows HTTP 400 and RECHAZADO for a code that MH does not hold
-// (MT1 §4.3.1), with a placeholder for codigoMsg; a rejection that MH should remember has the same body, and sending
-// the document again gets it again. A refusal of the query's own values (003 and 006 invalid, 007 not allowed, 095 not
-// authorised) must not pass for either: MH may hold the document.
+// notFound reads the refusal of a query. The manual shows HTTP 400 and RECHAZADO, with a placeholder for codigoMsg, for
+// a code that MH does not hold (MT1 §4.3.1). If MH had rejected the document, sending it again brings the same
+// rejection. A refusal of the query's own values (003 and 006 invalid, 007 not allowed, 095 not authorised) is
+// different: MH may hold the document.
 func notFound(o Outcome) Outcome {
 	switch o.Response.CodigoMsg {
 	case "003", "006", "007", "095":
@@ -247,8 +236,8 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// text is a member that MH writes as a string and that decides nothing: a null is "", and a number or whatever else
-// keeps its literal. A sealed document must not count as unknown because of the type of codigoMsg.
+// text is a member that MH should write as a string and that decides nothing. Null is ""; a number or any other value
+// keeps its literal. Therefore the type of codigoMsg cannot make the outcome of a sealed document unknown.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -265,13 +254,14 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// What is kept of MH's words: they stand in every record, on tills and on operators' terminals, whoever wrote them.
+// Limits of MH's texts, which every record keeps and which tills and operators' terminals show.
 const (
-	maxText  = 2000 // characters of one text; MH's longest seen has some 300
-	maxTexts = 100  // texts of one list; a document has at most 2,000 lines, and nobody reads as many
+	maxText  = 2000 // characters of one text; the longest seen has some 300
+	maxTexts = 100  // texts of one list
 )
 
-// bounded is a text of MH's as it is kept: one line without control characters, cut at maxText characters.
+// bounded returns a text of MH's in the form in which it is kept: one line without control characters, at most maxText
+// characters.
 func bounded(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -285,7 +275,7 @@ func bounded(s string) string {
 	return s
 }
 
-// texts is a list of text, or one alone, or null. MH pads its list with empty texts: they are left out.
+// texts is a list of texts, a single text, or null. MH pads its list with empty texts: they are dropped.
 type texts []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -355,7 +345,13 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) observe(operation string, o Outcome, took time.Duration) {
+// observe begins to measure a call. It returns the function that counts the call's outcome.
+func (c *Client) observe(operation string, o *Outcome) func() {
+	began := c.options.Now()
+	return func() { c.metrics.count(operation, *o, c.options.Now().Sub(began)) }
+}
+
+func (m *metrics) count(operation string, o Outcome, took time.Duration) {
 	result := [...]string{Unknown: "unknown", Accepted: "accepted", Rejected: "rejected", NotFound: "not_found"}[o.Kind]
 	switch {
 	case errors.Is(o.Err, ErrSimulated):

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// This file is what the protocol has for contingency: the event, the lots, and whether anybody is there.
+// This file has the protocol's part for contingency: the event, the lots, and the probe.
 
 // zone is El Salvador's, in which MH writes times.
 var zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
-// Receipt is MH's answer to a contingency event (MT1 §4.5). It does not name the event's code.
+// Receipt is MH's answer to a contingency event (MT1 §4.5). It lacks the event's code.
 type Receipt struct {
 	Estado        string    `json:"estado"`
 	FechaHora     string    `json:"fechaHora"`
 	Mensaje       string    `json:"mensaje"`
 	SelloRecibido string    `json:"selloRecibido"`
 	Observaciones []string  `json:"observaciones"`
-	At            time.Time `json:"at"` // FechaHora; zero when it cannot be read
+	At            time.Time `json:"at"` // FechaHora; zero if it cannot be read
 }
 
 // Text returns all words of MH's answer.
@@ -29,15 +29,10 @@ func (r *Receipt) Text() string {
 	return strings.TrimSpace(strings.Join(append([]string{r.Mensaje}, r.Observaciones...), " "))
 }
 
-// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if it is Unknown.
-func (c *Client) Report(ctx context.Context, jws string) (Outcome, *Receipt) {
-	began := c.options.Now()
-	o, r := c.report(ctx, jws)
-	c.metrics.observe("event", o, c.options.Now().Sub(began))
-	return o, r
-}
-
-func (c *Client) report(ctx context.Context, jws string) (Outcome, *Receipt) {
+// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if it is
+// Unknown.
+func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt) {
+	defer c.observe("event", &o)()
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/contingencia", map[string]any{"nit": c.options.NIT, "documento": jws})
 	if err != nil {
 		return Outcome{Sent: sent, Err: err}, nil
@@ -53,36 +48,31 @@ func (c *Client) report(ctx context.Context, jws string) (Outcome, *Receipt) {
 	if err := json.Unmarshal(answer, &w); err != nil {
 		return undecided, nil
 	}
-	r := &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje), SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
+	r = &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje), SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
 	r.At = ParseTime(r.FechaHora)
 	switch {
 	case status == http.StatusOK && w.Estado == "RECIBIDO" && sello.MatchString(w.SelloRecibido):
-		if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(w.SelloRecibido, "SIMU") {
-			return Outcome{Sent: true, Err: ErrSimulated}, nil
+		if o = c.accepted(w.SelloRecibido, nil); o.Kind != Accepted {
+			return o, nil
 		}
-		return Outcome{Kind: Accepted}, r
+		return o, r
 	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO" && w.SelloRecibido == "":
 		return Outcome{Kind: Rejected}, r
 	}
 	return undecided, nil
 }
 
-// Lot is a set of documents that are sent together (MT1 §4.4): at most 100 signatures, under a UUID that the sender chooses.
+// Lot is a set of documents that are sent together (MT1 §4.4): at most 100 signatures, under a UUID that the sender
+// chooses.
 type Lot struct {
 	SendID string // idEnvio, a UUID version 4 in capitals
 	JWS    []string
 }
 
-// SubmitLot sends a lot once. Accepted means that MH has received it: MH decides its documents later, under the returned code.
-// Rejected means that MH has accepted none of them; text is MH's reason.
-func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, text string) {
-	began := c.options.Now()
-	o, code, text = c.submitLot(ctx, l)
-	c.metrics.observe("lot", o, c.options.Now().Sub(began))
-	return o, code, text
-}
-
-func (c *Client) submitLot(ctx context.Context, l Lot) (o Outcome, code, said string) {
+// SubmitLot sends a lot once. Accepted: MH has received the lot, and decides its documents later, under the returned
+// code. Rejected: MH has accepted none of the documents, for the returned reason.
+func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason string) {
+	defer c.observe("lot", &o)()
 	// The version of a lot is 1 in MT1's own answer.
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": l.SendID, "version": 1, "nitEmisor": c.options.NIT, "documentos": l.JWS}
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/recepcionlote/", body)
@@ -110,16 +100,15 @@ func (c *Client) submitLot(ctx context.Context, l Lot) (o Outcome, code, said st
 	return undecided, "", ""
 }
 
-// QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such lot. The
-// outcomes are by codigoGeneracion; each is Accepted or Rejected.
+// QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such
+// lot. The outcomes are by codigoGeneracion, each Accepted or Rejected.
 func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, done, known bool, err error) {
-	began := c.options.Now()
+	o := Outcome{Kind: Accepted}
+	defer c.observe("lot_query", &o)()
 	defer func() {
-		o := Outcome{Kind: Accepted}
 		if err != nil {
 			o = Outcome{Err: err, Sent: true}
 		}
-		c.metrics.observe("lot_query", o, c.options.Now().Sub(began))
 	}()
 	status, answer, _, err := c.exchange(ctx, http.MethodGet, "/fesv/recepcion/consultadtelote/"+code, nil)
 	if err != nil {
@@ -162,14 +151,14 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 // nobody is a code that no document has.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
-// Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer. MH does a look-up and
-// stores nothing.
+// Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer. MH does a look-up
+// and stores nothing.
 func (c *Client) Probe(ctx context.Context) Outcome {
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01", "codigoGeneracion": nobody}, nobody)
-	if o.Kind == Unknown && o.Response != nil { // it refuses the question: it is there
+	if o.Kind == Unknown && o.Response != nil { // MH refuses the question, therefore it is there
 		o.Kind = NotFound
 	}
-	c.metrics.observe("probe", o, 0)
+	c.metrics.count("probe", o, 0)
 	return o
 }
 

@@ -15,38 +15,24 @@ import (
 	"unicode/utf8"
 )
 
-// ErrCredentials means that MH refuses the user or the password: it is wrong, has expired, or must be changed. No retry helps.
+// ErrCredentials means that MH refuses the user or the password: it is wrong, has expired, or must be changed. No retry
+// helps.
 var ErrCredentials = errors.New("MH refuses the credentials")
 
-// The refusals that say what is to be done. Both are ErrCredentials.
+// The refusals that name a remedy. Both are ErrCredentials.
 var (
 	ErrPasswordExpired = fmt.Errorf("%w: the password of MH's API has expired", ErrCredentials)       // code 103
 	ErrPasswordChange  = fmt.Errorf("%w: the password of MH's API has to be changed", ErrCredentials) // codes 104, 105
 )
 
 const (
-	// refusalPause is how long refused credentials are not tried again by themselves: MH locks accounts, and only a
-	// person can help. Login tries at once.
+	// refusalPause is how long refused credentials are not tried again: MH locks accounts, and only a person can help.
 	refusalPause = time.Minute
 	// tokenMargin is how long before its end a token is renewed.
 	tokenMargin = time.Hour
 )
 
-// Login gets a new token now, also if there is a valid one. If another login runs, it waits for that login's result.
-func (c *Client) Login(ctx context.Context) error {
-	_, err := c.share(ctx, true)
-	return err
-}
-
-// authorize returns a token that should be good.
-func (c *Client) authorize(ctx context.Context) (string, error) {
-	if token, err := c.current(); token != "" || err != nil {
-		return token, err
-	}
-	return c.share(ctx, false)
-}
-
-// current is the token in force, or the refusal in force, or neither.
+// current returns the valid token, or the recent refusal of the credentials, or neither.
 func (c *Client) current() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,11 +46,14 @@ func (c *Client) current() (string, error) {
 	return "", nil
 }
 
-// share runs one login for all who ask meanwhile. It outlives the caller that began it, for the others; each waits no
-// longer than its own ctx.
-func (c *Client) share(ctx context.Context, force bool) (string, error) {
+// authorize returns a token that should be good. All callers that need a new one share one login. The login outlives
+// the caller that began it; each caller waits no longer than its own ctx.
+func (c *Client) authorize(ctx context.Context) (string, error) {
+	if token, err := c.current(); token != "" || err != nil {
+		return token, err
+	}
 	done := c.logins.DoChan("login", func() (any, error) {
-		if token, err := c.current(); !force && (token != "" || err != nil) {
+		if token, err := c.current(); token != "" || err != nil {
 			return token, err // another login ended just before this one began
 		}
 		return c.login(context.WithoutCancel(ctx))
@@ -87,10 +76,10 @@ func (c *Client) forget(token string) {
 	}
 }
 
-// login posts the credentials (MT1 §4.1) and keeps what comes of it.
+// login posts the credentials (MT1 §4.1) and keeps the token or the refusal.
 func (c *Client) login(ctx context.Context) (string, error) {
 	form := url.Values{"user": {c.options.NIT}, "pwd": {string(c.options.Password)}}.Encode()
-	status, answer, _, err := c.send(ctx, http.MethodPost, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
+	status, answer, _, err := c.request(ctx, http.MethodPost, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
 	if err != nil {
 		c.metrics.logins.WithLabelValues("unknown").Inc()
 		return "", err
@@ -110,12 +99,12 @@ func (c *Client) login(ctx context.Context) (string, error) {
 		return "", err
 	}
 	c.metrics.logins.WithLabelValues("ok").Inc()
-	c.token, c.expires = token, now.Add(tokenLife(token, c.options.TokenLife))
+	c.token, c.expires = token, now.Add(tokenLife(token, longestToken(c.options.Ambiente)))
 	c.metrics.expiry.Set(float64(c.expires.Unix()))
 	return token, nil
 }
 
-// readLogin reads MH's answer to a login. Errors come over HTTP 200 with status ERROR, or over 401.
+// readLogin reads MH's answer to a login. MH sends errors over HTTP 200 with status ERROR, or over 401.
 func readLogin(status int, answer []byte) (token string, err error) {
 	var r struct {
 		Status    text            `json:"status"`
@@ -131,7 +120,7 @@ func readLogin(status int, answer []byte) (token string, err error) {
 		Mensaje text   `json:"mensaje"`
 	}
 	if json.Unmarshal(answer, &r) == nil && len(r.Body) > 0 {
-		_ = json.Unmarshal(r.Body, &body) // what cannot be read holds no token
+		_ = json.Unmarshal(r.Body, &body) // an unreadable body has no token
 	}
 	if status == http.StatusOK && r.Status == "OK" && body.Token != "" {
 		// MH's token begins with "Bearer "; sending the word twice is refused.
@@ -146,8 +135,8 @@ func readLogin(status int, answer []byte) (token string, err error) {
 	return "", fmt.Errorf("%w: HTTP %d: %s", refusal(said, refused), status, said)
 }
 
-// authCode finds one of the service's codes (MT2, codes of authentication), wherever in the answer it stands: the
-// manuals print the codes and not the body that carries them.
+// authCode finds one of the service's codes (MT2, codes of authentication) anywhere in the answer: the manuals print
+// the codes, but not the body that carries them.
 var authCode = regexp.MustCompile(`\b1(?:0[0-9]|1[01])\b`)
 
 func refusal(said string, refused bool) error {
@@ -167,8 +156,16 @@ func refusal(said string, refused bool) error {
 	return ErrAnswer
 }
 
-// tokenLife is how long a token is used: up to the limit, and less when the token itself ends sooner (MT2: the life
-// is configurable). Only the span between its iat and exp counts; MH's clock need not be ours.
+// longestToken is how long a token is used in an ambiente: an hour less than MH grants (MT1 §3).
+func longestToken(ambiente string) time.Duration {
+	if ambiente == "01" {
+		return 23 * time.Hour
+	}
+	return 47 * time.Hour
+}
+
+// tokenLife returns how long a token is used: up to the limit, or less if the token itself ends sooner (MT2: the life
+// is configurable). Only the span between its iat and exp counts, because MH's clock may differ from ours.
 func tokenLife(token string, limit time.Duration) time.Duration {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -195,9 +192,9 @@ const (
 	passwordLongest  = 25
 )
 
-// CheckForm returns an error that names what a password of MH's API must have and this one lacks (MT2: 13 to 25 characters;
-// letters, digits and others), nil for nothing. The error does not quote the password. MH may accept such a password all the
-// same, if the account is older than this requirement.
+// CheckForm returns an error that names what a password of MH's API lacks (MT2: 13 to 25 characters; letters, digits
+// and others), or nil. The error does not quote the password. MH may accept such a password all the same, if the
+// account is older than this requirement.
 func (p Password) CheckForm() error {
 	var letter, digit, other bool
 	for _, r := range string(p) {

@@ -75,13 +75,13 @@ func TestLogin_OutlivesItsFirstCaller(t *testing.T) {
 		began := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := client.Login(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			if _, err := client.authorize(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
 				t.Errorf("the first: %v after %v", err, time.Since(began))
 			}
 		})
 		wg.Go(func() {
 			time.Sleep(500 * time.Millisecond)
-			if err := client.Login(t.Context()); err != nil || time.Since(began) != 3*time.Second {
+			if _, err := client.authorize(t.Context()); err != nil || time.Since(began) != 3*time.Second {
 				t.Errorf("the second: %v after %v", err, time.Since(began))
 			}
 		})
@@ -89,7 +89,7 @@ func TestLogin_OutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// Refused credentials are not tried again for a minute: MH locks accounts. Login, a person's doing, tries.
+// Refused credentials are not tried again for a minute: MH locks accounts.
 func TestLogin_RefusalIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logins := 0
@@ -109,12 +109,9 @@ func TestLogin_RefusalIsRemembered(t *testing.T) {
 		if logins != 1 {
 			t.Fatalf("%d logins with refused credentials", logins)
 		}
-		if err := client.Login(t.Context()); !errors.Is(err, ErrCredentials) || logins != 2 {
-			t.Fatalf("Login: %v, %d logins", err, logins)
-		}
 		time.Sleep(refusalPause)
 		submit()
-		if logins != 3 {
+		if logins != 2 {
 			t.Fatalf("%d logins after the pause", logins)
 		}
 	})
@@ -139,7 +136,7 @@ func TestLogin_SuccessEndsTheRefusal(t *testing.T) {
 		t.Fatalf("got %+v", o)
 	}
 	good = true
-	if err := client.Login(t.Context()); err != nil {
+	if _, err := client.login(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	client.Submit(t.Context(), Submission{Code: testCode}) // 401, a login, 401

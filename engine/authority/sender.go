@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// Policy is how often and how long MH is tried (MT1 §3.3: 8 s, then query, at most two resends). Zero values take the defaults.
+// Policy is how often and how long a document is tried (MT1 §3.3: 8 s, then query, at most two resends). Zero values
+// take the defaults.
 type Policy struct {
 	// Resends after the first transmission, default 2.
 	Resends int
-	// Queries without an answer after which the outcome is left open, default 1 more than Resends.
+	// Queries without an answer after which the outcome stays open, default 1 more than Resends.
 	Queries int
-	// DoubtFor is how long MH may work on a document after its last sending, default 2 min. During this time a query that does not
-	// find the document proves nothing.
+	// DoubtFor is how long MH may work on a document after its last sending, default 2 min. During this time a query
+	// that does not find the document proves nothing.
 	DoubtFor time.Duration
 }
 
@@ -29,24 +30,24 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// Span is a time of which the branch's store has lost everything: a backup from before it was restored.
+// Span is a time for which the store lost all records, because the branch was restored from an earlier backup.
 type Span struct{ From, To time.Time }
 
-// Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document that MH
-// may have received is sent again only after a query does not find it. It is safe for concurrent use. The caller sets every field but
-// Policy and Lost, and completes the sender with NewSender.
+// Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document
+// that MH may have received is sent again only after a query does not find it. It is safe for concurrent use. The
+// caller sets every field but Policy and Lost, and completes the sender with NewSender.
 type Sender struct {
 	Client *Client
 	Policy Policy
 	Lost   []Span
 	Now    func() time.Time
-	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if that may be so.
+	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may be away.
 	Away    func() bool
 	Suspect func()
 	// Taken is called with the code of a document whose number MH holds under another code, and with MH's words.
 	Taken func(code, words string)
 
-	asked sync.Map // codes that MH was asked for by this process
+	asked sync.Map // codes for which this process has queried MH
 }
 
 // NewSender gives a sender the defaults of its policy, and returns it.
@@ -56,14 +57,14 @@ func NewSender(s *Sender) *Sender {
 }
 
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer it queries MH; if MH does not hold the
-// document, it sends again, at most Policy.Resends times. doubtful: the document may have been sent before; sent is when it was
-// last sent.
+// document, it sends again, at most Policy.Resends times. doubtful: the document may have been sent before; sent is
+// when it was last sent.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}
 	for ctx.Err() == nil {
 		if sends+queries > 0 && s.Away() {
-			break // the branch has found meanwhile that nobody is there
+			break // the branch has found in the meantime that MH is away
 		}
 		if doubtful {
 			if queries > s.Policy.Queries {
@@ -78,7 +79,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			default:
 				last.Err = o.Err
 				if o.Unreachable() {
-					// The silence has become certain: asking again at once would ask nobody.
+					// MH certainly cannot be reached: another query at once would fail too.
 					queries++
 				}
 				continue
@@ -104,21 +105,21 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			sent = s.Now()
 		}
 		if o.Sent || s.Now().Sub(began) > promptly {
-			s.Suspect() // silence, or worse: is it this document, or everybody's?
+			s.Suspect() // MH may be away for all documents, not only for this one
 		}
 		if o.Unreachable() && s.Now().Sub(began) > certainly {
-			break // a login that hangs: to wait as long again helps nobody
+			break // the login hangs: another try would wait as long
 		}
 	}
-	// A query that does not find it proves nothing so soon: MH may still be at work on what it was sent.
+	// So soon, a query that does not find the document proves nothing: MH may still work on it.
 	last.Kind, last.Sent = Unknown, ever
 	return last
 }
 
-// SettleRefusal finds out whether a refusal is final. It may not be if MH says "already registered", or if the document was
-// sent before without an answer; sent is when it was last sent so, zero for never. If MH holds our code, what it holds is the
-// document, and the outcome is Accepted. If MH holds only the number, under another code, the outcome is Rejected. Rejected is
-// certain; Unknown means that nobody can know yet.
+// SettleRefusal finds out whether a refusal is final. It may not be if MH answers "already registered", or if the
+// document was sent before without an answer; sent is when it was last sent without an answer, zero for never. If MH
+// holds our code, it holds the document, and the outcome is Accepted. If MH holds only the number, under another code,
+// the outcome is Rejected. Rejected is certain; Unknown means that the result cannot be known yet.
 func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refused Outcome, sent time.Time) Outcome {
 	again := refused.Response.CodigoMsg == CodeRegistered
 	why := "MH refuses a document of which an earlier sending had no answer: it may yet accept that"
@@ -132,7 +133,7 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 		case NotFound:
 			switch {
 			case again && strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion"):
-				continue // MH has the code and has it not: it has not made up its mind
+				continue // MH's two answers about the code contradict each other
 			case sent.IsZero() || s.Now().Sub(sent) >= s.Policy.DoubtFor:
 				if again {
 					s.Taken(code, refused.Response.DescripcionMsg)
@@ -151,11 +152,11 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 // certainly is how long a certain failure (refused, no route) may take to be worth another try at once.
 const certainly = 400 * time.Millisecond
 
-// promptly is how long a refused connection takes. One that does not come about takes longer: MH is probed beside the
-// other tries, for the probe behind them would make it more than a second.
+// promptly is how long a refused connection takes. A connection that is not established takes longer: then MH is probed
+// in parallel with the other tries, because a probe after them would take the sale beyond a second.
 const promptly = 100 * time.Millisecond
 
-// Query asks MH for a document, once, and remembers that MH was asked: see MayBeFurther.
+// Query asks MH for a document, once, and remembers the query: see MayBeFurther.
 func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	o := s.Client.Query(ctx, document, code)
 	if o.Kind != Unknown && len(s.Lost) > 0 {
@@ -164,8 +165,8 @@ func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	return o
 }
 
-// Decidable returns the time from which a query that does not find a document proves that MH does not hold it. created is when
-// the document was made, sent when it was last sent.
+// Decidable returns the time from which a query that does not find a document proves that MH does not hold it. created
+// is when the document was made, sent when it was last sent.
 func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	at := sent.Add(s.Policy.DoubtFor)
 	if restored := s.RestoredUntil(created); restored.After(at) {
@@ -174,11 +175,11 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	return at
 }
 
-// lotsOutlive is how long after the restoration of a branch MH may still be at work on what it was sent before.
+// lotsOutlive is how long after the restoration of a branch MH may still work on lots that were sent before.
 const lotsOutlive = 15 * time.Minute
 
-// RestoredUntil returns until when a document that was created before a restoration of the branch must not be sent: MH may
-// still work on an earlier sending of it, and a query does not show that. Zero: it need not wait.
+// RestoredUntil returns until when a document that was created before a restoration of the branch must not be sent: MH
+// may still work on an earlier sending, and a query does not show that. Zero: it need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) && g.To.Before(s.Now().Add(time.Hour)) && at.After(until) {
@@ -188,8 +189,8 @@ func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	return until
 }
 
-// InLostTime reports whether the store has lost what happened at a time. It allows for clocks of MH and the box that differ by
-// two minutes, and for lots that MH works on for 15 minutes.
+// InLostTime reports whether the store has lost what happened at a time. It allows for clocks of MH and the box that
+// differ by two minutes, and for lots that MH works on for 15 minutes.
 func (s *Sender) InLostTime(at time.Time) bool {
 	const differ = 2 * time.Minute
 	return slices.ContainsFunc(s.Lost, func(g Span) bool {
@@ -197,8 +198,8 @@ func (s *Sender) InLostTime(at time.Time) bool {
 	})
 }
 
-// MayBeFurther reports whether MH may know more of a document than the store: the document was created before a restoration of
-// the store, and this process has not asked MH for it yet.
+// MayBeFurther reports whether MH may know more of a document than the store: the document was created before a
+// restoration of the store, and this process has not asked MH for it yet.
 func (s *Sender) MayBeFurther(code string, created time.Time) bool {
 	if !slices.ContainsFunc(s.Lost, func(g Span) bool { return !created.After(g.To) }) {
 		return false

@@ -16,14 +16,15 @@ import (
 type Backlog struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: MH is there
-	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most record.MaxCounted.
+	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most
+	// record.MaxCounted.
 	Waiting map[string]int `json:"waiting"`
-	// Lost counts the records that are set aside because the store lacks a piece of them, and those that wait and will be: no deadline
-	// here counts them. LostRecords are the first hundred. If the queues cannot be counted at all, Lost is at least 1, and the other
-	// fields are those of the last count.
+	// Lost counts the records that are set aside because the store lacks a piece of them, and the waiting records that
+	// will be: no deadline here counts them. LostRecords are the first hundred. If the queues cannot be counted at all,
+	// Lost is at least 1, and the other fields are those of the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
-	// Oldest is when the oldest document that waits was issued.
+	// Oldest is when the oldest waiting document was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
 	// EventDeadline is when the first contingency event is due at MH: 24 h from the end of its cause. It is set while a
 	// document waits for an event and its contingency is over.
@@ -32,14 +33,14 @@ type Backlog struct {
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
 	// CorrectionDeadline is when the first event that MH refused must be right: 24 h from the refusal.
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
-	// RefusedDeadline is when the first document that MH refused after the fact can no longer be corrected under its own
-	// code: 24 h from the refusal.
+	// RefusedDeadline is when the first document that MH refused after the fact can no longer be corrected under its
+	// own code: 24 h from the refusal.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
-	// TechnicalReport is when the contingency that no sealed event reports yet lasts, or would last, so long that MH wants a
-	// technical report (Informe Técnico) before its event. It is set from a day before that moment until MH has the report
-	// or the event.
+	// TechnicalReport is when the contingency that no sealed event reports yet lasts, or would last, so long that MH
+	// wants a technical report (Informe Técnico) before its event. It is set from a day before that moment until MH has
+	// the report or the event.
 	TechnicalReport time.Time `json:"technical_report,omitzero"`
-	// Refused is what MH said of the last event that it refused and whose documents still wait.
+	// Refused is MH's text about the last event that it refused and whose documents still wait.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -49,17 +50,18 @@ const maxLost = 100
 // owedQueues are the queues that Waiting counts.
 var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward, record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
 
-// count counts what is owed.
+// count counts what the branch owes.
 type count struct {
 	of   *Contingency
 	owed *Backlog
 	law  law
-	// unreported holds the periods of which documents wait for an event, ends those that are over, with their ends.
+	// unreported holds the periods of which documents wait for an event. ends holds the ends of those periods that are
+	// over.
 	unreported map[string]bool
 	ends       map[string]time.Time
 }
 
-// CountBacklog reads what waits, and returns what the branch owes MH. A record that cannot be read is counted as Lost.
+// CountBacklog reads the queues and returns what the branch owes MH. A record that cannot be read counts as Lost.
 // Errors: the store's.
 func (c *Contingency) CountBacklog() (*Backlog, error) {
 	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
@@ -87,11 +89,11 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 			}
 		}
 	}
-	long, err := c.longContingency(n.unreported)
+	waiting, err := c.waitingStretches(n.unreported)
 	if err != nil {
 		return nil, err
 	}
-	if long != nil && long.reportNote() == nil {
+	if long := needingReport(waiting, n.law, o.At); long != nil && long.reportNote() == nil {
 		from := long.needsReportFrom(n.law)
 		if !o.At.Before(from.Add(-reportNotice)) && (long.ended.IsZero() || !long.ended.Before(from)) {
 			o.TechnicalReport = from
@@ -100,14 +102,15 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a record that waits to what is owed: documents that MH has no event of, or that follow theirs, have deadlines.
+// add adds a waiting record to the backlog. Documents that no event of MH's lists, and documents whose event is sealed,
+// have deadlines.
 func (n *count) add(queue string, entry storage.Entry) error {
 	switch queue {
 	case record.QueueEvent:
 		_, err := DecodeEvent(entry)
 		return err
 	case record.QueueLot:
-		_, err := decodeLot(entry)
+		_, err := decode[lotHead](entry)
 		return err
 	}
 	h, err := record.DecodeHead(entry)
@@ -119,7 +122,7 @@ func (n *count) add(queue string, entry storage.Entry) error {
 		record.Earliest(&n.owed.DocumentDeadline, h.Limit)
 		return nil
 	}
-	if h.Event != "" { // of an event that MH refused
+	if h.Event != "" { // the last event with this document was refused
 		if at, text, err := n.refusal(h.Event); err == nil {
 			record.Earliest(&n.owed.CorrectionDeadline, at.Add(n.law.correction))
 			n.owed.Refused = text
@@ -183,7 +186,7 @@ func newMetrics() *metrics {
 		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
 			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
 	}
-	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
+	// The series exist from the start: Prometheus' increase does not see the first step of a series that begins at 1.
 	for _, result := range []string{"accepted", "rejected"} {
 		m.eventResults.WithLabelValues(result)
 	}
@@ -198,7 +201,7 @@ func (c *Contingency) Counters() []prometheus.Collector {
 	return []prometheus.Collector{c.metrics.periods, c.metrics.eventResults, c.metrics.lots, c.metrics.lateRejections}
 }
 
-// gauge is a metric that is read off what is owed.
+// gauge is a metric that is computed from the backlog.
 type gauge struct {
 	desc    *prometheus.Desc
 	collect func(*Backlog, chan<- prometheus.Metric)

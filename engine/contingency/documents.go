@@ -16,10 +16,10 @@ import (
 	"dtegate/storage"
 )
 
-// parallel is how many documents are looked at or moved at once: their commits share the disk's syncs.
+// parallel is how many documents are queried or moved at once: their commits share the disk's syncs.
 const parallel = 32
 
-// document is a document that is owed to MH.
+// document is a document that the branch owes MH.
 type document struct {
 	entry storage.Entry
 	head  *record.Head
@@ -29,18 +29,18 @@ type document struct {
 // code is its codigoGeneracion.
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
-// mayTurnUp reports whether the normal form of a document was sent, and its contingency form not yet: MH may seal the normal one
-// however late.
+// mayTurnUp reports whether the normal form of a document was sent, and its contingency form not yet: MH may seal the
+// normal form however late.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
-// newlyCorrected reports whether the last correction of a document was not sent yet. MH may have accepted an earlier form after
-// all.
+// newlyCorrected reports whether the last correction of a document was not sent yet: MH may have accepted an earlier
+// form after all.
 func (o document) newlyCorrected() bool {
 	n := record.CorrectionNumber(o.head.Form)
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
 }
 
-// waiting are the documents of a queue, up to a time. Those that cannot be read are set aside.
+// waiting returns the documents of a queue that are due before a time. It sets aside documents that cannot be read.
 func (c *Contingency) waiting(ctx context.Context, queue string, before time.Time, limit int) ([]document, error) {
 	entries, err := c.branch.Store.Due(queue, before, limit)
 	if err != nil {
@@ -58,19 +58,19 @@ func (c *Contingency) waiting(ctx context.Context, queue string, before time.Tim
 	return list, nil
 }
 
-// What MH has of a document in doubt.
+// finding is what MH holds of a document in doubt.
 type finding int
 
 const (
-	absent    finding = iota // it has none
-	adopted                  // its form is recorded
+	absent    finding = iota // MH does not hold the document
+	adopted                  // MH holds it, and its form is recorded
 	undecided                // too early to ask: the document is put off
 )
 
-// lookUp asks MH for a document that it may hold, and records what it holds. The error is ErrAway without an answer.
+// lookUp asks MH for a document that it may hold, and records the form that MH holds. Error: ErrAway without an answer.
 func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	if wait := c.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); c.branch.Now().Before(wait) {
-		return undecided, c.putOff(ctx, o, wait)
+		return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
 	}
 	switch q := c.branch.Sender.Query(ctx, o.code(), o.head.Document); q.Kind {
 	case authority.Accepted:
@@ -82,19 +82,25 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	return absent, ErrAway
 }
 
-// eachDocument calls fn for every document, several at once. A document of which fn misses a piece is set aside. Any other error
-// ends it.
-func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, document) error) error {
+// eachDocument calls fn for every document of the list, with its index, several at once. It sets a document aside if fn
+// misses a piece of it. Any other error ends the walk.
+func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, int, document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for _, o := range list {
-		g.Go(func() error { return c.branch.Lost.Skip(ctx, o.entry, fn(ctx, o)) })
+	for i, o := range list {
+		g.Go(func() error { return c.branch.Lost.Skip(ctx, o.entry, fn(ctx, i, o)) })
 	}
 	return g.Wait()
 }
 
-// listed are the documents that the records of a queue name, in the given states. The list of a record may be lost: MH recognises
-// a document that comes twice.
+// move takes a document to a state and a queue.
+func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time, h *record.Head) error {
+	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: to, Due: &storage.Due{Queue: queue, At: at}}, h)
+	return err
+}
+
+// listed returns the documents that the records of a queue name, for records in the given states. The list of a record
+// may be lost: MH recognises a document that is sent twice.
 func (c *Contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
 	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {
@@ -136,7 +142,7 @@ func (c *Contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
 	return codes, nil
 }
 
-// documents reads those of a list that are in a state, except those that are lost themselves.
+// documents reads the documents of a list that are in one of the states, except lost ones.
 func (c *Contingency) documents(shown storage.Code, states ...storage.State) ([]document, error) {
 	codes, err := c.codesOf(shown)
 	if err != nil {
@@ -154,7 +160,7 @@ func (c *Contingency) documents(shown storage.Code, states ...storage.State) ([]
 		if !slices.Contains(states, entry.State) {
 			continue
 		}
-		if h, err := record.DecodeHead(entry); err == nil { // the walk over its own queue sets another aside
+		if h, err := record.DecodeHead(entry); err == nil { // the walk over that document's own queue sets it aside
 			list = append(list, document{entry: entry, head: h})
 		}
 	}

@@ -17,13 +17,13 @@ import (
 	"dtegate/storage"
 )
 
-// Parts of an event's record: the signature, and the codes of its documents, JSON.
+// Parts of an event's record: the signed event, and the codes of its documents as JSON.
 const (
 	partEvent = "event"
 	partCodes = "codes"
 )
 
-// Event is the head of an event's record: the current state of the event.
+// Event is the head of an event's record: the present state of the event.
 type Event struct {
 	Version   int                `json:"version"`
 	Rule      record.RuleRef     `json:"rule"`
@@ -34,20 +34,25 @@ type Event struct {
 	Receipt   *authority.Receipt `json:"receipt,omitempty"`
 	Sealed    time.Time          `json:"sealed,omitzero"` // by this box's clock
 	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
-	Again     bool               `json:"again,omitempty"` // MH had it already when it was sent
+	Again     bool               `json:"again,omitempty"` // MH already held the event when it was sent
 }
 
 // DecodeEvent returns the head of an event's record. ErrLost if the head is not the JSON of an Event.
 func DecodeEvent(entry storage.Entry) (*Event, error) {
-	h := new(Event)
+	return decode[Event](entry)
+}
+
+// decode returns the head of a record of contingency. ErrLost if the head is not the JSON of a T.
+func decode[T any](entry storage.Entry) (*T, error) {
+	h := new(T)
 	if err := json.Unmarshal(entry.Head, h); err != nil {
-		return nil, fmt.Errorf("%w: decoding contingency event %s: %w", record.ErrLost, dte.Code(entry.Code), err)
+		return nil, fmt.Errorf("%w: decoding record %s: %w", record.ErrLost, dte.Code(entry.Code), err)
 	}
 	return h, nil
 }
 
-// makeEvents makes events of the documents that no event lists yet. It asks MH for doubtful ones first: what MH holds is not
-// in contingency.
+// makeEvents makes events of the documents that no event lists yet. It first asks MH for the documents in doubt: a
+// document that MH holds needs no event.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
 	all, err := c.waiting(ctx, record.QueueReport, record.Whenever, 20_000)
 	if err != nil || len(all) == 0 {
@@ -71,8 +76,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
 		case o.entry.Due.At.After(now):
-			// One event a period, if that can be: it waits for the doubtful ones half of the time that there is, and not for those that
-			// MH has refused.
+			// One event a period, if possible: it waits for the documents in doubt half of the time that the law gives,
+			// but not for documents that MH has refused.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}
@@ -93,8 +98,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	return progress, nil
 }
 
-// unripePeriods are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
-// queue.
+// unripePeriods returns the periods that are open, or that ended so recently that they may resume. Periods that ended
+// long ago leave the queue.
 func (c *Contingency) unripePeriods(unreported map[string]bool) (map[string]bool, error) {
 	periods, err := c.periods()
 	if err != nil {
@@ -109,29 +114,20 @@ func (c *Contingency) unripePeriods(unreported map[string]bool) (map[string]bool
 		case awaitsReport(p, waiting, law, c.options.AwaitReport, now):
 			unripe[p.code.String()] = true
 		case now.Sub(p.Ended) > 2*law.event:
-			head, err := json.Marshal(p)
-			if err != nil {
+			if _, err := c.moveRecord(context.Background(), p.entry(), record.PeriodEnded, p, nil); err != nil {
 				return nil, err
-			}
-			if _, err := record.Move(context.Background(), c.branch.Store, storage.Code(p.code), p.state, storage.Change{To: record.PeriodEnded, Head: head}); err != nil {
-				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
 		}
 	}
 	return unripe, nil
 }
 
-// undoubted asks MH for every document whose normal form it may hold, and returns those that it does not hold. Where it is
-// too early to ask, the period is not ripe.
+// undoubted asks MH for every document whose normal form it may hold, and returns the documents that it does not hold.
+// If it is too early to ask about one, its period is not ripe.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
-	index := make(map[storage.Code]int, len(list))
-	for i, o := range list {
-		index[o.entry.Code] = i
-	}
-	err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
-		i := index[o.entry.Code]
+	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		if !o.head.Doubtful && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			keep[i] = true
 			return nil
@@ -158,24 +154,22 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 	return kept, err
 }
 
-// forwardKnown has a document forwarded that MH has in an event already, one that this store does not know, and that MH does
-// not hold itself. The event was sealed after the document was deferred: the time that MH gives it runs from then at the
-// earliest.
+// forwardKnown has a document forwarded that MH does not hold, but lists in an event that this store does not know. The
+// event was sealed after the document was deferred, therefore MH's time for the document does not begin before then.
 func (c *Contingency) forwardKnown(ctx context.Context, o document) error {
 	next := *o.head
 	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
-	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.branch.Now()}}, &next)
-	return err
+	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
-// group is what one event lists: documents of one period (or of none), cause, motive and establishment.
+// group is the content of one event: documents of one period (or of none), cause, motive and establishment.
 type group struct {
 	period, motive, establishment string
 	cause                         int64
 	documents                     []document
 }
 
-// groups cuts documents into events of at most so many; what MH has refused in an event goes into ever smaller ones.
+// groups cuts documents into events of at most so many. Documents of refused events go into ever smaller events.
 func groups(list []document, most int) []*group {
 	type key struct {
 		period, motive, establishment string
@@ -262,8 +256,8 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	return err
 }
 
-// eventFacts are the event's facts. MH writes times in seconds: the cause began in that of its first document and had
-// ended by the one behind its last.
+// eventFacts returns the event's facts. MH writes times in whole seconds: the cause began in the second of its first
+// document, and ended before the second after its last document.
 func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	text := func(name, s string) dte.Member {
 		if s == "" {
@@ -291,7 +285,7 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 			dte.Member{Name: "tipoContingencia", Value: dte.Int(g.cause)}, text("motivoContingencia", g.motive))})
 }
 
-// sendEvents sends the events that are due, and moves their documents as MH has answered.
+// sendEvents sends the events that are due, and moves their documents by MH's answers.
 func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error) {
 	due, err := c.branch.Store.Due(record.QueueEvent, c.branch.Now(), 100)
 	if err != nil {
@@ -306,8 +300,8 @@ func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error)
 	return progress, nil
 }
 
-// advance sends one event, and has its documents forwarded or listed in another. If the event is lost, its documents are listed in
-// another: MH names those that it knows.
+// advance sends one event, and has its documents forwarded or listed in another event. If the event is lost, its
+// documents are listed in another: MH names the documents that it knows.
 func (c *Contingency) advance(ctx context.Context, entry storage.Entry) error {
 	h, err := DecodeEvent(entry)
 	if err != nil {
@@ -324,7 +318,7 @@ func (c *Contingency) advance(ctx context.Context, entry storage.Entry) error {
 	return c.disperse(ctx, entry, h)
 }
 
-// sendEvent sends one event and records what MH says.
+// sendEvent sends one event and records MH's answer.
 func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Event) (storage.Entry, error) {
 	jws, err := record.Part(c.branch.Store, entry.Code, partEvent)
 	if err != nil {
@@ -351,28 +345,22 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 		c.branch.Logger.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
 	}
 	c.branch.Documents.JudgeEvent(h.Rule, to == record.EventAccepted)
-	head, err := json.Marshal(h)
-	if err != nil {
-		return entry, err
-	}
-	next, err := record.Move(ctx, c.branch.Store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
-	if err != nil {
-		return entry, fmt.Errorf("recording the event: %w", err)
-	}
-	return next, nil
+	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// ours reports whether MH holds this very event, from a sending whose answer was lost: its code is nobody else's.
+// ours reports whether MH already holds this very event, from a sending whose answer was lost: no other event has its
+// code.
 func ours(r *authority.Receipt) bool {
 	s := strings.ToUpper(r.Text())
 	return strings.Contains(s, "IDENTIFICACION.CODIGOGENERACION") && strings.Contains(s, known)
 }
 
-// known is how MH says that it has a code already. Its published texts differ in their letters ("YA EXISTE", "codigo generacion ya existe").
+// known is MH's phrase for a code that it already has. Its published texts differ in upper and lower case ("YA EXISTE",
+// "codigo generacion ya existe").
 const known = "YA EXISTE"
 
-// namesKnownCode reports whether MH refused an event because it has a document's code already: it names the code, or the event
-// lists no other.
+// namesKnownCode reports whether MH refused an event because it already has a document's code: MH names the code, or
+// the event lists no other document.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false
@@ -381,19 +369,18 @@ func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	return strings.Contains(text, known) && (documents == 1 || strings.Contains(text, code))
 }
 
-// spread marks the documents of a sealed event: they are forwarded from now on.
+// spread moves the documents of a sealed event to the queue of forwarding.
 func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event) error {
 	list, err := c.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		next := *o.head
-		// An event that MH had already may be older than this process knows: its documents may be at MH too.
+		// An event that MH already had may be older than this process knows: MH may hold its documents too.
 		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
-		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.branch.Now()}}, &next)
-		return err
+		return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 	})
 	if err != nil {
 		return err
@@ -401,28 +388,26 @@ func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event)
 	return c.finish(ctx, event, record.EventDone)
 }
 
-// disperse frees the documents of a refused event. MH says at times that it has some of them already: all are asked for
-// before the next event lists them, and those that MH has in another event go on to forwarding.
+// disperse frees the documents of a refused event. MH sometimes answers that it already has some of them: all are
+// queried before the next event lists them, and those that MH lists in another event go on to forwarding.
 func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Event) error {
 	list, err := c.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		if o.head.Event == code {
 			return nil // done before a crash
 		}
 		next := *o.head
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
 		next.Known = namesKnownCode(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
-		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
-			_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.branch.Now()}}, &next)
-			return err
-		}
 		wait := min(correctAfter<<min(next.Refusals-1, 10), time.Hour)
-		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.branch.Now().Add(wait)}}, &next)
-		return err
+		if next.Known && !o.head.Known {
+			wait = 0 // MH is asked at once; a document that comes here again waits
+		}
+		return c.move(ctx, o, record.Deferred, record.QueueReport, c.branch.Now().Add(wait), &next)
 	})
 	if err != nil {
 		return err

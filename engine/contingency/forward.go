@@ -15,15 +15,16 @@ import (
 	"dtegate/storage"
 )
 
-// lotHead is a lot as it stands.
+// lotHead is the present state of a lot.
 type lotHead struct {
 	Code      string    `json:"code,omitempty"` // codigoLote; "" until MH has answered
 	Sent      time.Time `json:"sent,omitzero"`
-	Doubtful  bool      `json:"doubtful,omitempty"` // MH may have it, its answer was lost
+	Doubtful  bool      `json:"doubtful,omitempty"` // MH may have the lot: its answer was lost
 	Documents int       `json:"documents"`
 }
 
-// lotSizes remembers the largest lot for a document whose last lot MH refused whole: half of that lot. A restart forgets it.
+// lotSizes remembers, for each document of a lot that MH refused as a whole, the largest next lot: half of that lot. A
+// restart forgets it.
 type lotSizes struct {
 	mu   sync.Mutex
 	size map[storage.Code]int
@@ -55,7 +56,7 @@ func (l *lotSizes) forget(code storage.Code) {
 	delete(l.size, code)
 }
 
-// forwardDocuments sends the documents whose event is sealed: in lots, or a single one alone.
+// forwardDocuments sends the documents whose event is sealed: in lots, or alone if there is only one.
 func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err error) {
 	lots, err := c.branch.Store.Due(record.QueueLot, record.Whenever, 1000)
 	if err != nil {
@@ -109,7 +110,7 @@ func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err 
 	return progress, nil
 }
 
-// withForms reads the signed forms of documents. A document whose form is lost is set aside.
+// withForms reads the signed forms of documents. It sets a document aside if its form is lost.
 func (c *Contingency) withForms(ctx context.Context, list []document) (whole []document, err error) {
 	for _, o := range list {
 		if o.jws, err = record.SignedForm(c.branch.Store, o.entry.Code, o.head); err == nil {
@@ -121,35 +122,30 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 	return whole, nil
 }
 
-// unsent asks MH for the documents that it may have got without telling, and before the contingency form goes out for the
-// first time for those that were sent in the normal one: it may have taken hours. It records those that MH holds, and returns
-// the others.
+// unsent asks MH for the documents that it may hold although it did not answer, and, before the contingency form is
+// first sent, for the documents that were sent in the normal form: MH may have sealed the normal form hours later. It
+// records the documents that MH holds, and returns the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
-	var mu sync.Mutex
-	held := make(map[storage.Code]bool)
-	err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	held := make([]bool, len(list))
+	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			return nil
 		}
 		found, err := c.lookUp(ctx, o)
-		if found != absent {
-			mu.Lock()
-			held[o.entry.Code] = true
-			mu.Unlock()
-		}
+		held[i] = found != absent
 		return err
 	})
 	var left []document
-	for _, o := range list {
-		if !held[o.entry.Code] {
+	for i, o := range list {
+		if !held[i] {
 			left = append(left, o)
 		}
 	}
 	return left, err
 }
 
-// recordAnswer records what MH answers to the sending of a document in the form of its record. A refusal is not taken at its word:
-// another sending, without an answer, may have been accepted. MH is asked.
+// recordAnswer records MH's answer to a document in the form of its record. A refusal is not final at once: MH may have
+// accepted another sending that had no answer. Therefore MH is queried.
 func (c *Contingency) recordAnswer(ctx context.Context, o document, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
@@ -181,7 +177,7 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 	return c.doubt(ctx, o)
 }
 
-// authorityTime is MH's time; the box's before MH has said anything. It does not jump with the box's clock.
+// authorityTime returns MH's time, or the box's before MH's first answer. It does not jump with the box's clock.
 func (c *Contingency) authorityTime() time.Time {
 	if at := c.branch.Sender.Client.Time(); !at.IsZero() {
 		return at.UTC()
@@ -189,18 +185,18 @@ func (c *Contingency) authorityTime() time.Time {
 	return c.branch.Now().UTC()
 }
 
-// doubt leaves a document that MH may have or may not.
+// doubt records that MH may or may not hold a document.
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		next.Forwarded = next.CreatedAt // in a lot, by a branch that needed no time of it: the normal form was never sent
+		// It was sent in a lot without this time, which nobody needed: its normal form was never sent
+		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
-	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(c.branch.Sender.Policy.DoubtFor)}}, &next)
-	return err
+	return c.move(ctx, o, o.entry.State, record.QueueForward, next.Sent.Add(c.branch.Sender.Policy.DoubtFor), &next)
 }
 
-// forwardOne sends a document alone.
+// forwardOne sends one document alone.
 func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	before := o
 	o, err := c.sendingNow(ctx, o)
@@ -226,7 +222,7 @@ func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	return c.recordAnswer(ctx, o, out)
 }
 
-// sendingNow notes, durably, that the contingency form is about to be sent: a crash leaves the document doubtful.
+// sendingNow records, durably, that the contingency form is about to be sent: after a crash the document is in doubt.
 func (c *Contingency) sendingNow(ctx context.Context, o document) (document, error) {
 	next := *o.head
 	now := c.branch.Now().UTC()
@@ -236,7 +232,7 @@ func (c *Contingency) sendingNow(ctx context.Context, o document) (document, err
 	return document{entry, &next, o.jws}, err
 }
 
-// noteFirst notes when a form is sent for the first time, by MH's clock.
+// noteFirst sets the time at which a form is sent for the first time, by MH's clock.
 func (c *Contingency) noteFirst(h *record.Head) {
 	n := record.CorrectionNumber(h.Form)
 	switch {
@@ -250,21 +246,21 @@ func (c *Contingency) noteFirst(h *record.Head) {
 	}
 }
 
-// notSent takes back what was noted of a document before it was sent: MH certainly has not received it, and may yet seal
-// its normal form.
+// notSent takes back the record of a sending that certainly did not reach MH: MH may still seal the document's normal
+// form.
 func (c *Contingency) notSent(ctx context.Context, before document) error {
 	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due}, before.head)
 	return err
 }
 
-// makeLot records a lot and sends it. The record comes first: a crash leaves a lot whose documents are asked for.
+// makeLot records a lot and then sends it. After a crash between the two, MH is queried for the lot's documents.
 func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	code, err := dte.NewCode(c.branch.Rand)
 	if err != nil {
 		return err
 	}
-	// When the contingency form was first sent is needed only where a normal form may turn up.
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	// The time of the first sending matters only for documents whose normal form may still turn up.
+	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil
 		}
@@ -290,7 +286,7 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	if err != nil {
 		return err
 	}
-	// Due when its documents may be asked for, should the process die before MH answers.
+	// If the process dies before MH answers, the documents are queried from this time on.
 	entry, err := c.branch.Store.Append(ctx, storage.Keys{Series: c.series("lote")}, storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
 		Due: &storage.Due{Queue: record.QueueLot, At: now.Add(c.options.LotPatience)}})
 	if err != nil {
@@ -309,9 +305,9 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	case out.Kind == authority.Accepted:
 		h.Code = code
 		c.metrics.lots.WithLabelValues("received").Inc()
-		return c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPoll))
+		return c.askLotIn(ctx, entry, h, c.options.LotPoll)
 	case out.Kind == authority.Rejected:
-		// One of them may be to blame: halves find it.
+		// One of the documents may be to blame: halves find it.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
 		c.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
 		codes := make([]storage.Code, len(list))
@@ -321,7 +317,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		c.sizes.shrink(codes)
 		return c.finish(ctx, entry, record.LotDone)
 	case out.Unreachable():
-		err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+		err := c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 			if !o.mayTurnUp() && !o.newlyCorrected() {
 				return nil
 			}
@@ -342,26 +338,13 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	c.branch.Logger.Warn("no answer to a lot", "documents", len(list), refusal.LogAttr(out.Err))
 	c.Suspect()
 	h.Doubtful = true
-	return c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPatience))
+	return c.askLotIn(ctx, entry, h, c.options.LotPatience)
 }
 
-func (c *Contingency) moveLot(ctx context.Context, entry storage.Entry, to storage.State, h *lotHead, at time.Time) error {
-	head, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueLot, At: at}}); err != nil {
-		return fmt.Errorf("recording a lot: %w", err)
-	}
-	return nil
-}
-
-func decodeLot(entry storage.Entry) (*lotHead, error) {
-	h := new(lotHead)
-	if err := json.Unmarshal(entry.Head, h); err != nil {
-		return nil, fmt.Errorf("%w: decoding lot %s: %w", record.ErrLost, dte.Code(entry.Code), err)
-	}
-	return h, nil
+// askLotIn records an open lot, about which MH is to be asked after a time.
+func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotHead, wait time.Duration) error {
+	_, err := c.moveRecord(ctx, entry, record.LotOpen, h, &storage.Due{Queue: record.QueueLot, At: c.branch.Now().Add(wait)})
+	return err
 }
 
 // pollLots asks MH for the results of the lots that are due.
@@ -381,7 +364,7 @@ func (c *Contingency) pollLots(ctx context.Context) (progress bool, err error) {
 }
 
 func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bool, err error) {
-	h, err := decodeLot(entry)
+	h, err := decode[lotHead](entry)
 	if err != nil {
 		return false, err
 	}
@@ -397,17 +380,16 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 			c.branch.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, ErrAway
 		case !late && (!known || !done):
-			return false, c.moveLot(ctx, entry, record.LotOpen, h, c.branch.Now().Add(c.options.LotPoll))
+			return false, c.askLotIn(ctx, entry, h, c.options.LotPoll)
 		}
-		// What has no result by now is asked for by itself.
+		// Documents without a result by now are queried one by one.
 	}
 	list, err := c.documents(entry.Code, record.Reported)
 	if err != nil {
 		return false, err
 	}
-	var mu sync.Mutex
-	var missing []storage.Code
-	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
+	missing := make([]storage.Code, len(list)) // zero: MH has the document
+	err = c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		code := o.code()
 		out, told := outcomes[code]
 		if !told || out.Kind == authority.Unknown {
@@ -419,9 +401,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 				_, err := c.branch.Documents.AdoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
 				return err
 			case authority.NotFound:
-				mu.Lock()
-				missing = append(missing, o.entry.Code)
-				mu.Unlock()
+				missing[i] = o.entry.Code
 				return nil
 			}
 		}
@@ -430,7 +410,8 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
-	c.sizes.shrink(missing) // one of them may be why MH has none
+	// One of them may be why MH lost the lot
+	c.sizes.shrink(slices.DeleteFunc(missing, func(c storage.Code) bool { return c == storage.Code{} }))
 	c.metrics.lots.WithLabelValues("done").Inc()
 	return true, c.finish(ctx, entry, record.LotDone)
 }

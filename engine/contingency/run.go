@@ -1,14 +1,16 @@
-// Package contingency lets a branch sell without MH. It watches whether MH can be reached, begins and ends the branch's contingency,
-// and afterwards sends MH what the branch owes: events, then documents, alone or in lots. Each step reads its work from the store, therefore
-// a crash between two steps loses nothing.
+// Package contingency lets a branch sell without MH. It watches whether MH can be reached, begins and ends the branch's
+// contingency, and afterwards sends MH what the branch owes: events, then documents, alone or in lots. Each step reads
+// its work from the store, therefore a crash between two steps loses nothing.
 //
-// This file is the loop, the settings and the law's times. A period is in watch.go, an event in event.go, the sending of documents in
-// forward.go, what is owed and by when in backlog.go, the technical report of a long contingency in technical.go.
+// This file has the loop, the settings and the law's times. Periods are in watch.go, events in event.go, the sending of
+// documents in forward.go, the backlog and its deadlines in backlog.go, the technical report of a long contingency in
+// technical.go.
 package contingency
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,26 +33,27 @@ type Contingency struct {
 	branch  Branch
 	options Options
 	metrics *metrics
-	work    bell.Bell // something may be sent
+	work    bell.Bell // rung when there may be something to send
 
-	// mu: a sale reads the period and is stored under mu, therefore no document of a period is stored after the period's end.
+	// A sale reads the period and is stored under mu. Therefore no document of a period is stored after the period's
+	// end.
 	mu        sync.RWMutex
 	period    *Period     // nil: MH is there
 	begun     []time.Time // the periods of the last hour
-	suspicion bell.Bell   // MH may be away: it is probed
+	suspicion bell.Bell   // rung when MH may be away: the watch probes it
 	sizes     lotSizes
 }
 
-// New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run. Errors:
-// the store's, or a period's record that cannot be read.
+// New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run.
+// Errors: the store's, or a period's record that cannot be read.
 func New(b Branch, o Options) (*Contingency, error) {
 	o.setDefaults()
 	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: bell.New(), suspicion: bell.New()}
 	return c, c.restorePeriod()
 }
 
-// Run works until ctx ends. At the start, and then every Branch.Every, it settles documents that were signed and that no
-// request settles any more. It watches MH, and sends what is owed.
+// Run works until ctx ends. At the start, and then every Branch.Every, it settles signed documents that no request
+// settles any more. It watches MH, and sends what the branch owes.
 func (c *Contingency) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.watch(ctx) })
@@ -58,7 +61,7 @@ func (c *Contingency) Run(ctx context.Context) {
 	if c.Current() != nil {
 		c.Suspect()
 	}
-	before := c.branch.Now().Add(c.branch.SettleAfter) // everything: no request is older than this process
+	before := c.branch.Now().Add(c.branch.SettleAfter) // all of them: no request is older than this process
 	var swept time.Time
 	for ctx.Err() == nil {
 		if now := c.branch.Now(); now.Sub(swept) >= c.branch.Every || now.Before(swept) {
@@ -72,7 +75,7 @@ func (c *Contingency) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-c.work:
-			// More may come with it: a branch that sells in contingency rings with every sale.
+			// More may follow: a branch that sells in contingency rings with every sale.
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -82,8 +85,8 @@ func (c *Contingency) Run(ctx context.Context) {
 	}
 }
 
-// drain sends what is owed as far as it goes: results first, then events, then documents. It stops where MH is away. next
-// is when there may be more to do.
+// drain sends what the branch owes, as far as possible: results first, then events, then documents. It stops if MH is
+// away. It returns the time until there may be more to do.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents, c.forwardDocuments, c.branch.Documents.ExpireCorrections}
 	for ctx.Err() == nil {
@@ -109,7 +112,7 @@ func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error)
 	return c.timeToNext()
 }
 
-// timeToNext is the time until something is due, at most Every.
+// timeToNext returns the time until the next record is due, at most Every.
 func (c *Contingency) timeToNext() (time.Duration, error) {
 	now, next := c.branch.Now(), c.branch.Every
 	for _, queue := range []string{record.QueueLot, record.QueueEvent, record.QueueReport, record.QueueForward} {
@@ -124,7 +127,7 @@ func (c *Contingency) timeToNext() (time.Duration, error) {
 	return next, nil
 }
 
-// Wake makes Run look soon at what is owed.
+// Wake makes Run look soon for work.
 func (c *Contingency) Wake() { c.work.Ring() }
 
 // CorrectWithin returns how long after a refusal MH accepts a correction, from the rules in force.
@@ -149,9 +152,9 @@ type Branch struct {
 	Now       func() time.Time
 	Rand      io.Reader    // of generation codes
 	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
-	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
+	// Reachable gets a value when MH can be reached again: a contingency is then probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Every is how often is looked for what is owed; SettleAfter how long a request may hold a document that it has signed.
+	// Every is how often Run looks for work. SettleAfter is how long a request may hold a document that it has signed.
 	Every, SettleAfter time.Duration
 }
 
@@ -161,22 +164,17 @@ type Documents interface {
 	Settle(ctx context.Context, before time.Time)
 	// Move takes a document to another state, with what follows from the step.
 	Move(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
-	// AdoptHeld makes the form that MH holds the record of a document. doubt is how far the times of its sendings and MH's may differ.
+	// AdoptHeld makes the form that MH holds the document's record. doubt is how far the times of sendings and MH's
+	// times may differ.
 	AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error)
 	// JudgeEvent counts MH's decision about an event that a rule made.
 	JudgeEvent(rule record.RuleRef, accepted bool)
-	// ExpireCorrections takes the documents out of their queue that can no longer be corrected.
+	// ExpireCorrections takes documents that can no longer be corrected out of their queue.
 	ExpireCorrections(context.Context) (progress bool, err error)
 }
 
-// series is that of a kind of record.
+// series returns the name of the series of a kind of record.
 func (c *Contingency) series(kind string) string { return c.branch.Issuer.Ambiente + "/" + kind }
-
-// putOff puts a document off.
-func (c *Contingency) putOff(ctx context.Context, d document, at time.Time) error {
-	_, err := c.branch.Documents.Move(ctx, d.entry, storage.Change{To: d.entry.State, Due: &storage.Due{Queue: d.entry.Due.Queue, At: at}}, d.head)
-	return err
-}
 
 // finish takes a record out of its queue.
 func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
@@ -186,12 +184,25 @@ func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storag
 	return nil
 }
 
+// moveRecord records a period, an event or a lot with its present head. A nil due takes the record out of its queue.
+func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to storage.State, h any, due *storage.Due) (storage.Entry, error) {
+	head, err := json.Marshal(h)
+	if err != nil {
+		return entry, err
+	}
+	next, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: due})
+	if err != nil {
+		return entry, fmt.Errorf("recording %s: %w", dte.Code(entry.Code), err)
+	}
+	return next, nil
+}
+
 // Times that no branch needs to change.
 const (
 	probeMax     = 30 * time.Second // between two probes of MH
 	probeTimeout = 4 * time.Second
-	stableMax    = 5 * time.Minute // MH must have answered for so long at most before a period ends
-	correctAfter = time.Minute     // from MH's refusal of an event to the next one; it doubles, up to an hour
+	stableMax    = 5 * time.Minute // at most so long must MH have answered before a period ends
+	correctAfter = time.Minute     // from MH's refusal of an event to the next event; it doubles, up to an hour
 )
 
 // Options are the settings for life without MH. Zero values take the defaults.
@@ -200,24 +211,27 @@ type Options struct {
 	Responsible seller.Person
 	// ProbeEvery is the first time between two probes of MH, default 2 s; it doubles up to probeMax.
 	ProbeEvery time.Duration
-	// Stable is how long MH must have answered before a period ends, default 2 s. It doubles with each period of the last
-	// hour, up to stableMax: a link that flaps does not make a period a minute.
+	// Stable is how long MH must have answered before a period ends, default 2 s. It doubles with each period of the
+	// last hour, up to stableMax: an unstable connection does not cause a period every minute.
 	Stable time.Duration
-	// ReportAfter is the time from the end of a period to its event, default 15 s. Trouble that returns before goes on with
-	// the same period.
+	// ReportAfter is the time from the end of a period to its event, default 15 s. Trouble that returns within this
+	// time resumes the same period.
 	ReportAfter time.Duration
-	// LotSize is how many documents a lot holds, default and at most what the event's bundle says; LotPoll is how often MH is asked about
-	// a lot, default 5 s; LotsInFlight how many MH works on at once, default 4; LotPatience how long MH may be at work on a
-	// lot, or have lost it, before its documents are asked for one by one, default 15 min (MT1 §3.4: a lot takes three).
+	// LotSize is how many documents a lot holds, by default and at most what the event's bundle says. LotPoll is how
+	// often MH is asked about a lot, default 5 s. LotsInFlight is how many lots MH works on at once, default 4.
+	// LotPatience is how long MH may work on a lot, or may have lost it, before its documents are queried one by one,
+	// default 15 min (MT1 §3.4: a lot takes three).
 	LotSize      int
 	LotPoll      time.Duration
 	LotsInFlight int
 	LotPatience  time.Duration
-	// AwaitReport is how long after its end a contingency that needs a technical report waits with its event for the
-	// operator's word that MH has the report, default 0: not at all. At most four hours less than the event's own limit.
+	// AwaitReport is how long the event of a contingency that needs a technical report waits, after the contingency's
+	// end, for the operator's word that MH has the report. Default 0: not at all. At most four hours less than the
+	// event's own limit.
 	AwaitReport time.Duration
-	// Internet are addresses (host:port) one of which answers while the branch has Internet: they tell cause 3 from cause 1
-	// (CAT-005). None: only a name or a route that is not found means cause 3.
+	// Internet lists addresses (host:port), of which at least one answers while the branch has Internet. They
+	// distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only a name or a route that is not found means
+	// cause 3.
 	Internet []string
 }
 
@@ -232,7 +246,7 @@ func (o *Options) setDefaults() {
 	o.LotsInFlight = cmp.Or(o.LotsInFlight, 4)
 }
 
-// law is what the bundle of contingency events in force says of times and sizes.
+// law holds the times and sizes of the bundle of contingency events in force.
 type law struct {
 	event          time.Duration // from the end of a cause to its event
 	documents      time.Duration // from an event's seal to its documents
@@ -242,8 +256,8 @@ type law struct {
 	lotDocuments   int           // in one lot
 }
 
-// law is that of today. What the bundle does not say is as it was when this was written (MF2 pp.19-20, MT1 §4.4, Normativa
-// 2.0 p.31).
+// law returns today's law. A value that the bundle lacks is that of the manuals of 2026 (MF2 pp.19-20, MT1 §4.4,
+// Normativa 2.0 p.31).
 func (c *Contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
 	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))

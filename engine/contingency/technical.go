@@ -15,27 +15,28 @@ import (
 	"dtegate/storage"
 )
 
-// A contingency of more than three consecutive days needs a technical report (Informe Técnico) to MH before its event
-// (Normativa 2.0 p.31, 13.2.1.1). The box cannot send it: a person writes it. The box says in time that it is due, prepares
-// its contents, and keeps the person's word that MH has it.
+// MH wants a technical report (Informe Técnico) before the event of a contingency of more than three consecutive days
+// (Normativa 2.0 p.31, 13.2.1.1). A person writes and sends it. The box warns in time, prepares the contents, and keeps
+// the person's word that MH has the report.
 
-// reportNotice is how long before a technical report is needed the box says so.
+// reportNotice is how long in advance the box warns that a technical report is needed.
 const reportNotice = 24 * time.Hour
 
 // ReportNote records that, as the operator stated, MH has the technical report of a contingency.
 type ReportNote struct {
 	At        time.Time `json:"at"`
-	Reference string    `json:"reference"` // how MH or the operator names the report
+	Reference string    `json:"reference"` // MH's or the operator's name of the report
 }
 
-// stretch is one contingency as MH counts it: a period, or several, where less than the time that the law gives for an event lies
-// between the end of one and the beginning of the next.
+// stretch is one contingency as MH counts it: a period, or several periods with less than the time that the law gives
+// for an event between the end of one and the beginning of the next.
 type stretch struct {
 	began, ended time.Time // ended is zero while it goes on
 	periods      []*Period // by their beginning, at least one
 }
 
-// needsReportFrom is when the stretch has lasted, or would last, longer than the law allows without a technical report.
+// needsReportFrom returns when the stretch has lasted, or would last, longer than the law allows without a technical
+// report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
 // tooLong reports whether the stretch needs a technical report at a moment.
@@ -47,7 +48,7 @@ func (s *stretch) tooLong(l law, now time.Time) bool {
 	return end.After(s.needsReportFrom(l))
 }
 
-// reportNote is the operator's word that MH has the report; nil: nobody has said so.
+// reportNote returns the operator's word that MH has the report; nil: no operator has said so.
 func (s *stretch) reportNote() *ReportNote {
 	for _, p := range s.periods {
 		if p.Report != nil {
@@ -57,7 +58,7 @@ func (s *stretch) reportNote() *ReportNote {
 	return nil
 }
 
-// stretches joins periods, sorted by their beginning, where less than gap lies between the end of one and the beginning of
+// stretches joins periods, sorted by their beginning, with less than gap between the end of one and the beginning of
 // the next.
 func stretches(periods []*Period, gap time.Duration) []*stretch {
 	var list []*stretch
@@ -72,17 +73,18 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 	return list
 }
 
-// unreportedStretches joins, of periods sorted by their beginning, those that go on and those of which documents still wait for a sealed
-// event: what MH has an event of is no part of a contingency that needs a technical report. unreported holds the latter by code.
+// unreportedStretches joins, of periods sorted by their beginning, the open ones and those of which documents still
+// wait for a sealed event. A period that MH has an event of is no part of a contingency that needs a technical report.
+// unreported holds the codes of periods with waiting documents.
 func unreportedStretches(periods []*Period, unreported map[string]bool, law law) []*stretch {
 	return stretches(slices.DeleteFunc(slices.Clone(periods), func(p *Period) bool {
 		return !unreported[p.code.String()] && !p.Ended.IsZero()
 	}), law.event)
 }
 
-// longContingency is the oldest stretch that needs a technical report, or else the one that goes on; nil when there is
-// neither. unreported holds the periods, by code, of which documents still wait for a sealed event.
-func (c *Contingency) longContingency(unreported map[string]bool) (*stretch, error) {
+// waitingStretches returns, by their beginning, the stretches that continue or of which documents still wait for a
+// sealed event. unreported holds the codes of periods with waiting documents.
+func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
 	all, err := c.periods()
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (c *Contingency) longContingency(unreported map[string]bool) (*stretch, err
 	for _, p := range all {
 		known[p.code.String()] = true
 	}
-	for code := range unreported { // one that ended days ago is in no queue
+	for code := range unreported { // a period that ended days ago is in no queue
 		if known[code] {
 			continue
 		}
@@ -104,20 +106,25 @@ func (c *Contingency) longContingency(unreported map[string]bool) (*stretch, err
 		}
 	}
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	law, now := c.law(), c.branch.Now()
-	var current *stretch
-	for _, s := range unreportedStretches(all, unreported, law) {
+	return unreportedStretches(all, unreported, c.law()), nil
+}
+
+// needingReport returns the oldest stretch that needs a technical report and has none. Otherwise it returns the last
+// stretch that is long or continues; nil if there is neither.
+func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
+	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
-			return s, nil
+			return s
 		}
 		if s.tooLong(law, now) || s.ended.IsZero() {
 			current = s
 		}
 	}
-	return current, nil
+	return current
 }
 
-// awaitsReport reports whether the event of a period that is over waits for the operator's word on the technical report, at most so long.
+// awaitsReport reports whether the event of a period that is over still waits for the operator's word on the technical
+// report. It waits at most so long.
 func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now time.Time) bool {
 	most = min(most, law.event-4*time.Hour)
 	if most <= 0 || now.Sub(p.Ended) >= most {
@@ -131,7 +138,7 @@ func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now t
 	return false
 }
 
-// ReportCount is what one point of sale issued of one type of document in a contingency.
+// ReportCount counts the documents of one type that one point of sale issued in a contingency.
 type ReportCount struct {
 	Document      string `json:"document"` // CAT-002
 	Establishment string `json:"establishment"`
@@ -141,7 +148,7 @@ type ReportCount struct {
 	Last          string `json:"last"`
 }
 
-// TechnicalReport is what the records say for the technical report of a contingency.
+// TechnicalReport holds the contents of the technical report of a contingency, from the records.
 type TechnicalReport struct {
 	Needed     bool            `json:"needed"`      // it has lasted longer than the law allows without a report
 	NeededFrom time.Time       `json:"needed_from"` // when that is or was
@@ -151,7 +158,7 @@ type TechnicalReport struct {
 	Periods    []*Period       `json:"periods"`            // by their beginning
 	Issuer     json.RawMessage `json:"issuer"`             // emisor, as documents bear it
 	Ambiente   string          `json:"ambiente"`           // CAT-001
-	Who        seller.Person   `json:"responsible"`        // answers for the event
+	Who        seller.Person   `json:"responsible"`        // the person who answers for the event
 	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
 	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
 }
@@ -159,8 +166,8 @@ type TechnicalReport struct {
 // ErrNone means that there is no contingency to report on.
 var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
 
-// TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has not
-// sealed yet. Errors: CodeNoContingency if there is none, or the store's.
+// TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has
+// not sealed yet. Errors: CodeNoContingency if there is none, or the store's.
 func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := c.reportable(ctx)
 	if err != nil {
@@ -176,7 +183,7 @@ func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, er
 	return report, err
 }
 
-// reportable is the stretch that a technical report would be about.
+// reportable returns the stretch that a technical report would be about.
 func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 	waiting, err := c.waiting(ctx, record.QueueReport, record.Whenever, record.MaxCounted)
 	if err != nil {
@@ -188,37 +195,17 @@ func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 			unreported[o.head.Period] = true
 		}
 	}
-	s, err := c.longContingency(unreported)
+	list, err := c.waitingStretches(unreported)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	if s == nil && len(unreported) > 0 { // over, and not long
-		if s, err = c.oldestOf(unreported); err != nil {
-			return nil, refusal.Internal(err)
-		}
-	}
-	if s == nil {
+	if len(list) == 0 {
 		return nil, ErrNone
 	}
-	return s, nil
-}
-
-func (c *Contingency) oldestOf(codes map[string]bool) (*stretch, error) {
-	var periods []*Period
-	for code := range codes {
-		p, err := c.periodOf(code)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			periods = append(periods, p)
-		}
+	if s := needingReport(list, c.law(), c.branch.Now()); s != nil {
+		return s, nil
 	}
-	if periods == nil {
-		return nil, nil
-	}
-	slices.SortFunc(periods, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	return stretches(periods, c.law().event)[0], nil
+	return list[0], nil // it is over, and not long
 }
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.
@@ -228,7 +215,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 		in[p.code.String()] = true
 	}
 	var counts []ReportCount
-	// The dates of the documents say nothing of the period: the clock may have been set while it went on.
+	// The dates of the documents do not prove their period: the clock may have been set during it.
 	err := c.branch.Store.Records(0, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head, []byte(`"period":`)) {
 			return err
@@ -262,8 +249,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	return counts
 }
 
-// NoteTechnicalReport records that MH has the technical report of the contingency that needs one. reference has 1 to 200
-// characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
+// NoteTechnicalReport records that MH has the technical report of the contingency that needs one. reference has 1 to
+// 200 characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
 func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})

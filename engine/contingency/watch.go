@@ -44,7 +44,7 @@ func (c *Contingency) Hold() (p *Period, release func()) {
 	return c.period, c.mu.RUnlock
 }
 
-// enter puts the branch in contingency, unless it is. A period that ended a moment ago goes on.
+// enter puts the branch in contingency, unless it already is. A period that ended a moment ago resumes.
 func (c *Contingency) enter(ctx context.Context, p Period) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,10 +61,10 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 	if last != nil {
 		last.Ended, last.Cause, last.Motive, last.Declared = time.Time{}, p.Cause, p.Motive, p.Declared
 		last.Resumed++
-		if err := c.movePeriod(ctx, last, last.state, record.PeriodOpen); err != nil {
+		if err := c.movePeriod(ctx, last, record.PeriodOpen); err != nil {
 			return err
 		}
-		c.period = last
+		last.state, c.period = record.PeriodOpen, last
 	} else {
 		if p.code, err = dte.NewCode(c.branch.Rand); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
 		}
-		c.period = &p
+		p.state, c.period = record.PeriodOpen, &p
 	}
 	c.begun = append(c.begun, c.branch.Now())
 	c.metrics.periods.Inc()
@@ -87,13 +87,13 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 	return nil
 }
 
-// enterFor puts the branch in contingency from a moment, because of what MH did not answer.
+// enterFor puts the branch in contingency from a moment on, because MH did not answer.
 func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority.Outcome) error {
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH. If MH does not answer, the branch is in contingency from began on. If the branch is in contingency already,
-// MH is not probed. Errors: the store's.
+// Check probes MH. If MH does not answer, the branch is in contingency from began on. If the branch is in contingency
+// already, MH is not probed. Errors: the store's.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
@@ -107,14 +107,14 @@ func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 func (c *Contingency) redeclare(ctx context.Context, p Period) error {
 	next := *c.period
 	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
-	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen); err != nil {
 		return err
 	}
 	c.period = &next
 	return nil
 }
 
-// resumable is the last period, if it ended so recently that it is not reported yet.
+// resumable returns the last period, if it ended so recently that it is not reported yet.
 func (c *Contingency) resumable() (*Period, error) {
 	list, err := c.periods()
 	for _, p := range list {
@@ -133,8 +133,9 @@ func (c *Contingency) leave(ctx context.Context) error {
 		return nil
 	}
 	next := *c.period
-	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
-	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
+	// MH counts in seconds; no document is later
+	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second)
+	if err := c.movePeriod(ctx, &next, record.PeriodEnded); err != nil {
 		return err
 	}
 	c.branch.Logger.Info("out of contingency", "began", next.Began, "ended", next.Ended)
@@ -142,24 +143,17 @@ func (c *Contingency) leave(ctx context.Context) error {
 	return nil
 }
 
-// movePeriod records a period as it is now.
-func (c *Contingency) movePeriod(ctx context.Context, p *Period, from, to storage.State) error {
-	head, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	due := &storage.Due{Queue: record.QueuePeriod, At: p.Began}
-	if _, err := record.Move(ctx, c.branch.Store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
-		return fmt.Errorf("recording the contingency: %w", err)
-	}
-	return nil
+// movePeriod records a period in its present form.
+func (c *Contingency) movePeriod(ctx context.Context, p *Period, to storage.State) error {
+	_, err := c.moveRecord(ctx, p.entry(), to, p, &storage.Due{Queue: record.QueuePeriod, At: p.Began})
+	return err
 }
 
-// noteReport keeps the operator's word that MH has the technical report of a contingency, in the last of its periods.
+// noteReport records, in the last period of a contingency, the operator's word that MH has the technical report.
 func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNote) (*Period, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.periodOf(period) // as it is now that nobody else may move it
+	p, err := c.periodOf(period) // read under the lock
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +161,7 @@ func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNo
 		return nil, ErrNone
 	}
 	p.Report = n
-	state := record.PeriodEnded
-	if p.Ended.IsZero() {
-		state = record.PeriodOpen
-	}
-	if err := c.movePeriod(ctx, p, state, state); err != nil {
+	if err := c.movePeriod(ctx, p, p.state); err != nil {
 		return nil, err
 	}
 	if c.period != nil && c.period.code == p.code {
@@ -180,9 +170,9 @@ func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNo
 	return p, nil
 }
 
-// Declare puts the branch in contingency because an operator said so, until Lift. cause is 1 to 5 (CAT-005); reason has 1 to
-// 500 characters. If the branch is in contingency already, later documents get this cause. Errors: CodeValidation, or the
-// store's.
+// Declare puts the branch in contingency because an operator said so, until Lift. cause is 1 to 5 (CAT-005); reason has
+// 1 to 500 characters. If the branch is in contingency already, later documents get this cause. Errors: CodeValidation,
+// or the store's.
 func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) error {
 	var faults []dte.Fault
 	if cause < 1 || cause > 5 {
@@ -197,8 +187,8 @@ func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) e
 	return c.enter(ctx, Period{Began: c.branch.Now(), Cause: cause, Motive: reason, Declared: true})
 }
 
-// Lift ends the operator's declaration. The contingency ends when MH answers the probes. Errors: CodeNoContingency if no
-// operator has declared one, or the store's.
+// Lift ends the operator's declaration. The contingency ends when MH answers the probes. Errors: CodeNoContingency if
+// no operator has declared one, or the store's.
 func (c *Contingency) Lift(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +197,7 @@ func (c *Contingency) Lift(ctx context.Context) error {
 	}
 	next := *c.period
 	next.Declared = false
-	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen); err != nil {
 		return refusal.Internal(err)
 	}
 	c.period = &next
@@ -215,8 +205,8 @@ func (c *Contingency) Lift(ctx context.Context) error {
 	return nil
 }
 
-// cause is the contingency type (CAT-005) that an outcome shows: 2, our own system, when MH refuses our credentials; 3,
-// no Internet, when not even a name or a route is found, or nobody else answers either; 1, MH's system, otherwise.
+// cause returns the contingency type (CAT-005) of an outcome: 2, our own system, if MH refuses our credentials; 3, no
+// Internet, if not even a name or a route is found, or if no other address answers either; otherwise 1, MH's system.
 func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
@@ -237,7 +227,8 @@ func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	return 3
 }
 
-// watch probes MH when somebody doubts that it is there, and while the branch is in contingency, until ctx ends.
+// watch probes MH when a sale or a step suspects that MH is away, and while the branch is in contingency. It ends with
+// ctx.
 func (c *Contingency) watch(ctx context.Context) {
 	wait, up := c.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
 	for ctx.Err() == nil {
@@ -269,7 +260,7 @@ func (c *Contingency) watch(ctx context.Context) {
 			wait, up = min(2*wait, probeMax), time.Time{}
 		case p == nil:
 			wait = c.options.ProbeEvery
-		case p.Declared: // Lift ends it, and has MH probed at once
+		case p.Declared: // Lift ends the declaration, and has MH probed at once
 			wait = min(2*wait, probeMax)
 		case up.IsZero():
 			wait, up = min(c.options.ProbeEvery, c.stable()), c.branch.Now()
@@ -283,7 +274,7 @@ func (c *Contingency) watch(ctx context.Context) {
 	}
 }
 
-// stable is how long MH must have answered: longer the more periods there were of late.
+// stable returns how long MH must have answered: longer if there were several recent periods.
 func (c *Contingency) stable() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,8 +310,7 @@ type Period struct {
 	state storage.State
 }
 
-// MotiveOnDocument returns the motive for the documents of the period: MH wants one with cause 5, and none with any other
-// cause.
+// MotiveOnDocument returns the motive for the documents of the period: MH wants a motive only for cause 5.
 func (p *Period) MotiveOnDocument() string {
 	if p.Cause == 5 {
 		return p.Motive
@@ -331,12 +321,17 @@ func (p *Period) MotiveOnDocument() string {
 // Code returns the code of the period's record. The heads of the period's documents have it as Period.
 func (p *Period) Code() string { return p.code.String() }
 
+// entry is the period's record as the store has it, without its bytes.
+func (p *Period) entry() storage.Entry {
+	return storage.Entry{Code: storage.Code(p.code), State: p.state}
+}
+
 func decodePeriod(entry storage.Entry) (*Period, error) {
-	p := &Period{code: dte.Code(entry.Code), state: entry.State}
-	if err := json.Unmarshal(entry.Head, p); err != nil {
-		return nil, fmt.Errorf("%w: decoding contingency period: %w", record.ErrLost, err)
+	p, err := decode[Period](entry)
+	if err == nil {
+		p.code, p.state = dte.Code(entry.Code), entry.State
 	}
-	return p, nil
+	return p, err
 }
 
 // periods returns the open period and those of the last two days, by their beginning.
@@ -353,14 +348,14 @@ func (c *Contingency) periods() ([]*Period, error) {
 	}
 	slices.SortFunc(list, func(a, b *Period) int { return a.Began.Compare(b.Began) })
 	for i, p := range list[:max(0, len(list)-1)] {
-		if p.Ended.IsZero() { // the store has lost its end: it had ended when the next one began
+		if p.Ended.IsZero() { // the store has lost its end: it ended at the latest when the next period began
 			p.Ended = list[i+1].Began
 		}
 	}
 	return list, nil
 }
 
-// periodOf returns the period of a code, nil if the store has lost it: its documents have their own times.
+// periodOf returns the period with a code, nil if the store has lost it: its documents have times of their own.
 func (c *Contingency) periodOf(code string) (*Period, error) {
 	id, err := dte.ParseCode(code)
 	if err != nil {
@@ -380,8 +375,8 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause that could not be reported in time because the next one began before: for MH it is one
-// cause, which ended with the last.
+// extendCause returns the end of a cause. If it could not be reported in time because the next cause began before, MH
+// counts both as one cause, which ended with the last.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

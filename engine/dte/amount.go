@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Scale is the number of Amount units in one dollar, or in one of anything counted: eight decimals, the most
-// that MH takes on a line (MF2 p.52).
+// Scale is the number of Amount units in one dollar, or in one piece of anything counted: eight decimals, the most that
+// MH accepts on a line (MF2 p.52).
 const Scale = 100_000_000
 
 // MaxAmount is the largest magnitude that a document may carry: 92,000,000,000. It leaves an int64 room for
@@ -86,11 +86,11 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	return Amount(n.digits), nil
 }
 
-// significant reads the digits of a number one by one: of those that matter, the first 19.
+// significant reads the digits of a number one by one. It keeps the first 19 that matter.
 type significant struct {
 	digits uint64 // leading zeros dropped
-	count  int    // how many they are
-	held   int    // zeros seen after them that may yet prove significant
+	count  int    // how many digits
+	held   int    // zeros after them that may yet prove significant
 }
 
 func (n *significant) take(c byte) {
@@ -110,7 +110,7 @@ func (n *significant) take(c byte) {
 	}
 }
 
-// parseExponent reads what follows the e, saturated far beyond anything that can matter.
+// parseExponent reads the digits after the e, limited far beyond any exponent that matters.
 func parseExponent[T string | []byte](s T) (int, bool) {
 	i, sign := 0, 1
 	if i < len(s) && (s[i] == '+' || s[i] == '-') {
@@ -190,8 +190,8 @@ func (a Amount) Fixed2() string {
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
 }
 
-// Sum adds up Amounts exactly: 128 bits in units of 1e-8, room for 1e19 of the largest. Two of the largest documents are
-// already more than an Amount can hold. The zero Sum is 0.
+// Sum adds up Amounts exactly: 128 bits in units of 1e-8, room for 1e19 of the largest. Two of the largest documents
+// are already more than an Amount can hold. The zero Sum is 0.
 type Sum struct {
 	high int64
 	low  uint64
@@ -283,8 +283,8 @@ var (
 	}
 )
 
-// appendCardinal writes n. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand
-// millions. Short means that a noun follows (mil, millones), before which UNO loses its end.
+// appendCardinal writes n. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand millions.
+// Short means that a noun follows (mil, millones), before which UNO becomes UN.
 func appendCardinal(dst []byte, n uint64, short bool) []byte {
 	switch {
 	case n >= 1_000_000:

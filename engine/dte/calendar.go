@@ -8,9 +8,9 @@ import (
 // 208/2012), as month and day.
 var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true, {11, 2}: true, {12, 25}: true}
 
-// BusinessDay reports whether a Salvadoran day is neither at the weekend nor a national holiday, of which Thursday,
-// Friday and Saturday of Holy Week move with Easter. Asuetos that bind public offices alone (3 and 5 August,
-// 24 and 31 December) count as business days: a deadline that comes out too early harms nobody.
+// BusinessDay reports whether a Salvadoran day is neither at the weekend nor a national holiday. Thursday, Friday and
+// Saturday of Holy Week move with Easter. Holidays of public offices alone (3 and 5 August, 24 and 31 December) count
+// as business days: a deadline that comes out too early harms nobody.
 func BusinessDay(t time.Time) bool {
 	t = t.In(Zone)
 	if d := t.Weekday(); d == time.Saturday || d == time.Sunday || holidays[[2]int{int(t.Month()), t.Day()}] {
@@ -44,8 +44,8 @@ func easter(year int) time.Time {
 	return time.Date(year, time.Month(n), (h-m+r+n+19)%32, 0, 0, 0, 0, Zone)
 }
 
-// Zone is El Salvador's time: UTC-6 all year, without the system's zone database. A document dated in UTC is one
-// day ahead from six in the evening on, which MH observes or, at the end of a month, refuses.
+// Zone is El Salvador's time: UTC-6 all year, without the system's zone database. From six in the evening on, a
+// document dated in UTC would be one day ahead, which MH remarks on or, at the end of a month, refuses.
 var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
 // Date is a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.

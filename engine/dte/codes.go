@@ -29,8 +29,8 @@ func NewCode(r io.Reader) (Code, error) {
 	return c, nil
 }
 
-// ParseCode reads the 36-character form in either case; what is written to MH is String's upper case, as its pattern
-// demands. Any UUID version is taken, since documents of other emitters bear them.
+// ParseCode reads the 36-character form in either case; String writes the upper case that MH's pattern demands. Any
+// UUID version is accepted, because documents of other issuers may have any.
 func ParseCode(s string) (Code, error) {
 	var c Code
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -121,8 +121,8 @@ func isPlace(s, letters string) bool {
 	return false
 }
 
-// The numbers of people and firms are digits alone in a document (MT1), and have hyphens where people read them. What has
-// not the digits of its kind stays as it was written: a foreign number is not ours to cut.
+// The numbers of people and firms are digits alone in a document (MT1), and have hyphens where people read them. A
+// number without the digits of its kind stays as it was written: it may be foreign.
 
 // FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is its bearer's DUI: 01234567-8.
 func FormatNIT(s string) string {
@@ -149,7 +149,8 @@ func FormatNRC(s string) string {
 	return s
 }
 
-// FormatPhone writes a telephone of El Salvador as people do: 2222-2222, and +503 2222-2222 where the country stands before.
+// FormatPhone writes a telephone of El Salvador as people do: 2222-2222, and +503 2222-2222 where the country stands
+// before.
 func FormatPhone(s string) string {
 	switch d := digits(strings.TrimPrefix(strings.TrimSpace(s), "+")); {
 	case len(d) == 8:
@@ -160,7 +161,7 @@ func FormatPhone(s string) string {
 	return s
 }
 
-// FormatDocument writes the number of a document of CAT-022 as people do. Without a kind, "", the number of digits tells.
+// FormatDocument writes the number of a document of CAT-022 as people do. If kind is "", the number of digits decides.
 func FormatDocument(kind, s string) string {
 	switch kind {
 	case "13":
@@ -171,7 +172,7 @@ func FormatDocument(kind, s string) string {
 	return s
 }
 
-// digits are those of a number that holds nothing else but hyphens and spaces; "" of any other text.
+// digits returns the digits of a number that otherwise holds only hyphens and spaces; "" for any other text.
 func digits(s string) string {
 	out := make([]byte, 0, len(s))
 	for i := range len(s) {
@@ -231,7 +232,7 @@ func ParseCatalogues(data []byte) (*Catalogues, error) {
 // Version is the edition that MH gave the lists, "1.1".
 func (c *Catalogues) Version() string { return c.version }
 
-// Lookup is the text of a code, such as Lookup("CAT-014", "59"), and whether there is one.
+// Lookup returns the text of a code, such as Lookup("CAT-014", "59"), and whether there is one.
 func (c *Catalogues) Lookup(cat, code string) (string, bool) {
 	list := c.List(cat)
 	if list == nil {
@@ -249,7 +250,7 @@ func (c *Catalogues) Lists() []*CodeList {
 	return slices.SortedFunc(maps.Values(c.lists), func(a, b *CodeList) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// List is one list, by its name, such as "CAT-014"; nil when there is none.
+// List returns a list by its name, such as "CAT-014"; nil if there is none.
 func (c *Catalogues) List(cat string) *CodeList {
 	if c == nil {
 		return nil

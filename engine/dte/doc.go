@@ -1,6 +1,6 @@
-// Package dte is the vocabulary of electronic tax documents (documentos tributarios electrónicos): facts, codes,
-// money and catalogues. Facts and documents are Values, numbers are Amounts in 1e-8 units; nothing here is ever a float.
-// It does no I/O and reads no clock. Package schema, below it, makes a document of facts.
+// Package dte is the vocabulary of electronic tax documents (documentos tributarios electrónicos): facts, codes, money
+// and catalogues. Facts and documents are Values, numbers are Amounts in 1e-8 units; nothing here is ever a float. It
+// does no I/O and reads no clock. Package schema, below it, makes a document of facts.
 //
 // # Glossary
 //

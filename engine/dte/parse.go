@@ -36,8 +36,8 @@ func (e *SyntaxError) Error() string {
 func (e *SyntaxError) Fault() Fault { return Fault{Path: e.Path, Code: e.Code, Message: e.Message} }
 
 // Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, anything after the value and more than
-// MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount tells
-// which of them can be used. The Value keeps no reference to data.
+// MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount fails for those
+// that cannot be used. The Value keeps no reference to data.
 func Parse(data []byte) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()
@@ -56,8 +56,8 @@ func Parse(data []byte) (Value, error) {
 
 var errDepth = errors.New("too deep")
 
-// parser builds the tree. Children wait on two stacks until their container closes, so that each container
-// costs one allocation of the right size; texts are parts of one copy of the input.
+// parser builds the tree. Children wait on two stacks until their container closes, so that each container costs one
+// allocation of the right size; texts are parts of one copy of the input.
 type parser struct {
 	dec     jsontext.Decoder
 	in      bytes.Buffer
@@ -68,7 +68,7 @@ type parser struct {
 
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
-// release forgets the input, so that the pool keeps nobody's document alive.
+// release forgets the input, so that the pool keeps no document in memory.
 func (p *parser) release() {
 	clear(p.items[:cap(p.items)])
 	clear(p.members[:cap(p.members)])
@@ -203,8 +203,7 @@ func (p *parser) explain(err error) error {
 	return e
 }
 
-// factPath turns a JSON pointer into fact form. A number as an object's name is taken for an index: this is text
-// for people.
+// factPath turns a JSON pointer into fact form, for people. It takes a number as an object's name for an index.
 func factPath(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range pointer.Tokens() {
@@ -220,8 +219,9 @@ func factPath(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// Digest is the SHA-256 of the JSON value that v is, however it was written: the order of members, white space, escapes and
-// the spelling of a number (10, 10.00, 1e1) do not matter; the order of items, and null against an absent member, do.
+// Digest returns the SHA-256 of a JSON value, however it was written: the order of members, white space, escapes and
+// the spelling of a number (10, 10.00, 1e1) do not matter. The order of items matters, and null differs from an absent
+// member.
 func (v Value) Digest() [32]byte {
 	c := canonicalForms.Get().(*canonicalForm)
 	defer canonicalForms.Put(c)
@@ -230,7 +230,8 @@ func (v Value) Digest() [32]byte {
 	return sha256.Sum256(c.text)
 }
 
-// canonicalForm writes a Value in its one canonical form: compact, members by name, each number in its shortest spelling.
+// canonicalForm writes a Value in its one canonical form: compact, members by name, each number in its shortest
+// spelling.
 type canonicalForm struct {
 	text  []byte
 	order []int // of the members of the objects that are being written, the innermost last
@@ -280,8 +281,8 @@ func (c *canonicalForm) object(members []Member) {
 	c.text, c.order = append(c.text, '}'), c.order[:base]
 }
 
-// appendNumber writes a JSON number that is no Amount (too large, or with too many decimals) as its significant digits and
-// the power of ten of the last one: 1.50e30 and 15E29 are 15e29.
+// appendNumber writes a JSON number that is no Amount (too large, or with too many decimals) as its significant digits
+// and the power of ten of the last one: 1.50e30 and 15E29 are 15e29.
 func appendNumber(dst []byte, literal string) []byte {
 	mantissa, exponent := literal, 0
 	if i := strings.IndexAny(literal, "eE"); i >= 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kind is what a Value holds. The zero Kind is that of a Value that is not there.
+// Kind is the kind of a Value. The zero Kind is that of an absent Value.
 type Kind uint8
 
 // The kinds of Value.
@@ -23,8 +23,8 @@ const (
 	KindObject
 )
 
-// Value is an immutable, ordered JSON tree. The zero Value is absent, which is not null: a member that nobody
-// named. Values share their children freely.
+// Value is an immutable, ordered JSON tree. The zero Value is absent, which is not null: the member was not named.
+// Values share their children freely.
 type Value struct {
 	kind  Kind
 	exact bool   // number: num holds it
@@ -33,7 +33,7 @@ type Value struct {
 	node  *node
 }
 
-// node keeps the children aside, so that a leaf stays small.
+// node holds the children apart, so that a leaf stays small.
 type node struct {
 	items   []Value
 	members []Member
@@ -91,7 +91,7 @@ func (v Value) Exists() bool { return v.kind != KindAbsent }
 // IsNull is true for JSON null only.
 func (v Value) IsNull() bool { return v.kind == KindNull }
 
-// Get is the member of that name, or the absent Value when there is none or v is no object.
+// Get returns the member of that name, or the absent Value if there is none or v is no object.
 func (v Value) Get(name string) Value {
 	if p := v.Find(name); p != nil {
 		return *p
@@ -99,7 +99,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Find is Get without a copy; nil when there is none. The caller must not change what it points at.
+// Find is Get without a copy; nil if there is none. The caller must not change the result.
 func (v *Value) Find(name string) *Value {
 	if v.kind != KindObject {
 		return nil
@@ -131,7 +131,7 @@ func (v Value) Index(i int) Value {
 	return v.node.items[i]
 }
 
-// Members are those of an object, in order; nil for anything else. The caller must not change them.
+// Members returns the members of an object, in order; nil for any other kind. The caller must not change them.
 func (v Value) Members() []Member {
 	if v.kind != KindObject {
 		return nil
@@ -139,7 +139,7 @@ func (v Value) Members() []Member {
 	return v.node.members
 }
 
-// Items are those of an array, in order; nil for anything else. The caller must not change them.
+// Items returns the items of an array, in order; nil for any other kind. The caller must not change them.
 func (v Value) Items() []Value {
 	if v.kind != KindArray {
 		return nil
@@ -147,8 +147,8 @@ func (v Value) Items() []Value {
 	return v.node.items
 }
 
-// Scalar is what a Value holds besides its children: a number is in num when exact is set, and else text is its literal; a boolean is 0 or 1
-// in num; a string is text.
+// Scalar returns a Value without its children. A number is in num if exact is set, otherwise text is its literal; a
+// boolean is 0 or 1 in num; a string is text.
 func (v *Value) Scalar() (kind Kind, exact bool, num Amount, text string) {
 	return v.kind, v.exact, v.num, v.text
 }
@@ -183,7 +183,7 @@ func (v Value) Amount() (Amount, error) {
 	return ParseAmount(v.text)
 }
 
-// Int is a whole number; false when v is none or has decimals.
+// Int returns a whole number; false if v has decimals or is no number.
 func (v Value) Int() (int64, bool) {
 	if v.kind != KindNumber || !v.exact || v.num%Scale != 0 {
 		return 0, false
@@ -197,8 +197,8 @@ func (v Value) Bool() bool { return v.kind == KindBool && v.num != 0 }
 // With is Set for one member.
 func (v Value) With(name string, x Value) Value { return v.Set(Member{name, x}) }
 
-// Set is a copy of an object in which members are set: each in its place when its name is there, else at the end.
-// An absent or null v counts as an empty object; any other kind is returned as it is.
+// Set returns a copy of an object in which members are set: in its place if the name exists, else at the end. An absent
+// or null v counts as an empty object; any other kind is returned as it is.
 func (v Value) Set(set ...Member) Value {
 	var old []Member
 	switch v.kind {
@@ -288,7 +288,7 @@ const (
 	FaultSyntax    = "SYNTAX"    // not JSON
 )
 
-// Fault is one breach, told to whoever sent the facts.
+// Fault is one breach, for the sender of the facts.
 type Fault struct {
 	Path    string // where, in fact form: "cuerpoDocumento[3].precioUni"; "" is the whole
 	Code    string // one of the constants
@@ -303,22 +303,22 @@ func (f Fault) Error() string {
 	return f.Path + ": " + f.Code + ": " + f.Message
 }
 
-// Outcomes are MH's decisions about the newest documents, or events, that one version of a rule made.
+// Outcomes counts MH's decisions about the newest documents, or events, of one version of a rule.
 type Outcomes struct {
 	Decided int `json:"decided"`
 	Refused int `json:"refused"`           // of these
-	ByRule  int `json:"by_rule,omitempty"` // of the refused: MH names a value that the rule made, or the layout
+	ByRule  int `json:"by_rule,omitempty"` // of the refused: MH names a value that the rule or the layout made
 }
 
-// gravePart: one decision in so many that is refused for what the rule made is grave.
+// gravePart: it is grave if MH refuses one decision in so many for a value that the rule made.
 const gravePart = 20
 
-// Grave reports whether the rule, most likely, is wrong: MH refuses more than half of what it made, whatever the reason, or more
-// than one in gravePart for what the rule made. No number of decisions, points of sale or kinds of sale is needed: an alarm may
-// come from one till. A branch returns to an earlier rule by stricter criteria.
+// Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for whatever reason,
+// or more than one in gravePart for values that the rule made. There is no minimum of decisions, points of sale or
+// kinds of sale: one till is enough for an alarm. A branch returns to an earlier rule by stricter criteria.
 func (o Outcomes) Grave() bool { return 2*o.Refused > o.Decided || gravePart*o.ByRule > o.Decided }
 
-// Sound returns an error if the counts, which came from elsewhere, cannot be.
+// Sound returns an error if the counts, which came from outside, contradict each other.
 func (o Outcomes) Sound() error {
 	if o.ByRule < 0 || o.Refused < o.ByRule || o.Decided < o.Refused {
 		return fmt.Errorf("%d refused by the rule of %d refused of %d decided", o.ByRule, o.Refused, o.Decided)

@@ -1,5 +1,6 @@
-// Package fair shares scarce work among its callers: printing, long lists, large sales. Callers take turns; a caller that asks for
-// much waits for its own earlier work. Each caller has an allowance of work; the rest of the machine is left to the sales.
+// Package fairqueue shares scarce work among its callers: printing, long lists, large sales. Callers take turns; a
+// caller that asks for much waits for its own earlier work. Each caller has an allowance of work; the rest of the
+// machine is left to the sales.
 package fairqueue
 
 import (
@@ -12,9 +13,9 @@ import (
 // Options of New; every field but Allowance is required.
 type Options struct {
 	Slots   int // that work at once
-	Each    int // of these, the most that one may hold
-	Waiting int // the most of one that wait
-	// Allowance bounds how much one may work. Zero: without bound.
+	Each    int // the most of these that one caller may hold
+	Waiting int // the most callers of one id that wait
+	// Allowance bounds how much one caller may work. Zero: without bound.
 	Allowance Allowance
 	Now       func() time.Time
 }
@@ -25,11 +26,11 @@ type Allowance struct {
 	Share float64
 }
 
-// House is the id of the program's own work. It takes turns like the others, but has no allowance and no limit on how many
-// wait.
+// House is the id of the program's own work. It takes turns like the others, but has no allowance and no limit on how
+// many wait.
 const House = 0
 
-// Busy is the error for an id that asked for too much.
+// Busy is the error for a caller that asked for too much.
 type Busy struct {
 	Wait time.Duration // when to ask again
 }
@@ -43,22 +44,22 @@ type Queue struct {
 	mu    sync.Mutex
 	free  int
 	by    map[int64]*claim
-	round []*claim // those of whom somebody waits, the next one first
+	round []*claim // claims with waiting callers, the next one first
 }
 
-// claim is what one asks for.
+// claim is the state of one caller.
 type claim struct {
 	who     int64
 	working int
-	waiting []chan struct{} // oldest first; closed when its turn comes
+	waiting []chan struct{} // oldest first; closed when the turn comes
 	debt    time.Time       // when its work so far will be paid off
 }
 
 // New returns a queue without any work in it.
 func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
 
-// Enter waits for a turn of who, an id that the caller chooses, and returns the function that ends the turn. Errors: *Busy if
-// too many requests of who wait already, or if its allowance is used up; ctx's error if ctx ends first.
+// Enter waits for a turn of who, an id that the caller chooses, and returns the function that ends the turn. Errors:
+// *Busy if too many requests of who wait already, or if its allowance is used up; ctx's error if ctx ends first.
 func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) {
 	q.mu.Lock()
 	c := q.by[who]
@@ -89,8 +90,8 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal returns the *Busy that Enter would return for who now, nil for none. It is for callers with expensive preparations.
-// It takes no turn and promises none.
+// Refusal returns the *Busy that Enter would return for who now, nil for none. It is for callers with expensive
+// preparations. It takes no turn and promises none.
 func (q *Queue) Refusal(who int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,7 +101,7 @@ func (q *Queue) Refusal(who int64) error {
 	return nil
 }
 
-// refusal is the *Busy of a claimant that asks for too much. The caller holds mu.
+// refusal returns the *Busy of a claimant that asks for too much, nil for none. The caller holds mu.
 func (q *Queue) refusal(c *claim) error {
 	if wait := q.owed(c); wait > 0 {
 		return &Busy{wait}
@@ -111,7 +112,7 @@ func (q *Queue) refusal(c *claim) error {
 	return nil
 }
 
-// owed is how long a claimant must wait until its work is within its allowance again.
+// owed returns how long a claimant must wait until its work is within its allowance again.
 func (q *Queue) owed(c *claim) time.Duration {
 	if q.o.Allowance == (Allowance{}) || c.who == House {
 		return 0
@@ -119,7 +120,7 @@ func (q *Queue) owed(c *claim) time.Duration {
 	return max(0, c.debt.Sub(q.o.Now())) - time.Duration(float64(q.o.Allowance.Burst)/q.o.Allowance.Share)
 }
 
-// next gives free slots to those whose turn it is. The caller holds mu.
+// next gives free slots to the claimants whose turn it is. The caller holds mu.
 func (q *Queue) next() {
 	for i := 0; q.free > 0 && i < len(q.round); {
 		c := q.round[i]
@@ -139,7 +140,7 @@ func (q *Queue) next() {
 	}
 }
 
-// withdraw takes a waiting turn back; false when it has come.
+// withdraw takes a waiting turn back; false if the turn has come.
 func (q *Queue) withdraw(c *claim, turn chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,7 +174,7 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	q.next()
 }
 
-// forget drops claimants who ask for nothing and owe nothing, once they are many. The caller holds mu.
+// forget drops claimants that ask for nothing and owe nothing, when there are many. The caller holds mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return

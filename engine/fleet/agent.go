@@ -1,8 +1,9 @@
-// Package fleet is the branch's side of a chain. The agent reads the centre's orders from the object store, carries them out through the
-// branch's own checks, and writes the results to the object store. No sale waits for the agent, however long the object store is away.
+// Package fleet is the branch's side of a chain. The agent reads the centre's orders from the object store, carries
+// them out through the branch's own checks, and writes the results to the object store. No sale waits for the agent,
+// however long the object store cannot be reached.
 //
-// Every step of the agent can be repeated. It keeps its memory in one small file (state.go) and writes the file before it acts.
-// It asks the branch's shelf of rules what is in force, never its memory.
+// Every step of the agent can be repeated. It keeps its memory in one small file (state.go) and writes the file before
+// it acts. It asks the branch's shelf of rules what is in force, never its memory.
 package fleet
 
 import (
@@ -23,8 +24,8 @@ import (
 const (
 	DefaultPoll   = 2 * time.Minute
 	DefaultReport = 15 * time.Minute
-	// DefaultLook is how often the box asks at least whether another one has taken its branch, lookSoon how often it does while
-	// the store does not answer.
+	// DefaultLook is how often the box asks at least whether another box has its branch. lookSoon is how often it asks
+	// while the store does not answer.
 	DefaultLook = time.Minute
 	lookSoon    = 15 * time.Second
 	// askFor bounds a request for something small, fetchFor one for a bundle.
@@ -36,18 +37,19 @@ const (
 
 // Options of New. Every field without a default is required.
 type Options struct {
-	Store    fleetproto.Store
-	Chain    fleetproto.Chain
-	Branch   string
-	Group    string
-	Director []fleetproto.Key  // the oldest first: once a key has signed a version that was taken, those before it are trusted no longer
+	Store  fleetproto.Store
+	Chain  fleetproto.Chain
+	Branch string
+	Group  string
+	// The oldest first: when a key has signed a version that was taken, earlier keys lose trust
+	Director []fleetproto.Key
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point
 	Rules    Rules
 	State    File
-	// Settings, where the settings file is kept for the next start of the appliance; nil keeps none.
+	// Settings is the file in which the settings are kept for the next start of the appliance; nil keeps none.
 	Settings File
-	// Describe fills in what the branch says of itself; the agent fills in the rest.
+	// Describe fills in the branch's part of its status; the agent fills in the rest.
 	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
 	Report   time.Duration // default DefaultReport
@@ -61,12 +63,12 @@ type Options struct {
 type File interface {
 	// Load returns its bytes, none when there is no file.
 	Load() ([]byte, error)
-	// Save is durable when it returns.
+	// Save replaces the file; when it returns, the file is durable.
 	Save([]byte) error
 }
 
-// Agent reads what the centre desires, carries it out and reports what happened. One goroutine calls Step and Run; any goroutine may call
-// the other exported methods. Only the goroutine of Step changes the fields.
+// Agent reads what the centre desires, carries it out and reports what happened. One goroutine calls Step and Run; any
+// goroutine may call the other exported methods. Only the goroutine of Step changes the fields.
 type Agent struct {
 	o       Options
 	metrics *metrics
@@ -80,16 +82,17 @@ type Agent struct {
 	dirty                      bool      // the status has news that the centre waits for
 	saved                      string    // what the state file holds
 
-	mu       sync.Mutex // guards what follows, which other goroutines read
-	state    state
-	desired  *fleetproto.Desired // the last version that was verified; nil: none, or no key that is pinned today has signed it
+	mu    sync.Mutex // guards what follows, which other goroutines read
+	state state
+	// The last version that was verified; nil: none, or no key that is pinned today has signed it
+	desired  *fleetproto.Desired
 	progress *fleetproto.Progress
 	troubles map[string]string // what is wrong, by the part of the work
 	asked    time.Time         // when the store last answered about the desired state
 }
 
-// New returns an agent that goes on where the last one stopped. A state file that cannot be read is begun anew: the
-// rules' own floors are on the shelf.
+// New returns an agent that continues where the last one stopped. If the state file cannot be read, it starts with a
+// new one: the rules' own floors are on the shelf.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	if o.Logger == nil {
@@ -108,12 +111,12 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a.fence = newFence(a.state.Enrolled.standing())
-	// Boxes that start together, after a power cut in a region, do not ask together.
+	// Boxes that start together, after a power cut in a region, do not all ask together.
 	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.pollEvery(), 10*time.Second))))
 	return a, nil
 }
 
-// Fence returns what knows whether this box may take numbers.
+// Fence returns the fence, which knows whether this box may take numbers.
 func (a *Agent) Fence() *Fence { return a.fence }
 
 // Run works until ctx ends.
@@ -132,41 +135,43 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// Step does what is due and returns how long nothing is.
+// Step does the work that is due and returns how long there is none.
 func (a *Agent) Step(ctx context.Context) time.Duration {
 	now := a.o.Now()
 	if !now.Before(a.nextLook) {
 		before := a.state.Enrolled
 		answered, err := a.readEnrolments(ctx)
 		a.noteTrouble("enrolment", err)
-		if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over { // its status has another place from now on, or says so
+		// Its status has another key from now on, or reports the replacement
+		if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
 			a.report = time.Time{}
 		}
 		again := a.o.Look
-		if a.silent = !answered; a.silent { // who waits may hear from the next one
+		if a.silent = !answered; a.silent { // the next look may answer the waiting sales
 			again = min(again, lookSoon)
 		} else {
 			a.fence.releaseWaiting(a.o.Now())
 		}
-		if answered && a.state.Enrolled.Own == 0 { // it waits to be enrolled
+		if answered && a.state.Enrolled.Own == 0 { // the box waits to be enrolled
 			again = min(again, a.pollEvery())
 		}
-		a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64()))) // never later
+		// The jitter makes it earlier, never later
+		a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64())))
 	}
 	if !now.Before(a.nextPoll) {
 		err := a.readDesired(ctx)
 		a.noteTrouble("desired", err)
-		if err == nil && a.silent { // the store is back: what it says of the enrolment comes before the next number
+		if err == nil && a.silent { // the store is back: its answer about the enrolment comes before the next number
 			a.nextLook = time.Time{}
 		}
 		a.reconcile(ctx)
 		a.noteTrouble("acts", a.sendActs(ctx))
 		a.nextPoll = a.o.Now().Add(a.jitter(a.pollEvery()))
 		if a.dirty && len(a.state.Acts) == 0 {
-			a.report = time.Time{} // not more often than the store is asked
+			a.report = time.Time{} // not more often than the store is polled
 		}
 		if grave := a.graveRules(); !slices.Equal(grave, a.grave) {
-			a.grave, a.report = grave, time.Time{} // the centre waits for it: it holds a roll-out
+			a.grave, a.report = grave, time.Time{} // the centre waits for this: it holds a roll-out
 		}
 	}
 	if !now.Before(a.report) {
@@ -178,38 +183,39 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	return max(next.Sub(now), 10*time.Millisecond)
 }
 
-// jitter spreads a time by a tenth to both sides.
+// jitter varies a time by up to a tenth in both directions.
 func (a *Agent) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*a.o.Rand.Float64()))
 }
 
-// Rules is the branch's own shelf of rule bundles, as the agent needs it. It has the last word.
+// Rules is the branch's own shelf of rule bundles, as the agent needs it. The shelf decides.
 type Rules interface {
-	// Bundles are all that are on the shelf, or were.
+	// Bundles returns all bundles that are on the shelf, or were.
 	Bundles() []Bundle
-	// Admit takes a bundle's file through every step of the branch's gate. An error is of the branch's own trouble: the agent tries
-	// again. One that is there already is admitted.
+	// Admit takes a bundle's file through every step of the branch's gate. An error is the branch's own trouble: the
+	// agent tries again. A bundle that is already on the shelf is admitted.
 	Admit(ctx context.Context, file []byte, o Order) (Admission, error)
-	// StepBack makes a bundle of the shelf whose first day has come the one in force, also one that was taken off.
+	// StepBack puts in force a bundle of the shelf whose first day has come, even if it was taken off.
 	StepBack(ctx context.Context, to Bundle, o Order) error
-	// Cancel takes a bundle off whose first day is ahead.
+	// Cancel takes a bundle off the shelf whose first day has not come.
 	Cancel(ctx context.Context, coming Bundle, o Order) error
 }
 
-// Order is who wants a change, and why.
+// Order is the author of a change, and the reason.
 type Order struct {
 	Who, Reason string
-	// AmountsChange, FewerCases: see fleetproto.Rule. Both are true for what every branch runs: others have tried it.
+	// AmountsChange, FewerCases: see fleetproto.Rule. Both are true for bundles that every branch runs: other branches
+	// have tried them.
 	AmountsChange, FewerCases bool
 }
 
-// Admission is what came of a bundle.
+// Admission is the result of Admit.
 type Admission struct {
-	Refused string // the step that refused it; "": it is on the shelf
-	Reason  string // what the step said; of one that is on the shelf, what is to be known of it
+	Refused string // the step that refused the bundle; "": the bundle is on the shelf
+	Reason  string // the step's reason, or a remark about an admitted bundle
 }
 
-// Where a bundle is.
+// Where is a bundle's place on the shelf.
 type Where string
 
 const (
@@ -220,7 +226,7 @@ const (
 	Unsound Where = "unsound" // it may not compute
 )
 
-// Off is who took a bundle off.
+// Off is who took a bundle off the shelf.
 type Off string
 
 const (
@@ -229,7 +235,7 @@ const (
 	OffOperator Off = "operator" // somebody in the branch
 )
 
-// Bundle is one on the shelf.
+// Bundle is a bundle of the shelf.
 type Bundle struct {
 	Digest   string `json:"digest"` // of the signed manifest
 	Name     string `json:"name"`
@@ -239,10 +245,10 @@ type Bundle struct {
 	Schema   int    `json:"schema,omitempty"`
 	From     string `json:"from"` // first day, "2026-12-01"
 	Where    Where  `json:"where"`
-	// Of a retired one, who took it off and why.
+	// Who took a retired bundle off, and why.
 	Off    Off    `json:"off,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Outcomes are MH's newest decisions about what the bundle made.
+	// Outcomes are MH's newest decisions about the bundle's documents.
 	Outcomes dte.Outcomes `json:"outcomes,omitzero"`
 }
 
@@ -253,7 +259,7 @@ func (b *Bundle) sameGeneration(r fleetproto.Rule) bool {
 // inForce reports whether a bundle is, or will be, in force.
 func (b *Bundle) inForce() bool { return b.Where == Live || b.Where == Coming }
 
-// find is a bundle of the shelf, nil when it was never there.
+// find returns a bundle of the shelf, nil if it was never there.
 func find(list []Bundle, digest string) *Bundle {
 	if i := slices.IndexFunc(list, func(b Bundle) bool { return b.Digest == digest }); i >= 0 {
 		return &list[i]
@@ -261,7 +267,8 @@ func find(list []Bundle, digest string) *Bundle {
 	return nil
 }
 
-// inPlace is the bundle of a rule's generation that is in force or, with none in force, to come; nil: there is none.
+// inPlace returns the bundle of a rule's generation that is in force or, if none is, that is coming; nil: there is
+// none.
 func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
 	for i := range list {
 		b := &list[i]
@@ -272,7 +279,8 @@ func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
 	return best
 }
 
-// admissionOrder is the order in which kinds of bundles come in: the golden cases of the others need the catalogues.
+// admissionOrder is the order in which kinds of bundles are admitted: the golden cases of the others need the
+// catalogues.
 var admissionOrder = []string{"catalogue", "document", "event"}
 
 func byKind(a, b fleetproto.Rule) int {

@@ -9,23 +9,26 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
 
 const (
-	// maxForeign is how many objects that no trusted key signed are passed over in a look for the next enrolment: somebody with the
-	// store's credentials may have put them where the next one belongs.
+	// maxForeign is how many objects without a trusted signature are skipped when the box looks for the next enrolment:
+	// somebody with the store's credentials may have put them where the next enrolment belongs.
 	maxForeign = 16
-	// againEvery is after how many looks the box reads its own enrolment again: the director may have signed it again, with other points
-	// of sale or another key, and a store that was rolled back may have given its epoch to another box.
+	// againEvery is after how many looks the box reads its own enrolment again: the director may have signed it anew,
+	// with other points of sale or another key, and a store that was rolled back may have given its epoch to another
+	// box.
 	againEvery = 30
 )
 
-// look goes through the enrolments of the branch that the box has not seen. The highest that a trusted key has signed says whose the
-// branch is. An epoch that another box has after this box's ends this box for good, also when its key is enrolled once more: what
-// its store knows is old. Where the highest was signed by a key that is trusted no longer, look reads all of them again: those that
-// the director signed again count, and without any the box stays as it is. It returns whether the store answered.
+// readEnrolments reads the enrolments of the branch that the box has not seen. The highest enrolment with a trusted
+// signature decides which box has the branch. If another box has a later epoch than this box, this box is replaced for
+// good, even if its key is enrolled once more: its store is out of date. If the signer of the highest enrolment is no
+// longer trusted, all enrolments are read again: those that the director signed anew count, and without any the box
+// stays as it is. It returns whether the store answered.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, first := before, before.Highest+1
@@ -40,7 +43,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	for epoch, foreign := first, 0; foreign < maxForeign; epoch++ {
 		o, err := a.get(ctx, fleetproto.BoxKey(a.o.Branch, epoch), fleetproto.MaxJWS)
 		if errors.Is(err, fleetproto.ErrNotFound) {
-			if epoch <= before.Highest { // the store has lost it: the box has not
+			if epoch <= before.Highest { // the store has lost an enrolment that the box has seen
 				continue
 			}
 			break
@@ -59,7 +62,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 				foreign++
 			}
 			continue
-		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At): // an older signing of it
+		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At): // an older signature of the same enrolment
 			continue
 		}
 		next.Highest, next.Object, next.At = epoch, o.Data, e.At
@@ -72,7 +75,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			next.Own, next.Over, next.Points, after = epoch, false, e.Points, e.After
 		}
 	}
-	// Without a trusted enrolment the box stays what it is. Where the store fell silent, this box's own may be the next one.
+	// Without a trusted enrolment nothing changes. If the store stopped answering, this box's own enrolment may be the
+	// next.
 	if next.Highest == 0 || !answered && (next.Own == 0 || first == 1) {
 		return answered, fault
 	}
@@ -96,7 +100,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			a.queueAct(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
 		}
 	})
-	// The fence closes also when the state cannot be written; it opens only behind that.
+	// The fence closes even if the state cannot be written; it opens only after the state is written.
 	if err == nil || next.Over {
 		a.fence.set(next.standing())
 	}
@@ -112,17 +116,17 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	return answered, fault
 }
 
-// open reads an enrolment of the branch that a trusted key has signed.
+// openEnrolment reads an enrolment of the branch with a trusted signature.
 func (a *Agent) openEnrolment(object []byte, epoch int64) (*fleetproto.Enrolment, error) {
 	return a.o.Chain.OpenEnrolment(object, a.trusted(), a.o.Branch, epoch)
 }
 
-// owns reports whether an enrolment names this box's key.
+// ownsEnrolment reports whether an enrolment names this box's key.
 func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
 	return e.BoxKeyOf().Public.Equal(a.public())
 }
 
-// bound reports whether the enrolment names all points of sale that the box is configured with.
+// numbersAllPoints reports whether the enrolment names all points of sale of the box's configuration.
 func (a *Agent) numbersAllPoints() bool {
 	s := a.state.Enrolled.standing()
 	for _, p := range a.o.Points {
@@ -133,30 +137,31 @@ func (a *Agent) numbersAllPoints() bool {
 	return true
 }
 
-// standing is what the enrolments have proven.
+// standing is what the enrolments prove.
 func (n enrolled) standing() Standing {
 	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Since: n.At, Points: n.Points}
 }
 
-// Fence knows whether this box may take numbers. Its methods never ask the store; only Await waits until the agent has asked it.
+// Fence knows whether this box may take numbers. Its methods never ask the store; only Await waits until the agent has
+// asked it.
 type Fence struct {
-	kicked chan struct{} // one element: the agent is to ask
+	kicked bell.Bell // wakes the agent to ask the store
 
 	mu       sync.Mutex
 	standing Standing
-	year     string        // El Salvador's, in which the store was last asked, whatever it answered
+	year     string        // the year, in El Salvador, of the last question to the store, answered or not
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
 }
 
-// Standing is whose the branch is.
+// Standing says which box has the branch.
 type Standing struct {
-	Epoch   int64 // at which this box is enrolled; 0: it never was, and numbers nothing
+	Epoch   int64 // of this box's enrolment; 0: it never was enrolled, and numbers nothing
 	Highest int64 // of the branch; 0: no box is enrolled
 	// Replaced: another box has the branch. Since is when the director signed the highest enrolment.
 	Replaced bool
 	Since    time.Time
-	Points   []fleetproto.Point // that this box may number: those of its enrolment, and no others
+	Points   []fleetproto.Point // that this box may number: only those of its enrolment
 }
 
 // Numbers reports whether the box may number a point of sale.
@@ -168,10 +173,10 @@ func (s Standing) Numbers(p fleetproto.Point) bool {
 const firstPatience = 2 * time.Second
 
 func newFence(s Standing) *Fence {
-	return &Fence{kicked: make(chan struct{}, 1), standing: s, answer: make(chan struct{})}
+	return &Fence{kicked: bell.New(), standing: s, answer: make(chan struct{})}
 }
 
-// Standing is whose the branch is, as far as this box knows.
+// Standing returns which box has the branch, as far as this box knows.
 func (f *Fence) Standing() Standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,8 +192,8 @@ func (f *Fence) Close() {
 	f.cloned = true
 }
 
-// Await waits for the store's word before the first number after a start and before the first of a year, firstPatience at
-// most: a box that was away may have been replaced meanwhile. All other numbers wait for nothing.
+// Await waits for the store's answer before the first number after a start and before the first of a year, at most
+// firstPatience: a box that was off may have been replaced. No other number waits.
 func (f *Fence) Await(now time.Time) {
 	year := dte.Date(now)[:4]
 	f.mu.Lock()
@@ -197,16 +202,13 @@ func (f *Fence) Await(now time.Time) {
 	if asked == year {
 		return
 	}
-	select {
-	case f.kicked <- struct{}{}:
-	default: // it is on its way
-	}
+	f.kicked.Ring()
 	timer := time.NewTimer(firstPatience)
 	defer timer.Stop()
 	select {
 	case <-answer:
 	case <-timer.C:
-		f.noteAsked(now) // a store that is silent holds up one sale, not all
+		f.noteAsked(now) // a silent store delays one sale, not all
 	}
 }
 

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +162,7 @@ func TestAgent_Window(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.enrol(2, signer("new", 4), director)
+	w.disk.Fail = errors.New("the disk is full") // nothing can be noted: the fence closes all the same
 	replaced(time.Minute)
 
 	w.disk = &fleettest.File{}

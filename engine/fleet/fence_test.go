@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,8 @@ func TestFence_Await(t *testing.T) {
 					return fleettest.None
 				}
 				agent, err := fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: "norte", Director: []fleetproto.Key{public(director)}, Box: w.box,
-					Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler), Now: now})
+					Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler), Now: now,
+					Rand: rand.New(rand.NewPCG(1, 1))})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// aheadEvery is how often the box looks behind a version that it does not take.
+// aheadEvery is how often the box reads behind a version that it refuses.
 const aheadEvery = 10 * time.Minute
 
 // Closed reports whether the centre has closed a point of sale of this branch for a year.
@@ -22,10 +22,10 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 	})
 }
 
-// read goes through the versions that the box has not seen. A version is taken if the director has signed it and it stands behind the
-// last version that was taken: by the digests of all that lie between, whoever signed those, or because it mends what the store has
-// lost. Only the last version that is taken has an effect. What is not taken blocks nothing: read looks behind it, but no more often
-// than aheadEvery.
+// readDesired reads the versions of the group's desired state that the box has not seen. It takes a version that the
+// director has signed and that follows the last version taken: through the digests of all versions between, whoever
+// signed those, or because it mends what the store has lost. Only the last version taken has an effect. A refused
+// version blocks nothing: readDesired reads behind it, but no more often than aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
 	signer, now := a.state.Signer, a.o.Now()
@@ -50,7 +50,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			d, err = a.o.Chain.OpenDesired(o.Data, fleetproto.StillTrusted(a.o.Director, signer), a.o.Group, version)
 		}
 		signed := err == nil
-		if !signed { // a version behind it may name its digest
+		if !signed { // a later version may name its digest
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
 		if linked = linked && d != nil && d.Follows(seen) == nil; signed && !linked && !d.Mended(taken) {
@@ -72,7 +72,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// After this line the version has an effect, and none before it ever has one again.
+		// After this line the version has an effect, and no earlier version ever has one again.
 		a.mu.Lock()
 		a.desired = last
 		a.mu.Unlock()
@@ -87,8 +87,8 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	return fault
 }
 
-// take puts the settings file in force that is desired here: how often the agent asks and reports at once, the rest when
-// the appliance starts next.
+// takeSettings puts the desired settings file in force: how often the agent polls and reports takes effect at once, the
+// rest at the next start of the appliance.
 func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	want := d.Live
 	if own := a.state.Taken; own != nil && d.Rollout != nil && own.Rollout == d.Rollout.Name && !own.Stage.Failed() {
@@ -118,7 +118,7 @@ func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	return a.keepSettings()
 }
 
-// keep writes the settings in force where the next start of the appliance reads them.
+// keepSettings writes the settings in force where the next start of the appliance reads them.
 func (a *Agent) keepSettings() error {
 	if a.o.Settings == nil {
 		return nil
@@ -130,7 +130,7 @@ func (a *Agent) keepSettings() error {
 	return a.o.Settings.Save(a.state.Values)
 }
 
-// poll is how often the store is asked for the desired state, reportEvery how often the status is written.
+// pollEvery is how often the agent reads the desired state; reportEvery is how often it writes the status.
 func (a *Agent) pollEvery() time.Duration {
 	if d := a.settingsInForce().PollEvery(); d > 0 {
 		return d
@@ -145,7 +145,7 @@ func (a *Agent) reportEvery() time.Duration {
 	return a.o.Report
 }
 
-// inForce are the settings in force.
+// settingsInForce returns the settings in force.
 func (a *Agent) settingsInForce() *fleetproto.Settings {
 	if s, err := fleetproto.ParseSettings(a.state.Values); err == nil {
 		return s

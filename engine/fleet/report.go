@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Status is what the centre would be told now.
+// Status returns the status that the centre would get now.
 func (a *Agent) Status() fleetproto.Status {
 	s := fleetproto.Status{}
 	if a.o.Describe != nil {
@@ -53,16 +53,16 @@ func (a *Agent) graveRules() (list []string) {
 	return list
 }
 
-// Look is what people at the box are shown of the chain.
+// Look is the state of the chain that people at the box see.
 type Look struct {
 	Standing Standing
-	Unbound  []fleetproto.Point // of this box, that its enrolment does not name
+	Unbound  []fleetproto.Point // points of sale of this box that its enrolment does not name
 	Version  int64              // of the desired state
 	Asked    time.Time          // when the store last answered; zero: not since the start
-	Trouble  string             // what is wrong; empty: nothing
+	Trouble  string             // what is wrong; empty: all is well
 }
 
-// Look is how the box and its chain are to each other.
+// Look returns the present state of the chain.
 func (a *Agent) Look() Look {
 	l := Look{Standing: a.fence.Standing(), Trouble: a.trouble("")}
 	for _, p := range a.o.Points {
@@ -76,14 +76,14 @@ func (a *Agent) Look() Look {
 	return l
 }
 
-// sendStatus writes the branch's status over the one before.
+// sendStatus replaces the branch's status in the store.
 func (a *Agent) sendStatus(ctx context.Context) error {
 	if a.state.Sequence == 0 {
 		if err := a.recall(ctx); err != nil {
 			return err
 		}
 	}
-	// The number first: a status never bears one that another status of this box had.
+	// The number first: two statuses of this box never have the same number.
 	if err := a.change(func(s *state) { s.Sequence++ }); err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
-// recall reads what the store knows of the branch, when the box has no state: where its acts go on, and behind which number its
-// statuses. Nothing else is believed of it.
+// recall reads the branch's last status, if the box has no state: at which numbers its acts and its statuses continue.
+// It trusts nothing else of that status.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
@@ -110,7 +110,8 @@ func (a *Agent) recall(ctx context.Context) error {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {
-			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch) // nil of somebody else's writing: this box overwrites it
+			// nil if another box wrote it: this box overwrites it
+			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch)
 		}
 	}
 	if last == nil {
@@ -130,10 +131,10 @@ func (a *Agent) recall(ctx context.Context) error {
 	})
 }
 
-// maxActs are kept of a box that cannot send them; the oldest go first.
+// maxActs is how many unsent acts are kept; the oldest are dropped first.
 const maxActs = 1000
 
-// tell puts an act among those to be sent.
+// queueAct adds an act to the unsent ones.
 func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 	act.At, act.Branch = a.o.Now().UTC(), a.o.Branch
 	if s.Acts = append(s.Acts, act); len(s.Acts) > maxActs {
@@ -141,9 +142,9 @@ func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 	}
 }
 
-// sendActs writes the acts that wait, in their order. The signature of the same act under the same number is the same bytes,
-// therefore an attempt whose answer was lost is known by them. A number that other bytes have is another box's: the act takes
-// the next.
+// sendActs writes the unsent acts in their order. The same act under the same number has the same signed bytes,
+// therefore the box recognises an attempt whose answer was lost. If a number has other bytes, it is another box's: the
+// act takes the next number.
 func (a *Agent) sendActs(ctx context.Context) error {
 	for len(a.state.Acts) > 0 {
 		act := a.state.Acts[0]

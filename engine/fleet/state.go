@@ -15,44 +15,46 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// state is all that the agent remembers, in one file: the SHA-256 of the rest in hex, a line break, JSON. It is written before
-// what depends on it: the version that a box has seen before that version has an effect, an act before it is sent, a number before it
-// is used, what a bundle replaces before the bundle is admitted.
+// state is the whole memory of the agent, in one file: the SHA-256 of the rest in hex, a line break, JSON. It is
+// written before anything depends on it: a version before it has an effect, an act before it is sent, a number before
+// it is used, the bundle that is replaced before the new bundle is admitted.
 type state struct {
 	Branch string `json:"branch"`
 	Group  string `json:"group"`
 
-	// The last version of the desired state that was verified: the floor, and what the next one must name.
+	// The last version of the desired state that was verified: the floor, which the next version must name.
 	Version int64  `json:"version"`
 	Digest  string `json:"digest,omitempty"`
 	Desired []byte `json:"desired,omitempty"`
-	// Signer is the director's key that signed it: the keys before it in Options.Director are trusted no longer.
+	// Signer is the director's key that signed this version: keys before it in Options.Director have lost trust.
 	Signer string `json:"signer,omitempty"`
 
-	// Closed are the points of sale of this branch that any version which was taken has closed. No later version, no other group and no
-	// other key opens one of them again.
+	// Closed are the points of sale of this branch that a taken version has closed. No later version, no other group
+	// and no other key opens them again.
 	Closed []fleetproto.ClosedPoint `json:"closed,omitempty"`
 
 	Enrolled enrolled `json:"enrolled"`
 
 	Sequence int64            `json:"sequence,omitempty"` // of the last status
-	Act      int64            `json:"act,omitempty"`      // number of the last act that is known to be in the store
-	Acts     []fleetproto.Act `json:"acts,omitempty"`     // that are to be sent, without their number
+	Act      int64            `json:"act,omitempty"`      // number of the last act that certainly is in the store
+	Acts     []fleetproto.Act `json:"acts,omitempty"`     // unsent, without their number
 
 	// Taken is the last roll-out that this box began.
 	Taken *taken `json:"taken,omitempty"`
-	// Owed are bundles that the centre wants no longer and that the branch could not leave yet.
+	// Owed are bundles that the centre does not want any more and that the branch could not leave yet.
 	Owed []takenRule `json:"owed,omitempty"`
-	// Told is what the centre was last told of each bundle that the agent admitted, by digest; "" for one that is under way.
+	// Told maps the bundles that the agent admitted, by digest, to the last act about them; "" for an admission that
+	// has not ended.
 	Told map[string]string `json:"told"`
-	// Refused is why the branch did not take a bundle of the live state, by digest, and at which version it was tried.
+	// Refused maps bundles of the live state that the branch refused, by digest, to the reason and the version of the
+	// attempt.
 	Refused map[string]refusal `json:"refused"`
 	// Settings is the digest of the settings file in force, Values the file.
 	Settings string          `json:"settings,omitempty"`
 	Values   json.RawMessage `json:"values,omitempty"`
 }
 
-// enrolled is what was proven of the branch's enrolments: it stays proven when the key that signed it is trusted no longer.
+// enrolled is what the branch's enrolments have proven. It stays proven when the key that signed them loses trust.
 type enrolled struct {
 	Highest int64              `json:"highest,omitempty"`
 	Object  []byte             `json:"enrolment,omitempty"` // the highest one
@@ -72,7 +74,7 @@ type taken struct {
 	Reason  string           `json:"reason,omitempty"`
 }
 
-// takenRule is a bundle of a roll-out, and the one of its generation that was in force before; nil: there was none.
+// takenRule is a bundle of a roll-out, and the bundle of its generation that was in force before; nil: there was none.
 type takenRule struct {
 	Rule     fleetproto.Rule `json:"rule"`
 	Replaced *Bundle         `json:"replaced,omitempty"`
@@ -83,7 +85,7 @@ type refusal struct {
 	Reason  string `json:"reason"`
 }
 
-// load reads the state, and proves again what it says that others have signed.
+// loadState reads the state, and verifies again what others have signed.
 func (a *Agent) loadState() error {
 	text, err := a.o.State.Load()
 	if err != nil {
@@ -101,12 +103,12 @@ func (a *Agent) loadState() error {
 		*s = state{Branch: a.o.Branch}
 	}
 	if d, err := a.o.Chain.ReadDesired(s.Desired, s.Group, s.Version); err == nil {
-		s.keepClosed(d) // where an older program wrote the file
+		s.keepClosed(d) // a file of an older program lacks them
 	}
 	if s.Group != a.o.Group {
 		s.Group, s.Version, s.Digest, s.Desired = a.o.Group, 0, "", nil
 	}
-	// A version whose key is pinned no longer has no effect any more; the floor stays.
+	// A version whose key is not pinned any more has no effect; the floor stays.
 	if len(s.Desired) > 0 {
 		if a.desired, err = a.o.Chain.OpenDesired(s.Desired, a.trusted(), s.Group, s.Version); err != nil {
 			a.desired = nil
@@ -119,7 +121,7 @@ func (a *Agent) loadState() error {
 	return nil
 }
 
-// keepClosed keeps what a version closes in this branch.
+// keepClosed keeps the points of sale that a version closes in this branch.
 func (s *state) keepClosed(d *fleetproto.Desired) {
 	for _, p := range d.Closed {
 		if p.Branch == s.Branch && !slices.Contains(s.Closed, p) {
@@ -128,7 +130,7 @@ func (s *state) keepClosed(d *fleetproto.Desired) {
 	}
 }
 
-// change alters the state: it counts once it is on disk, and not at all when it cannot be written.
+// change alters the state. If the state cannot be written, nothing changes.
 func (a *Agent) change(alter func(*state)) error {
 	text, err := encodeState(&a.state)
 	if err != nil {
@@ -173,7 +175,7 @@ func decodeState(text []byte, s *state) error {
 	return json.Unmarshal([]byte(b), &s.Enrolled) // version 1.0 wrote these members beside the others
 }
 
-// note keeps what is wrong with one of the agent's works, and logs it when it begins.
+// noteTrouble keeps an error of one part of the agent's work, and logs it when it begins.
 func (a *Agent) noteTrouble(about string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,7 +191,7 @@ func (a *Agent) noteTrouble(about string, err error) {
 	}
 }
 
-// trouble is what is wrong, in one line, but for one of the agent's works.
+// trouble returns the current errors in one line, except those of one part of the work.
 func (a *Agent) trouble(but string) (text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -205,18 +207,18 @@ func (a *Agent) trouble(but string) (text string) {
 	return text
 }
 
-// trusted are the director's keys that count: one that signed what was taken, and those after it.
+// trusted returns the director's keys that count: the key that signed the last taken version, and later keys.
 func (a *Agent) trusted() []fleetproto.Key {
 	return fleetproto.StillTrusted(a.o.Director, a.state.Signer)
 }
 
-// public is the box's own public key.
+// public returns the box's own public key.
 func (a *Agent) public() ed25519.PublicKey {
 	public, _ := a.o.Box.Private.Public().(ed25519.PublicKey)
 	return public
 }
 
-// get asks the store for an object, within the time of a request.
+// get reads an object, within the time limit of a request.
 func (a *Agent) get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
 	within := askFor
 	if limit > fleetproto.MaxJWS {
@@ -229,7 +231,7 @@ func (a *Agent) get(ctx context.Context, key string, limit int64) (fleetproto.Ob
 	return o, err
 }
 
-// fetch reads an object that its digest names.
+// fetch reads an object that is named by its digest.
 func (a *Agent) fetch(ctx context.Context, key, digest string, limit int64) ([]byte, error) {
 	o, err := a.get(ctx, key, limit)
 	if err != nil {
@@ -241,7 +243,7 @@ func (a *Agent) fetch(ctx context.Context, key, digest string, limit int64) ([]b
 	return o.Data, nil
 }
 
-// create writes an object that is not there yet. Errors: wire.ErrExists.
+// create writes an object that does not exist yet. Error: fleetproto.ErrExists.
 func (a *Agent) create(ctx context.Context, key string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()

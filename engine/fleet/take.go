@@ -14,15 +14,15 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// who is the author of what the agent changes, as the branch's records name it.
+// who is the author of the agent's changes, as the branch's records name it.
 const who = "the chain's centre"
 
-// Who is the author of what an agent changes in a branch, Ordered whether an author is one.
+// Who returns the author's name for changes that the centre ordered. Ordered reports whether an author has such a name.
 func Who(by string) string       { return who + " (" + by + ")" }
 func Ordered(author string) bool { return strings.HasPrefix(author, who+" (") }
 
-// reconcile makes the branch what is desired, as far as its own gate lets it. It looks at what is on the shelf, not at what it
-// did before: whatever was cut short goes on.
+// reconcile makes the branch what the centre desires, as far as its own gate allows. It looks at the shelf, not at its
+// own earlier steps: therefore it continues whatever was interrupted.
 func (a *Agent) reconcile(ctx context.Context) {
 	d, now := a.desired, a.o.Now()
 	err := a.effective(d, now)
@@ -31,16 +31,16 @@ func (a *Agent) reconcile(ctx context.Context) {
 		a.noteTrouble("rules", a.watchShelf(d))
 		return
 	}
-	// What everybody runs comes first: it is what a roll-out replaces.
+	// The bundles that every branch runs come first: a roll-out replaces them.
 	seen, left, live := a.watchShelf(d), a.leaveRollouts(ctx, d), a.takeLive(ctx, d)
-	if left == nil || errors.Is(left, errOwed) { // else what the next roll-out replaces is not known
+	if left == nil || errors.Is(left, errOwed) { // otherwise it is unknown what the next roll-out replaces
 		left = errors.Join(left, a.beginRollout(d, now))
 	}
 	a.noteTrouble("rules", errors.Join(seen, left, live, a.takeRollout(ctx, d), a.watchShelf(d)))
 	a.noteTrouble("settings", a.takeSettings(ctx, d))
 }
 
-// effective says why a version has no effect now; what it ordered before stays.
+// effective returns why a version has no effect now. Its earlier orders stay.
 func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
@@ -55,7 +55,7 @@ func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	return nil
 }
 
-// order is who wants a change, and why.
+// order returns the author and the reason of a change.
 func order(d *fleetproto.Desired, rollout string) Order {
 	o := Order{Who: Who(d.By), Reason: fmt.Sprintf("%s, version %d", d.Group, d.Version)}
 	if rollout != "" {
@@ -67,7 +67,7 @@ func order(d *fleetproto.Desired, rollout string) Order {
 	return o
 }
 
-// takeLive brings the bundles that every box runs, but those for which the roll-out stands.
+// takeLive admits the bundles that every box runs, except those that the roll-out replaces.
 func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	rules := slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind)
@@ -91,7 +91,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 		}
 		faults = append(faults, fmt.Errorf("%s %s is refused here: %s", r.Name, r.Version, refused))
 		err = a.change(func(s *state) {
-			clear(s.Refused) // of versions before
+			clear(s.Refused) // the reasons of earlier versions
 			s.Refused[r.Digest] = refusal{d.Version, refused}
 			delete(s.Told, r.Digest)
 			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rule: r.Name + " " + r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
@@ -103,8 +103,9 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// ensure has a bundle in force, or to come. It returns why the gate refuses it. An error is of the store or of the box, or, of
-// what is everybody's, that the branch went another way before: it stays until the centre or the branch changes its mind.
+// ensureRule admits a bundle, unless it is in force or coming. It returns the reason for which the gate refuses the
+// bundle. An error is a fault of the store or of the box; for a bundle that every box runs it may also mean that the
+// branch has left the bundle: the error stays until the centre or the branch changes its mind.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule, rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
@@ -114,9 +115,9 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"
 		case b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now()):
-			// It was cancelled before its day: it comes in again through the gate.
+			// It was cancelled before its day: it goes through the gate again.
 		case b.Where == Retired && b.Off == OffCentre:
-			// The centre wants it again. If we crash behind the step, the next look finds it in force.
+			// The centre wants it again. If we crash after the step, the next look finds it in force.
 			if err := a.o.Rules.StepBack(ctx, *b, order(d, rollout)); err != nil {
 				return "", fmt.Errorf("going on with %s %s: %w", b.Name, b.Version, err)
 			}
@@ -141,7 +142,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		return refused, nil
 	}
 	if _, told := a.state.Told[r.Digest]; !told {
-		// The agent's own, from here on: what becomes of it is told.
+		// From here on the agent reports what becomes of the bundle.
 		if err := a.change(func(s *state) { s.Told[r.Digest] = "" }); err != nil {
 			return "", err
 		}
@@ -158,7 +159,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	return "", nil
 }
 
-// differs says how a file is another bundle than the director named. Whose keys have signed it the gate asks.
+// differs returns how a file differs from the bundle that the director named. The gate checks who signed it.
 func differs(file []byte, r fleetproto.Rule) string {
 	b, err := bundle.Inspect(file)
 	if err != nil {
@@ -173,7 +174,8 @@ func differs(file []byte, r fleetproto.Rule) string {
 	return ""
 }
 
-// begin takes up a roll-out in whose ring the branch is, and notes what it will replace before anything is replaced.
+// beginRollout begins a roll-out if the branch is in its ring, and records what the roll-out will replace before
+// anything is replaced.
 func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	r := d.Rollout
 	if r == nil || !r.Takes(a.o.Branch, now) || a.state.Taken != nil && a.state.Taken.Rollout == r.Name {
@@ -183,14 +185,14 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	t := &taken{Rollout: r.Name, Stage: fleetproto.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
 		if b := find(shelf, rule.Digest); b != nil && b.inForce() {
-			continue // the branch has it, by another way: it is not the roll-out's to take back
+			continue // the branch got it in another way: the roll-out may not take it back
 		}
 		if l := a.owedBefore(d, shelf, rule); l != nil {
 			return fmt.Errorf("roll-out %s waits for %s %s, which it replaces", r.Name, l.Name, l.Version)
 		}
 		replaced := inPlace(shelf, rule)
 		for _, owed := range a.state.Owed {
-			if replaced != nil && owed.Rule.Digest == replaced.Digest { // nobody wants to go back to that one
+			if replaced != nil && owed.Rule.Digest == replaced.Digest { // nobody wants to return to that bundle
 				replaced = owed.Replaced
 			}
 		}
@@ -200,8 +202,9 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	return a.change(func(s *state) { s.Taken = t })
 }
 
-// owed is the bundle that every box runs in the place of a roll-out's, where this box could not take it yet, as when the store failed.
-// Without it there would be nothing to go back to, and behind the roll-out's it is below the floor.
+// owedBefore returns the bundle that every box runs in place of a roll-out's, if this box could not take it yet, for
+// example because the store failed. Without it there would be nothing to return to, and after the roll-out's bundle it
+// would be below the floor.
 func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.Rule) *fleetproto.Rule {
 	at := slices.IndexFunc(d.Live.Rules, func(l fleetproto.Rule) bool { return sameGeneration(l, rule) })
 	if at < 0 {
@@ -214,8 +217,8 @@ func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetprot
 	return l
 }
 
-// takeRollout brings the bundles of the roll-out through the gate. One that is refused ends it in this branch: those that
-// came in before it go back.
+// takeRollout admits the bundles of the roll-out. If one is refused, the roll-out ends in this branch, and the bundles
+// that were admitted before are left again.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	if t == nil || d.Rollout == nil || d.Rollout.Name != t.Rollout || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
@@ -246,22 +249,23 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	return nil
 }
 
-// undo goes back from what came in of a roll-out that the branch refused as a whole.
+// undoRollout leaves the bundles of a roll-out that the branch refused as a whole.
 func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken) error {
 	var faults []error
 	for _, r := range t.Rules {
 		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 		if b != nil && b.Where == Live && r.Replaced == nil {
-			continue // there is nothing to go back to: it stays
+			continue // there is nothing to return to: it stays
 		}
 		faults = append(faults, a.stepBack(ctx, d, t.Rollout, r))
 	}
 	return errors.Join(faults...)
 }
 
-// leave goes back from the bundles of the last roll-out that this box took, when the centre wants them no longer: to what they
-// replaced here, and to nothing older. It is done once for a roll-out, therefore the director's key cannot walk a branch down. A bundle
-// that the branch cannot leave now is owed: it is tried again, and holds up no other roll-out.
+// leaveRollouts leaves the bundles of the last roll-out that this box took, if the centre does not want them any more.
+// It returns to the bundles that they replaced here, and to nothing older. It does so once for a roll-out, therefore
+// the director's key cannot lead a branch back step by step. A bundle that the branch cannot leave now is owed: it is
+// tried again, and delays no other roll-out.
 func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	owed := slices.DeleteFunc(slices.Clone(a.state.Owed), func(r takenRule) bool {
@@ -279,7 +283,7 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 		for _, r := range t.Rules {
 			at := slices.IndexFunc(d.Live.Rules, func(o fleetproto.Rule) bool { return sameGeneration(o, r.Rule) })
 			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil || d.Live.Rules[at].Digest != r.Replaced.Digest) {
-				continue // it is everybody's now, or takeLive brings a newer one
+				continue // every branch runs it now, or takeLive brings a newer bundle
 			}
 			over = true
 			if err := a.stepBack(ctx, d, t.Rollout, r); err != nil {
@@ -289,7 +293,7 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	}
 	if over || len(owed) != len(a.state.Owed) {
 		err := a.change(func(s *state) {
-			if s.Owed = owed; over { // else it may still be taken back
+			if s.Owed = owed; over { // otherwise it may still be taken back
 				s.Taken = nil
 			}
 		})
@@ -303,10 +307,11 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// errOwed means that a bundle is still there which the centre wants no longer.
+// errOwed means that the branch still has a bundle that the centre does not want any more.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack goes back from a bundle of a roll-out: it takes off one that is to come, and puts back what one in force replaced.
+// stepBack leaves a bundle of a roll-out: it takes a coming bundle off, and puts back the bundle that one in force
+// replaced.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
 	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 	switch {
@@ -330,9 +335,9 @@ func sameGeneration(a, b fleetproto.Rule) bool {
 	return a.Bundle == b.Bundle && a.Document == b.Document && a.Schema == b.Schema
 }
 
-// watch compares the shelf with what the centre was told last, and tells what is new: that a bundle is on the shelf, that it is
-// in force, that the branch has left it by itself. It asks the shelf, therefore nothing is missed that happened while the agent
-// stood still or had crashed.
+// watchShelf compares the shelf with the last acts about its bundles, and queues acts about changes: that a bundle is
+// on the shelf, that it is in force, that the branch has left it by itself. It asks the shelf, therefore it misses
+// nothing that happened while the agent stood still or had crashed.
 func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	shelf := a.o.Rules.Bundles()
 	var acts []fleetproto.Act
@@ -351,7 +356,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		if now == "" || now == told[digest] {
 			continue
 		}
-		if now == fleetproto.ActWithdrawn && told[digest] == "" { // nobody has heard of it
+		if now == fleetproto.ActWithdrawn && told[digest] == "" { // the centre never heard of it
 			delete(told, digest)
 			continue
 		}
@@ -372,7 +377,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		err := a.change(func(s *state) {
 			s.Told = told
 			maps.DeleteFunc(s.Told, func(_, last string) bool {
-				return last == fleetproto.ActReturned || last == fleetproto.ActWithdrawn // the last word
+				return last == fleetproto.ActReturned || last == fleetproto.ActWithdrawn // no act follows these
 			})
 			for _, act := range acts {
 				a.queueAct(s, act)
@@ -390,7 +395,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	return nil
 }
 
-// reportedAs is what the centre hears of a bundle where it is; "" for nothing.
+// reportedAs returns the act that reports a bundle's place to the centre; "" for none.
 func reportedAs(b *Bundle) string {
 	switch {
 	case b.Where == Live:
@@ -409,7 +414,7 @@ func (t *taken) has(digest string) bool {
 	return t != nil && slices.ContainsFunc(t.Rules, func(r takenRule) bool { return r.Rule.Digest == digest })
 }
 
-// stage is how far a roll-out is in this branch, of the shelf. A refusal and a return are the last word.
+// stage returns how far a roll-out is in this branch, by the shelf. Refused and returned are final.
 func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 	if t == nil {
 		return "", ""
@@ -434,7 +439,7 @@ func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 	return stage, ""
 }
 
-// setProgress keeps what the status says of the roll-out.
+// setProgress keeps the status's part about the roll-out.
 func (a *Agent) setProgress(d *fleetproto.Desired) {
 	var p *fleetproto.Progress
 	if d != nil && d.Rollout != nil {

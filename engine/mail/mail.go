@@ -1,5 +1,5 @@
-// Package mail sends one message once over SMTP and returns the result: [Sent], [Refused] or [Later]. Package outbox decides which
-// message is due, how often it is tried and when it is given up.
+// Package mail sends one message once over SMTP and returns the result: [Sent], [Refused] or [Later]. Package outbox
+// decides which message is due, how often it is tried and when it is given up.
 //
 // The bytes of two attempts at one message bear the same Message-ID, so that a server or a mailbox that drops
 // duplicates can do so when an attempt ended in doubt.
@@ -44,8 +44,8 @@ type Security string
 const (
 	// Mandatory encrypts or does not send: from the first byte on port 465 (RFC 8314), by STARTTLS on any other.
 	Mandatory Security = "mandatory"
-	// Opportunistic takes STARTTLS where the server offers it. Somebody in between can take the offer away, and reads
-	// what is sent then; a password is never sent so.
+	// Opportunistic uses STARTTLS if the server offers it. An attacker in between can remove the offer and read the
+	// message; a password is never sent without encryption.
 	Opportunistic Security = "starttls"
 	// None is for a server on the same machine.
 	None Security = "none"
@@ -53,22 +53,20 @@ const (
 
 // Options of New.
 type Options struct {
-	Host     string   // name of the server, which its certificate must bear
+	Host     string   // name of the server, as in its certificate
 	Port     int      // default 587
 	Security Security // default Mandatory
 
 	User     string // empty: no login
 	Password Secret
 
-	From     string // address that messages come from, and that bounces return to
+	From     string // address of the sender, to which bounces return
 	FromName string // the emisor's name; may be empty
 	ReplyTo  string // address; empty: none
 
-	// Hello is the name that the sender gives itself. Default: the domain of From.
-	Hello string
-	// Timeout is how long an attempt may take in all. Default 2 min: a message of 1 MB over a line of 100 kbit/s.
+	// Timeout is how long an attempt may take in all. Default 2 min: a message of 1 MB takes that long at 100 kbit/s.
 	Timeout time.Duration
-	// Roots are the certificates that vouch for the server's. Default: the system's.
+	// Roots are the authorities that the server's certificate may come from. Default: the system's.
 	Roots *x509.CertPool
 	// Dial connects. Default: a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -88,9 +86,6 @@ func New(o Options) (*Sender, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.Hello == "" {
-		_, o.Hello, _ = strings.Cut(o.From, "@")
-	}
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
@@ -109,9 +104,6 @@ func (o *Options) check() error {
 	default:
 		return &FieldError{"Security", fmt.Sprintf("is none of %s, %s, %s", Mandatory, Opportunistic, None)}
 	}
-	if strings.ContainsFunc(o.Hello, notName) {
-		return &FieldError{"Hello", "is not the name of a machine"}
-	}
 	if err := checkAddress("From", o.From); err != nil {
 		return err
 	}
@@ -124,7 +116,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// notName tells a character that the name or the address of a machine cannot hold.
+// notName reports whether the name or the address of a machine cannot hold a character.
 func notName(r rune) bool { return r <= ' ' || r > '~' }
 
 // Format prints the server's address. fmt would otherwise print the fields, which hold the password.
@@ -136,9 +128,9 @@ func (s *Sender) Format(f fmt.State, _ rune) {
 type Kind uint8
 
 const (
-	// Later: it was not delivered for all that is known; another attempt may do.
+	// Later: as far as is known the message was not delivered; another attempt may succeed.
 	Later Kind = iota
-	// Sent: the server answers for it from now on.
+	// Sent: the server is responsible for the message from now on.
 	Sent
 	// Refused: no attempt at the same message can succeed.
 	Refused
@@ -151,13 +143,13 @@ type Outcome struct {
 	Kind Kind
 	// Doubtful, of Later: the whole message was handed over and no answer came. The server may have taken it.
 	Doubtful bool
-	// Setup, of Later: the server refuses this box and not the message (login, certificate, encryption, sender). It
-	// stays so until somebody changes the configuration or the server.
+	// Setup, of Later: the server refuses this box, not the message (login, certificate, encryption, sender), until
+	// somebody changes the configuration or the server.
 	Setup bool
-	// Code is the reply that decided, of RFC 5321 §4.2. 0: none.
+	// Code is the deciding reply, of RFC 5321 §4.2. 0: none.
 	Code int
-	// Refusals, of Refused: the addresses that the server does not take for good. To the others nothing was sent
-	// either; a message without these addresses may succeed. Empty: the message itself is refused.
+	// Refusals, of Refused: the addresses that the server refuses for good. Nothing was sent to the other addresses; a
+	// message without the refused addresses may succeed. Empty: the message itself is refused.
 	Refusals []Refusal
 	Err      error // of Later and Refused: why
 }
@@ -169,11 +161,11 @@ type Refusal struct {
 	Text    string // the server's words, on one line, cut at 500 bytes
 }
 
-// errSetup marks what Outcome.Setup tells.
+// errSetup marks an error for which Outcome.Setup is set.
 var errSetup = errors.New("the mail server does not take this sender")
 
-// Send makes one attempt, with a connection of its own. It returns when the result is known, at the latest when ctx ends or the
-// timeout passes.
+// Send makes one attempt, with a connection of its own. It returns when the result is known, at the latest when ctx
+// ends or the timeout passes.
 func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 	raw, err := s.render(m)
 	if err != nil {
@@ -190,7 +182,8 @@ func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 
 	o := s.converse(conn, m.To, raw)
 	if o.Err != nil && o.Code == 0 && ctx.Err() != nil {
-		o.Err = fmt.Errorf("%w: %w", context.Cause(ctx), o.Err) // else it reads: use of closed connection
+		// Otherwise the error would be: use of closed connection
+		o.Err = fmt.Errorf("%w: %w", context.Cause(ctx), o.Err)
 	}
 	return o
 }
@@ -216,10 +209,10 @@ func (s *Sender) converse(conn *conn, to []string, raw []byte) Outcome {
 		return refused("offering the message", err)
 	}
 	if _, err := w.Write(raw); err != nil {
-		return failed("handing over the message", 0, err) // without its last line the server must forget it
+		return failed("handing over the message", 0, err) // without the last line the server must drop the message
 	}
-	// From the last line on until its answer, the server may or may not answer for the message. Close does not tell when
-	// that line could not leave.
+	// From the last line until its answer, the server may or may not have taken the message. Close does not report
+	// whether that line left.
 	if err := w.Close(); err != nil {
 		o := refused("handing over the message", err)
 		o.Doubtful = o.Code == 0 && !conn.broken
@@ -228,7 +221,7 @@ func (s *Sender) converse(conn *conn, to []string, raw []byte) Outcome {
 	return Outcome{Kind: Sent, Code: 250}
 }
 
-// address names the receivers. Everybody must be taken: a message that went to some could not be tried again.
+// address names the receivers. The server must accept all: a message that reached only some could not be tried again.
 func (s *Sender) address(c *smtp.Client, to []string) (Outcome, bool) {
 	var refusals []Refusal
 	var first *Outcome
@@ -255,8 +248,8 @@ func (s *Sender) address(c *smtp.Client, to []string) (Outcome, bool) {
 // leave says goodbye and does not wait for the answer, which would decide nothing.
 func leave(c *smtp.Client) { _, _ = c.Text.Cmd("QUIT") }
 
-// failed is an attempt that says nothing against the message. From the reply code given on (0: never) the server
-// means the setup.
+// failed returns the outcome of an attempt that failed for a reason other than the message. A reply code from setup on
+// (0: never) concerns the setup.
 func failed(doing string, setup int, err error) Outcome {
 	code := replyCode(err)
 	var certificate *tls.CertificateVerificationError
@@ -266,7 +259,7 @@ func failed(doing string, setup int, err error) Outcome {
 	}
 }
 
-// refused is an attempt at which the server refuses the message where it answers 5xx.
+// refused returns the outcome of an attempt at which the server refused the message, if it answered 5xx.
 func refused(doing string, err error) Outcome {
 	o := failed(doing, 0, err)
 	if o.Code >= 500 {
@@ -275,7 +268,7 @@ func refused(doing string, err error) Outcome {
 	return o
 }
 
-// replyCode is the server's reply in an error; 0 when it gave none that SMTP knows.
+// replyCode returns the server's reply code in an error; 0 if there is none that SMTP knows.
 func replyCode(err error) int {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 400 && reply.Code <= 599 {
@@ -293,7 +286,7 @@ func replyText(err error) error {
 	return err
 }
 
-// words are what the server said, on one line.
+// words returns the server's text, on one line.
 func words(err error) string {
 	var reply *textproto.Error
 	if !errors.As(err, &reply) {
@@ -302,7 +295,8 @@ func words(err error) string {
 	return cut(flat(reply.Msg), maxHeader)
 }
 
-// flat is a text on one line: every run of spaces and control characters becomes a space, what is not UTF-8 U+FFFD.
+// flat returns a text on one line: each run of spaces and control characters becomes a space, and invalid UTF-8 becomes
+// U+FFFD.
 func flat(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
@@ -317,17 +311,17 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
 
-// portTLS is where a server speaks TLS from the first byte (RFC 8314 §3.3).
+// portTLS is the port on which a server speaks TLS from the first byte (RFC 8314 §3.3).
 const portTLS = 465
 
-// maxReplies bounds what a server may say in one conversation, in bytes.
+// maxReplies bounds the server's part of one conversation, in bytes.
 const maxReplies = 1 << 20
 
-// conn is a connection whose other side can say only so much.
+// conn is a connection that limits what the other side may send.
 type conn struct {
 	net.Conn
 	replies io.Reader
-	broken  bool // something written did not leave
+	broken  bool // a write failed
 }
 
 func (c *conn) Read(p []byte) (int, error) { return c.replies.Read(p) }
@@ -347,7 +341,7 @@ func (s *Sender) dial(ctx context.Context) (*conn, error) {
 	return &conn{Conn: raw, replies: io.LimitReader(raw, maxReplies)}, nil
 }
 
-// greet opens the conversation and makes it as secure as it must be. The client does not close the connection.
+// greet opens the conversation and makes it as secure as required. The client does not close the connection.
 func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	implicit := s.options.Security == Mandatory && s.options.Port == portTLS
 	var speaks net.Conn = conn
@@ -358,7 +352,8 @@ func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Hello(s.options.Hello); err != nil {
+	_, domain, _ := strings.Cut(s.options.From, "@")
+	if err := c.Hello(domain); err != nil {
 		return nil, err
 	}
 	if implicit || s.options.Security == None {
@@ -373,8 +368,7 @@ func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	return c, c.StartTLS(s.tls)
 }
 
-// login proves who the sender is. Where the connection is not encrypted it offers only what does not show the
-// password.
+// login authenticates the sender. Without encryption it uses only a method that does not show the password.
 func (s *Sender) login(c *smtp.Client) error {
 	if s.options.User == "" {
 		return nil

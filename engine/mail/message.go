@@ -21,14 +21,15 @@ const maxHeader = 500
 
 // Message is one message to one or more receivers.
 type Message struct {
-	// ID becomes the Message-ID, without its brackets: something@domain. Every attempt at this message bears the same.
+	// ID becomes the Message-ID, without its brackets: something@domain. It is the same in every attempt at this
+	// message.
 	ID          string
 	To          []string // addresses, without names
 	Subject     string
 	Text        string // required
 	HTML        string // may be empty
 	Attachments []Attachment
-	Inline      []Attachment // pictures of HTML, which names each by its Name: cid:logo.png
+	Inline      []Attachment // pictures that HTML refers to by Name: cid:logo.png
 	Date        time.Time    // when the message was written, the same in every attempt
 }
 
@@ -39,10 +40,10 @@ type Attachment struct {
 	Data        []byte
 }
 
-// FieldError names a field that cannot be sent, or cannot be configured. No server was asked.
+// FieldError names a field or an option that cannot be used. No server was asked.
 type FieldError struct {
 	Field string // of Message ("To[0]", "Attachments[1].Name") or of Options
-	Text  string // what is wrong with it; it does not quote the field
+	Text  string // what is wrong with the field, which is not quoted
 }
 
 func (e *FieldError) Error() string { return "mail: " + e.Field + " " + e.Text }
@@ -63,7 +64,7 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	msg.SetMessageIDWithValue(m.ID)
 	msg.SetDateWithValue(m.Date)
 	msg.Subject(m.Subject)
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody's out-of-office answers it
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: prevents out-of-office answers
 	msg.SetBodyString(mail.TypeTextPlain, m.Text)
 	if m.HTML != "" {
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
@@ -83,8 +84,8 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// attach writes both headers of the file itself: the library puts a name beyond ASCII into a form that many readers
-// show as it is, instead of RFC 2231's.
+// attach writes both headers of the file itself: the library encodes a name beyond ASCII in a form that many readers
+// show undecoded, instead of RFC 2231's.
 func attach(msg *mail.Msg, i int, a Attachment) error {
 	kind, params, err := mime.ParseMediaType(a.ContentType)
 	if err != nil || !strings.Contains(kind, "/") {
@@ -151,12 +152,12 @@ func (m *Message) check() error {
 	return nil
 }
 
-// isInlineName returns whether a name can stand in a cid: address as it is.
+// isInlineName reports whether a name can be in a cid: address as it is.
 func isInlineName(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool { return r != '.' && notLabel(r) })
 }
 
-// checkHeader takes a text that will stand in a header: one line, not longer than a header can be.
+// checkHeader accepts a text for a header: one line, not longer than a header can be.
 func checkHeader(field, text string) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -169,8 +170,8 @@ func checkHeader(field, text string) error {
 	return nil
 }
 
-// checkAddress takes a bare address in ASCII, as every server can carry it. MH's schemas know no other either; one
-// beyond ASCII would need SMTPUTF8 on every server of its way.
+// checkAddress accepts a bare address in ASCII, which every server can carry. MH's schemas allow no other; an address
+// beyond ASCII would need SMTPUTF8 on every server of its route.
 func checkAddress(field, address string) error {
 	if err := checkHeader(field, address); err != nil {
 		return err
@@ -183,8 +184,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable reports whether an address can be a receiver's: Send does not refuse its form, and its domain is a host's name of at
-// least two labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
+// Mailable reports whether an address can be a receiver's: Send does not refuse its form, and its domain is a host's
+// name of at least two labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false
@@ -196,15 +197,16 @@ func Mailable(address string) bool {
 		}
 	}
 	last := labels[len(labels)-1]
-	return len(labels) > 1 && (last[0] < '0' || last[0] > '9') // no top-level domain begins with a digit, every IPv4 address does
+	// Top-level domains do not begin with a digit, all IPv4 addresses end in one
+	return len(labels) > 1 && (last[0] < '0' || last[0] > '9')
 }
 
-// notLabel tells a character that no label of a host's name holds (RFC 1123 §2.1).
+// notLabel reports whether no label of a host's name can hold a character (RFC 1123 §2.1).
 func notLabel(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// checkID takes a msg-id without its brackets (RFC 5322 §3.6.4, without its obsolete forms).
+// checkID accepts a msg-id without its brackets (RFC 5322 §3.6.4, without its obsolete forms).
 func checkID(id string) error {
 	left, right, ok := strings.Cut(id, "@")
 	if !ok || left == "" || right == "" || len(id) > 250 ||
@@ -224,7 +226,7 @@ const (
 	Invalidated              // invalidated before MH
 )
 
-// Facts are the contents of a message about a document. Characters of HTML in them are escaped.
+// Facts are the contents of a message about a document. Characters that are special in HTML are escaped.
 type Facts struct {
 	State State
 	Test  bool // ambiente 00
@@ -242,19 +244,20 @@ type Facts struct {
 	Look Look
 }
 
-// Look is the appearance of an emisor's messages. The plain text has its texts too.
+// Look is the appearance of an emisor's messages. The plain text also has its texts.
 type Look struct {
 	Trade    string // the emisor's trade name, for the head of the page; empty: Facts.Emisor
 	Tax      string // the emisor's NIT, as people write it; may be empty
 	Phone    string // the emisor's telephone, as people write it; may be empty
 	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
 	Greeting string // one line behind the salutation; may be empty
-	// Logo is the ContentID of a picture among the message's Inline, LogoWidth × LogoHeight pixels as it is shown; empty: none.
+	// Logo is the ContentID of a picture among the message's Inline, LogoWidth × LogoHeight pixels as it is shown;
+	// empty: none.
 	Logo                  string
 	LogoWidth, LogoHeight int
 }
 
-// legends stand above the facts. The words of contingency are those that the readable version bears (MF2 pp.4, 19).
+// legends are above the facts. The words about contingency are those of the readable version (MF2 pp.4, 19).
 var legends = map[State]string{
 	Contingency: "Modelo diferido, transmisión por contingencia: el documento está firmado y todavía no lleva el sello de " +
 		"recepción del Ministerio de Hacienda. El emisor lo transmitirá en cuanto se restablezca el servicio.",
@@ -264,8 +267,8 @@ var legends = map[State]string{
 const testLegend = "AMBIENTE DE PRUEBAS: este documento no tiene validez fiscal."
 
 // Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no template
-// package, because the two of the standard library make the appliance 6 MB larger: with them the linker cannot leave out unused
-// methods.
+// package, because the two of the standard library make the appliance 6 MB larger: with them the linker cannot leave
+// out unused methods.
 func Compose(f Facts) (subject, text, page string) {
 	f.flatten()
 	subject = f.Document + " " + f.Number
@@ -303,7 +306,7 @@ func isColor(s string) bool {
 	return len(s) == 7 && s[0] == '#' && !strings.ContainsFunc(s[1:], func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })
 }
 
-// salutation addresses the receiver, of whom nobody knows how to be addressed.
+// salutation addresses the receiver, whose title and sex are unknown.
 func (f *Facts) salutation() string {
 	if f.Receptor == "" {
 		return "Estimado cliente:"
@@ -311,7 +314,7 @@ func (f *Facts) salutation() string {
 	return "Estimado cliente, " + f.Receptor + ":"
 }
 
-// sender is who to turn to.
+// sender returns whom the receiver may contact.
 func (f *Facts) sender() string {
 	s := f.Emisor
 	if f.Look.Tax != "" {
@@ -335,7 +338,7 @@ func (f *Facts) notices() []string {
 	return n
 }
 
-// rows are label and value; those without a value are left out.
+// rows returns labels and values, without empty values.
 func (f *Facts) rows() [][2]string {
 	all := [][2]string{
 		{"Documento", f.Document},
@@ -362,7 +365,7 @@ const (
 	closing = "Este mensaje se envió automáticamente."
 )
 
-// consulting introduces the link. MH shows a document of contingency only once it has it.
+// consulting introduces the link. MH shows a document of contingency only after it has the document.
 func (f *Facts) consulting() string {
 	if f.State == Contingency {
 		return "Una vez transmitido, podrá comprobarlo en la consulta pública del Ministerio de Hacienda:"
@@ -390,7 +393,7 @@ func (f *Facts) text() string {
 	return b.String()
 }
 
-// page is well-formed XML besides: its test reads it so.
+// page returns the HTML. It is also well-formed XML: its test reads it as XML.
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +
@@ -419,8 +422,8 @@ func (f *Facts) page() string {
 	return b.String()
 }
 
-// head is the emisor's logo and name over a bar of its colour. The logo has a white ground, whatever ground the reader's
-// program gives the message.
+// head returns the emisor's logo and name over a bar of its colour. The logo has a white background, whatever
+// background the reader's program uses.
 func (f *Facts) head() string {
 	l := &f.Look
 	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))

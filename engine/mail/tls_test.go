@@ -187,7 +187,6 @@ func TestNew(t *testing.T) {
 		"Host":     func(o *Options) { o.Host = "mx example" },
 		"Port":     func(o *Options) { o.Port = 65536 },
 		"Security": func(o *Options) { o.Security = "tls" },
-		"Hello":    func(o *Options) { o.Hello = "x\r\nMAIL" },
 		"From":     func(o *Options) { o.From = "Tienda <dte@tienda.example>" },
 		"FromName": func(o *Options) { o.FromName = "Tienda\r\nBcc: x@y.example" },
 		"ReplyTo":  func(o *Options) { o.ReplyTo = "dte" },

@@ -1,5 +1,5 @@
-// Package refusal is the one typed error of the branch: its code and message are the answer to a till or an operator. A table of
-// the gateway gives each code its HTTP status.
+// Package refusal is the one typed error of the branch: its code and message are the answer to a till or an operator. A
+// table of the gateway gives each code its HTTP status.
 package refusal
 
 import (
@@ -36,6 +36,7 @@ const (
 	CodePointClosed    = "POINT_OF_SALE_CLOSED"
 	CodeNotEnrolled    = "NOT_ENROLLED"
 	CodeRuleFailed     = "RULE_FAILED"
+	CodeNoRecipient    = "NO_RECIPIENT" // a resend has no address
 	CodeInternal       = "INTERNAL"
 )
 
@@ -45,11 +46,11 @@ type Error struct {
 	Message    string
 	Faults     []dte.Fault
 	RetryAfter time.Duration
-	// Document is the code of the document that stands in the way, "" when none does.
+	// Document is the code of the document that prevents the request, "" for none.
 	Document string
-	// Operator: the texts are English, for who runs the appliance. Those of the others are Spanish, for tills.
+	// Operator: the texts are English, for operators. All others are Spanish, for tills.
 	Operator bool
-	// English is what an operator reads instead of Message; "": what the list of codes says of Code.
+	// English is the text for operators instead of Message; "": the text of Code in the list of codes.
 	English string
 	Err     error // for the log, never for the caller
 }
@@ -78,7 +79,7 @@ func OfOperator(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "The request is not valid", Faults: faults, Operator: true}
 }
 
-// Unavailable returns the error for a request that may succeed when it is repeated. err is for the log.
+// Unavailable returns the error for a request that may succeed if it is repeated. err is for the log.
 func Unavailable(err error, message string) *Error {
 	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
 }
@@ -102,11 +103,8 @@ func Faults(err error) []dte.Fault {
 	return nil
 }
 
-// CodeNoRecipient is the code of a resend that has no address.
-const CodeNoRecipient = "NO_RECIPIENT"
-
-// LogAttr returns an error as an attribute for the log. For nil the attribute is empty and is left out: error=<nil> would look
-// like an error.
+// LogAttr returns an error as an attribute for the log. For nil the attribute is empty and is left out: error=<nil>
+// would look like an error.
 func LogAttr(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}

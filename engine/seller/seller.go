@@ -1,4 +1,5 @@
-// Package seller describes who issues (the taxpayer), where (the points of sale) and who calls (the callers with their tokens).
+// Package seller describes who issues (the taxpayer), where (the points of sale) and who calls (the callers with their
+// tokens).
 package seller
 
 import (
@@ -33,11 +34,11 @@ type Caller struct {
 	Point       Point
 	Permissions []string
 	From        string // address that the request came from
-	// OwnTypes: it reads no type of document but those that it may issue, and the returns of its point of sale.
+	// OwnTypes: the caller reads only types of documents that it may issue, and the returns of its point of sale.
 	OwnTypes bool
-	// Operator: it is no till, and whoever runs the appliance reads the documents of every branch.
+	// Operator: the caller is not a till; operators read the documents of every branch.
 	Operator bool
-	// MailsOthers: it may mail a document to an address that the document does not bear.
+	// MailsOthers: the caller may mail a document to an address that the document does not contain.
 	MailsOthers bool
 }
 
@@ -50,8 +51,8 @@ const (
 	PermissionMail = "REENVIO"  // mails a document to an address that it does not bear
 )
 
-// Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission of its
-// origin.
+// Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission
+// of its origin.
 func (c *Caller) Issues(document string) bool {
 	k := record.Types[document]
 	return k.Permission != "" && slices.Contains(c.Permissions, k.Permission)
@@ -87,8 +88,8 @@ func (c *Caller) Readable() (types []string) {
 	return types
 }
 
-// Emisor returns the issuer in the form in which a document issued at p shows it. If the issuer's own data lack the kind of
-// establishment (CAT-009), the first letter of the establishment's code gives it (MF2 p.28).
+// Emisor returns the issuer in the form in which a document issued at p shows it. If the issuer's own data lack the
+// kind of establishment (CAT-009), the first letter of the establishment's code gives it (MF2 p.28).
 func Emisor(i Issuer, p Point) dte.Value {
 	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)}}
 	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
@@ -101,8 +102,8 @@ func Emisor(i Issuer, p Point) dte.Value {
 	return i.Facts.Set(set...)
 }
 
-// EstablishmentOf returns the establishment and the point of sale from a document's control number, or those of p if it has
-// none.
+// EstablishmentOf returns the establishment and the point of sale from a document's control number, or those of p if it
+// has none.
 func EstablishmentOf(h *record.Head, p Point) (establishment, point string) {
 	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		return h.ControlNumber[7:11], h.ControlNumber[11:15]

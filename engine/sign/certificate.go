@@ -21,18 +21,18 @@ import (
 const maxCertificate = 1 << 20
 
 var (
-	// ErrCertificate is a file that is not MH's certificate, or lacks a part of it. It is an ErrKey.
+	// ErrCertificate means that a file is not MH's certificate, or lacks a part of it. It is an ErrKey.
 	ErrCertificate = fmt.Errorf("%w: not a certificate of MH (XML with root CertificadoMH)", ErrKey)
-	// ErrPassword is a password that does not open the key. A certificate's is that of its private key: neither the
-	// password of MH's API nor the portal's.
+	// ErrPassword means that a password does not open the key. A certificate's password is that of its private key:
+	// neither that of MH's API nor that of the portal.
 	ErrPassword = errors.New("the password does not open the private key")
 )
 
-// Certificate is what MH's file says about its key. MH's signer checks neither the validity nor activo; nor does
-// this package: who issues decides.
+// Certificate is the information in MH's file about its key. Like MH's signer, this package checks neither the validity
+// nor activo: the caller decides.
 type Certificate struct {
 	NIT       string    // without hyphens, as the file has it
-	NotBefore time.Time // zero when the file does not say, or says it illegibly
+	NotBefore time.Time // zero if the file lacks it or it is unreadable
 	NotAfter  time.Time
 	Active    bool
 }
@@ -57,9 +57,9 @@ type llave struct {
 	Clave     string `xml:"clave"` // lower-case hex SHA-512 of the password
 }
 
-// ParseCertificate opens the file that MH gives an issuer (NIT.crt): XML with an unencrypted PKCS#8 behind a
-// password whose SHA-512 stands beside it. Errors: ErrCertificate, ErrPassword, ErrEncrypted, ErrKey; none of them
-// quotes the file.
+// ParseCertificate opens the file that MH gives an issuer (NIT.crt): XML with an unencrypted PKCS#8 key, protected by a
+// password whose SHA-512 is beside it. Errors: ErrCertificate, ErrPassword, ErrEncrypted, ErrKey; none of them quotes
+// the file.
 func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 	file, err := decodeCertificate(data)
 	if err != nil {
@@ -91,8 +91,8 @@ func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 	}, nil
 }
 
-// decodeCertificate reads the XML and refuses anything after its root. encoding/xml expands no entities but the
-// five of XML.
+// decodeCertificate reads the XML and refuses anything after its root. encoding/xml expands only the five entities of
+// XML.
 func decodeCertificate(data []byte) (*certificadoMH, error) {
 	if len(data) > maxCertificate {
 		return nil, fmt.Errorf("%w: %d bytes", ErrCertificate, len(data))
@@ -116,7 +116,7 @@ func decodeCertificate(data []byte) (*certificadoMH, error) {
 	}
 }
 
-// position says where the XML broke. The decoder's own errors could quote what stands there.
+// position returns where the XML broke. The decoder's own errors could quote the file.
 func position(d *xml.Decoder) string {
 	line, column := d.InputPos()
 	return fmt.Sprintf("line %d, column %d", line, column)
@@ -141,8 +141,8 @@ func decodePrivate(text string) (*Key, error) {
 	return parsePKCS8(der)
 }
 
-// matchPublic holds the two halves of the file to each other: a signature that MH cannot verify is refused as 802
-// long after the sale.
+// matchPublic compares the two halves of the file: MH would refuse a signature that it cannot verify as 802, long after
+// the sale.
 func matchPublic(text string, want *rsa.PublicKey) error {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -158,7 +158,7 @@ func matchPublic(text string, want *rsa.PublicKey) error {
 	return nil
 }
 
-// decodeBase64 takes base64 with or without line breaks. Its error does not quote.
+// decodeBase64 decodes base64 with or without line breaks. Its error does not quote the text.
 func decodeBase64(text string) ([]byte, error) {
 	der, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 	if err != nil {
@@ -168,7 +168,7 @@ func decodeBase64(text string) ([]byte, error) {
 }
 
 // instant reads an Instant as Jackson's JavaTimeModule writes it, decimal seconds since 1970 with nanoseconds
-// ("1767225600.000000000"), or in ISO 8601. What it cannot read is the zero time.
+// ("1767225600.000000000"), or in ISO 8601. An unreadable text is the zero time.
 func instant(text string) time.Time {
 	text = strings.TrimSpace(text)
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -186,7 +186,7 @@ func instant(text string) time.Time {
 	return time.Unix(seconds, nanoseconds).UTC()
 }
 
-// ErrNotDemo is the refusal to write out a key that was not made by Generate in this process.
+// ErrNotDemo refuses to write out a key that Generate did not make in this process.
 var ErrNotDemo = errors.New("only a key made for a demonstration can be written out")
 
 // DemoCertificate writes a file in the layout of MH's certificates for a key that Generate made, so that a
@@ -221,8 +221,8 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	return append(out, '\n'), nil
 }
 
-// DemoSeal is Seal at a thousandth of its cost, for a key that Generate made: its passphrase can be guessed. Errors:
-// ErrNotDemo, and Seal's.
+// DemoSeal is Seal at a thousandth of its cost, for a key that Generate made: the passphrase of the result can be
+// guessed. Errors: ErrNotDemo, and Seal's.
 func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	if k == nil || !k.demo {
 		return nil, ErrNotDemo

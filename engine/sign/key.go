@@ -1,10 +1,10 @@
-// Package sign holds the issuer's RSA key and the right to use it. A key comes in as MH's certificate file
-// ([ParseCertificate]) or a PKCS#8 PEM ([ParsePEM]), rests on disk only under a passphrase ([Seal], [Open]), and in
-// memory can do one thing: make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does
-// (svfe-api-firmador 2.0.0, jose4j). It cannot be printed, logged or encoded.
+// Package sign holds the issuer's RSA key and the right to use it. A key comes as MH's certificate file
+// ([ParseCertificate]) or a PKCS#8 PEM ([ParsePEM]), is on disk only under a passphrase ([Seal], [Open]), and in memory
+// can do one thing: make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does (svfe-api-firmador
+// 2.0.0, jose4j). It cannot be printed, logged or encoded.
 //
-// A document is signed with a [Right], a value that is spent by its first use: a second signature of the same form
-// of a document cannot happen by repeating a call.
+// A document is signed with a [Right], a value that its first use spends: repeating a call cannot sign the same form of
+// a document twice.
 package sign
 
 import (
@@ -31,9 +31,10 @@ const (
 )
 
 var (
-	// ErrEncrypted is a private key that is itself encrypted. MH's certificates carry it in the clear.
+	// ErrEncrypted means that a private key is itself encrypted. MH's certificates carry it unencrypted.
 	ErrEncrypted = errors.New("the private key is encrypted (PKCS#8 EncryptedPrivateKeyInfo): an unencrypted one is needed")
-	// ErrKey is a private key that cannot sign RS512 for MH: not PKCS#8, not RSA, or of a size that is not used.
+	// ErrKey means that a private key cannot sign RS512 for MH: it is not PKCS#8, not RSA, or of a size that is not
+	// used.
 	ErrKey = errors.New("not a usable RSA private key")
 )
 
@@ -45,12 +46,12 @@ type Key struct {
 	until   time.Time
 }
 
-// NotAfter is when the certificate ends that the key came in; zero when that is not known, as of a PEM.
+// NotAfter is when the certificate of the key ends; zero if that is unknown, as for a PEM.
 func (k *Key) NotAfter() time.Time { return k.until }
 
-// Generate makes a new key of the given size in bits, 1024 to 8192. MH knows nothing of it: it serves
-// demonstrations and tests, and only such a key can be written out by DemoCertificate. One of less than 2048 bits signs six
-// times as fast, for tests that sign by the million; nothing reads it back.
+// Generate makes a new key of the given size in bits, 1024 to 8192. MH does not know it: it serves demonstrations and
+// tests, and DemoCertificate writes out only such a key. A key of less than 2048 bits signs six times as fast, for
+// tests that sign by the million; no reader accepts it.
 func Generate(bits int) (*Key, error) {
 	const least = 1024 // of crypto/rsa
 	if bits < least || bits > maxBits {
@@ -91,7 +92,7 @@ func parsePKCS8(der []byte) (*Key, error) {
 		if encrypted(der) {
 			return nil, ErrEncrypted
 		}
-		// The parser's words name structures, never values.
+		// The parser's error names structures, never values.
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	private, ok := parsed.(*rsa.PrivateKey)
@@ -104,7 +105,8 @@ func parsePKCS8(der []byte) (*Key, error) {
 	return &Key{private: private}, nil
 }
 
-// encrypted tells the DER of an EncryptedPrivateKeyInfo (RFC 5958 §3): an algorithm, then the encrypted octets.
+// encrypted reports whether the DER is an EncryptedPrivateKeyInfo (RFC 5958 §3): an algorithm, then the encrypted
+// octets.
 func encrypted(der []byte) bool {
 	var info struct {
 		Algorithm struct {
@@ -142,20 +144,21 @@ func (k *Key) Check() error {
 	return nil
 }
 
-// redacted is all that a key ever shows of itself.
+// redacted is all that a key shows of itself.
 const redacted = "[signing key]"
 
-// String, GoString, Format, LogValue, MarshalText and MarshalJSON show that there is a key and nothing of it.
+// String, GoString, Format, LogValue, MarshalText and MarshalJSON show only that there is a key.
 func (Key) String() string               { return redacted }
 func (Key) GoString() string             { return redacted }
 func (Key) LogValue() slog.Value         { return slog.StringValue(redacted) }
 func (Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 func (Key) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-// Format answers every verb, also those for which fmt would look into the fields (%d, %x).
+// Format answers every verb, also verbs for which fmt would print the fields (%d, %x).
 func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// SealPrivate encrypts an Ed25519 key for the disk as Seal does the issuer's: the director's key of a chain (see engine/fleet).
+// SealPrivate encrypts an Ed25519 key for the disk as Seal does the issuer's key: it is the director's key of a chain
+// (see engine/fleet).
 func SealPrivate(k ed25519.PrivateKey, passphrase []byte) ([]byte, error) {
 	return sealPrivate(k, passphrase, iterations)
 }
@@ -194,10 +197,11 @@ func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 // more than a million.
 const iterations = 600_000
 
-// minPassphrase is the least that Seal takes, in bytes. The iterations slow a guesser down; they do not save a word.
+// minPassphrase is the shortest passphrase that Seal accepts, in bytes. The iterations slow a guesser down, but do not
+// protect a single word.
 const minPassphrase = 12
 
-// ErrSealed is a file that is not a sealed key.
+// ErrSealed means that a file is not a sealed key.
 var ErrSealed = errors.New("not a sealed key (JWE compact, PBES2-HS512+A256KW, A256GCM)")
 
 // headerUntil is the protected header that keeps Key.NotAfter, in seconds since 1970 as RFC 7519 has it.
@@ -207,7 +211,7 @@ const headerUntil jose.HeaderKey = "exp"
 // about 0.4 s.
 func Seal(k *Key, passphrase []byte) ([]byte, error) { return seal(k, passphrase, iterations) }
 
-// seal takes the iterations, so that tests need not wait.
+// seal has the iterations as a parameter, so that tests need not wait.
 func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 	if k == nil || k.private == nil {
 		return nil, fmt.Errorf("%w: empty", ErrKey)

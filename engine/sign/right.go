@@ -16,7 +16,7 @@ import (
 // ErrSpent means that a right to sign was used a second time.
 var ErrSpent = errors.New("this right to sign is spent")
 
-// Signer signs documents, no more at a time than Go runs goroutines: more would only wait longer, together.
+// Signer signs documents, at most as many at a time as Go runs goroutines: more would only wait longer.
 type Signer struct {
 	key  *Key
 	gate chan struct{}
@@ -38,18 +38,19 @@ type Right struct {
 	spent  atomic.Bool
 }
 
-// Right makes the right to sign a document in a form (normal, or contingency). Nothing else signs.
+// Right makes the right to sign a document in a form (normal, or contingency). There is no other way to sign.
 func (s *Signer) Right(code [16]byte, form string) *Right {
 	return &Right{signer: s, code: code, form: form}
 }
 
-// Sign spends the right: it returns the JWS compact, RS512, header {"alg":"RS512"} and nothing else, whose payload is
-// exactly the bytes given (MH's signer, svfe-api-firmador 2.0.0). ErrSpent the second time, whatever the first gave.
+// Sign spends the right. It returns the JWS compact, RS512, with the header {"alg":"RS512"} alone, whose payload is
+// exactly the given bytes (MH's signer, svfe-api-firmador 2.0.0). A second call returns ErrSpent, whatever the first
+// returned.
 func (r *Right) Sign(ctx context.Context, payload []byte) ([]byte, error) {
 	if r.spent.Swap(true) {
 		return nil, fmt.Errorf("%w: %s form of %x", ErrSpent, r.form, r.code)
 	}
-	if err := ctx.Err(); err != nil { // select would choose at random when the gate is free, too
+	if err := ctx.Err(); err != nil { // with a free gate, select would choose at random
 		return nil, fmt.Errorf("waiting to sign: %w", err)
 	}
 	select {
@@ -61,11 +62,11 @@ func (r *Right) Sign(ctx context.Context, payload []byte) ([]byte, error) {
 	return signCompact(r.signer.key, payload)
 }
 
-// header is {"alg":"RS512"} and the dot after it: no typ, no kid, no x5c, as MH's signer writes it.
+// header is {"alg":"RS512"} in base64url and the dot after it: no typ, no kid, no x5c, like MH's signer.
 const header = "eyJhbGciOiJSUzUxMiJ9."
 
 // signCompact makes the JWS compact (RFC 7515 §7.1) by hand. go-jose's signer encodes header and payload twice: 20 to
-// 40 µs and 36 allocations more for a document of ten lines. Check holds the two implementations to each other.
+// 40 µs and 36 allocations more for a document of ten lines. Check compares the two implementations.
 func signCompact(k *Key, payload []byte) ([]byte, error) {
 	encoding := base64.RawURLEncoding
 	n := len(header) + encoding.EncodedLen(len(payload))
@@ -83,7 +84,7 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 // ErrForeign means that a JWS was not signed with this key as Sign signs.
 var ErrForeign = errors.New("not a signature of this key")
 
-// Verify is nil when the signer's own key made the JWS. What an earlier key signed is foreign too.
+// Verify returns nil if the signer's own key made the JWS. A JWS of an earlier key is foreign too.
 func (s *Signer) Verify(jws []byte) error {
 	dot := bytes.LastIndexByte(jws, '.')
 	if !bytes.HasPrefix(jws, []byte(header)) || dot < len(header) {

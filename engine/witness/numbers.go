@@ -38,7 +38,7 @@ type Guard struct {
 // New returns a guard that knows what the store holds of earlier runs: a restart ends no hold.
 func New(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
 	g := &Guard{store: store, issuer: issuer, archive: archive, log: log, series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
-		Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl reconcile."})}
+		Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl recover."})}
 	held, err := store.Held()
 	if err != nil {
 		log.Error("reading which series are held", "error", err)
@@ -85,7 +85,7 @@ func (g *Guard) refuseFor(list []storage.Held) {
 	}
 	var said, english []string
 	for _, h := range list {
-		g.log.Error("a witness outside of the box knows more numbers than the store: nothing is numbered before dtectl reconcile",
+		g.log.Error("a witness outside of the box knows more numbers than the store: nothing is numbered before dtectl recover",
 			"witness", h.Witness, "words", h.Words, "series", h.Series, "there", h.There, "here", h.Here)
 		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", names[h.Witness].spanish, h.There, h.Series, h.Here))
 		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", names[h.Witness].english, h.There, h.Series, h.Here))
@@ -93,8 +93,8 @@ func (g *Guard) refuseFor(list []storage.Held) {
 	g.series.Set(float64(len(list)))
 	g.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
-			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile",
-		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl reconcile"})
+			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl recover",
+		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl recover"})
 }
 
 // Behind returns nil if no witness knows higher numbers than the store, otherwise a *refusal.Error of CodeStoreBehind.

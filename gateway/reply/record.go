@@ -15,6 +15,13 @@ func Record(b []byte, r *record.View) []byte {
 	return append(appendRecord(b, r), '}')
 }
 
+// InvalidationRefused returns the record of a document whose invalidation MH refused: the document stays as it was.
+func InvalidationRefused(r *record.View) []byte {
+	b := text([]byte(`{"status":"error","message":`),
+		"Hacienda no aceptó la invalidación y el documento sigue vigente: "+record.RefusalText(r.Invalidation.Response))
+	return append(appendRecord(append(b, `,"data":`...), r), '}')
+}
+
 // RecordSize returns roughly how many bytes Record appends.
 func RecordSize(r *record.View) int { return len(r.JSON) + len(r.JWS) + 2048 }
 

@@ -1,4 +1,4 @@
-// Package abi is the flat binary interface between the gateway and a rule module: what crosses the WebAssembly
+// Package abi is the flat binary interface between the gateway and a rule module: the bytes that cross the WebAssembly
 // boundary for one document. README.md describes it for authors in other languages. Guests link this package, so it
 // imports next to nothing.
 package abi
@@ -34,9 +34,9 @@ const (
 //
 // The name of a scalar is the path of a fact ("resumen.condicionOperacion"), that of a column a member of a line
 // ("cantidad"). Kinds of inputs: "amount" (1e-8 units), "integer", "flag" (0 or 1), "enum" (index into Values; absent
-// is 0, so the first value is the default), "set" (bit i is Values[i], at most 62), "present" (1 when the fact is there).
-// A scalar's path with "[]" is the sum over a list. Kinds of line outputs: "amount",
-// and "set" (bit i is Taxes[i] of the Description).
+// is 0, so the first value is the default), "set" (bit i is Values[i], at most 62), "present" (1 when the fact is
+// there). A scalar's path with "[]" is the sum over a list. Kinds of line outputs: "amount", and "set" (bit i is
+// Taxes[i] of the Description).
 type Field struct {
 	Name     string   `json:"name"`
 	Kind     string   `json:"kind"`
@@ -57,7 +57,7 @@ type FaultText struct {
 	Warning bool   `json:"warning,omitempty"`
 }
 
-// Description is what a module says of itself.
+// Description is a module's description of itself.
 type Description struct {
 	ABI         int         `json:"abi"`
 	Name        string      `json:"name"`
@@ -82,8 +82,8 @@ type Tax struct {
 	Amount int64
 }
 
-// Fault is something wrong with the facts. Code indexes the Description's Faults. Column indexes Columns when Line is
-// not negative, Scalars when it is; -1 means none.
+// Fault is something wrong with the facts. Code indexes the Description's Faults. Column indexes Columns if Line is 0
+// or more, else Scalars; -1 means none.
 type Fault struct{ Code, Line, Column int }
 
 // Output is the module's answer: Lines row-major, one row a line of the input.
@@ -145,8 +145,8 @@ func counts(b []byte) (a, c, d, e int, err error) {
 		int(binary.LittleEndian.Uint32(b[16:])), int(binary.LittleEndian.Uint32(b[20:])), nil
 }
 
-// OutputSize is the largest answer, in bytes, for n lines of a module with so many line outputs, summary fields and
-// taxes.
+// OutputSize returns the largest answer, in bytes, for n lines of a module with so many line outputs, summary fields
+// and taxes.
 func OutputSize(n, lineOutputs, summary, taxes int) int {
 	return header + 8*(n*lineOutputs+summary+2*taxes) + 16*MaxFaults
 }
@@ -175,7 +175,7 @@ func AppendOutput(dst []byte, out *Output, lineOutputs int) []byte {
 	return dst
 }
 
-// DecodeOutput decodes into out, reusing its slices. What the numbers mean is for the caller to check.
+// DecodeOutput decodes into out, reusing its slices. The caller checks what the numbers mean.
 func DecodeOutput(b []byte, out *Output) error {
 	columns, lines, summary, taxes, err := counts(b)
 	if err != nil {
@@ -208,8 +208,8 @@ func DecodeOutput(b []byte, out *Output) error {
 	return nil
 }
 
-// Integers are copied as the bytes that they are: the interface is little endian, and so is every machine that the
-// gateway or a guest runs on. A loop would cost a guest a check of its time limit at each turn.
+// Integers are copied as bytes: the interface is little endian, and so is every machine that runs the gateway or a
+// guest. A loop would cost a guest a check of its fuel at each turn.
 func appendInts(dst []byte, ns []int64) []byte {
 	if len(ns) == 0 {
 		return dst

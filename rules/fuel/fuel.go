@@ -1,30 +1,33 @@
-// Package fuel rewrites a WebAssembly module: the new module counts what it executes, and calls its host when the fuel that it
-// was given is used up. This limit is the same on every machine and in every engine; a limit by the clock is not.
+// Package fuel rewrites a WebAssembly module: the new module counts what it executes, and calls its host when it has
+// used up its fuel. This limit is the same on every machine and in every engine; a limit by the clock is not.
 //
-// Fuel. A mutable global holds the fuel that is left. Every function entry and every loop header subtracts the price of
-// its region, and calls the host below zero. The host ends the call, or sets the global and lets the module go on: a budget
-// may be given in slices, which change nothing in what a module computes or uses. So no module runs for long without its host. A region is the code between one header and the headers inside it; control only
-// flows forward through a region, so each of its instructions runs at most once a passage. The price is 1 and 1 more
-// for each Grain instructions. Instructions that work longer than an addition count as several (see instruction.price):
-// calls by their parameters and results, a merge of control flow by the locals that a compiler must move there,
-// divisions, calls that leave the module. A copy or fill of memory is priced by its length, a growth by the size
-// that it reaches. The price is a region's whole length, not the path taken, so a guest with long loops uses more units
-// than it executes: a budget is declared from measured use (see bundle.Manifest), never guessed.
+// Fuel. A mutable global holds the remaining fuel. Every function entry and every loop header subtracts the price of
+// its region, and calls the host if the result is below zero. The host ends the call, or sets the global and lets the
+// module continue. Therefore a budget may be granted in slices, which change nothing in what a module computes or uses,
+// and no module runs long without its host. A region is the code between one header and the headers inside it. Control
+// only flows forward through a region, so each of its instructions runs at most once a passage. The price is 1, and 1
+// more for each Grain instructions. Instructions that work longer than an addition count as several (see
+// instruction.price): calls by their parameters and results, a merge of control flow by the locals that a compiler must
+// move there, divisions, calls that leave the module. The price of copying or filling memory depends on the length, the
+// price of growing it on the new size. The price covers a region's whole length, not the path taken, so a guest with
+// long loops uses more units than it executes: a budget is declared from measured use (see bundle.Manifest), never
+// guessed.
 //
-// Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an upper bound
-// of its frame from it at its entry, calls the host below zero, and passes the rest on before each of its calls. A function that
-// calls nothing needs no charge, for its frame is at most maxFrame. Engines limit the stack too, but each elsewhere: here
-// the same recursion ends at the same call in every engine.
+// Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an
+// upper bound of its frame from the global at its entry, calls the host if the result is below zero, and passes the
+// rest on before each of its calls. A function that calls nothing is not charged, because its frame is at most
+// maxFrame. Engines limit the stack too, but at different depths: here the same recursion ends at the same call in
+// every engine.
 //
-// Limits. Engines set memory aside for as many items as a module says that it has, and compile for as long as its
-// functions are tangled. Therefore every count is checked here against what is there and against a limit (limits below),
-// and the work of compiling is estimated and refused before it begins (work).
+// Limits. Engines reserve memory for as many items as a module declares, and the time to compile depends on how tangled
+// its functions are. Therefore every count is compared with the module's bytes and with a limit (limits below), and the
+// work of compiling is estimated, and refused if it is too much, before it begins (work).
 //
 // The rewrite understands the instructions of WebAssembly 1.0 with sign extension, saturating conversion, multiple
-// values, reference types and copies of memory. It refuses every other (vectors, threads, tail calls, exceptions,
-// passive segments, tables that grow). Whether the module is valid is for the engine to say that runs the result.
-// Custom sections, which are for debuggers, are left out. The host's function is imported behind the module's own imports,
-// therefore each function of the module's own has an index that is higher by one.
+// values, reference types and copies of memory. It refuses all others (vectors, threads, tail calls, exceptions,
+// passive segments, tables that grow). The engine that runs the result checks whether the module is valid. Custom
+// sections, which are for debuggers, are dropped. The host's function is imported after the module's own imports,
+// therefore the index of each of the module's own functions rises by one.
 package fuel
 
 import (
@@ -33,16 +36,18 @@ import (
 )
 
 const (
-	// ImportModule and ImportName are the function that the host gives to every metered module. It takes and gives nothing. The
-	// module calls it when the fuel or the stack is negative: the host makes the fuel zero or more, or ends the call.
+	// ImportModule and ImportName name the function that the host gives to every metered module. It has no parameters
+	// and no results. The module calls it when the fuel or the stack is negative: the host makes the fuel zero or more,
+	// or ends the call.
 	ImportModule, ImportName = "dte_host", "dte_spent"
-	// Export is the name of the global that holds the fuel that is left, an i64; negative when the module calls the host.
+	// Export is the name of the global that holds the remaining fuel, an i64. It is negative when the module calls the
+	// host.
 	Export = "dte_fuel"
-	// StackExport is the name of the global that holds the bytes of stack that are left, an i64; negative when the module
-	// calls the host because they do not suffice: the host must end the call then. The host sets it to Stack before each call.
+	// StackExport is the name of the global that holds the remaining bytes of stack, an i64. If it is negative when the
+	// module calls the host, the host must end the call. The host sets it to Stack before each call.
 	StackExport = "dte_stack"
-	// StartExport is the name of the module's start function, if the module has one. It does not run by itself any more:
-	// the host calls it first.
+	// StartExport is the name of the module's start function, if the module has one. The function does not start by
+	// itself any more: the host calls it first.
 	StartExport = "dte_start"
 	// Grain is how many instructions, or bytes of a copy, one unit of fuel covers at most.
 	Grain = 64
@@ -51,8 +56,8 @@ const (
 	Stack = 4 << 20
 )
 
-// ErrModule means that a module is malformed, uses what cannot be metered or is beyond a limit; the message says what,
-// where and which limit.
+// ErrModule means that a module is malformed, uses a feature that cannot be metered, or exceeds a limit; the message
+// names the fault, the place and the limit.
 var ErrModule = errors.New("cannot be metered")
 
 // Meter rewrites a module. start is the fuel that a new instance has, for its start function. The same module gives the
@@ -69,10 +74,10 @@ func Meter(wasm []byte, start int64) ([]byte, error) {
 	return out, nil
 }
 
-// Prices in instructions. They are measured: no instruction of a guest whose memory is in the processor's caches works
-// longer than 1.5 ns for each instruction that it is charged, so that a unit is at most 100 ns (see
-// TestMeter_Worst). What waits for memory that is in no cache at each step works up to 3.5 µs a unit. A price for that would
-// make honest loads fifty times as dear; the host ends such a guest by its time.
+// Prices in instructions. They are measured: if the guest's memory is in the processor's caches, no instruction works
+// longer than 1.5 ns for each instruction of its price, so that a unit is at most 100 ns (see TestMeter_Worst). A guest
+// that waits at each step for memory outside the caches works up to 3.5 µs a unit. A price for that would make honest
+// loops fifty times as expensive; the host ends such a guest by its time.
 const (
 	crossing   = 512 // a call that leaves the module, ref.func, a growth of memory apart from its size
 	indirect   = 16  // a call through a table
@@ -88,8 +93,8 @@ const (
 // shape is what an instruction without an index takes from the operand stack and leaves there, and its price.
 type shape struct{ pop, push, price int8 }
 
-// plain are the instructions that have no index of anything: at most the two numbers of a memory access. The others
-// have no price here.
+// plain lists the instructions that refer to nothing by index: they have at most the two numbers of a memory access.
+// All other instructions have no price here.
 var plain = plainInstructions()
 
 func plainInstructions() (all [256]shape) {
@@ -117,14 +122,13 @@ func plainInstructions() (all [256]shape) {
 	return all
 }
 
-// work estimates the work of compiling a module, in ns of the processor that the figures were measured on (wazero
-// 1.12's compiler on an EPYC of 2.x GHz), from above: what is compiled is compiled in no more than the estimate.
+// work is an upper estimate of the time to compile a module, in ns of the processor on which the figures were measured
+// (wazero 1.12's compiler on an EPYC of 2.x GHz).
 type work int
 
-// What a compiler works longer for than in proportion to the bytes. Its phases walk over each value that is alive at
-// each piece of straight code, and over each pair of values that are selected where control flow merges; those of loops
-// once more for each loop, until nothing changes. After each call it reads every
-// global again. A plain Go guest is estimated at 3.6 s.
+// What takes a compiler more than time in proportion to the bytes. Its phases walk over each live value at each piece
+// of straight code, over each pair of values that are selected where control flow merges, and over loops again until
+// nothing changes. After each call it reads every global again. A plain Go guest is estimated at 3.6 s.
 const (
 	maxWork = 15_000_000_000
 
@@ -143,15 +147,12 @@ const (
 	accessWork   = 80     // of each memory access for each piece: what bounds were checked is remembered
 )
 
-// add adds to the estimate. Sums of a module of limited size are far from 63 bits.
-func (w *work) add(n int) { *w += work(n) }
-
-// function adds the work of one function, and refuses the module when the sum is beyond the limit.
+// function adds the work of one function, and refuses the module if the sum exceeds the limit. The sum for a module of
+// limited size is far below 63 bits.
 func (w *work) function(f *scan, s signature) error {
-	w.add(functionWork + valueWork*(s.params+s.results+f.passed) + stepWork*f.instructions)
-	w.add(f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops))
-	w.add(loopWork*f.loops*f.pieces + reloadWork*f.reloads())
-	w.add(f.pieces * (pieceWork*f.pieces + localWork*f.locals + heightWork*f.highest + accessWork*f.accesses))
+	*w += work(functionWork + valueWork*(s.params+s.results+f.passed) + stepWork*f.instructions +
+		f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops) + loopWork*f.loops*f.pieces + reloadWork*f.reloads() +
+		f.pieces*(pieceWork*f.pieces+localWork*f.locals+heightWork*f.highest+accessWork*f.accesses))
 	if *w > maxWork {
 		return fmt.Errorf("to compile the module up to here is estimated at %.1f s, more than %d s: its control flow is too tangled or too wide (%d pieces of code, %d locals, %d values that are selected where it merges)",
 			float64(*w)/1e9, maxWork/1_000_000_000, f.pieces, f.locals, f.moved)
@@ -159,7 +160,7 @@ func (w *work) function(f *scan, s signature) error {
 	return nil
 }
 
-// Limits of a module, each far above what compilers of rules make. rules/abi/README.md tells authors.
+// Limits of a module, each far above what compilers of rules produce. rules/abi/README.md has them for authors.
 const (
 	maxParams    = 32     // of a function; a plain Go guest has 1
 	maxValues    = 16     // results of a function; parameters and results of a block
@@ -174,8 +175,9 @@ const (
 	maxLocals    = 1000     // of a function, its parameters included
 	maxBody      = 64 << 10 // bytes of a function; the largest of a plain Go guest has 12,000
 	maxMoves     = 100_000  // values moved where control flow merges, in a function; a plain Go guest has 11,000
-	maxReloads   = 500_000  // globals, once for each call, in a function: 170 bytes each in the compiler; a plain Go guest has 1700
-	maxHeight    = 10_000   // values on the operand stack of a function
+	// Globals, once for each call, in a function: 170 bytes each in the compiler; a plain Go guest has 1700
+	maxReloads = 500_000
+	maxHeight  = 10_000 // values on the operand stack of a function
 
 	minFrame = 4 << 10 // bytes of stack that each function which calls is charged at least
 	maxFrame = 1 << 20 // bytes of stack that a function may need, by the estimate

@@ -64,8 +64,9 @@ type instruction struct {
 	labels    []int // blocks that it may branch to, counted from the innermost; good until the next instruction
 }
 
-// next reads one instruction with its immediates. One that metering does not know is a fault: its length, and so what
-// follows, would be a guess. It is longer than a function should be: a case for each instruction, as the specification lists them.
+// next reads one instruction with its immediates. An unknown instruction is a fault: its length, and therefore
+// everything after it, would be a guess. The function is long because it has a case for each instruction, in the order
+// of the specification.
 func (m *module) next(r *reader, locals int) (i instruction) {
 	i.op, i.price = int(r.byte()), 1
 	if s := plain[i.op]; s.price > 0 {
@@ -106,12 +107,12 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 		i.pop, i.push = 3, 1
 	case opLocalGet, opLocalSet, opLocalTee:
 		if i.index = r.u32(); i.index >= locals {
-			r.fail("local %d of %d", i.index, locals) // it would be one that metering adds
+			r.fail("local %d of %d", i.index, locals) // a local of that index could be one that metering adds
 		}
 		i.pop, i.push = pushes(op != opLocalGet), pushes(op != opLocalSet)
 	case opGlobalGet, opGlobalSet:
 		if i.index = r.u32(); i.index >= m.globals {
-			r.fail("global %d of %d", i.index, m.globals) // it would be the fuel's or the stack's own
+			r.fail("global %d of %d", i.index, m.globals) // it could be the global of the fuel or of the stack
 		}
 		i.pop, i.push = pushes(op == opGlobalSet), pushes(op == opGlobalGet)
 	case opTableGet:
@@ -187,7 +188,7 @@ func (m *module) typeOf(r *reader, f int) int {
 	return m.functions[f]
 }
 
-// calls completes a call of a function of a type: each value that is passed beyond the first few costs its moves.
+// calls completes a call of a function of a type. Each value that is passed beyond the first few costs its moves.
 func (m *module) calls(r *reader, i *instruction, t int) {
 	if t >= len(m.types) {
 		r.fail("it calls a function of the type %d of %d", t, len(m.types))
@@ -270,7 +271,7 @@ const (
 	reference        // ref.func
 )
 
-// read scans one function and holds it against the limits.
+// read scans one function and compares it with the limits.
 func (m *module) read(body []byte, s signature) error {
 	if len(body) > maxBody {
 		return fmt.Errorf("it has %d bytes, more than %d", len(body), maxBody)
@@ -304,7 +305,7 @@ func (m *module) read(body []byte, s signature) error {
 	return m.work.function(f, s)
 }
 
-// write gives a function that was read, metered.
+// write returns a function that was read, with its metering.
 func (m *module) write(f *scan) []byte {
 	body := f.r.b
 	w := &writer{f: f, out: make([]byte, 0, len(body)+32*len(f.insertions)+8)}
@@ -366,7 +367,8 @@ func (w *writer) insert(i insertion) {
 		w.op(opGlobalSet, w.fuel())
 		w.check(false)
 	case call:
-		if i.index < 0 || w.f.m.bodies[i.index-w.f.m.imported].calls { // others do not look at it
+		// Only functions that call others read the global
+		if i.index < 0 || w.f.m.bodies[i.index-w.f.m.imported].calls {
 			w.op(opLocalGet, w.left)
 			w.op(opGlobalSet, w.stack())
 		}
@@ -378,7 +380,7 @@ func (w *writer) insert(i insertion) {
 	}
 }
 
-// charge subtracts a price from the fuel. frame: it also finds out what the function's frame leaves of the stack.
+// charge subtracts a price from the fuel. frame: it also computes how much stack the function's frame leaves.
 func (w *writer) charge(price int64, frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	w.out = append(appendS64(append(w.out, opI64Const), price), opI64Sub)
@@ -391,7 +393,7 @@ func (w *writer) charge(price int64, frame bool) {
 	w.check(frame)
 }
 
-// check asks the host when the fuel, or the stack, is negative.
+// check calls the host if the fuel, or the stack, is negative.
 func (w *writer) check(frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	if frame {
@@ -399,7 +401,7 @@ func (w *writer) check(frame bool) {
 		w.out = append(w.out, opI64Or)
 	}
 	w.out = append(w.out, opI64Const, 0, opI64LtS, opIf, 0x40)
-	if frame { // for the host to see it. The function does not read the global any more
+	if frame { // the host reads it; the function does not read the global any more
 		w.op(opLocalGet, w.left)
 		w.op(opGlobalSet, w.stack())
 	}

@@ -37,7 +37,7 @@ type section struct {
 // signature is how many parameters and results functions of a type have.
 type signature struct{ params, results int }
 
-// module is what metering needs to know of a module.
+// module is the part of a module that metering needs.
 type module struct {
 	sections  []section
 	types     []signature
@@ -80,7 +80,7 @@ func parse(wasm []byte) (*module, error) {
 	return m, r.err
 }
 
-// sequence is the sections' numbers in their order.
+// sequence lists the sections in their order.
 var sequence = [...]int{typeSection, importSection, functionSection, tableSection, memorySection, globalSection, exportSection,
 	elementSection, dataCountSection, codeSection, dataSection} // without a start: the host calls it
 
@@ -114,7 +114,7 @@ func (m *module) encode(start int64) ([]byte, error) {
 	return out, nil
 }
 
-// lengthenVector is a section's vector with its count increased; a section that is not there is an empty vector.
+// lengthenVector returns a section's vector with a higher count; a missing section counts as an empty vector.
 func lengthenVector(body []byte, by int) []byte {
 	if body == nil {
 		return appendU32(nil, by)
@@ -133,8 +133,8 @@ func appendGlobals(b []byte, start int64) []byte {
 	return b
 }
 
-// appendImport imports the host's function, behind the other imports. Thereby every function of the module's own has an
-// index that is higher by one.
+// appendImport imports the host's function after the other imports. Therefore the index of each of the module's own
+// functions rises by one.
 func (m *module) appendImport(content map[int][]byte) {
 	t := slices.Index(m.types, signature{})
 	if t < 0 {
@@ -182,7 +182,7 @@ func (m *module) appendExports(body []byte) []byte {
 	return out
 }
 
-// shiftElements is the section of the table's segments with the functions' new indexes.
+// shiftElements returns the section of the table's segments with the new indexes of the functions.
 func (m *module) shiftElements(body []byte) []byte {
 	r := &reader{b: body}
 	segments := r.u32()
@@ -207,7 +207,7 @@ const (
 	kindGlobal   = 3
 )
 
-// section reads a section to its end and keeps what metering needs of it.
+// section reads a section to its end and keeps what metering needs.
 func (m *module) section(id int, r *reader) error {
 	read := map[int]func(*reader) error{typeSection: m.typeSignatures, importSection: m.imports, functionSection: m.functionTypes, tableSection: tables,
 		memorySection: memories, globalSection: m.globalTypes, exportSection: m.exports, startSection: m.starts, elementSection: m.elements,
@@ -232,7 +232,7 @@ func (m *module) typeSignatures(r *reader) error {
 		}
 		s := signature{r.values("parameters", maxParams), r.values("results", maxValues)}
 		m.types = append(m.types, s)
-		m.work.add(typeWork + valueWork*(s.params+s.results))
+		m.work += work(typeWork + valueWork*(s.params+s.results))
 	}
 	return r.err
 }
@@ -270,8 +270,8 @@ func (m *module) functionTypes(r *reader) error {
 func tables(r *reader) error {
 	for range r.items("tables", 1) {
 		r.byte() // what it holds
-		if least, _ := r.limits(); least > maxTable {
-			return fmt.Errorf("the table has %d items, more than %d", least, maxTable)
+		if n := r.size(); n > maxTable {
+			return fmt.Errorf("the table has %d items, more than %d", n, maxTable)
 		}
 	}
 	return nil
@@ -279,21 +279,23 @@ func tables(r *reader) error {
 
 func memories(r *reader) error {
 	for range r.items("memories", 1) {
-		r.limits() // the engine has a limit for them
+		r.size() // the engine limits memories
 	}
 	return nil
 }
 
-// limits are the least and, if there is one, the greatest size of a table or memory.
-func (r *reader) limits() (least, most int) {
-	switch r.byte() {
-	case 0:
-		return r.u32(), -1
-	case 1:
-		return r.u32(), r.u32()
+// size reads the limits of a table or memory, and returns the size at which it begins.
+func (r *reader) size() (least int) {
+	kind := r.byte()
+	if kind > 1 {
+		r.fail("a table or memory of another kind than WebAssembly 1.0 has")
+		return 0
 	}
-	r.fail("a table or memory of another kind than WebAssembly 1.0 has")
-	return 0, 0
+	least = r.u32()
+	if kind == 1 {
+		r.u32() // the greatest size
+	}
+	return least
 }
 
 func (m *module) globalTypes(r *reader) error {
@@ -364,8 +366,8 @@ func data(r *reader) error {
 	return nil
 }
 
-// reference reads a function that may be called through a table. It must be the module's own: an imported one costs
-// more than such a call is charged.
+// reference reads a function that may be called through a table. It must be the module's own: a call of an imported
+// function costs more than a call through a table is charged.
 func (m *module) reference(r *reader) int {
 	n := r.u32()
 	if n < m.imported {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// scan walks the code of one function and finds out what it costs to run and to compile.
+// scan walks the code of one function and finds its cost to run and to compile.
 type scan struct {
 	m          *module
 	r          *reader
@@ -51,7 +51,7 @@ func newScan(m *module, r *reader, s signature, locals int) *scan {
 	return f
 }
 
-// put notes code that metering adds. All of it has a call, except ref.func.
+// put notes code that metering adds. Every insertion except ref.func contains a call.
 func (f *scan) put(i insertion) {
 	f.insertions = append(f.insertions, i)
 	if i.kind != reference {
@@ -66,7 +66,8 @@ func (f *scan) open(i instruction, region int) {
 	}
 }
 
-// touched and written are the locals that the innermost block, or one so many around it, names and sets: a bit each.
+// touched and written return the locals that an open block names and sets, one bit each. around counts the blocks from
+// the innermost outwards.
 func (f *scan) touched(around int) []uint64 {
 	at := 2 * f.words * (len(f.blocks) - 1 - around)
 	return f.sets[at:][:f.words]
@@ -132,7 +133,7 @@ func (f *scan) step(at int, i instruction) {
 	}
 }
 
-// plain is an instruction after which the next one follows.
+// plain handles an instruction after which the next one follows.
 func (f *scan) plain(at int, i instruction) {
 	f.take(i.pop, i.push)
 	switch i.op {
@@ -171,8 +172,8 @@ func (f *scan) plain(at int, i instruction) {
 	f.values += i.push
 }
 
-// take takes values from the operand stack and puts others there. Where code is unreachable there may be fewer than it
-// takes.
+// take takes values from the operand stack and puts others there. In unreachable code the stack may hold fewer values
+// than an instruction takes.
 func (f *scan) take(pop, push int) {
 	f.height = max(f.height-pop, f.inner().base) + push
 	if f.highest = max(f.highest, f.height); f.highest > maxHeight {
@@ -198,8 +199,8 @@ func (f *scan) branch(i instruction) {
 }
 
 // end closes the innermost block. Where ways into a label meet, a compiler selects each value that differs among them:
-// the block's results and the locals that are set in it; at the head of a loop, that loop's parameters and the locals that are
-// set in it. The price of these moves belongs to the region that runs after them.
+// the block's results and the locals that are set in it; at the head of a loop, that loop's parameters and the locals
+// that are set in it. The price of these moves belongs to the region that runs after them.
 func (f *scan) end() {
 	b := f.inner()
 	written, touched := count(f.written(0)), count(f.touched(0))
@@ -223,10 +224,10 @@ func (f *scan) end() {
 	f.sets = f.sets[:len(f.sets)-2*f.words]
 }
 
-// parent is the block around the innermost, or itself if it is the function.
+// parent returns the block around the innermost block, or the function itself.
 func (f *scan) parent() *block { return &f.blocks[max(0, len(f.blocks)-2)] }
 
-// merge notes a label that ways lead to, where values are moved, and more are considered.
+// merge notes a label to which several ways lead: moved values are moved there, considered values are examined.
 func (f *scan) merge(region, ways, moved, considered int) {
 	f.prices[region] += moving * max(0, moved-freeMoves)
 	f.merged += moved
@@ -241,18 +242,18 @@ func count(set []uint64) (n int) {
 	return n
 }
 
-// frame is an upper bound of the bytes of stack that a call of the function takes: a compiler has at most one place for
-// each value, two of them after each call for where the memory is now, an interpreter for each local and each place of the
-// operand stack.
+// frame returns an upper bound of the stack, in bytes, that a call of the function takes. A compiler has at most one
+// place for each value, and after each call two more for the address of the memory; an interpreter has a place for each
+// local and each value on the operand stack.
 func (f *scan) frame() int {
 	return max(minFrame, 256+8*(f.locals+f.values+2*f.called+f.merged+f.widest+f.results))
 }
 
-// reloads is how many values a compiler reads again after the function's calls: the globals, with those that metering adds,
-// and where the memory is. Most are never used, and yet take room until the function is compiled.
+// reloads returns how many values a compiler reads again after the function's calls: the globals, those of metering
+// included, and the address of the memory. Most are never used, and yet take room until the function is compiled.
 func (f *scan) reloads() int { return f.called * (f.m.globals + 4) }
 
-// reader walks a part of a module. Its first fault sticks; everything read after it is zero.
+// reader walks a part of a module. Its first fault sticks; everything read after the fault is zero.
 type reader struct {
 	b      []byte
 	at     int
@@ -340,7 +341,7 @@ func (r *reader) count() int {
 	return n
 }
 
-// items is the count of things of a kind, which are at most so many.
+// items reads the count of a kind of things, of which there may be at most so many.
 func (r *reader) items(what string, most int) int {
 	n := r.count()
 	if n > most {

@@ -14,7 +14,7 @@ import (
 
 const (
 	maxEnvelope = 1 << 20 // bytes
-	// MaxSignatures of one envelope: each costs a verification for each key that is tried.
+	// MaxSignatures bounds the signatures of one envelope: each costs a verification for each key that is tried.
 	MaxSignatures = 16
 )
 
@@ -27,7 +27,7 @@ type Envelope struct {
 	Signature  string      `json:"signature,omitempty"`
 }
 
-// Signature has no unprotected header: nobody would have signed it.
+// Signature has no unprotected header, because no signature would cover it.
 type Signature struct {
 	Protected string `json:"protected,omitempty"`
 	Signature string `json:"signature,omitempty"`
@@ -45,11 +45,11 @@ type Signer struct {
 	Private ed25519.PrivateKey
 }
 
-// Faults are what an envelope is refused for.
+// Faults are the errors for which an envelope is refused.
 type Faults struct {
-	Format    error // it is not of the form
+	Format    error // the envelope does not have the form
 	TooLarge  error
-	Signature error // it is of the form, and its signatures are none that could count
+	Signature error // the envelope has the form, and no signature of it can count
 }
 
 // protected is the header that a signature covers.
@@ -63,10 +63,10 @@ var (
 	protectedNames = regexp.MustCompile(`^(|alg|kid)$`)
 )
 
-// ParseEnvelope reads a signed document and returns it with its payload, of which nothing is verified. This is the only
-// reader of the form in the house, so whoever admits a document and whoever opens it again cannot differ about what it says.
-// It refuses what Form.Parse refuses, and base64url that could be written in another way. White space and the order of
-// members are free: Text writes them in one way. The name is the file's, for errors.
+// ParseEnvelope reads a signed document and returns it with its payload. It verifies nothing. It is the only reader of
+// the form in the house, therefore the code that admits a document and the code that opens it again cannot differ about
+// its content. It refuses what Form.Parse refuses, and base64url that could be written in another way. White space and
+// the order of members are free: Text writes them in one way. The name is the file's, for errors.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
@@ -115,7 +115,7 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	return e, payload, err
 }
 
-// Text is the one way in which an envelope is written.
+// Text writes an envelope in the only way in which envelopes are written.
 func (e *Envelope) Text() (string, error) {
 	one := *e
 	if len(one.Signatures) == 1 {
@@ -128,22 +128,22 @@ func (e *Envelope) Text() (string, error) {
 	return string(b), nil
 }
 
-// SignedBy reports whether a key has signed the text of an envelope with this payload. The error says why the envelope cannot
-// be read.
+// SignedBy reports whether a key has signed the text of an envelope with this payload. The error says why the envelope
+// cannot be read.
 func SignedBy(text string, payload []byte, key ed25519.PublicKey) (bool, error) {
 	found, err := Signatures(text, payload, []Key{{Public: key}})
 	return err == nil && len(found) > 0 && found[0].Fits, err
 }
 
-// Found is a signature of an envelope. Its name proves nothing: whoever signed chose it.
+// Found is a signature of an envelope. Its name proves nothing: the signer chose it.
 type Found struct {
-	Named string // what the signature calls its key
-	Fits  bool   // one of the keys that were tried has made it, the one called Key
+	Named string // the name that the signature gives its key
+	Fits  bool   // one of the tried keys made the signature: the key called Key
 	Key   string
 }
 
-// Signatures tries keys at an envelope with this payload. First come the signatures that a key has made, in the order of
-// the keys, then those that none has.
+// Signatures tries keys on an envelope with this payload. It returns first the signatures that a key has made, in the
+// order of the keys, then the others.
 func Signatures(text string, payload []byte, keys []Key) (found []Found, err error) {
 	jws, err := jose.ParseSignedJSON(text, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {
@@ -173,7 +173,7 @@ func Signatures(text string, payload []byte, keys []Key) (found []Found, err err
 	return found, nil
 }
 
-// Sign writes a payload with the signatures of some keys, as the text of an envelope.
+// Sign returns a payload with the signatures of some keys, as the text of an envelope.
 func Sign(payload []byte, signers ...Signer) (string, error) {
 	var keys []jose.SigningKey
 	for _, s := range signers {

@@ -1,5 +1,5 @@
-// Package signed reads and writes what this house signs: a JSON document inside a JWS (RFC 7515), each in one form only, so
-// that two readers cannot differ about what was signed. Rule bundles and the orders of a chain are both of this form.
+// Package signed reads and writes the documents that this house signs: JSON inside a JWS (RFC 7515), each in one form
+// only, so that two readers cannot differ about what was signed. Rule bundles and the orders of a chain have this form.
 package signed
 
 import (
@@ -13,24 +13,26 @@ import (
 	"unicode/utf8"
 )
 
-// Form is what a JSON document may look like.
+// Form is the form that a JSON document may have.
 type Form struct {
 	Name    string         // of the file: errors begin with it
 	Members *regexp.Regexp // matches the paths that the document may have: "", "params[2].value"
-	Wrong   error          // what each fault is, for errors.Is
-	// Free is a path whose members have names of any kind, and nothing below them; empty: none.
+	Wrong   error          // every fault wraps it
+	// Free is the path of an object whose members may have any name and contain no members themselves; empty: none.
 	Free string
 	// Null is a path that may be null; empty: none.
 	Null string
-	// Hint says of a path that the document may not have what was meant, to stand behind the fault; nil says nothing.
+	// Hint returns, for a path that the document may not have, a suggestion to append to the fault; nil suggests
+	// nothing.
 	Hint func(path string) string
 }
 
 // Places are the byte offsets of a JSON document's values by their path, "params[2].value".
 type Places map[string]int
 
-// Parse reads a document into a struct. It refuses members that the form does not have, in any other case of letters too,
-// members that stand twice, null, what is not UTF-8, and anything behind. An error names the file, line and column.
+// Parse reads a document into a struct. It refuses members that the form does not have (the case of letters counts),
+// members that appear twice, null, text that is not UTF-8, and anything after the document. An error names the file,
+// line and column.
 func (f Form) Parse(b []byte, into any) (Places, error) {
 	at, err := f.positions(b)
 	if err != nil {
@@ -121,7 +123,7 @@ func (w *walker) object(path string) error {
 		if err != nil {
 			return err
 		}
-		// A path must not be another's: free names alone have dots, and nothing below them.
+		// Two members must not have the same path: only free names may contain dots, and nothing is below them.
 		if text, _ := name.(string); text == "" || (path == "" || path != w.form.Free) && strings.ContainsAny(text, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, text))
 		}
@@ -132,7 +134,7 @@ func (w *walker) object(path string) error {
 	return nil
 }
 
-// next is where the next token begins.
+// next returns the offset at which the next token begins.
 func (w *walker) next() int {
 	at := int(w.d.InputOffset())
 	for at < len(w.b) && strings.IndexByte(" \t\r\n,:", w.b[at]) >= 0 {
@@ -145,7 +147,7 @@ func (w *walker) fault(at int, text string) error {
 	return fmt.Errorf("%w: %s:%s: %s", w.form.Wrong, w.form.Name, Position(w.b, at), text)
 }
 
-// Nearest is the offset of the value at path, or of what it is missing from.
+// Nearest returns the offset of the value at path, or of the object from which it is missing.
 func (p Places) Nearest(path string) int {
 	for path != "" {
 		if at, ok := p[path]; ok {
@@ -156,7 +158,7 @@ func (p Places) Nearest(path string) int {
 	return p[""]
 }
 
-// Position is an offset as people count it: line:column, from 1, in bytes.
+// Position writes an offset as people count it: line:column, from 1, in bytes.
 func Position(b []byte, offset int) string {
 	before := b[:min(max(offset, 0), len(b))]
 	return fmt.Sprintf("%d:%d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'))

@@ -103,9 +103,9 @@ var Boxes = []Broken{
 		_, err = s.Backup(context.Background(), b.At("backup"), nil)
 		b.must(err, s.Close())
 		b.Remove("data")
-		_, err = storage.Restore(context.Background(), b.At("backup"), options, nil)
+		_, err = storage.Assemble(context.Background(), storage.Sources{Backups: []string{b.At("backup")}}, options, nil)
 		b.must(err)
-	}, "fail", "store", "", "store was restored and its numbers are not reconciled: run dtectl reconcile", true},
+	}, "fail", "store", "", "store was made of other media and its numbers are not settled: run dtectl recover", true},
 	{"a store of a rehearsal", func(b *Box) { b.Write("data.rehearsal", nil) }, "fail", "store", "authority.rehearsal", "was made to rehearse production", true},
 	{"an address that is taken", func(b *Box) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -99,6 +99,7 @@ func printActs(out io.Writer, acts []audit.Act) error {
 
 // recordReconciled records who gave numbers up.
 func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.Store, series int, reason string) error {
+	reason = strings.ToValidUTF8(reason[:min(len(reason), 900)], "")
 	box, _, err := cfg.MakeBox()
 	if err != nil {
 		return err

@@ -7,13 +7,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
-	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -21,10 +18,7 @@ import (
 // Fsck is dtectl fsck.
 type Fsck struct {
 	archiveFlags
-	Copy    string   `help:"Look for the affected documents in this second copy, instead of the configured one." type:"existingdir" placeholder:"DIR"`
-	Backup  []string `help:"Also look for the affected documents in these backups." type:"existingdir" placeholder:"DIR"`
-	Ask     bool     `help:"Also ask the archive and MH, over the network, for the affected documents; MH for 100 of them at most."`
-	Verbose bool     `help:"Also print what the storage engine says of the damage."`
+	Verbose bool `help:"Also print what the storage engine says of the damage."`
 }
 
 // Run walks every key of the store, also of one that the appliance refuses to open, alters nothing, and exits non-zero
@@ -63,8 +57,11 @@ func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
 			term.Printf("          %s\n", p.Detail)
 		}
 	}
-	if err := c.affected(ctx, report, cfg); err != nil {
-		return err
+	for _, a := range report.Affected {
+		term.Printf("document  %s\n", affectedText(a))
+	}
+	if len(report.Affected) > 0 {
+		term.Printf("dtectl recover --dry-run says what the other media have of these, and what would be lost\n")
 	}
 	if n := len(report.Problems); n > 0 {
 		return fmt.Errorf("%d problems: do not issue from this store", n)
@@ -81,117 +78,15 @@ func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
 	return nil
 }
 
-// affected prints the documents of which something cannot be read, and the media that hold them whole.
-func (c *Fsck) affected(ctx context.Context, report *storage.Report, cfg *config.Config) error {
-	if len(report.Affected) == 0 {
-		return nil
+// affectedText says of a document what of it cannot be read.
+func affectedText(a storage.Affected) string {
+	numbers := fmt.Sprint(a.From)
+	if a.To != a.From {
+		numbers = fmt.Sprintf("%d…%d", a.From, a.To)
 	}
-	from := storage.RepairFrom{Copy: cfg.SecondCopy, Backups: c.Backup}
-	if c.Copy != "" {
-		from.Copy = c.Copy
+	text := fmt.Sprintf("%s  %s", a.Series, numbers)
+	if a.Code != (storage.Code{}) {
+		text += "  " + dte.Code(a.Code).String()
 	}
-	if c.Ask {
-		from.Part = archivedParts(cfg)
-	}
-	list, sources, err := storage.Locate(ctx, from, report.Affected, cfg.Store(slog.New(slog.DiscardHandler)))
-	if ctx.Err() != nil {
-		return err
-	}
-	if err != nil { // the documents are named all the same
-		term.Printf("no medium was searched: %v\n", err)
-		list = nil
-		for _, a := range report.Affected {
-			list = append(list, storage.Located{Affected: a})
-		}
-	}
-	sealed := make(map[storage.Code]string)
-	if c.Ask {
-		sealed = askAuthority(ctx, cfg, list)
-	}
-	for _, s := range sources {
-		if len(s.Bad) > 0 {
-			term.Printf("%s: cannot be read: %s\n", s.Name, strings.Join(s.Bad, ", "))
-		}
-	}
-	held := 0
-	for _, l := range list {
-		term.Printf("document  %s\n", locatedText(l, sealed[l.Code]))
-		if len(l.Media) > 0 {
-			held++
-		}
-	}
-	if held > 0 {
-		term.Printf("dtectl repair takes these documents from the media that hold them; name the same --copy and --backup to it\n")
-	}
-	if !c.Ask {
-		term.Printf("the archive and MH were not asked: --ask\n")
-	}
-	return nil
-}
-
-// locatedText says of a document what of it cannot be read, and where it is whole; seal is what MH holds it under.
-func locatedText(l storage.Located, seal string) string {
-	numbers := fmt.Sprint(l.From)
-	if l.To != l.From {
-		numbers = fmt.Sprintf("%d…%d", l.From, l.To)
-	}
-	text := fmt.Sprintf("%s  %s", l.Series, numbers)
-	if l.Code != (storage.Code{}) {
-		text += "  " + dte.Code(l.Code).String()
-	}
-	text += "  " + l.What + " cannot be read; "
-	var media []string
-	for _, h := range l.Media {
-		if h.Older {
-			h.Medium += " (an earlier state)"
-		}
-		media = append(media, h.Medium)
-	}
-	if media == nil {
-		text += "in no medium that was searched"
-	} else {
-		text += "whole in " + strings.Join(media, ", ")
-	}
-	if seal != "" {
-		text += "; MH holds it, seal " + seal
-	}
-	return text
-}
-
-// askedOfAuthority is how many documents fsck asks MH for.
-const askedOfAuthority = 100
-
-// askAuthority asks MH for the documents whose codes are known, and no more once MH does not answer. It returns the seals. No
-// medium of the branch can be repaired from them: they show that a document was accepted.
-func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Located) map[storage.Code]string {
-	sealed := make(map[storage.Code]string)
-	password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile)
-	if err != nil {
-		term.Printf("MH was not asked: %v\n", err)
-		return sealed
-	}
-	way := cfg.Authority.Link()
-	defer way.Close()
-	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(password), Ambiente: cfg.Ambiente,
-		UserAgent: "dtectl fsck", Transport: way, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
-	asked := 0
-	for _, l := range list {
-		series := strings.Split(l.Series, "/")
-		if l.Code == (storage.Code{}) || len(series) != 5 {
-			continue
-		}
-		if asked++; asked > askedOfAuthority {
-			term.Printf("MH was asked for %d documents, and for no more\n", askedOfAuthority)
-			break
-		}
-		o := client.Query(ctx, series[1], dte.Code(l.Code).String())
-		if o.Kind == authority.Unknown {
-			term.Printf("MH does not answer: %v\n", o.Err)
-			break
-		}
-		if o.Kind == authority.Accepted {
-			sealed[l.Code] = o.Response.SelloRecibido
-		}
-	}
-	return sealed
+	return text + "  " + a.What + " cannot be read"
 }

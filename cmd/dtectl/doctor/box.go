@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
-	"dtegate/cmd/dtectl/disk"
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
@@ -170,7 +169,7 @@ func timeSync(folder string) (middle, worst time.Duration, err error) {
 }
 
 // repairRemedy is what to do about a damaged store.
-const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl repair; see Store damaged in the runbook"
+const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl recover; see Store damaged in the runbook"
 
 // store returns the latest time that it knows; zero when that is not known.
 func (d *doctor) store(ctx context.Context) (last time.Time) {
@@ -180,22 +179,23 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		d.running(ctx)
 		return last
 	case errors.Is(err, storage.ErrNoStore):
-		d.fail("store", "if this branch has sold before: dtectl rebuild makes its store of the second copy (rebuild --fleet: of what it shipped to the chain's store), dtectl restore of a backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
+		d.fail("store", "if this branch has sold before: dtectl recover makes its store of the second copy, of what it shipped to the chain's store, or of a "+
+			"backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
 		return last
 	case errors.Is(err, storage.ErrCorrupt):
 		d.fail("store", repairRemedy, "%v", err)
 		return last
 	case err != nil:
-		d.fail("store", "dtectl fsck tells more; dtectl restore makes one of a backup", "%v", err)
+		d.fail("store", "dtectl fsck tells more; dtectl recover makes one of other media", "%v", err)
 		return last
 	}
 	defer s.Close() // nothing was written
 	if r := s.Restored(); r != nil {
-		d.fail("store", "dtectl reconcile", "%v: run dtectl reconcile (the backup is of %s)", storage.ErrRestored, adminclient.Local(r.Taken))
+		d.fail("store", "dtectl recover", "%v: run dtectl recover (nothing is missing until %s)", storage.ErrRestored, adminclient.Local(r.Taken))
 	} else if m, err := s.LookAtMark(""); err != nil {
 		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	} else if m.Kind != storage.MarkSound {
-		d.fail("store", disk.MarkRemedy(s, m), "%s: %s", storage.ErrMark, m.What)
+		d.fail("store", markRemedy(s, m), "%s: %s", storage.ErrMark, m.What)
 	} else {
 		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
 	}
@@ -212,6 +212,28 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	}
 	return last
+}
+
+// markRemedy is what to do about the configured mark.
+func markRemedy(s *storage.Store, m storage.MarkState) string {
+	const anew = "; if the store's own mark cannot be found, dtectl recover proves the store and makes another"
+	used, err := s.MarkedAt()
+	if err == nil && used != "" && used != m.Path {
+		if at, err := s.LookAtMark(used); err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
+			return "the store's mark is " + used + ": dtectl recover brings it here"
+		}
+	}
+	switch m.Kind {
+	case storage.MarkMissing:
+		return "mount its medium, or name the right path in the configuration" + anew
+	case storage.MarkOld:
+		return "this file is not the newest mark, the store knows that: find the newest" + anew
+	case storage.MarkForeign:
+		return "that medium belongs to another box: put the right one in" + anew
+	case storage.MarkUnreadable:
+		return "see whether the medium is dying" + anew
+	}
+	return "the mark is right and the store is old: find the right disk; dtectl recover takes what the other media have, and says what is lost"
 }
 
 // Limits of the clock: MH refuses documents of another day, and a number's year follows the clock.

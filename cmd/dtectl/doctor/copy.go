@@ -16,7 +16,7 @@ const scrubLate = 7 * 24 * time.Hour
 
 // witnesses looks at what other media know, beside a store that nobody has open.
 func (d *doctor) witnesses(s *storage.Store) {
-	const do = "dtectl reconcile takes what the medium has of the same history; it says what to do with the rest"
+	const do = "dtectl recover takes what the medium has of the same history; it says what is lost"
 	for _, w := range s.Behind() {
 		d.fail("store", do, "nothing is numbered: %v", &w)
 	}
@@ -25,7 +25,7 @@ func (d *doctor) witnesses(s *storage.Store) {
 		d.fail("store", "dtectl fsck", "which series are held cannot be read: %v", err)
 	}
 	for _, h := range held {
-		d.fail("store", "find the last number of the series, then dtectl reconcile --skip SERIES=NUMBER", "nothing is numbered: %v", h)
+		d.fail("store", "find the last number of the series, then dtectl recover", "nothing is numbered: %v", h)
 	}
 	if d.cfg.SecondCopy == "" {
 		return

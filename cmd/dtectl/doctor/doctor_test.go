@@ -135,7 +135,7 @@ func TestDoctor(t *testing.T) {
 		"connect_timeout out of range": {func() { p.configure("url = \"http", "connect_timeout = \"1h\", url = \"http") }, statusFail, "configuration", "authority.connect_timeout: is 1h0m0s, must be from 1s to 1m0s"},
 		"authority answers":            {func() {}, statusOK, "authority", "connecting may take 10s (authority.connect_timeout)"},
 		"authority without a Date":     {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
-		"store not reconciled":         {func() { p.restore() }, statusFail, "store", "reconciled"},
+		"store not reconciled":         {func() { p.restore() }, statusFail, "store", "not settled"},
 		"clock behind the last issue":  {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,6 +236,6 @@ func (p *patient) restore() {
 	s := p.Store()
 	_, err := s.Backup(ctx, p.At("backup"), nil)
 	p.Must(err, s.Close(), os.RemoveAll(p.Config.Data))
-	_, err = storage.Restore(ctx, p.At("backup"), storage.Options{Dir: p.Config.Data, MarkPath: p.Config.Mark, Now: time.Now}, nil)
+	_, err = storage.Assemble(ctx, storage.Sources{Backups: []string{p.At("backup")}}, storage.Options{Dir: p.Config.Data, MarkPath: p.Config.Mark, Now: time.Now}, nil)
 	p.Must(err)
 }

@@ -13,18 +13,18 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// How far the clock may be off before nothing is issued, beside config.ClockBack and config.ClockFar.
+// How far the clock may be off before no document is issued, beside config.ClockBack and config.ClockFar.
 const (
-	clockAhead = 15 * time.Minute // ahead of the anchor, counted by the time that has really passed since
-	clockNear  = 15 * time.Minute // within this of MH's clock it is right, whatever else was thought
-	clockDrift = 1000             // one part in so many may a clock gain on the time that passes, all its life
+	clockAhead = 15 * time.Minute // ahead of the anchor plus the time that has really passed
+	clockNear  = 15 * time.Minute // a clock this close to MH's is right, whatever else was known
+	clockDrift = 1000             // a clock may gain one part in so many of the time that passes
 )
 
-// clock decides whether the time of the box may stand on a document. Three witnesses: the time that the last process left
+// clock decides whether a document may bear the box's time. It has three witnesses: the time that the last process left
 // in the store, the time that passes (which no setting of the clock alters), and the date of MH's answers. MH can clear
-// any doubt. MH alone can raise one only before a process has issued its first document, and only while nobody agrees with the
-// box: the kernel's time server or the archive. A wrong clock at MH must not stop the branches. MH and the archive together can
-// raise one at any time, whatever a time server says.
+// any doubt. MH alone can raise a doubt only before a process has issued its first document, and only while neither the
+// kernel's time server nor the archive agrees with the box, because a wrong clock at MH must not stop the branches. MH
+// and the archive together can raise a doubt at any time, even against a time server.
 type clock struct {
 	synced func() bool // the kernel's clock follows a time server
 	once   sync.Once
@@ -35,22 +35,23 @@ type clock struct {
 	log     *slog.Logger
 
 	mu    sync.Mutex
-	right time.Time // the latest time that was taken for right, the store's at first
-	// anchor is the time from which the clock is measured, and anchored when that was, by elapsed: this process's first look, or MH's
-	// latest answer that agreed. No other look moves it, therefore steps that are small each cannot add up.
+	right time.Time // the latest time that was right, at first the store's
+	// The clock is measured from anchor, a time that was right when anchored (by elapsed) had passed: this process's
+	// first look, or MH's latest answer that agreed. No other look moves the anchor, therefore small steps cannot add
+	// up.
 	anchor   time.Time
 	anchored time.Duration
 	doubt    error         // nil: none
-	skew     time.Duration // to MH's clock, by its latest answer
-	known    bool          // there was one
+	skew     time.Duration // the difference to MH's clock, by MH's latest answer
+	known    bool          // MH has answered
 
 	issued       bool // this process has issued a document
-	disputed     bool // MH says another time; the archive is asked
-	contradicted bool // that counts: MH said so before the first document, or the archive says so too
-	joined       bool // the archive says so too: no time server outvotes both
+	disputed     bool // MH has another time; the archive is asked
+	contradicted bool // MH's time counts: it differed before the first document, or the archive agrees with MH
+	joined       bool // the archive agrees with MH: no time server outvotes both
 }
 
-// newClock begins with the time that the store knows, zero for none, and asks now for the box's.
+// newClock starts from the time that the store knows, zero for none. now is the box's clock.
 func newClock(stored time.Time, now func() time.Time, log *slog.Logger) *clock {
 	began := time.Now()
 	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}), now: func() time.Time { return now().Round(0) },
@@ -60,7 +61,7 @@ func newClock(stored time.Time, now func() time.Time, log *slog.Logger) *clock {
 // clockRetry is when a till may try again.
 const clockRetry = 15 * time.Second
 
-// check is nil while the clock is taken for right.
+// check returns nil while the clock counts as right.
 func (c *clock) check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +92,7 @@ func (c *clock) check() error {
 	return c.doubt
 }
 
-// suspect doubts the clock, which is off by so much; the formats say how far, in Spanish and in English.
+// suspect doubts the clock, which is off by so much; the formats describe the difference in Spanish and in English.
 func (c *clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
@@ -101,7 +102,7 @@ func (c *clock) suspect(off time.Duration, spanish, english string) {
 		English: "The box's clock is " + fmt.Sprintf(english, off.Abs().Round(time.Second)) + ": nothing new is issued until it is right"}
 }
 
-// trust takes the box's time for right.
+// trust accepts the box's time.
 func (c *clock) trust(now time.Time, elapsed time.Duration) {
 	if c.doubt != nil {
 		c.log.Info("clock is right again", "now", now)
@@ -112,7 +113,7 @@ func (c *clock) trust(now time.Time, elapsed time.Duration) {
 	c.right, c.doubt = now, nil
 }
 
-// trusted is the latest time that was taken for right.
+// trusted returns the latest time that was right.
 func (c *clock) trusted() time.Time {
 	_ = c.check()
 	c.mu.Lock()
@@ -120,7 +121,7 @@ func (c *clock) trusted() time.Time {
 	return c.right
 }
 
-// state is what the metrics show; known is false before MH's first answer.
+// state returns the values of the metrics; known is false before MH's first answer.
 func (c *clock) state() (doubted bool, skew time.Duration, known bool) {
 	doubted = c.check() != nil
 	c.mu.Lock()
@@ -128,7 +129,7 @@ func (c *clock) state() (doubted bool, skew time.Duration, known bool) {
 	return doubted, c.skew, c.known
 }
 
-// observe takes what an answer of MH says of the time.
+// observe uses the date of an answer of MH.
 func (c *clock) observe(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
@@ -150,13 +151,13 @@ func (c *clock) observe(date string) {
 	}
 }
 
-// askFirst is how long, from the start of the process, the first sale waits for MH to say what time it is.
+// askFirst is how long, from the start of the process, the first sale waits for MH's time.
 const askFirst = 2 * time.Second
 
-// answered ends the wait of the first sale: MH has said the time, or cannot be reached.
+// answered ends the first sale's wait: MH has given the time, or cannot be reached.
 func (c *clock) answered() { c.once.Do(func() { close(c.first) }) }
 
-// awaitFirst waits until MH was asked for the time, and not beyond askFirst.
+// awaitFirst waits until MH was asked for the time, at most askFirst.
 func (c *clock) awaitFirst() {
 	select {
 	case <-c.first:
@@ -175,15 +176,15 @@ func (c *clock) awaitFirst() {
 	}
 }
 
-// admitted notes that a new document was let through: MH raises no doubt any more.
+// admitted notes that a new document was admitted: MH alone raises no doubt any more.
 func (c *clock) admitted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.issued = true
 }
 
-// second takes the time that another server says: where it agrees with the box against MH, MH's clock is wrong; where it agrees
-// with MH, the box's is.
+// second uses the time of another server. If it agrees with the box against MH, MH's clock is wrong; if it agrees with
+// MH, the box's clock is wrong.
 func (c *clock) second(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
@@ -208,7 +209,7 @@ func (c *clock) outvote(by string) {
 	c.disputed, c.contradicted, c.joined = false, false, false
 }
 
-// isDisputed reports whether MH says another time than the box.
+// isDisputed reports whether MH has another time than the box.
 func (c *clock) isDisputed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +233,7 @@ func (g *Gate) askSecond(ctx context.Context) {
 	}
 }
 
-// archiveAddress is where the archive answers, "" without one.
+// archiveAddress returns the archive's address, "" without an archive.
 func archiveAddress(cfg *config.Config) string {
 	if cfg.Archive == nil {
 		return ""
@@ -240,7 +241,8 @@ func archiveAddress(cfg *config.Config) string {
 	return cfg.Archive.Endpoint
 }
 
-// kernelSynced tells that the kernel's clock follows a time server (adjtimex(2)). Setting the clock by hand ends that.
+// kernelSynced reports whether the kernel's clock follows a time server (adjtimex(2)). It does not after somebody has
+// set the clock by hand.
 func kernelSynced() bool {
 	const timeError, statusUnsynced = 5, 0x40 // TIME_ERROR, STA_UNSYNC
 	var t syscall.Timex

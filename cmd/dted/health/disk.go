@@ -14,9 +14,9 @@ import (
 	"dtegate/storage"
 )
 
-// disk keeps room on the store's disk for what is issued already: to settle, report, forward and compact it. Below the
-// reserve nothing new is issued. A ballast of a quarter of the reserve lies beside the store; it is given up when
-// somebody else fills the disk, so that the store opens and goes on.
+// disk keeps room on the store's disk for documents that are already issued: to settle, report, forward and compact
+// them. Below the reserve no new document is issued. A ballast file of a quarter of the reserve is beside the store; it
+// is deleted when something else fills the disk, so that the store can open and continue.
 type disk struct {
 	folder  string
 	reserve int64 // bytes
@@ -47,15 +47,15 @@ func newDisk(store string, reserve int64, log *slog.Logger) *disk {
 	return d
 }
 
-// diskRetry is when a till may try again: space comes from people.
+// diskRetry is when a till may try again: a person has to make space.
 const diskRetry = 30 * time.Second
 
-// check is nil while there is room for a new document. Once there was none, an eighth of the reserve more must come
-// free, so that tills do not get now one answer and now the other.
+// check returns nil while there is room for a new document. After the disk was full, an eighth of the reserve more must
+// become free, so that the answers to tills do not alternate.
 func (d *disk) check() error {
 	free, err := d.free()
 	if err != nil {
-		return nil // the store will say what is wrong with its disk
+		return nil // the store itself reports a fault of its disk
 	}
 	least, was := d.reserve, d.full.Load()
 	if was {
@@ -77,7 +77,7 @@ func (d *disk) check() error {
 		Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando"}
 }
 
-// tend gives the ballast up when the disk is nearly full, and lays it in again when there is plenty.
+// tend deletes the ballast when the disk is nearly full, and makes it again when there is plenty of room.
 func (d *disk) tend() {
 	free, err := d.free()
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *disk) tend() {
 	}
 }
 
-// lay makes a file that really takes its size.
+// lay makes a file that really occupies its size.
 func lay(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -115,13 +115,13 @@ func lay(path string, size int64) error {
 	return nil
 }
 
-// The store reads itself once a day: a bit that turned on the disk is found while the second copy and the backups that
-// hold it are still there, and not on the day on which somebody asks for the document.
+// The store reads itself once a day. Thus a flipped bit on the disk is found while the second copy and the backups
+// still have the right one, and not when somebody asks for the document.
 const (
 	scrubFirst = 10 * time.Minute // after the start, which has work enough
 	scrubEvery = 24 * time.Hour
 
-	// 4 MiB a second at most, a tenth of it while sales are on their way: a branch's year is read in an hour or two.
+	// At most 4 MiB a second, a tenth of that during sales: a branch's year is read in an hour or two.
 	scrubPiece = 256 << 10             // bytes between two rests
 	scrubRest  = 64 * time.Millisecond // after a piece
 	scrubBusy  = 10                    // times as long while somebody sells
@@ -160,7 +160,7 @@ func (s *scrubber) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause rests after each piece.
+// pause returns the function that rests after each piece.
 func (s *scrubber) pause(ctx context.Context) func(bytes int) error {
 	read := 0
 	return func(bytes int) error {
@@ -177,22 +177,22 @@ func (s *scrubber) pause(ctx context.Context) func(bytes int) error {
 }
 
 // proveEvery is how often the high-water mark is opened by its path. The running store holds the file open and does not
-// notice that it was deleted or that its medium was unmounted; the next start refuses to open without it.
+// notice that it was deleted or its medium unmounted; the next start would refuse to open without it.
 const proveEvery = time.Minute
 
-// markWatch proves the mark in the background.
+// markWatch checks the mark in the background.
 type markWatch struct {
 	store *storage.Store
 	log   *slog.Logger
 	sleep func(ctx context.Context, d time.Duration) error
-	lost  bool // said so already
+	lost  bool // the loss was logged
 }
 
 func NewMarkWatch(store *storage.Store, log *slog.Logger) *markWatch {
 	return &markWatch{store: store, log: log, sleep: sleep}
 }
 
-// Run proves the mark until ctx ends. A medium that hangs holds up the proof alone, not the end of the process.
+// Run checks the mark until ctx ends. A medium that hangs delays only the check, not the end of the process.
 func (w *markWatch) Run(ctx context.Context) error {
 	for w.sleep(ctx, proveEvery) == nil {
 		proof := make(chan error, 1)

@@ -1,6 +1,6 @@
-// Package box is the machine that dted runs on. The gate decides whether the machine is fit for a new document: its disk, its clock,
-// its media, and whether the branch is still its own. Beside the gate stand what the store is read for in the background, what
-// systemd hears, whether MH answers, and the sealing of the process's memory.
+// Package health is the machine that dted runs on. The gate decides whether the machine is fit for a new document: its
+// disk, its clock, its media, and whether the branch still belongs to it. Beside the gate are the background reading of
+// the store, the messages to systemd, the record of whether MH answers, and the protection of the process's memory.
 package health
 
 import (
@@ -26,22 +26,25 @@ import (
 	"dtegate/storage"
 )
 
-// Gate holds new documents back while the box itself is not fit: a store that is damaged or cannot be written, no room on
-// its disk, or a wrong clock. What is issued already goes on. The sale, /readyz and the status page ask the same gate.
+// Gate refuses new documents while the box is not fit: its store is damaged or cannot be written, its disk has no room,
+// or its clock is wrong. Documents that are already issued go on. The sale, /readyz and the status page ask the same
+// gate.
 type Gate struct {
 	health    func() error // of the store
 	disk      *disk
 	clock     *clock
-	authority string            // MH's address, who is asked for the time
+	authority string            // MH's address, which is asked for the time
 	transport http.RoundTripper // to MH
 	behind    func() []storage.Witness
-	archive   string            // the archive's address, who is asked for the time where MH contradicts the box; may be ""
-	second    http.RoundTripper // to the archive
-	stored    time.Time         // the store's last activity before this start; zero: none
-	fence     *fleet.Fence      // whose the branch is; nil: it is of no chain
+	// The archive's address, which is asked for the time if MH contradicts the box; may be ""
+	archive string
+	second  http.RoundTripper // to the archive
+	stored  time.Time         // the store's last activity before this start; zero: none
+	fence   *fleet.Fence      // which box has the branch; nil: the branch is of no chain
 }
 
-// NewGate makes the gate of a store that is not open yet: Guard gives it the store. The ballast goes out of the store's way if the disk is full.
+// NewGate makes the gate of a store that is not open yet: Guard gives it the store. If the disk is full, the ballast
+// makes room for the store.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
 		archive: archiveAddress(cfg), second: authority.NewTransport(askFirst)}
@@ -49,7 +52,7 @@ func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate
 	return g
 }
 
-// Guard gives the gate its open store: its health, what other media of the box know, and the time that it knows.
+// Guard gives the gate its open store: its health, what other media of the box know, and the store's latest time.
 func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
 	last, err := store.LastBeat()
 	if err != nil {
@@ -60,25 +63,25 @@ func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logge
 	return nil
 }
 
-// Obey has the gate ask the fence whose the branch is.
+// Obey has the gate ask the fence which box has the branch.
 func (g *Gate) Obey(fence *fleet.Fence) { g.fence = fence }
 
 // LastActivity is the store's last activity before this start; zero: none.
 func (g *Gate) LastActivity() time.Time { return g.stored }
 
-// Space is the free room on the store's disk, zero where the disk does not say, and the reserve; in bytes.
+// Space returns the free room on the store's disk, zero if unknown, and the reserve; in bytes.
 func (g *Gate) Space() (free, reserve int64) {
 	free, _ = g.disk.free()
 	return free, g.disk.reserve
 }
 
-// Skew is how far the box's clock is ahead of MH's by MH's latest answer; false: MH has not answered yet.
+// Skew returns how far the box's clock is ahead of MH's by MH's latest answer; false: MH has not answered yet.
 func (g *Gate) Skew() (time.Duration, bool) {
 	_, skew, known := g.clock.state()
 	return skew, known
 }
 
-// RoundTrip passes MH's answers on, and their time to the clock.
+// RoundTrip passes MH's answers on, and their dates to the clock.
 func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := g.transport.RoundTrip(r)
 	if err == nil {
@@ -87,7 +90,7 @@ func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Check is nil when a new document may be issued.
+// Check returns nil if a new document may be issued.
 func (g *Gate) Check() error {
 	if err := checkEnrolled(g.fence); err != nil {
 		return err
@@ -104,7 +107,7 @@ func (g *Gate) Check() error {
 	return g.clock.check()
 }
 
-// unfit is what a till is told of a store that takes nothing new. What the store says of itself is for the log and for
+// unfit returns a till's error for a store that accepts nothing new. The store's own error is for the log and for
 // dtectl fsck.
 func unfit(err error) error {
 	message, english := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte", "The store cannot be read as it was written: nothing new is issued"
@@ -114,7 +117,7 @@ func unfit(err error) error {
 	return &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english, Err: err}
 }
 
-// Admit is check for a new document: the first one waits a moment until MH has said what time it is.
+// Admit is Check for a new document: the first document waits a moment for MH's time.
 func (g *Gate) Admit() error {
 	g.clock.awaitFirst()
 	if g.fence != nil {
@@ -127,11 +130,11 @@ func (g *Gate) Admit() error {
 	return nil
 }
 
-// tendEvery is how often disk and clock are looked at when nobody sells.
+// tendEvery is how often disk and clock are checked without sales.
 const tendEvery = 2 * time.Second
 
-// Run tends the ballast, and has MH say the time at the start and while the clock is in doubt: no sale is sent then that
-// would bring an answer. That takes no credentials and no document.
+// Run keeps the ballast, and asks MH for the time at the start and while the clock is in doubt: no sale is sent then
+// whose answer would bring the time. The question contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {
@@ -165,7 +168,7 @@ func (g *Gate) ask(ctx context.Context) {
 	}
 	req.Header.Set("User-Agent", "dtegate")
 	if resp, err := g.RoundTrip(req); err == nil {
-		_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // read to its end, the connection stays
+		_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // the connection stays open if the answer is read to its end
 		_ = resp.Body.Close()
 	}
 }
@@ -203,11 +206,11 @@ func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge(reserveDesc, float64(g.disk.reserve))
 }
 
-// behindRetry is how long a till waits: a person has to decide.
+// behindRetry is when a till may try again: a person has to decide.
 const behindRetry = time.Minute
 
-// checkBehind is nil while no medium of the box knows more than its store. Else nothing is numbered: what the store lacks
-// was issued, and its numbers would be used twice.
+// checkBehind returns nil while no medium of the box knows more than its store. Otherwise nothing is numbered: the
+// store lacks issued documents, and would use their numbers twice.
 func checkBehind(list []storage.Witness) error {
 	if len(list) == 0 {
 		return nil
@@ -217,12 +220,12 @@ func checkBehind(list []storage.Witness) error {
 		english[i] = list[i].String()
 	}
 	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
-		English: "Nothing is numbered before dtectl reconcile: " + strings.Join(english, "; "),
+		English: "Nothing is numbered before dtectl recover: " + strings.Join(english, "; "),
 		Message: "Otro medio del equipo conoce documentos que faltan en su base (" + behindInSpanish(list) +
-			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile"}
+			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl recover"}
 }
 
-// behindInSpanish says which medium knows how much more.
+// behindInSpanish describes which medium knows how much more.
 func behindInSpanish(list []storage.Witness) string {
 	names := map[string]string{storage.WitnessCopy: "segunda copia", storage.WitnessMark: "marca de números"}
 	var said []string
@@ -247,10 +250,10 @@ func behindInSpanish(list []storage.Witness) string {
 	return strings.Join(said, "; ")
 }
 
-// chainRetry is how long a till waits that the chain's centre turns away: a person has to decide.
+// chainRetry is when a till may try again that the chain's centre has stopped: a person has to decide.
 const chainRetry = time.Minute
 
-// checkEnrolled is nil while the branch is this box's.
+// checkEnrolled returns nil while this box has the branch.
 func checkEnrolled(f *fleet.Fence) error {
 	if f == nil {
 		return nil
@@ -268,7 +271,8 @@ func checkEnrolled(f *fleet.Fence) error {
 	return nil
 }
 
-// CheckPoint is nil while this box may number a point of sale: its enrolment names it, and the centre has not closed it for the year.
+// CheckPoint returns nil if this box may number a point of sale: its enrolment names it, and the centre has not closed
+// it for the year.
 func CheckPoint(a *fleet.Agent, at seller.Point, now time.Time) error {
 	if a == nil {
 		return nil

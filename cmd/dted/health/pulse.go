@@ -19,17 +19,18 @@ import (
 	"dtegate/storage"
 )
 
-// supervisor is systemd, as sd_notify(3) has it; without one nobody is told.
+// supervisor is systemd, as sd_notify(3) describes it; without a socket tell does nothing.
 type supervisor struct {
 	socket string
-	every  time.Duration // how often it wants to hear of a commit
+	every  time.Duration // how often it expects a commit
 	log    *slog.Logger
 }
 
-// beatEvery is how often the store proves itself when nobody waits for it: a restart knows the time to some seconds.
+// beatEvery is how often the store commits without sales: a restart then knows the time to some seconds.
 const beatEvery = 10 * time.Second
 
-// systemd reads what the supervisor gave this process. Three chances in its patience (sd_watchdog_enabled(3) wants two).
+// systemd reads the supervisor's settings from the environment. Within the supervisor's patience there are three
+// commits (sd_watchdog_enabled(3) recommends two).
 func systemd(log *slog.Logger) supervisor {
 	s := supervisor{socket: os.Getenv("NOTIFY_SOCKET"), log: log}
 	if pid := os.Getenv("WATCHDOG_PID"); pid == "" || pid == strconv.Itoa(os.Getpid()) {
@@ -40,7 +41,7 @@ func systemd(log *slog.Logger) supervisor {
 	return s
 }
 
-// tell sends assignments, one a line. A supervisor that does not listen is logged and no reason to stop.
+// tell sends assignments, one a line. If the supervisor does not listen, tell logs a warning.
 func (s supervisor) tell(state string) {
 	if s.socket == "" {
 		return
@@ -55,26 +56,27 @@ func (s supervisor) tell(state string) {
 	}
 }
 
-// Pulse has the store commit again and again, and tells the supervisor after each commit: nothing else feeds the
+// Pulse makes the store commit at intervals, and reports each commit to the supervisor: nothing else feeds the
 // watchdog.
 type Pulse struct {
-	beat  func() error // returns when the disk has it
+	beat  func() error // returns when the commit is on the disk
 	ready func() error
 	tell  func(string)
 	every time.Duration
 }
 
-// NewPulse proves the store to systemd, and leaves in the store the time that the gate trusts.
+// NewPulse returns the pulse of a store. It reports commits to systemd, and leaves the gate's trusted time in the
+// store.
 func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
 	s := systemd(log)
 	return Pulse{beat: func() error { return store.Beat(g.clock.trusted()) }, ready: ready, tell: s.tell, every: s.every}
 }
 
-// Stopping tells the supervisor that the appliance ends.
+// Stopping informs the supervisor that the appliance ends.
 func (p *Pulse) Stopping() { p.tell("STOPPING=1") }
 
-// patience is how long the start is held back for a branch that cannot issue. Then the supervisor may go on: what is
-// wrong is told by /readyz, and most of it (rules to be pushed, a clock to be set) is mended in a running appliance.
+// patience is how long the start is held back while the branch cannot issue. After it the supervisor may continue:
+// /readyz names the reason, and most reasons (missing rules, a wrong clock) can be mended while the appliance runs.
 const patience = time.Minute
 
 func (p *Pulse) Run(ctx context.Context) error {
@@ -105,7 +107,7 @@ func (p *Pulse) Run(ctx context.Context) error {
 	}
 }
 
-// Reach remembers whether MH answers, and since when. A server error is no answer.
+// Reach remembers whether MH answers, and since when. A server error does not count as an answer.
 type Reach struct {
 	next http.RoundTripper
 	now  func() time.Time
@@ -149,7 +151,7 @@ func (r *Reach) Show() page.Reach {
 	return r.state
 }
 
-// reason is the innermost cause that says something to people.
+// reason returns the innermost cause that is useful to people.
 func reason(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -164,9 +166,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Seal keeps other processes of dted's account out of its memory, which holds the signing key in clear: nobody but root may
-// attach to it or read /proc/PID/mem, and no dump is written (prctl(2), PR_SET_DUMPABLE). dted goes on with a warning where the
-// kernel refuses.
+// Seal keeps other processes of dted's account out of its memory, which holds the signing key unencrypted: only root
+// may attach to it or read /proc/PID/mem, and no dump is written (prctl(2), PR_SET_DUMPABLE). If the kernel refuses,
+// dted logs a warning and continues.
 func Seal() error {
 	const setDumpable = 4 // PR_SET_DUMPABLE
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setDumpable, 0, 0); errno != 0 {

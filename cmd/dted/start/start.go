@@ -1,6 +1,6 @@
-// Package start reads and proves what dted needs before it opens its store: key, secrets, tokens, certificates, rules, and the
-// servers that documents go to. dted refuses to start for what this package finds wrong, and dtectl doctor prints the same:
-// there is one loader, so that doctor is never kinder than dted.
+// Package start reads and checks what dted needs before it opens its store: key, secrets, tokens, certificates, rules,
+// and the servers that documents go to. dted does not start with a fault that this package finds, and dtectl doctor
+// prints the same faults: with one loader, doctor is never more lenient than dted.
 package start
 
 import (
@@ -29,7 +29,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Inputs is what a start reads from files.
+// Inputs is the content of the files that a start reads.
 type Inputs struct {
 	Key      *sign.Key
 	Password string   // of MH's API
@@ -37,13 +37,13 @@ type Inputs struct {
 	Tokens   *config.TokenFile
 	Delivery outbox.Delivery
 	Fleet    *Fleet            // nil: the branch is of no chain
-	Rules    bundle.Keys       // that may sign rules
+	Rules    bundle.Keys       // keys that may sign rules
 	Shipped  map[string][]byte // bundles of the rules folder, by path
 }
 
 // Fault is one reason not to start.
 type Fault struct {
-	Check string // what was read, as doctor calls it: "key", "tokens", "tls" …
+	Check string // the part that was read, by doctor's name: "key", "tokens", "tls" …
 	Err   error
 }
 
@@ -54,11 +54,11 @@ func (f *Fault) Unwrap() error { return f.Err }
 type Options struct {
 	// OpenKey opens a sealed key, default sign.Open. That takes half a second.
 	OpenKey func(sealed, passphrase []byte) (*sign.Key, error)
-	// Catalogue is asked for the words of a code of MH's catalogues when a document is printed; nil knows none.
+	// Catalogue returns the words of a code of MH's catalogues when a document is printed; nil knows none.
 	Catalogue func(catalogue, code string) (string, bool)
 }
 
-// Read reads everything, whatever is wrong with some of it. The faults are in a fixed order, one for each thing to mend.
+// Read reads everything, even after a fault. It returns the faults in a fixed order, one for each thing to mend.
 func Read(ctx context.Context, c *config.Config, o Options) (*Inputs, []Fault) {
 	if o.OpenKey == nil {
 		o.OpenKey = sign.Open
@@ -121,10 +121,10 @@ func key(c config.Key, open func(sealed, passphrase []byte) (*sign.Key, error)) 
 	return k, nil
 }
 
-// adminTokenLength is how long an admin token is at least, in characters.
+// adminTokenLength is the shortest admin token, in characters.
 const adminTokenLength = 32
 
-// adminToken is the digest of the admin token; zero when no file is named.
+// adminToken returns the digest of the admin token; zero if no file is named.
 func adminToken(file string) (digest [32]byte, err error) {
 	if file == "" {
 		return digest, nil
@@ -148,8 +148,8 @@ func tokens(c *config.Config) (*config.TokenFile, error) {
 	return file, file.CheckPoints(c)
 }
 
-// certificates reads those of the listeners that are encrypted. A certificate of the box's own authority that is missing is no
-// fault: a start makes it.
+// certificates reads the certificates of the encrypted listeners. A missing certificate of the box's own authority is
+// no fault: a start makes it.
 func certificates(c *config.Config) error {
 	var faults []error
 	own := false
@@ -179,7 +179,7 @@ func certificates(c *config.Config) error {
 	return errors.Join(faults...)
 }
 
-// shipped reads the bundles of the rules folder. Whose signature they bear their activation asks.
+// shipped reads the bundles of the rules folder. Their signatures are checked when they are activated.
 func shipped(folder string) (map[string][]byte, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*"+bundle.Extension))
 	if err != nil {
@@ -198,8 +198,8 @@ func shipped(folder string) (map[string][]byte, error) {
 	return read, errors.Join(faults...)
 }
 
-// CheckShipped compares the issuer's data with the layouts of the bundles that were read and that the pinned keys have signed. A
-// start does the same with all that are up, see CheckIssuer.
+// CheckShipped compares the issuer's data with the layouts of the bundles that were read and that pinned keys have
+// signed. A start does the same with all rules in force, see CheckIssuer.
 func (in *Inputs) CheckShipped(c *config.Config) error {
 	var bundles []*bundle.Bundle
 	for _, path := range slices.Sorted(maps.Keys(in.Shipped)) {
@@ -210,13 +210,13 @@ func (in *Inputs) CheckShipped(c *config.Config) error {
 	return checkBundles(c, bundles)
 }
 
-// Listening is a sentence for an address that dted cannot take.
+// Listening returns the error for an address that dted cannot listen on.
 func Listening(setting string, err error) error {
 	return fmt.Errorf("%s: %s", setting, strings.TrimPrefix(err.Error(), "listen tcp "))
 }
 
-// Delivery is how documents reach their receivers and the archive. The printer is always there; mail and archive when the
-// configuration has them. Nothing is connected to.
+// Delivery returns how documents reach their receivers and the archive. There is always a printer; mail and archive
+// depend on the configuration. It connects to nothing.
 func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (d outbox.Delivery, err error) {
 	var faults []error
 	d.Printer, err = printer(c, catalogue)
@@ -235,7 +235,7 @@ func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, 
 	return d, errors.Join(faults...)
 }
 
-// printSettings names the settings in what pdf.New says of a style.
+// printSettings replaces the names of options in errors of pdf.New by the names of settings.
 var printSettings = strings.NewReplacer("pdf: Style.Color", "issuer.color_principal", "pdf: Style.Logo", "print.logo")
 
 func printer(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (p *pdf.Printer, err error) {
@@ -251,14 +251,14 @@ func printer(c *config.Config, catalogue func(catalogue, code string) (string, b
 	return p, nil
 }
 
-// mailSettings are the settings behind the options of mail.New.
-var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security", "Hello": "mail.from", "From": "mail.from",
+// mailSettings maps the options of mail.New to settings.
+var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security", "From": "mail.from",
 	"FromName": "issuer.nombre", "ReplyTo": "mail.reply_to"}
 
 func mailer(m *config.Mail, i *config.Issuer) (*mail.Sender, error) {
 	reply := m.ReplyTo
 	if reply == "" && mail.Mailable(i.Mail) {
-		reply = i.Mail // who answers writes to the store and not to a mailbox that nobody reads
+		reply = i.Mail // an answer goes to the store and not to a mailbox that nobody reads
 	}
 	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From,
 		FromName: cmp.Or(i.TradeName, i.Name), ReplyTo: reply, Timeout: time.Duration(m.Timeout)}
@@ -271,21 +271,22 @@ func mailer(m *config.Mail, i *config.Issuer) (*mail.Sender, error) {
 	}
 	s, err := mail.New(o)
 	var field *mail.FieldError
-	if errors.As(err, &field) && mailSettings[field.Field] != "" { // else mail.New has a check that this table does not know
+	// Otherwise mail.New has a check that this table lacks
+	if errors.As(err, &field) && mailSettings[field.Field] != "" {
 		return nil, fmt.Errorf("%s: %s", mailSettings[field.Field], field.Text)
 	}
 	return s, err
 }
 
-// Fleet is what a branch of a chain works with.
+// Fleet holds the files of a branch of a chain.
 type Fleet struct {
 	Store     bucket.Bucket
 	Chain     fleetproto.Chain
 	Directors []fleetproto.Key
 }
 
-// openFleet reads the keys of [fleet]. The box's own key is made at the first start; one that is there and cannot be read ends a
-// start: by it the centre knows the box.
+// openFleet reads the keys of [fleet]. The first start makes the box's own key. If the key exists and cannot be read,
+// dted does not start: the centre knows the box by this key.
 func openFleet(c *config.Config) (*Fleet, error) {
 	f := c.Fleet
 	if f == nil {
@@ -304,51 +305,44 @@ func openFleet(c *config.Config) (*Fleet, error) {
 	return made, errors.Join(faults...)
 }
 
-// rehearsed is the file beside a store that says that production was rehearsed with it.
+// rehearsed is the suffix of a file beside the store; the file marks a store with which production was rehearsed.
 const rehearsed = ".rehearsal"
 
-// CheckRehearsal refuses to mix a rehearsal of production with production: a rehearsal begins with a store that has issued
-// nothing, and no appliance in production opens it afterwards. lastID is the store's last record.
+// CheckRehearsal refuses to mix a rehearsal with production: a rehearsal begins with a store that has issued nothing,
+// and no appliance in production opens the store afterwards. lastID is the store's last record.
 func CheckRehearsal(c *config.Config, lastID uint64) error {
-	_, err := checkRehearsal(c, lastID)
-	return err
-}
-
-func checkRehearsal(c *config.Config, lastID uint64) (marked bool, err error) {
 	mark := c.Data + rehearsed
-	_, err = os.Stat(mark)
+	_, err := os.Stat(mark)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("authority.rehearsal: looking for the mark of a rehearsal: %w", err)
+		return fmt.Errorf("authority.rehearsal: looking for the mark of a rehearsal: %w", err)
 	}
-	marked = err == nil
-	switch {
+	switch marked := err == nil; {
 	case !c.Authority.Rehearsal && marked:
-		return marked, fmt.Errorf("authority.rehearsal: the store %s was made to rehearse production (%s): its documents have simulated seals; make another with dtectl init", c.Data, mark)
+		return fmt.Errorf("authority.rehearsal: the store %s was made to rehearse production (%s): its documents have simulated seals; make another with dtectl init", c.Data, mark)
 	case c.Authority.Rehearsal && !marked && lastID > 0:
-		return marked, fmt.Errorf("authority.rehearsal: the store %s has issued documents: a rehearsal of production needs a store of its own, made by dtectl init", c.Data)
+		return fmt.Errorf("authority.rehearsal: the store %s has issued documents: a rehearsal of production needs a store of its own, made by dtectl init", c.Data)
 	}
-	return marked, nil
+	return nil
 }
 
-// Rehearse is CheckRehearsal, and marks the store of a rehearsal: its numbers and simulated seals never mix with real ones.
+// Rehearse is CheckRehearsal, and marks the store of a rehearsal: its numbers and simulated seals never mix with real
+// ones.
 func Rehearse(c *config.Config, lastID uint64, log *slog.Logger) error {
-	marked, err := checkRehearsal(c, lastID)
-	if err != nil || !c.Authority.Rehearsal {
+	if err := CheckRehearsal(c, lastID); err != nil || !c.Authority.Rehearsal {
 		return err
 	}
 	mark := c.Data + rehearsed
-	if !marked {
-		if err := os.WriteFile(mark, []byte("Production was rehearsed with this store. Its seals are simulated.\n"), 0o600); err != nil {
-			return fmt.Errorf("marking the store of a rehearsal: %w", err)
-		}
+	if err := os.WriteFile(mark, []byte("Production was rehearsed with this store. Its seals are simulated.\n"), 0o600); err != nil {
+		return fmt.Errorf("marking the store of a rehearsal: %w", err)
 	}
 	log.Warn("rehearsal of production: simulated seals are believed, and no document is valid", "authority", c.Authority.URL, "mark", mark)
 	return nil
 }
 
-// Exposed names the secrets that other accounts of this machine may read or write, each by its setting and with what ends it, in
-// the order of the sample. They end no start: who could read has read, and a store that does not sell mends nothing. dted warns of
-// each at every start, and doctor fails. sound is how many are as they should be; a file that is not there is neither.
+// Exposed returns the secrets that other accounts of this machine may read or write, each by its setting and with its
+// remedy, in the order of the sample. They do not prevent a start: the secret may already be known, and a store that
+// does not sell does not help. dted warns of each at every start, and doctor fails. sound is how many secrets are
+// protected; missing files do not count.
 func Exposed(c *config.Config) (faults []error, sound int) {
 	secrets := [][2]string{{"tokens", c.Tokens}, {"box_key", c.BoxKey}, {"api.key", c.API.Key}, {"ops.key", c.Ops.Key},
 		{"ops.admin_token_file", c.Ops.AdminTokenFile}, {"authority.password_file", c.Authority.PasswordFile}, {"key.file", c.Key.File},
@@ -371,7 +365,7 @@ func Exposed(c *config.Config) (faults []error, sound int) {
 		}
 		mode, open, err := reach(s[1])
 		switch {
-		case err != nil: // who needs the file says so
+		case err != nil: // the part that needs the file reports the error
 		case open:
 			faults = append(faults, fmt.Errorf("%s: others may read or alter %s (mode %04o): chmod 600 %s, and replace the secret if others use this machine", s[0], s[1], mode, s[1]))
 		default:
@@ -381,8 +375,8 @@ func Exposed(c *config.Config) (faults []error, sound int) {
 	return faults, sound
 }
 
-// reach tells whether accounts besides the owner's reach a file, and the file's mode. A folder that only its owner and group may
-// enter keeps what is in it, whatever the file's own mode: systemd's credentials and /etc/dted are such folders.
+// reach reports whether other accounts can reach a file, and returns the file's mode. A folder that only its owner and
+// group may enter protects its files, whatever their mode: systemd's credentials and /etc/dted are such folders.
 func reach(path string) (mode fs.FileMode, open bool, err error) {
 	file, err := os.Stat(path)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package connpool keeps connections to one HTTP server ready, so that no request waits for a slow connect: names are looked up
-// and connections are made beside the requests, with a limit of seconds, while a request itself waits for a ready
-// connection no longer than a fraction of a second. Begin with Link.
+// Package connpool keeps connections to one HTTP server ready, so that no request waits for a slow connect. It looks up
+// names and makes connections in the background, with a limit of seconds; a request waits for a ready connection only a
+// fraction of a second. Begin with Link.
 package connpool
 
 import (
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/bell"
 )
 
 // Limits of Options.ConnectTimeout, and its default: TCP repeats a lost SYN after 1, 3 and 7 seconds.
@@ -27,22 +29,22 @@ const (
 const (
 	// maxConnections bounds the connections that are open or being made.
 	maxConnections = 64
-	// liveliness is how long a server may take for any answer and still be taken to be there: meanwhile a request waits for
-	// a connection that others use.
+	// spare is how many unused connections Run keeps ready.
+	spare = 3
+	// patience is how long a request waits for a ready connection of a silent server: three tries of a sale stay under
+	// a second.
+	patience = 300 * time.Millisecond
+	// liveliness is how long a server may take for any answer and still count as reachable: during this time a request
+	// waits for a connection that others use.
 	liveliness = 2 * time.Second
 )
 
 // Options of New.
 type Options struct {
-	// URL of the server: its scheme (http or https), host and port count.
+	// URL of the server: only its scheme (http or https), host and port count.
 	URL string
 	// ConnectTimeout bounds the making of a connection: look-up, TCP and TLS together. Default 10 s.
 	ConnectTimeout time.Duration
-	// Wait is how long a request waits for a ready connection when none is alive. Default 300 ms: three tries of a sale
-	// stay under a second.
-	Wait time.Duration
-	// Spare is how many unused connections Run keeps ready. Default 3.
-	Spare int
 	// TLS is the base of the connections' configuration. Default: the system's roots.
 	TLS *tls.Config
 	// Lookup finds the addresses of a name. Default: the system's resolver.
@@ -51,8 +53,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Link is an http.RoundTripper for one server. Each request goes out on one connection, once: the link never sends a request
-// again. A Link works without Run, but then it keeps nothing ready. It is safe for concurrent use.
+// Link is an http.RoundTripper for one server. Each request goes out on one connection, once: the link never sends a
+// request again. A Link works without Run, but then it keeps nothing ready. It is safe for concurrent use.
 type Link struct {
 	options   Options
 	scheme    string
@@ -62,8 +64,8 @@ type Link struct {
 	metrics   *metrics
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
-	ready     chan struct{} // see Ready
-	kick      chan struct{} // wakes Run
+	ready     bell.Bell // see Ready
+	kick      bell.Bell // wakes Run
 
 	mu       sync.Mutex // guards what follows
 	idle     []*conn    // the latest used last
@@ -87,23 +89,17 @@ func New(o Options) *Link {
 	if o.ConnectTimeout == 0 {
 		o.ConnectTimeout = ConnectTimeout
 	}
-	if o.Wait == 0 {
-		o.Wait = 300 * time.Millisecond
-	}
-	if o.Spare == 0 {
-		o.Spare = 3
-	}
 	if o.Lookup == nil {
 		o.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
 	if o.Dial == nil {
-		// A line that went dead without a word is found out in half a minute, beside the requests.
+		// A connection that is cut without a word is detected within half a minute, in the background.
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
-	l := &Link{options: o, metrics: newMetrics(), ready: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: maxLife}
+	l := &Link{options: o, metrics: newMetrics(), ready: bell.New(), kick: bell.New(), life: maxLife}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	host, port := "", ""
 	if u, err := url.Parse(o.URL); err == nil {
@@ -122,7 +118,8 @@ func New(o Options) *Link {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the second handshake is a round trip shorter
 	}
 	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true, Protocols: new(http.Protocols)}
-	l.transport.Protocols.SetHTTP1(true) // a connection carries one request at a time: a lost packet of one sale delays no other
+	// A connection carries one request at a time: a lost packet of one sale delays no other
+	l.transport.Protocols.SetHTTP1(true)
 	return l
 }
 
@@ -134,11 +131,11 @@ func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context whose requests wait for a connection as long as the context lasts, for callers that hold up
-// nobody.
+// Patient returns a context whose requests wait for a connection as long as the context lasts. It is for callers that
+// delay no sale.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
-// RoundTrip sends a request on a ready connection. An error before a connection was there means that nothing was sent.
+// RoundTrip sends a request on a ready connection. An error without a connection means that nothing was sent.
 func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, err := l.take(req.Context())
 	if err != nil {
@@ -169,8 +166,8 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took, also
-// of those that went well before one that failed.
+// Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took,
+// those before a failed step included.
 func (l *Link) Connect(ctx context.Context) (Steps, error) {
 	l.names.forget()
 	c, steps, err := l.connect(ctx)
@@ -206,7 +203,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// connected counts the steps of a connect behind its look-up, which counts itself.
+// connected counts the steps of a connect after its look-up, which counts itself.
 func (m *metrics) connected(s *Steps) {
 	for _, step := range []struct {
 		name string

@@ -32,7 +32,7 @@ func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	var (
 		s  = Steps{Failed: "lookup"}
 		at time.Time
-		mu sync.Mutex // a handshake that was given up may still report
+		mu sync.Mutex // an abandoned handshake may still report
 	)
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, stepsKey{}, &s), &httptrace.ClientTrace{
 		TLSHandshakeStart: func() {
@@ -59,7 +59,7 @@ func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	return made, s, nil
 }
 
-// socket is the transport's way to a socket.
+// socket makes the transport's sockets.
 func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, error) {
 	s, _ := ctx.Value(stepsKey{}).(*Steps)
 	_, port, err := net.SplitHostPort(address)
@@ -83,10 +83,10 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 	return c, nil
 }
 
-// headStart is how long an address is tried alone, before the next one is tried beside it (RFC 8305).
+// headStart is how long an address is tried alone, before the next address is tried beside it (RFC 8305).
 const headStart = time.Second
 
-// race connects to the first of the addresses that lets it.
+// race connects to the address that answers first.
 func (l *Link) race(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, netip.AddrPort, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -148,10 +148,10 @@ type conn struct {
 	wire   *http.ClientConn
 	since  time.Time // idle since
 	retire time.Time // when it is replaced, if still idle
-	gone   bool      // it is counted no more
+	gone   bool      // it is not counted any more
 }
 
-// newConn counts a connection that was made, and watches it: the server may close it at any time.
+// newConn counts a new connection, and watches it: the server may close it at any time.
 func newConn(l *Link, made *http.ClientConn) *conn {
 	c := &conn{link: l, wire: made}
 	l.mu.Lock()
@@ -196,7 +196,8 @@ func (c *conn) close() {
 	c.link.forget(c)
 }
 
-// body is an answer's body. Read to its end it frees its connection, closed earlier it ends it.
+// body is an answer's body. When it is read to its end, the connection is free again; when it is closed earlier, the
+// connection ends.
 type body struct {
 	io.ReadCloser
 	conn *conn

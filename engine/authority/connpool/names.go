@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// namesFresh is the age at which a name is looked up again. The system's resolver does not say how long an answer holds.
+	// namesFresh is the age at which a name is looked up again. The system's resolver does not say how long an answer
+	// holds.
 	namesFresh = time.Minute
 	// namesRetry is the time from a look-up that failed to the next one.
 	namesRetry = 5 * time.Second
 )
 
-// names holds the addresses of one host: the latest good answer, whatever became of the look-ups since.
+// names holds the addresses of one host: the latest good answer, even if later look-ups failed.
 type names struct {
 	host string
 	link *Link
 
 	mu        sync.Mutex
 	addresses []netip.Addr
-	fixed     bool          // the host is an address itself
-	running   chan struct{} // closed when the look-up under way ends; nil: none is
+	fixed     bool          // the host is itself an address
+	running   chan struct{} // closed when the running look-up ends; nil: none runs
 	tried     time.Time     // end of the latest look-up
 	err       error         // of the latest look-up
 }
@@ -37,7 +38,7 @@ func newNames(host string, l *Link) *names {
 	return n
 }
 
-// get returns the addresses that are known, and waits for a look-up when none are.
+// get returns the known addresses, or waits for a look-up if there are none.
 func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 	n.refresh(namesFresh)
 	for {
@@ -51,7 +52,7 @@ func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 		case err != nil:
 			return nil, err
 		default:
-			return nil, net.ErrClosed // the link is: nobody looks up any more
+			return nil, net.ErrClosed // the link is closed, and looks up nothing any more
 		}
 		select {
 		case <-running:
@@ -61,8 +62,8 @@ func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 	}
 }
 
-// refresh starts a look-up, unless one is under way or the known addresses are younger than age. Nobody waits for it who
-// has addresses.
+// refresh starts a look-up, unless one runs or the known addresses are younger than age. Callers with known addresses
+// do not wait for it.
 func (n *names) refresh(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +96,7 @@ func (n *names) refresh(age time.Duration) {
 	}()
 }
 
-// keep takes a new answer; the address that served last stays the first. The caller holds mu.
+// keep stores a new answer. The address that served last stays the first. The caller holds mu.
 func (n *names) keep(found []netip.Addr) {
 	for i, a := range found {
 		found[i] = a.Unmap()
@@ -108,17 +109,17 @@ func (n *names) keep(found []netip.Addr) {
 	n.addresses = found
 }
 
-// prefer puts the address that let us connect first.
+// prefer puts the address that accepted our connection first.
 func (n *names) prefer(address netip.Addr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if i := slices.Index(n.addresses, address); i > 0 {
-		n.addresses = slices.Clone(n.addresses) // others hold the old order
+		n.addresses = slices.Clone(n.addresses) // other goroutines use the old order
 		n.addresses[0], n.addresses[i] = n.addresses[i], n.addresses[0]
 	}
 }
 
-// forget has the next connect look the name up.
+// forget makes the next connect look the name up.
 func (n *names) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,7 +128,7 @@ func (n *names) forget() {
 	}
 }
 
-// silent tells that the name server does not answer either: then it is the branch's own way out that is cut.
+// silent returns an error if the name server does not answer either: then the branch's own connection is cut.
 func (n *names) silent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,7 +141,7 @@ func (n *names) silent() error {
 	return n.err
 }
 
-// due is when the next look-up is due.
+// due returns when the next look-up is due.
 func (n *names) due() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()

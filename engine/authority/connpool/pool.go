@@ -18,13 +18,14 @@ type waiter struct {
 }
 
 const (
-	// maxLife is how long a connection is left idle at most. A server that closes earlier teaches a shorter life.
+	// maxLife is how long a connection may be idle at most. The life becomes shorter if the server closes connections
+	// earlier.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
 	// retryFirst is the time from a connect that failed to the next one for a spare; it doubles up to retryMax.
 	retryFirst = time.Second
 	retryMax   = 15 * time.Second
-	// stale is the age at which a connect that is still under way is not relied on alone: its SYN may be lost.
+	// stale is the age of a connect that is no longer relied on alone: its SYN may be lost.
 	stale = time.Second
 )
 
@@ -44,7 +45,7 @@ func (r reasons) Error() string {
 
 func (r reasons) Unwrap() []error { return r }
 
-// joinCauses puts the causes together that there are.
+// joinCauses joins the causes that are not nil.
 func joinCauses(causes ...error) error {
 	causes = slices.DeleteFunc(causes, func(err error) bool { return err == nil })
 	if len(causes) == 1 {
@@ -53,7 +54,8 @@ func joinCauses(causes ...error) error {
 	return reasons(causes)
 }
 
-// take returns an idle connection, or waits for one: for Wait, and longer only while the server gives signs of life.
+// take returns an idle connection, or waits for one: for patience, and longer only while the server gives signs of
+// life.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	began := time.Now()
 	l.mu.Lock()
@@ -69,7 +71,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	w := &waiter{make(chan *conn, 1), make(chan error, 1)}
 	l.waiters = append(l.waiters, w)
 	if l.live == 0 {
-		l.names.refresh(0) // whether the name server answers tells whose trouble it is
+		l.names.refresh(0) // notReady names the name server if it does not answer either
 	}
 	l.fill(true)
 	l.mu.Unlock()
@@ -86,7 +88,7 @@ func (l *Link) await(ctx context.Context, w *waiter, began time.Time) (*conn, er
 	for patient := ctx.Value(patientKey{}) != nil; ; {
 		var over <-chan time.Time
 		if !patient {
-			over = time.After(l.options.Wait)
+			over = time.After(patience)
 		}
 		select {
 		case c := <-w.got:
@@ -95,18 +97,18 @@ func (l *Link) await(ctx context.Context, w *waiter, began time.Time) (*conn, er
 			return nil, err
 		case <-over:
 			if l.mayComeFree() {
-				continue // others are answered: it is a matter of turns
+				continue // other requests are answered: this one waits for its turn
 			}
 		case <-ctx.Done():
 		}
 		if c := l.desist(w); c != nil {
-			return c, nil // it came in this moment
+			return c, nil // it came at this moment
 		}
 		return nil, l.notReady(ctx, time.Since(began))
 	}
 }
 
-// mayComeFree tells that a connection may become free: others are asking, and the server does not leave them without any answer.
+// mayComeFree reports whether a connection may become free: other requests use connections, and the server answers.
 func (l *Link) mayComeFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +131,7 @@ func (l *Link) noteAnswer() {
 	l.heard = time.Now()
 }
 
-// notReady says why a request found no connection.
+// notReady returns why a request found no connection.
 func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
 	l.mu.Lock()
 	live, failure := l.live, l.failure
@@ -141,7 +143,7 @@ func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
 	return joinCauses(err, failure, l.names.silent(), ctx.Err())
 }
 
-// desist takes a waiter off the list. A connection that came meanwhile is returned.
+// desist removes a waiter from the list. It returns a connection that came in the meantime.
 func (l *Link) desist(w *waiter) *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,8 +159,8 @@ func (l *Link) desist(w *waiter) *conn {
 	}
 }
 
-// pop takes the connection that was used last. Without Run, those that have been idle for too long are dropped here. The
-// caller holds mu.
+// pop returns the connection that was used last. Without Run, it drops connections that have been idle for too long.
+// The caller holds mu.
 func (l *Link) pop() *conn {
 	for len(l.idle) > 0 {
 		c := l.idle[len(l.idle)-1]
@@ -185,15 +187,15 @@ func (l *Link) put(c *conn) {
 		l.waiters = l.waiters[1:]
 	default:
 		c.since = time.Now()
-		// The connections retire one after the other, so that the server never closes all of them at once.
+		// The connections retire one by one, so that the server never closes all of them at once.
 		c.retire = c.since.Add(l.life*3/5 + rand.N(l.life*2/5))
 		l.idle = append(l.idle, c)
 	}
 	l.mu.Unlock()
-	ring(l.kick)
+	l.kick.Ring()
 }
 
-// forget takes a connection that is closed off the books.
+// forget removes a closed connection from the counts.
 func (l *Link) forget(c *conn) {
 	l.mu.Lock()
 	if !c.gone {
@@ -205,21 +207,21 @@ func (l *Link) forget(c *conn) {
 		l.learn(time.Since(c.since))
 	}
 	l.mu.Unlock()
-	ring(l.kick)
+	l.kick.Ring()
 }
 
-// learn shortens the life of idle connections below what the server grants. The caller holds mu.
+// learn shortens the life of idle connections below the time that the server grants. The caller holds mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)
 	}
-	if granted < minLife { // a server that takes connections and drops them is not asked for another at once
+	if granted < minLife { // a server that drops new connections is not asked for another at once
 		l.postpone()
 	}
 }
 
-// fill starts as many connects as there are waiters and missing spares. A waiter that has just come demands one also soon
-// after a failure. The caller holds mu.
+// fill starts as many connects as there are waiters and missing spares. A new waiter starts one also soon after a
+// failure. The caller holds mu.
 func (l *Link) fill(demanded bool) {
 	now := time.Now()
 	early := now.Before(l.retry)
@@ -228,7 +230,7 @@ func (l *Link) fill(demanded bool) {
 	}
 	want := len(l.waiters)
 	if l.running && !early {
-		want += l.options.Spare - l.fresh(now)
+		want += spare - l.fresh(now)
 	}
 	if demanded && l.live == 0 && now.Sub(l.dialled) > stale {
 		want = max(want, l.dialing+1)
@@ -240,7 +242,7 @@ func (l *Link) fill(demanded bool) {
 	}
 }
 
-// fresh is how many idle connections need no replacement yet. The caller holds mu.
+// fresh returns how many idle connections need no replacement yet. The caller holds mu.
 func (l *Link) fresh(now time.Time) (n int) {
 	for _, c := range l.idle {
 		if now.Before(c.retire) {
@@ -267,7 +269,7 @@ func (l *Link) connectForPool() {
 	if err != nil {
 		l.failure, l.starved = err, true
 		l.postpone()
-		if l.live == 0 && l.dialing == 0 { // nothing is left to wait for
+		if l.live == 0 && l.dialing == 0 { // the waiters have nothing left to wait for
 			var timeout net.Error
 			if errors.As(err, &timeout) && timeout.Timeout() {
 				err = joinCauses(err, l.names.silent())
@@ -278,23 +280,23 @@ func (l *Link) connectForPool() {
 			l.waiters = nil
 		}
 		l.mu.Unlock()
-		ring(l.kick)
+		l.kick.Ring()
 		return
 	}
 	l.failure, l.failures, l.retry, l.heard = nil, 0, time.Time{}, time.Now()
 	if l.starved {
 		l.starved = false
-		defer ring(l.ready)
+		defer l.ready.Ring()
 	}
 	l.mu.Unlock()
 	l.put(c)
 }
 
-// postpone puts the next connect for a spare off, ever longer. The caller holds mu.
+// postpone delays the next connect for a spare, longer after each failure. The caller holds mu.
 func (l *Link) postpone() {
 	pause := min(retryFirst<<min(l.failures, 10), retryMax)
 	l.failures++
-	l.retry = time.Now().Add(pause/2 + rand.N(pause/2)) // not all branches at once
+	l.retry = time.Now().Add(pause/2 + rand.N(pause/2)) // the branches do not connect all at once
 }
 
 // tend replaces the connections that have been idle for their life, and returns when to look again.
@@ -304,7 +306,7 @@ func (l *Link) tend() time.Duration {
 	l.mu.Lock()
 	l.fill(false)
 	var old []*conn
-	if l.fresh(now) >= l.options.Spare {
+	if l.fresh(now) >= spare {
 		l.idle = slices.DeleteFunc(l.idle, func(c *conn) bool {
 			retired := !now.Before(c.retire)
 			if retired {
@@ -313,7 +315,7 @@ func (l *Link) tend() time.Duration {
 			return retired
 		})
 		if old != nil {
-			l.life = min(l.life+l.life/10, maxLife) // the server grants that much, and may grant more
+			l.life = min(l.life+l.life/10, maxLife) // the server grants this life, and may grant more
 		}
 	} else if l.dialing == 0 && now.Before(l.retry) && l.retry.Before(next) {
 		next = l.retry
@@ -355,11 +357,4 @@ func (l *Link) counts() (ready, busy, connecting int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.idle), l.live - len(l.idle), l.dialing
-}
-
-func ring(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

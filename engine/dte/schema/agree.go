@@ -9,29 +9,30 @@ import (
 	"dtegate/engine/dte"
 )
 
-// A bundle is signed, and yet it may be wrong or forged. This file holds what no bundle may change, whatever it says:
+// A signature does not make a bundle right: it may be wrong or forged. This file defines what no bundle may change:
 //
 //   - At load: the places of the issuer, the receiver, the identification and of all else outside lines and totals
 //     take the fact of their own name. A bundle can neither fix such a value nor take it from elsewhere.
 //   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
 //     compute, the document has that value.
-//   - At every fill of a rule's answer: quantities, prices, discounts and charges are the till's, lines add up to
-//     totals, and totals to what is paid, by an arithmetic of its own.
+//   - At every fill of a rule's answer: what the till said of a line, and its global discounts, have a place and are
+//     the till's; lines add up to totals, and totals to what is paid, by an arithmetic of its own.
 //
 // A breach is the bundle's fault and never the till's: Fill returns it alone, under the code Contradiction.
 
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
-// heldRoots are the parts of a document that a new generation may rename. The bundle names the part by a root that no
-// facts have: sujetoExcluido was the receptor of type 14, donatario the emisor of type 15. The first is under no other name.
+// heldRoots are the parts of a document that a new generation may rename. The bundle then names the part by a root that
+// no facts have: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first has no other
+// name.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
 // freeRoots are the parts that rules compute.
 var freeRoots = []string{linesName, summaryName}
 
-// identity are the members that take the fact of their own name alone: no other fact may stand for them.
+// identity are the members that take only the fact of their own name: no other fact may replace it.
 var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
 	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
 	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
@@ -39,11 +40,11 @@ var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroC
 	"codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega", "nombRecibe",
 	"docuRecibe"}
 
-// hyphenated are the members that a generation may write with hyphens: numbers of people, and no other identity.
+// hyphenated are the members that a generation may write with hyphens: numbers of people and firms.
 var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "docuEntrega", "docuRecibe",
 	"numDocResponsable", "numDocSolicita", "numeroDocResponsable"}
 
-// fixed are the members that a generation fixes itself.
+// fixed are the members whose value a generation sets itself.
 var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo", "identificacion.tipoOperacion",
 	"emisor.tipoDocumento", "donatario.tipoDocumento"}
@@ -198,14 +199,14 @@ func (r *run) agree(f *field, si int32, own *dte.Value) {
 	}
 }
 
-// MH's tolerances (MF2 pp.52-54). An accepted document has a line three cents away from price times quantity.
+// MH's tolerances (MF2 pp.52-54). MH has accepted a line that differs by three cents from price times quantity.
 const (
 	cent          = dte.Scale / 100
 	sumTolerance  = cent + cent/2 // a cent from the rounded sum
 	lineTolerance = 3*cent + cent/2
 )
 
-// sumOf says which total of resumen is the sum of which amounts of the lines.
+// sumOf maps the totals of resumen to the amounts of the lines whose sums they are.
 var sumOf = [][2]string{
 	{"totalNoSuj", "ventaNoSuj"}, {"totalExenta", "ventaExenta"}, {"totalGravada", "ventaGravada"},
 	{"totalCompra", "compra"}, {"totalCompraExcluidos", "compra"}, {"totalNoGravado", "noGravado"},
@@ -213,8 +214,11 @@ var sumOf = [][2]string{
 	{"totalSujetoRetencion", "montoSujetoGrav"}, {"totalIvaRetenido", "ivaRetenido"}, {"totalIVAretenido", "ivaRetenido"},
 }
 
-// soldAs are the amounts of a line that price times quantity makes, less its discount. One of them is not 0.
+// soldAs are the amounts of a line that equal price times quantity, less its discount. One of them is not 0.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
+
+// withheldOf are the amounts of a line of a withholding voucher. The till says them, and the module only adds them up.
+var withheldOf = []string{"montoSujetoGrav", "ivaRetenido"}
 
 // Amounts of resumen by what they do to what is paid.
 var (
@@ -223,7 +227,7 @@ var (
 	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
 	perceived  = []string{"ivaPerci", "ivaPerci1"}
 	withheld   = []string{"ivaRete", "ivaRete1"}
-	// besides are amounts that only inform, or that an equation has on its left.
+	// besides are amounts that only inform, or that are on the left side of an equation.
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido",
@@ -232,21 +236,23 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// globalDiscounts are amounts of resumen, each with the member of descuentoGlobal that says it.
+// globalDiscounts maps amounts of resumen to the members of descuentoGlobal that give them.
 var globalDiscounts = map[string]string{
 	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra"}
 
-// informative are taxes of CAT-015 that are in no total.
+// informative are taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
 
-// arithmetic is where a layout has the amounts of the equations: positions of members, by the names that it has.
+// arithmetic is where a layout has the amounts of the equations: the positions of the members that exist in it.
 type arithmetic struct {
 	resumen, lines, pagos, paid int // positions in the document, in resumen, in a payment; -1 none
 	sums                        []struct{ total, column int }
 	quantity, price, discount   int // in a line
 	sold                        []int
-	charge                      int // noGravado of a line
-	line                        int // the first member of a line, among all fields
+	charge                      int      // noGravado of a line
+	line                        int      // the first member of a line, among all fields
+	withheld                    []int    // withheldOf a line
+	lineLacks, globalLacks      []string // amounts of lines and of descuentoGlobal for which the layout has no place
 	discounts                   map[int]string
 	equations                   []equation
 	taxes, taxCode, taxValue    int
@@ -255,12 +261,12 @@ type arithmetic struct {
 	total, output               int   // overlay.total: its place in resumen, and the module's answer for it
 }
 
-// equation is a total of resumen as others make it, rounded to the cent and never below 0.
+// equation is a total of resumen as the sum of other amounts, rounded to the cent and never below 0.
 type equation struct {
 	total       int // -1: the module's answer for what is paid, which the layout does not show
 	plus, minus []int
 	taxed       bool
-	// otherwise are amounts that MH has accepted in the total and beside it: perception and retention.
+	// otherwise are amounts that MH has accepted both inside and outside the total: perception and retention.
 	otherwise [2][]int
 }
 
@@ -292,6 +298,11 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	}
 	a.quantity, a.price, a.discount = position(line, "cantidad"), position(line, "precioUni"), position(line, "montoDescu")
 	a.charge = position(line, "noGravado")
+	for _, name := range withheldOf {
+		if i := position(line, name); i >= 0 {
+			a.withheld = append(a.withheld, i)
+		}
+	}
 	if line >= 0 {
 		a.line = c.fields[line].first
 	}
@@ -299,6 +310,21 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		if i := position(resumen, name); i >= 0 {
 			a.discounts[i] = fact
 		}
+	}
+	a.lineLacks = append([]string{"cantidad", "precioUni", "montoDescu", "noGravado"}, withheldOf...)
+	for _, fact := range globalDiscounts {
+		a.globalLacks = append(a.globalLacks, fact)
+	}
+	if line >= 0 && resumen >= 0 {
+		a.lineLacks = slices.DeleteFunc(a.lineLacks, func(name string) bool { return position(line, name) >= 0 })
+		a.globalLacks = slices.DeleteFunc(a.globalLacks, func(fact string) bool {
+			for _, has := range a.discounts {
+				if has == fact {
+					return true
+				}
+			}
+			return false
+		})
 	}
 	for _, name := range soldAs {
 		if i := position(line, name); i >= 0 {
@@ -365,10 +391,13 @@ func (r *run) number(object *slot, position int) dte.Amount {
 	return 0
 }
 
-// addUp contradicts a document whose amounts do not make its totals.
+// addUp contradicts a document whose totals are not the sums of its amounts.
 func (r *run) addUp() {
 	a := &r.filler.amounts
 	root := &r.slots[0]
+	if r.computed != nil {
+		r.hasPlaces()
+	}
 	if a.resumen < 0 || root.kind != dte.KindObject {
 		return
 	}
@@ -401,7 +430,7 @@ func (r *run) addUp() {
 		}
 	}
 	tolerance := dte.Amount(sumTolerance)
-	for _, i := range a.strange { // nobody knows what it does to the others
+	for _, i := range a.strange { // its effect on the other amounts is unknown
 		if n := r.number(resumen, i); n > 0 {
 			tolerance += n
 		} else {
@@ -430,7 +459,24 @@ func (r *run) addUp() {
 	}
 }
 
-// holds reports whether an equation holds, with taxes of this sum.
+// hasPlaces contradicts a layout that has no place for an amount that the till said: nothing would be compared with it.
+func (r *run) hasPlaces() {
+	a := &r.filler.amounts
+	lacks := func(facts dte.Value, names []string) {
+		for _, name := range names {
+			if n, err := facts.Get(name).Amount(); err == nil && n != 0 {
+				r.contradict(name, "is "+n.String()+" in the sale, and the layout has no place for it")
+			}
+		}
+	}
+	lacks(r.facts.Get("descuentoGlobal"), a.globalLacks)
+	lines := r.facts.Get(linesName)
+	for i := range lines.Len() {
+		lacks(lines.Index(i), a.lineLacks)
+	}
+}
+
+// holds reports whether an equation is true, with this sum of taxes.
 func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amount) bool {
 	total := r.number(resumen, e.total)
 	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
@@ -465,7 +511,7 @@ func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amo
 	return near()
 }
 
-// taxSums are the sums of all taxes of resumen, and of those that do not only inform.
+// taxSums returns the sums of all taxes of resumen, and of those that do not only inform.
 func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
 	a := &r.filler.amounts
 	if a.taxes < 0 || a.taxCode < 0 || a.taxValue < 0 {
@@ -489,8 +535,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 		return
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
-		var off dte.Sum // a cent a line, always the same way, is no rounding
-		facts := r.facts.Get(linesName)
+		var off dte.Sum // a cent a line, always in the same direction, is not rounding
 		for i := range lines.count {
 			line := &r.slots[lines.first+i]
 			var sold dte.Amount
@@ -500,12 +545,15 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 			if sold != 0 || r.number(line, a.charge) == 0 {
 				r.priceLine(line, i, &off)
 			}
-			if r.computed != nil {
-				r.asGiven(line, facts.Index(int(i)), i)
-			}
 		}
 		if !off.Within(lineTolerance + dte.Amount(lines.count)*cent/2) {
 			r.contradict(linesName, "do not add up to their prices times their quantities, less their discounts")
+		}
+	}
+	if r.computed != nil {
+		facts := r.facts.Get(linesName)
+		for i := range lines.count {
+			r.asGiven(&r.slots[lines.first+i], facts.Index(int(i)), i)
 		}
 	}
 	for _, s := range a.sums {
@@ -519,8 +567,8 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	}
 }
 
-// asGiven compares what a module answers for a line with what the till said. A module neither raises a price or a
-// quantity, nor invents a discount or a charge. A return gives back a part of its origin's amounts.
+// asGiven compares a module's answer for a line with the till's facts. A module neither raises a price or a quantity,
+// nor invents a discount or a charge, nor withholds anything else. A return gives back a part of its origin's amounts.
 func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 	a := &r.filler.amounts
 	returned := given.Get("cantidadOrigen").Exists()
@@ -539,16 +587,19 @@ func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 	check(a.quantity, false)
 	check(a.price, false)
 	check(a.charge, returned)
+	for _, position := range a.withheld {
+		check(position, false)
+	}
 	if !returned {
 		check(a.discount, false)
 		return
 	}
-	for _, position := range a.sold { // the discount of a return has its part of the global one
+	for _, position := range a.sold { // the discount of a return includes its part of the global discount
 		check(position, true)
 	}
 }
 
-// isGiven reports whether an amount is the fact, or a part of the origin's fact, or 0 where there is no fact.
+// isGiven reports whether an amount is the fact. Without a fact the amount must be 0, or a part of the origin's fact.
 func isGiven(n dte.Amount, fact, origin dte.Value) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known

@@ -7,16 +7,16 @@ import (
 	"dtegate/engine/dte"
 )
 
-// verdict is what a rule says of a value. The larger one wins.
+// verdict is the result of a rule for a value. The larger verdict wins.
 type verdict uint8
 
 const (
 	pass    verdict = iota
-	unknown         // depends on what only the rule module can give
+	unknown         // depends on a value that only the rule module can give
 	fail
 )
 
-// check judges the slot at si, which belongs to the field at fi, by a rule. Unless j is quiet it tells every breach
+// check judges the slot at si, which belongs to the field at fi, by a rule. Unless r is quiet it reports every breach
 // as a fault; when quiet it stops at the first.
 func (r *run) check(x *rule, fi int, si int32) verdict {
 	s := &r.slots[si]
@@ -247,7 +247,7 @@ func (r *run) checkCompound(x *rule, fi int, si int32) verdict {
 	return v
 }
 
-// ask evaluates a condition without telling anything.
+// ask evaluates a condition without reporting faults.
 func (r *run) ask(x *rule, fi int, si int32) verdict {
 	r.quiet++
 	v := r.check(x, fi, si)
@@ -315,11 +315,11 @@ func (r *run) fail(f dte.Fault) {
 	}
 }
 
-// unsaid is the cause of a condition that no sentence says.
+// unsaid is the cause of a condition that no sentence describes.
 const unsaid = "-"
 
-// breach tells that the slot at si breaks the rule, unless r is quiet. What depends on another value has the code
-// CONDITION, and is left out where a plain fault was told already.
+// breach reports that the slot at si breaks the rule, unless r is quiet. A fault that depends on another value has the
+// code CONDITION, and is dropped if the place already has a plain fault.
 func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
@@ -337,7 +337,7 @@ func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
 	return fail
 }
 
-// fault is what breaking a rule at the field tells, for a cause if there is one; the path is the caller's.
+// fault returns the fault for a broken rule at the field, with its cause if there is one. The caller sets the path.
 func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
 	told := dte.Fault{Code: code, Message: x.message(f.document, code, s)}
 	if cause != "" {
@@ -349,7 +349,7 @@ func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
 	return told
 }
 
-// breachNumber tells that a number is no Amount. The layout meets every number before any condition does.
+// breachNumber reports that a number is no Amount. The layout checks every number before any condition does.
 func (r *run) breachNumber(fi int, s *slot) verdict {
 	if r.quiet == 0 && r.cause == "" {
 		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) + " tiene más de 8 decimales"}

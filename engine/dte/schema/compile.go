@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// field is one place of the document. All fields lie in one slice, breadth first, so that the members of an object
-// are neighbours and a member is known by its position.
+// field is one place of the document. All fields are in one slice, breadth first, so that the members of an object are
+// neighbours and a member's position identifies it.
 type field struct {
 	name     string
 	key      []byte // `"name":`
@@ -24,14 +24,14 @@ type field struct {
 	fallback dte.Value
 	from     *from
 	fed      bool // a member at any depth has a from
-	judged   bool // from takes something else than the fact of the field's own name: see agree
-	moved    bool // the fact of its own name stands at another place, too
+	judged   bool // from takes something other than the fact of the field's own name: see agree
+	moved    bool // the fact of its own name also appears elsewhere
 	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
 
 	first    int // where its members, or its item, begin
 	members  int // how many members the layout has
-	shadows  int // how many more are named by conditions only; they follow the members and are never written
+	shadows  int // how many more only conditions name; they follow the members and are never written
 	item     bool
 	arrays   int // how many "[]" are above it
 	rule     *rule
@@ -40,7 +40,7 @@ type field struct {
 	codeList bool // list of this place or of one below it
 }
 
-// source is who answers first for a field.
+// source is the first source of a field's value.
 type source uint8
 
 const (
@@ -50,19 +50,18 @@ const (
 	sourceTaxes
 )
 
-// from is where the overlay says that a value comes from.
+// from is the overlay's source of a value.
 type from struct {
 	fact   []step
 	amount int       // summary output, -1 none
 	words  int       // summary output, -1 none
-	value  dte.Value // constant, absent when there is none
+	value  dte.Value // constant; absent: none
 	form   string    // of the fact's text, "" as it is
 	when   []step    // the form applies when the fact here is that text; nil always
 	is     string
 }
 
-// rule is what must hold at a place: a compiled schema. Members and items refer to the fields of the place that
-// the rule is evaluated at.
+// rule is a compiled schema. Its members and items refer to the fields of the place at which it is evaluated.
 type rule struct {
 	types      typeSet
 	closed     bool
@@ -104,7 +103,7 @@ const (
 	maxArrays   = 4 // nesting of lists; MH's deepest is two
 )
 
-// shape gathers all that the schema says about one place: its layout and the conditions that look there.
+// shape gathers everything that the schema says about one place: its layout and the conditions on it.
 type shape struct {
 	name     string
 	base     *schema // nil for a place that only conditions name
@@ -160,7 +159,7 @@ func newShape(name string, base *schema, subs []*schema) *shape {
 	return s
 }
 
-// conditions are all schemas that speak of the same place as s, other than s.
+// conditions returns all other schemas that describe the same place as s.
 func (s *schema) conditions() []*schema {
 	var all []*schema
 	add := func(x *schema) {
@@ -256,7 +255,7 @@ func (c *compiler) layout(root *shape) error {
 	return nil
 }
 
-// bind decides where the field's value comes from.
+// bind decides the source of the field's value.
 func (c *compiler) bind(f *field, s *shape) error {
 	if s.base == nil {
 		return nil
@@ -313,7 +312,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 		if countArrays(x.when) > f.arrays {
 			return fmt.Errorf("overlay: from: %s: when has more lists", e.path)
 		}
-		f.from, f.source = x, sourceFacts // what the overlay says of a place goes before what the module answers for its name
+		f.from, f.source = x, sourceFacts // the overlay's source has priority over the module's answer
 	}
 	return nil
 }
@@ -352,7 +351,7 @@ func (c *compiler) compileFrom(e *fromEntry) (*from, error) {
 	return x, nil
 }
 
-// layoutIndex is the index of a layout field by its path in the document, or -1.
+// layoutIndex returns the index of a layout field by its path in the document, or -1.
 func (c *compiler) layoutIndex(document string) int {
 	return slices.IndexFunc(c.fields, func(f field) bool { return f.document == document && f.types != 0 })
 }
@@ -403,7 +402,7 @@ func (c *compiler) connect() error {
 		}
 		f.parent = p
 	}
-	// Children follow their parents: from the back, what holds below is known before it is asked.
+	// Children follow their parents: going backwards, each field's children are finished before the field.
 	for i := len(c.fields) - 1; i >= 0; i-- {
 		f := &c.fields[i]
 		f.fed = f.from != nil
@@ -420,7 +419,7 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// compileRules compiles the rule of the layout at a field and gives every field below its own.
+// compileRules compiles the rule of the layout at a field and assigns every field below its own rule.
 func (c *compiler) compileRules(s *schema, at int) {
 	var give func(r *rule, at int)
 	give = func(r *rule, at int) {
@@ -436,7 +435,7 @@ func (c *compiler) compileRules(s *schema, at int) {
 	give(c.rule(s, at), at)
 }
 
-// rule compiles a schema that speaks of a field, and through it those of all conditions.
+// rule compiles a schema for a field, and with it the schemas of all conditions.
 func (c *compiler) rule(s *schema, at int) *rule {
 	f := &c.fields[at]
 	r := &rule{

@@ -1,16 +1,17 @@
-// Package schema makes a document of facts by its published JSON Schema, and checks one. It does no I/O and reads no clock.
+// Package schema fills a document from facts by its published JSON Schema, and checks complete documents. It does no
+// I/O and reads no clock.
 //
 // # Filling
 //
-// There is no Go struct for any document. Compile turns a schema file and our overlay into a Filler, once;
-// Fill then walks the layout in order, takes each value from where the overlay says, from the rule module's answer,
-// from the fact under the same path, or from the schema's constant, judges the result by every keyword, and writes
-// it. Conditions look at the resolved document, never at the facts.
+// There is no Go struct for any document. Compile turns a schema file and our overlay into a Filler, once. Fill then
+// walks the layout in order. It takes each value from the overlay's source, from the rule module's answer, from the
+// fact under the same path, or from the schema's constant, checks the result by every keyword, and writes it.
+// Conditions look at the resolved document, never at the facts.
 //
 // # Overlays
 //
-// An overlay is a JSON object beside a schema file. Every entry of from, drop and add carries its "reason"; paths are
-// those of the document, "[]" for each item of a list.
+// An overlay is a JSON object beside a schema file. Every entry of from, drop and add has its "reason". Paths are those
+// of the document, with "[]" for each item of a list.
 //
 //	total      the name of the summary amount that stands for the whole document
 //	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
@@ -53,14 +54,14 @@ type FillOptions struct {
 	Catalogues bool // also look codes up in MH's catalogues
 	// LeavePayments leaves the catalogues of payments and their terms (CAT-017, CAT-018) out.
 	LeavePayments bool
-	MaxFaults     int // how many faults to tell; 0 means 50
+	MaxFaults     int // how many faults to report; 0 means 50
 }
 
 const defaultMaxFaults = 50
 
-// Compile compiles a schema file with its overlay, once, for a module that answers out. It refuses, naming
-// the place, keywords that it does not understand, layouts that no document of MH has, and overlay entries that
-// meet nothing. The overlay may be empty.
+// Compile compiles a schema file with its overlay, once, for a module with the outputs out. It refuses unknown
+// keywords, layouts that no document of MH has, and overlay entries that match nothing; the error names the place. The
+// overlay may be empty.
 func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler, error) {
 	if len(overlay) == 0 {
 		overlay = []byte("{}")
@@ -113,25 +114,26 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 	return f, nil
 }
 
-// Total is the name of the summary field that is the document's total; "" when the overlay names none.
+// Total returns the name of the summary field that is the document's total; "" if the overlay names none.
 func (f *Filler) Total() string { return f.total }
 
-// Version is the constant of identificacion.version; 0 when the schema fixes none.
+// Version returns the constant of identificacion.version; 0 if the schema has none.
 func (f *Filler) Version() int { return f.version }
 
-// Numbers is how many places of a document bear its control number: 1, or 0 where the layout has no place for it.
+// Numbers returns how many places of a document hold its control number: 1, or 0 if the layout has no place for it.
 func (f *Filler) Numbers() int { return f.numbers }
 
-// Fill appends the document made of the facts and the module's answer to dst, as compact JSON in the order of the
-// schema, or returns what is wrong with it, and nil bytes. A fault of the code Contradiction stands alone and is the bundle's.
+// Fill appends to dst the document made of the facts and the module's answer, as compact JSON in the order of the
+// schema. Otherwise it returns the faults, and nil bytes. A fault of the code Contradiction is the bundle's, and is
+// returned alone.
 //
-// A value is the module's answer of the place's name, unless the overlay names a source for the place. Otherwise it
-// comes from the first of these that has it: the overlay's source, the fact under the same path, the schema's
-// constant; else it is null where the schema allows that and requires the member. Facts
-// that the schema does not name are the module's business and are passed over.
+// Where the overlay names no source, a value is the module's answer for the place's name. Otherwise it comes from the
+// first of these that has it: the overlay's source, the fact under the same path, the schema's constant; if none has
+// it, the value is null if the schema allows null and requires the member. Facts that the schema does not name are for
+// the module alone.
 //
-// Without an answer (c is nil) what is there is checked, and nothing that waits for the module; the bytes then
-// mean nothing.
+// Without an answer (c is nil) Fill checks the facts, but nothing that waits for the module; the bytes then mean
+// nothing.
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()
@@ -161,8 +163,8 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	return r.write(dst, 0, 0), nil
 }
 
-// Check returns what is wrong with a complete document, also members that do not belong in it. It does not look codes up: an
-// issued document stays valid when a catalogue changes.
+// Check returns the faults of a complete document, unknown members included. It does not look codes up: an issued
+// document stays valid when a catalogue changes.
 func (f *Filler) Check(document []byte) []dte.Fault {
 	v, err := dte.Parse(document)
 	if err != nil {
@@ -184,7 +186,7 @@ func (f *Filler) Check(document []byte) []dte.Fault {
 	return slices.Clone(r.faults)
 }
 
-// fits tells whether the module's answer has the shape that Outputs promised.
+// fits reports whether the module's answer has the shape that Outputs promised.
 func (f *Filler) fits(facts dte.Value, c *Computed) (dte.Fault, bool) {
 	if c == nil {
 		return dte.Fault{}, true
@@ -220,7 +222,8 @@ type OutputKind uint8
 // The forms of an answer.
 const (
 	OutAmount OutputKind = iota // in 1e-8
-	OutSet                      // bit i stands for Outputs.Taxes[i]; written as the array of their codes, null when empty
+	// Bit i stands for Outputs.Taxes[i]; written as the array of their codes, null when empty
+	OutSet
 )
 
 // Output names one answer per line.
@@ -229,8 +232,8 @@ type Output struct {
 	Kind OutputKind
 }
 
-// Outputs says by name what a rule module answers. A name that the schema does not know is not written: one module
-// serves both generations of its document.
+// Outputs names the answers of a rule module. A name that the schema does not have is not written: one module serves
+// both generations of its document.
 type Outputs struct {
 	Lines   []Output // members of cuerpoDocumento[]
 	Summary []string // members of resumen, always amounts
@@ -251,8 +254,8 @@ type Computed struct {
 	Taxes   []TaxAmount
 }
 
-// NamedOutputs returns the amounts that an overlay names of a module's answer: with them a layout is compiled whose module
-// nobody runs.
+// NamedOutputs returns the amounts that an overlay names. With them a layout can be compiled without running its
+// module.
 func NamedOutputs(overlay []byte) (out Outputs, err error) {
 	o, err := parseOverlay(overlay)
 	if err != nil {
@@ -271,23 +274,22 @@ func NamedOutputs(overlay []byte) (out Outputs, err error) {
 	return out, nil
 }
 
-// Maker is who made the value of a field of a document.
+// Maker is the origin of a field's value.
 type Maker uint8
 
 // The makers of a field.
 const (
-	// MakerUnknown: the path names no single value, or no document at all.
+	// MakerUnknown: the path does not name a single value of the document.
 	MakerUnknown Maker = iota
-	// MakerRequest: the value is a fact, taken as it came from the till, from the configuration or from the engine. A member
-	// that the facts lack is theirs too.
+	// MakerRequest: the value is a fact, from the till, the configuration or the engine. A missing fact counts too.
 	MakerRequest
-	// MakerRule: the module computed the value, the schema or the overlay fixed it, or the layout lacks the place.
+	// MakerRule: the module computed the value, the schema or the overlay set it, or the layout lacks the place.
 	MakerRule
 )
 
-// Maker returns who made the value at a path of a document that was filled from the facts. The path is MH's: names joined
-// by dots or slashes, with or without the numbers of items: "resumen.totalIva", "/cuerpoDocumento/3/ivaItem". What follows
-// a complete path, such as the code in "resumen.tributos.codigo.D1", is passed over.
+// Maker returns the origin of the value at a path of a document that was filled from the facts. The path is MH's: names
+// joined by dots or slashes, with or without the numbers of items: "resumen.totalIva", "/cuerpoDocumento/3/ivaItem".
+// Anything after a complete path, such as the code in "resumen.tributos.codigo.D1", is ignored.
 func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	at, steps := 0, 0
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '/' || r == '[' || r == ']' }) {
@@ -312,9 +314,9 @@ func (f *Filler) Maker(path string, facts dte.Value) Maker {
 		case next >= 0:
 			at = next
 		case steps == 0:
-			return MakerUnknown // not a part of the document
+			return MakerUnknown // the path is not in the document
 		default:
-			return MakerRule // MH knows a place there that the layout has not
+			return MakerRule // MH has a place there that the layout lacks
 		}
 		steps++
 		if f.fields[at].source != sourceFacts {

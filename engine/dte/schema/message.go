@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// lacksCode says that a code is not in the list: of a code that repeats within each departamento, in that one.
+// lacksCode returns the message that a code is not in the list, or not in that of its departamento.
 func lacksCode(c *dte.CodeList, code string) string {
 	words := strings.Fields(c.Name)
 	for i, w := range words {
@@ -25,7 +25,7 @@ func lacksCode(c *dte.CodeList, code string) string {
 	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ")"
 }
 
-// message says to a cashier, in Spanish, what is wrong with s at a place of the document, and what x allows. X may be nil
+// message tells a cashier, in Spanish, what is wrong with s at a place of the document, and what x allows. X may be nil
 // for REQUIRED.
 func (x *rule) message(document, code string, s *slot) string {
 	switch code {
@@ -91,7 +91,7 @@ func (x *rule) message(document, code string, s *slot) string {
 	return "estos datos no van juntos como lo pide Hacienda"
 }
 
-// missing says that a value is due; what it must be is said where that helps.
+// missing returns the message for a missing value, with the allowed values where that helps.
 func (x *rule) missing(document string) string {
 	if x == nil || x.types&^(typeNull|typeObject|typeArray) == 0 {
 		return "es obligatorio"
@@ -110,7 +110,8 @@ func bare(name string) string {
 	return name
 }
 
-// describe says what a value may be: "un texto de 1 a 250 caracteres". That it may be missing is not said.
+// describe returns what a value may be: "un texto de 1 a 250 caracteres". It does not mention that the value may be
+// missing.
 func (x *rule) describe(document string) string {
 	var parts []string
 	add := func(t typeSet, noun string) {
@@ -171,7 +172,7 @@ func (b bound) words() string {
 	return word + b.limit.String()
 }
 
-// alternatives says what each part of a oneOf asks for, "" where one of them cannot be said.
+// alternatives returns what each part of a oneOf requires, "" if one part cannot be put into words.
 func (x *rule) alternatives() string {
 	var all []string
 	for _, y := range x.one {
@@ -244,7 +245,7 @@ func span(low, high int, one, many string) string {
 	return "de " + strconv.Itoa(low) + " a " + count(high, one, many)
 }
 
-// decimals is how many decimals a multipleOf of 1, 0.1, 0.01 … allows, or -1.
+// decimals returns how many decimals a multipleOf of 1, 0.1, 0.01 … allows, or -1.
 func decimals(m dte.Amount) int {
 	d := 8
 	for ; m > 1 && m%10 == 0; m /= 10 {
@@ -256,11 +257,11 @@ func decimals(m dte.Amount) int {
 	return d
 }
 
-// This file says in a cashier's words what the layouts say in their own: the forms of texts, the fields that conditions
-// depend on, and the codes that are few enough to be named.
+// This file translates the layouts' own words into a cashier's: the forms of texts, the fields that conditions depend
+// on, and the codes that are few enough to be named.
 
-// forms are the patterns of MH's layouts as people say them. The lookaheads that a pattern begins with forbid line breaks and
-// add nothing to the words.
+// forms describes the patterns of MH's layouts as people would. The lookaheads at the beginning of a pattern forbid
+// line breaks and add nothing to the words.
 var forms = map[string]string{
 	`^([0-9]{14}|[0-9]{9})$`: "un NIT: 14 dígitos, o los 9 del DUI, sin guiones",
 	`^[0-9]{9}$`:             "un DUI: 9 dígitos, sin guion",
@@ -305,7 +306,7 @@ var forms = map[string]string{
 
 const controlNumber = "un número de control, como DTE-01-S001P001-000000000000001"
 
-// form says how a text of the pattern is written; ok is false where nobody has said it yet.
+// form describes a text of the pattern; ok is false if the table has no words for it.
 func (p *pattern) form() (words string, ok bool) {
 	source := p.source
 	for strings.HasPrefix(source, "^(?!") {
@@ -320,13 +321,14 @@ func (p *pattern) form() (words string, ok bool) {
 	return "como lo pide Hacienda", false
 }
 
-// noun is what people call a field, and its codes where they are few.
+// noun is people's word for a field, and its codes if they are few.
 type noun struct {
 	name  string // with its article
 	codes map[string]string
 }
 
-// nouns are those of fields whose values depend on each other or are codes, by the last two names of the path, or the last.
+// nouns are the words for fields that are codes, or whose values depend on each other, by the last two names of the
+// path, or the last.
 var nouns = map[string]noun{
 	"tipoDocumento":                      {"el tipo de documento de identidad", map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}},
 	"documentoRelacionado.tipoDocumento": {"el tipo del documento relacionado", documents}, "cuerpoDocumento.tipoDocumento": {"el tipo del documento relacionado", documents},
@@ -363,7 +365,7 @@ var (
 		"08": "liquidación", "09": "contable de liquidación", "11": "exportación", "14": "sujeto excluido", "15": "donación", "18": "devolución"}
 )
 
-// nounOf is the noun of a place of the document; ok is false where there is none.
+// nounOf returns the noun of a place of the document; ok is false if there is none.
 func nounOf(path string) (n noun, ok bool) {
 	names := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
 	last := names[len(names)-1]
@@ -376,7 +378,7 @@ func nounOf(path string) (n noun, ok bool) {
 	return n, ok
 }
 
-// named are values with what they mean: "13 (DUI) o 36 (NIT)"; where that gets long, the values alone. Null is left out: a
+// named lists values with their meanings: "13 (DUI) o 36 (NIT)"; if that gets long, the values alone. It drops null: a
 // value may be missing.
 func (n noun) named(values []dte.Value) string {
 	const long = 85
@@ -412,8 +414,8 @@ func (n noun) list(values []dte.Value, meanings bool) string {
 	return strings.Join(all[:last], ", ") + " o " + all[last]
 }
 
-// explain says when a condition at a place of the document holds: "el tipo de documento de identidad es 13 (DUI)". It is ""
-// where no noun says it: the message then goes without.
+// explain returns when a condition at a place of the document holds: "el tipo de documento de identidad es 13 (DUI)".
+// It is "" if no noun can say it.
 func (s *schema) explain(at string) string {
 	all, ok := s.reasons(at)
 	if !ok {

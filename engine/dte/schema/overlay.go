@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// overlay is what a schema file does not say: where a value comes from when not from the fact of its own name, and
-// where MH's live validator differs from its file.
+// overlay is what a schema file lacks: sources of values other than the fact of their own name, and differences between
+// MH's live validator and its file.
 type overlay struct {
 	total      string
 	taxes      *taxesEntry
@@ -60,41 +60,38 @@ func parseOverlay(data []byte) (*overlay, error) {
 		}
 		o.taxes = &taxesEntry{t.Get("path").Text(), t.Get("catalogue").Text()}
 	}
-	err = eachEntry(v, "from", true, []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e dte.Value) error {
-		f := fromEntry{
-			e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text(), e.Get("value"),
-			e.Get("form").Text(), e.Get("when"),
+	for _, s := range []struct {
+		name    string
+		members []string
+		add     func(dte.Value) error
+	}{
+		{"from", []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e dte.Value) error {
+			f := fromEntry{e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text(),
+				e.Get("value"), e.Get("form").Text(), e.Get("when")}
+			o.from = append(o.from, f)
+			return f.check()
+		}},
+		{"drop", []string{"path", "keyword"}, func(e dte.Value) error {
+			o.drops = append(o.drops, &drop{path: e.Get("path").Text(), keyword: e.Get("keyword").Text()})
+			return nil
+		}},
+		{"add", []string{"path", "schema"}, func(e dte.Value) error {
+			o.adds = append(o.adds, addEntry{e.Get("path").Text(), e.Get("schema")})
+			return nil
+		}},
+		{"catalogue", []string{"path", "catalogue", "parent"}, func(e dte.Value) error {
+			o.catalogues = append(o.catalogues, catalogueEntry{e.Get("path").Text(), e.Get("catalogue").Text(), e.Get("parent").Text()})
+			return nil
+		}},
+	} {
+		if err := eachEntry(v, s.name, s.members, s.add); err != nil {
+			return nil, err
 		}
-		o.from = append(o.from, f)
-		return f.check()
-	})
-	if err != nil {
-		return nil, err
 	}
-	err = eachEntry(v, "drop", true, []string{"path", "keyword"}, func(e dte.Value) error {
-		o.drops = append(o.drops, &drop{path: e.Get("path").Text(), keyword: e.Get("keyword").Text()})
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = eachEntry(v, "add", true, []string{"path", "schema"}, func(e dte.Value) error {
-		o.adds = append(o.adds, addEntry{e.Get("path").Text(), e.Get("schema")})
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = eachEntry(v, "catalogue", false, []string{"path", "catalogue", "parent"}, func(e dte.Value) error {
-		o.catalogues = append(o.catalogues, catalogueEntry{
-			e.Get("path").Text(), e.Get("catalogue").Text(), e.Get("parent").Text(),
-		})
-		return nil
-	})
-	return o, err
+	return o, nil
 }
 
-// check refuses an entry that says nothing, or two things at once.
+// check refuses an entry that gives no source, or two.
 func (f *fromEntry) check() error {
 	others := 0
 	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {
@@ -125,9 +122,9 @@ func (f *fromEntry) check() error {
 	return nil
 }
 
-// eachEntry calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody
-// could tell later whether it still holds.
-func eachEntry(v dte.Value, section string, reasoned bool, names []string, f func(dte.Value) error) error {
+// eachEntry calls f for the entries of one section. It refuses an entry without a reason where reasons are required:
+// later, nobody could tell whether it is still needed.
+func eachEntry(v dte.Value, section string, names []string, f func(dte.Value) error) error {
 	list := v.Get(section)
 	if list.Exists() && list.Kind() != dte.KindArray {
 		return fmt.Errorf("%s is not a list", section)
@@ -141,7 +138,7 @@ func eachEntry(v dte.Value, section string, reasoned bool, names []string, f fun
 		if e.Get("path").Kind() != dte.KindString {
 			return fmt.Errorf("%s: needs a path", at)
 		}
-		if reasoned && e.Get("reason").Text() == "" {
+		if section != "catalogue" && e.Get("reason").Text() == "" {
 			return fmt.Errorf("%s: needs a reason", at)
 		}
 		if err := f(e); err != nil {
@@ -260,7 +257,7 @@ func place(path string) string {
 	return path
 }
 
-// follow walks a path through facts, taking index for its "[]", outermost first; nil when there is nothing.
+// follow walks a path through facts, with index for its "[]", outermost first; nil if nothing is there.
 func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	level := 0
 	for _, s := range steps {

@@ -67,11 +67,11 @@ type bound struct {
 	exclusive bool
 }
 
-// reader turns the file into schemas and refuses what it does not know, with the place.
+// reader turns the file into schemas. It refuses unknown keywords, and names the place.
 type reader struct{ drops []*drop }
 
-// read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). Conditional says
-// that it is part of a condition rather than the layout.
+// read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). Conditional: it is part
+// of a condition, not of the layout.
 func (r *reader) read(v dte.Value, at string, conditional bool) (*schema, error) {
 	if v.Kind() != dte.KindObject {
 		return nil, fmt.Errorf("schema of %s is not an object", place(at))
@@ -229,7 +229,7 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		s.bounds = append(s.bounds, b)
 		return nil
 	case dte.ErrRange:
-		// No Amount gets that far. A limit that none could keep would be a strange schema: refuse it.
+		// No Amount reaches this limit. A limit that no Amount could keep would be a strange schema: it is refused.
 		if (v.Text()[0] == '-') != b.upper {
 			return nil
 		}
@@ -288,7 +288,7 @@ func checkScalar(v dte.Value) error {
 	return nil
 }
 
-// find is the layout's schema at a place, or nil.
+// find returns the layout's schema at a place, or nil.
 func (s *schema) find(path []step) *schema {
 	for _, st := range path {
 		i := slices.IndexFunc(s.properties, func(p property) bool { return p.name == st.name })
@@ -346,7 +346,7 @@ func (p *pattern) match(s string) bool {
 	return p.must.MatchString(s)
 }
 
-// closing is where the group that opens at i closes, or -1.
+// closing returns where the group that opens at i closes, or -1.
 func closing(s string, i int) int {
 	depth, class := 0, false
 	for ; i < len(s); i++ {
@@ -401,7 +401,7 @@ func findFormat(name string) (*format, error) {
 	return f, nil
 }
 
-// isDate is RFC 3339's full-date: four, two and two digits that name a day of the calendar.
+// isDate accepts RFC 3339's full-date: four, two and two digits that name a day of the calendar.
 func isDate(s string) bool {
 	if len(s) != 10 || s[4] != '-' || s[7] != '-' {
 		return false
@@ -424,8 +424,8 @@ func isDate(s string) bool {
 	return day <= last
 }
 
-// isEmail takes what RFC 5321 calls a mailbox without quoting and without address literals: the form that people
-// have. Non-ASCII letters are taken on the left side (RFC 6531).
+// isEmail accepts RFC 5321's mailbox without quoting and without address literals, the form that people have. Non-ASCII
+// letters are allowed on the left side (RFC 6531).
 func isEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	if at < 1 || at > 64 || len(s) > 254 {

@@ -8,16 +8,17 @@ import (
 	"dtegate/engine/dte"
 )
 
-// run is one Fill or Check. Runs are pooled: their slices keep their capacity, and the texts of a document stay reachable until the next
-// document or until the collector empties the pool.
+// run is one Fill or Check. Runs are pooled: their slices keep their capacity, and the texts of a document stay
+// reachable until the next document or until the collector empties the pool.
 type run struct {
 	filler   *Filler
 	facts    dte.Value
 	computed *Computed
-	slots    []slot  // the resolved document: the values of all fields, the schema's constants and the module's answer among them
-	table    []int32 // of repeated
-	words    [256]byte
-	forms    []byte // texts that the overlay's forms made
+	// The resolved document: the values of all fields, the schema's constants and the module's answer among them
+	slots []slot
+	table []int32 // of repeated
+	words [256]byte
+	forms []byte // texts that the overlay's forms made
 
 	faults        []dte.Fault
 	limit         int              // of faults
@@ -30,7 +31,7 @@ type run struct {
 	contradiction dte.Fault // of the bundle; no Code: none
 }
 
-// fill resolves the field at fi into the slot at si. Fact is the value under the same path, nil when there is none.
+// fill resolves the field at fi into the slot at si. Fact is the value under the same path, nil if there is none.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
@@ -141,7 +142,7 @@ func (r *run) fillArray(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFrom asks the overlay's source. It returns a fact, or sets the slot, or does neither.
+// fillFrom applies the overlay's source. It returns a fact, or sets the slot, or does neither.
 func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	if f.from.fact != nil {
 		if v := follow(&r.facts, f.from.fact, r.index[:]); v != nil {
@@ -168,8 +169,8 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	return nil
 }
 
-// fillForm writes a text in the overlay's form. It does nothing when the form does not apply, or does not fit: then the
-// schema judges the text as it came.
+// fillForm writes a text in the overlay's form. It returns false if the form does not apply or does not fit: the schema
+// then judges the text as it came.
 func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 	if f.when != nil {
 		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.Kind() != dte.KindString || is.Text() != f.is {
@@ -215,7 +216,7 @@ func (r *run) fillComputed(f *field, si int32) {
 	}
 }
 
-// fillSet writes a bit mask as the array of its codes, null when empty.
+// fillSet writes a bit mask as the array of its codes, null if it is empty.
 func (r *run) fillSet(si int32, mask uint64) {
 	if mask == 0 {
 		r.slots[si].kind = dte.KindNull
@@ -231,7 +232,7 @@ func (r *run) fillSet(si int32, mask uint64) {
 	s.kind, s.first, s.count = dte.KindArray, first, int32(len(r.slots))-first
 }
 
-// fillTaxes writes the summary's taxes, null when there is none.
+// fillTaxes writes the summary's taxes, null if there are none.
 func (r *run) fillTaxes(f *field, si int32) {
 	taxes := r.computed.Taxes
 	if len(taxes) == 0 {
@@ -260,7 +261,7 @@ func (r *run) fillTaxes(f *field, si int32) {
 	}
 }
 
-// load puts a value of a complete document into the slot at si, and tells members that the layout does not have.
+// load puts a value of a complete document into the slot at si, and reports members that the layout does not have.
 func (r *run) load(fi int, si int32, v *dte.Value) {
 	f := &r.filler.fields[fi]
 	s := &r.slots[si]
@@ -304,12 +305,12 @@ func (r *run) load(fi int, si int32, v *dte.Value) {
 	}
 }
 
-// kindPending is a value that only the rule module can give, in a fill without its answer. Nothing that depends on
-// it is judged.
+// kindPending is the kind of a value that only the rule module can give, in a fill without the module's answer. Nothing
+// that depends on it is judged.
 const kindPending dte.Kind = 0xff
 
-// slot is one value of the resolved document. Slots mirror the fields: the members of an object lie side by side
-// in the order of its fields, absent ones included, so that a condition finds what it asks for without looking.
+// slot is one value of the resolved document. Slots mirror the fields: the members of an object, absent ones included,
+// are side by side in the order of its fields, so that a condition finds a member by its position.
 type slot struct {
 	kind  dte.Kind
 	exact bool // number: num holds it
@@ -323,8 +324,7 @@ func (s *slot) amount(a int64) { s.kind, s.exact, s.num = dte.KindNumber, true, 
 
 func (s *slot) string(text string) { s.kind, s.text = dte.KindString, text }
 
-// scalar copies a value without children. A list or object where none belongs keeps its kind, which is enough to
-// refuse it.
+// scalar copies a value without children. A misplaced list or object keeps its kind, which is enough to refuse it.
 func (s *slot) scalar(v *dte.Value) {
 	s.kind, s.exact, s.num, s.text = v.Scalar()
 }
@@ -415,7 +415,7 @@ func (r *run) repeated(first, count int32, fi int) (int32, int32) {
 	return -1, -1
 }
 
-// children are the slots and fields below a slot; step is 0 when all belong to one field.
+// children returns the slots and fields below a slot; step is 0 if all belong to one field.
 func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	f := &r.filler.fields[fi]
 	switch {
@@ -444,7 +444,7 @@ func (r *run) equal(fi int, a, b int32) bool {
 	return true
 }
 
-// hash is FNV-1a over what equal compares, eight bytes at a time for numbers.
+// hash is FNV-1a over the values that equal compares, eight bytes at a time for numbers.
 func (r *run) hash(fi int, si int32, h uint64) uint64 {
 	const prime = 1099511628211
 	s := &r.slots[si]

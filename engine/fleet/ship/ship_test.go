@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
 	"dtegate/storage"
+	"dtegate/storage/storetest"
 )
 
 func signer(id string, seed byte) fleetproto.Signer {
@@ -314,8 +315,8 @@ func TestShip_Store(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := storage.Options{Dir: filepath.Join(dir, "again"), MarkPath: filepath.Join(dir, "again.mark"), Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
-	b, missing, err := storage.Rebuild(t.Context(), folder, again, nil)
-	if err != nil || len(missing) > 0 || b.Last[series] != records || got.Parts == 0 || got.Doubt != nil {
-		t.Errorf("%+v, missing %v, %v; %+v", b, missing, err, got)
+	b, err := storage.Assemble(t.Context(), storage.Sources{Copy: folder}, again, nil)
+	if err != nil || len(storetest.Missing(b)) > 0 || b.Last[series] != records || got.Parts == 0 || got.Doubt != nil {
+		t.Errorf("%+v, %v; %+v", b, err, got)
 	}
 }

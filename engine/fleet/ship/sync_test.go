@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
 	"dtegate/storage"
+	"dtegate/storage/storetest"
 )
 
 const syncSeries = "00/01/M001/P001/2026"
@@ -346,9 +347,9 @@ func (b *branch) burnt() {
 	o := b.options
 	dir := b.t.TempDir()
 	o.Dir, o.MarkPath, o.SecondCopy, o.Carry = filepath.Join(dir, "data"), filepath.Join(dir, "mark"), "", nil
-	_, missing, err := storage.Rebuild(b.t.Context(), b.fetched(), o, nil)
-	if err != nil || len(missing) > 0 {
-		b.t.Fatalf("%v: %v %v", b.did, missing, err)
+	made, err := storage.Assemble(b.t.Context(), storage.Sources{Copy: b.fetched()}, o, nil)
+	if err != nil || len(storetest.Missing(made)) > 0 {
+		b.t.Fatalf("%v: %+v %v", b.did, made, err)
 	}
 	db, err := storage.Open(o)
 	if err != nil {
@@ -359,14 +360,14 @@ func (b *branch) burnt() {
 			b.t.Error(err)
 		}
 	}()
-	if err := db.Reconcile(b.t.Context(), db.Restored().TrustCopy([]string{syncSeries}), "the box burnt"); err != nil {
+	if err := storetest.Settle(b.t.Context(), db, 0, "the box burnt", syncSeries); err != nil {
 		b.t.Fatal(err)
 	}
 	b.holds(db, "the chain's store")
 }
 
 // remake makes the box's store again of a folder, and settles it.
-func (b *branch) remake(mark bool, settle func(*storage.Restoration) ([]storage.Skip, error), fill func() error) {
+func (b *branch) remake(mark bool, fill func() error) {
 	b.t.Helper()
 	err := os.RemoveAll(b.options.Dir)
 	if !mark {
@@ -376,11 +377,7 @@ func (b *branch) remake(mark bool, settle func(*storage.Restoration) ([]storage.
 		b.t.Fatalf("%v: %v", b.did, err)
 	}
 	b.open()
-	plan, err := settle(b.db.Restored())
-	if err == nil {
-		err = b.db.Reconcile(b.t.Context(), plan, "the disk died")
-	}
-	if err != nil {
+	if err := storetest.Settle(b.t.Context(), b.db, 0, "the disk died", syncSeries); err != nil {
 		b.t.Fatalf("%v: %v", b.did, err)
 	}
 	b.close()
@@ -389,11 +386,10 @@ func (b *branch) remake(mark bool, settle func(*storage.Restoration) ([]storage.
 
 func (b *branch) rebuild(from string) {
 	b.t.Helper()
-	possible := []string{syncSeries}
 	mark := b.dice.IntN(2) == 0
-	b.remake(mark, func(r *storage.Restoration) ([]storage.Skip, error) { return r.TrustCopy(possible), nil }, func() error {
-		_, missing, err := storage.Rebuild(b.t.Context(), from, b.options, nil)
-		if len(missing) > 0 {
+	b.remake(mark, func() error {
+		made, err := storage.Assemble(b.t.Context(), storage.Sources{Copy: from}, b.options, nil)
+		if missing := storetest.Missing(made); len(missing) > 0 {
 			err = errors.Join(err, fmt.Errorf("missing: %v", missing))
 		}
 		return err
@@ -466,8 +462,8 @@ func (b *branch) step() {
 			}
 			b.close()
 			b.newCard(b.dice.IntN(2) == 0) // the copy may be of a store that was made after the backup
-			b.remake(true, func(r *storage.Restoration) ([]storage.Skip, error) { return r.AcceptMark([]string{syncSeries}) }, func() error {
-				_, err := storage.Restore(b.t.Context(), b.backup, b.options, nil)
+			b.remake(true, func() error {
+				_, err := storage.Assemble(b.t.Context(), storage.Sources{Backups: []string{b.backup}}, b.options, nil)
 				return err
 			})
 			for code, number := range b.answers { // as is known and accepted

@@ -14,11 +14,11 @@ import (
 	"github.com/go-pdf/fpdf"
 )
 
-// missing stands for a character that the fonts do not have. It is drawn, so that nobody takes the text for whole.
+// missing replaces a character that the fonts lack. It is visible, so that nobody takes the text for complete.
 const missing = '□'
 
-// coreSet is what nearly every document is made of, beside ASCII: it is subset, compressed and encoded once. fpdf's
-// own way with Unicode parses and subsets the fonts anew for each document, which takes 20 ms.
+// coreSet holds the characters, beside ASCII, of nearly every document: they are subset, compressed and encoded once.
+// fpdf's own treatment of Unicode parses and subsets the fonts for each document, which takes 20 ms.
 const coreSet = "áéíóúüñçÁÉÍÓÚÜÑÇàèìòùâêîôûäëïöÀÈÌÒÙÂÊÎÔÛÄËÏÖ¡¿°ºª«»·×½¼¾²³§®©´¨£¢€–—‘’“”…•™"
 
 // perFont is how many characters a simple font of the PDF holds: codes 32 to 255.
@@ -45,8 +45,8 @@ type program struct{ def, file []byte }
 
 const absent = 0xFFFF
 
-// LoadFonts reads the font files and subsets them to what nearly every document is made of, which takes some 30 ms. It fails for a
-// defect of the build alone.
+// LoadFonts reads the font files and makes the subsets of nearly every document, which takes some 30 ms. It fails only
+// for a defect of the build.
 func LoadFonts() (*Fonts, error) {
 	f := &Fonts{code: map[rune]byte{}}
 	for i, r := range []rune(winAnsiHigh) {
@@ -208,7 +208,7 @@ func (a *face) program(tag string, encoding []rune, differences string) (program
 	return program{def, z.Bytes()}, nil
 }
 
-// overflow is the font for up to perFont characters outside the core, which a document happens to hold.
+// overflow makes the font for up to perFont characters of a document outside the core.
 func (a *face) overflow(n int, set []rune) (program, error) {
 	var diff strings.Builder
 	diff.WriteString("32")

@@ -11,15 +11,15 @@ import (
 	"image/png"
 )
 
-// Logo is a picture in the one form that fpdf embeds as it comes: an opaque PNG, 8 bits a channel. Anything else it
-// would unpack anew for each document.
+// Logo is a picture in the one form that fpdf embeds unchanged: an opaque PNG, 8 bits a channel. fpdf would unpack any
+// other form for each document.
 type Logo struct {
 	png  []byte
 	mail []byte  // smaller, for messages
 	w, h float64 // pixels
 }
 
-// ReadLogo takes a PNG, JPEG or GIF of at most 512 KiB and 2,000 pixels either way.
+// ReadLogo accepts a PNG, JPEG or GIF of at most 512 KiB and 2,000 pixels in each direction.
 func ReadLogo(data []byte) (*Logo, error) {
 	const most, pixels = 512 << 10, 2000
 	if len(data) > most {
@@ -44,7 +44,7 @@ func ReadLogo(data []byte) (*Logo, error) {
 		return nil, err
 	}
 	l := &Logo{png: out.Bytes(), w: float64(c.Width), h: float64(c.Height)}
-	w, h := l.Fit(2*mailWidth, 2*mailHeight) // twice as fine as it is shown, as screens are
+	w, h := l.Fit(2*mailWidth, 2*mailHeight) // twice the shown size, for screens of high resolution
 	var small bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, shrink(flat, int(w), int(h))); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func ReadLogo(data []byte) (*Logo, error) {
 // mailWidth and mailHeight are the greatest logo in a message, in pixels as it is shown.
 const mailWidth, mailHeight = 240, 80
 
-// Mailed is the logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a logo.
+// Mailed returns the logo for a message, an opaque PNG, and its shown size in pixels; nil without a logo.
 func (l *Logo) Mailed() (picture []byte, width, height int) {
 	if l == nil {
 		return nil, 0, 0
@@ -65,7 +65,8 @@ func (l *Logo) Mailed() (picture []byte, width, height int) {
 	return l.mail, max(1, int(w)), max(1, int(h))
 }
 
-// shrink makes a picture smaller, each point the mean of those that it stands for; one that is not larger stays as it is.
+// shrink makes a picture smaller: each point is the mean of the points that it replaces. A picture that is not larger
+// stays as it is.
 func shrink(src *image.RGBA, w, h int) image.Image {
 	full := src.Bounds()
 	if w, h = max(1, w), max(1, h); w >= full.Dx() || h >= full.Dy() {
@@ -91,7 +92,7 @@ func shrink(src *image.RGBA, w, h int) image.Image {
 	return out
 }
 
-// Fit is the largest size of the logo within a box.
+// Fit returns the largest size of the logo within a box.
 func (l *Logo) Fit(w, h float64) (float64, float64) {
 	k := min(w/l.w, h/l.h)
 	return l.w * k, l.h * k

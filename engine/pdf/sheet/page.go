@@ -24,7 +24,7 @@ func (c RGB) Tint(part float64) RGB {
 	return RGB{R: mix(c.R), G: mix(c.G), B: mix(c.B)}
 }
 
-// ReadableInk is the ink that can be read on a ground of c: white or black.
+// ReadableInk returns the ink that is readable on a background of c: white or black.
 func (c RGB) ReadableInk() RGB {
 	if 299*int(c.R)+587*int(c.G)+114*int(c.B) > 150_000 {
 		return Black
@@ -52,8 +52,8 @@ type Op struct {
 	Style      Style
 }
 
-// Page is what is drawn on one sheet, in this order. Pages are laid out entirely before the first byte of the
-// PDF is written: the number of pages is known, and tests can ask what lies where.
+// Page is the content of one sheet, in the order of drawing. All pages are laid out before the first byte of the PDF is
+// written: the number of pages is known, and tests can ask what is where.
 type Page struct {
 	W, H float64
 	Ops  []Op
@@ -66,7 +66,7 @@ type Piece struct {
 	Style Style
 }
 
-// Line is one line of a column. It is never broken across pages; whatever is longer is more lines.
+// Line is one line of a column. It is never broken across pages; longer content takes more lines.
 type Line struct {
 	Height float64
 	Pieces []Piece
@@ -81,8 +81,8 @@ type Canvas struct {
 	Fonts       *Fonts
 	Pages       []*Page
 	W, H        float64 // of a page
-	Left, Width float64 // of what is printed
-	Bottom      float64 // where what is printed ends
+	Left, Width float64 // of the printed area
+	Bottom      float64 // the lower end of the printed area
 	Room        float64 // between the head and the bottom of a page that continues another
 	Y           float64
 	Head        func() // draws the head of a page and leaves y below it
@@ -102,8 +102,8 @@ func (c *Canvas) NewPage() {
 	c.Head()
 }
 
-// Need starts a page unless h points are left on this one. What is higher than a page starts on a new one too, and
-// is to be broken by the caller.
+// Need starts a page unless h points are left on this page. Something higher than a page also starts on a new page; the
+// caller must break it.
 func (c *Canvas) Need(h float64) {
 	if c.Y+h > c.Bottom {
 		c.NewPage()
@@ -162,7 +162,7 @@ func (c *Canvas) Flow(lines []Line, x, width float64) {
 	}
 }
 
-// Keep is flow that starts a page rather than break what would fit on one.
+// Keep is Flow, but it starts a page rather than break lines that fit on one page.
 func (c *Canvas) Keep(lines []Line, x, width float64) {
 	if h := Height(lines); h <= c.Room {
 		c.Need(h)
@@ -196,7 +196,7 @@ func (c *Canvas) DrawColumns(columns ...Column) {
 	c.Y += highest
 }
 
-// Height is that of lines one below the other.
+// Height returns the height of lines one below the other.
 func Height(lines []Line) float64 {
 	h := 0.0
 	for _, l := range lines {
@@ -242,9 +242,9 @@ func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
 	return out
 }
 
-// Clean makes a text of the document printable in one line: letters and marks joined (a name typed on some
-// systems holds n and a tilde apart), whitespace and control characters as one space, invisible and
-// direction-changing characters dropped, what the fonts lack as the visible missing box.
+// Clean makes a text of the document printable in one line. It joins letters and marks (some systems store n and a
+// tilde apart), writes whitespace and control characters as one space, drops invisible and direction-changing
+// characters, and writes the visible missing box for characters that the fonts lack.
 func (f *Fonts) Clean(s string) string {
 	out := make([]byte, 0, len(s))
 	space := false
@@ -271,7 +271,7 @@ func (f *Fonts) Clean(s string) string {
 	return string(out)
 }
 
-// Paragraphs are the cleaned lines of a text whose line breaks count. Empty ones are dropped.
+// Paragraphs returns the cleaned lines of a text whose line breaks count, without empty lines.
 func (f *Fonts) Paragraphs(s string) []string {
 	var out []string
 	for _, l := range strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029' }) {
@@ -319,9 +319,9 @@ const (
 	Leading = 1.2
 )
 
-// Wrap breaks a cleaned text into lines of at most width points, the first one shorter by indent. It breaks at
-// spaces; a word longer than a line breaks behind punctuation if it has any, else anywhere. A line never exceeds the
-// width unless a single character does.
+// Wrap breaks a cleaned text into lines of at most width points, the first line shorter by indent. It breaks at spaces;
+// a word longer than a line breaks after punctuation if it has any, else anywhere. Only a single character can exceed
+// the width.
 func (f *Fonts) Wrap(s string, width, indent float64, st Style) []string {
 	var lines []string
 	line, used := "", indent
@@ -355,7 +355,7 @@ func (f *Fonts) Wrap(s string, width, indent float64, st Style) []string {
 	return lines
 }
 
-// cut is how many bytes of a word go into width: at least one character, preferably up to a punctuation mark.
+// cut returns how many bytes of a word fit into width: at least one character, preferably up to a punctuation mark.
 func (f *Fonts) cut(word string, width float64, st Style) int {
 	advance := f.faces[weight(st.Bold)].advance
 	room := int(width * 1000 / st.Size)
@@ -375,7 +375,7 @@ func (f *Fonts) cut(word string, width float64, st Style) int {
 	return end
 }
 
-// Ellipsis shortens a cleaned text to width points. It is for what is printed in full elsewhere.
+// Ellipsis shortens a cleaned text to width points. Use it only for a text that is printed in full elsewhere.
 func (f *Fonts) Ellipsis(s string, width float64, st Style) string {
 	if f.Width(s, st.Size, st.Bold) <= width {
 		return s

@@ -1,5 +1,5 @@
-// Package sheet is paper: it measures and breaks texts, keeps what is drawn on each page, and writes the pages as a PDF. Lengths are in
-// points from the top left corner. It knows nothing of documents.
+// Package sheet is paper: it measures and breaks texts, keeps the content of each page, and writes the pages as a PDF.
+// Lengths are in points from the top left corner. It knows nothing of documents.
 package sheet
 
 import (
@@ -121,8 +121,8 @@ func (f *Fonts) Write(w io.Writer, d File) error {
 	return nil
 }
 
-// addFonts registers the core fonts, and the extra ones that the characters of these pages ask for. It answers the
-// index of each extra character among those of its weight.
+// addFonts registers the core fonts, and extra fonts for the other characters of these pages. It returns the index of
+// each extra character among those of its weight.
 func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error) {
 	var found [2][]rune
 	var extra [2]map[rune]int
@@ -159,7 +159,7 @@ func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error)
 	return extra, nil
 }
 
-// family names a font within fpdf: n is 0 for the core, then that of the extra ones.
+// family returns a font's name within fpdf: n is 0 for the core, then the number of the extra font.
 func family(weight, n int) string { return string([]byte{"rb"[weight]}) + strconv.Itoa(n) }
 
 // writeText draws one text, changing the font where its characters are in different ones.
@@ -193,7 +193,7 @@ func (f *Fonts) writeText(doc *fpdf.Fpdf, o Op, extra [2]map[rune]int) {
 	flush(len(o.Text))
 }
 
-// errForm means that fpdf writes PDFs in another form than it did.
+// errForm means that fpdf writes PDFs in another form than this package expects.
 var errForm = errors.New("fpdf wrote a PDF in a form that is not known here")
 
 var compressors = sync.Pool{New: func() any {
@@ -201,9 +201,10 @@ var compressors = sync.Pool{New: func() any {
 	return z
 }}
 
-// deflated compresses the pages of a PDF that fpdf wrote without compression, and gives the bytes that fpdf writes with it. fpdf
-// makes a compressor for each page, a MiB that is thrown away: half of what a document of 2,000 lines allocates, and of
-// the collector's work beside the tills. pause is called after each page.
+// deflated compresses the pages of a PDF that fpdf wrote without compression, and returns the bytes that fpdf would
+// have written with it. fpdf makes a compressor for each page, a MiB that is thrown away: half of the memory that a
+// document of 2,000 lines allocates, and of the garbage collector's work beside the tills. pause is called after each
+// page.
 func deflated(raw []byte, pause func()) ([]byte, error) {
 	const before, open = "obj\n", "<</Length "
 	var out, packed bytes.Buffer
@@ -248,10 +249,11 @@ func deflated(raw []byte, pause func()) ([]byte, error) {
 	return references(out.Bytes(), raw[end:], moves)
 }
 
-// move says that what is behind from in one PDF is by bytes further on in another.
+// move means that the bytes behind from in one PDF are by bytes further on in the other.
 type move struct{ from, by int }
 
-// references writes the table of the objects' places, and the trailer, behind the objects of a PDF whose pages were compressed.
+// references writes the table of the objects' places, and the trailer, after the objects of a PDF whose pages were
+// compressed.
 func references(out, table []byte, moves []move) ([]byte, error) {
 	begin := len(out)
 	const head, line, free = "xref\n0 ", "0000000000 00000 n \n", "0000000000 65535 f \n"

@@ -8,26 +8,27 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// media are what has rows of a damaged store: what is left of itself, its second copy, backups.
+// media are what has rows of a store: what is left of itself, its second copy, backups.
 type media struct {
 	o    *Options
-	from RepairFrom
-	said *Repaired
+	from Sources
+	said *Assembled
 
 	own     *folder
+	gone    bool // nothing is left of the store itself
 	sources []rowSource
-	copy    *copyChain // nil: there is none
-	id      [16]byte   // of the store
+	copy    *copyChain        // nil: there is none
+	id      [16]byte          // of the store
+	ids     [][16]byte        // of the other media
+	named   map[string]uint64 // the last numbers that a medium names without its rows
+	taken0  int64             // when the backup was taken that the store is made of, Unix ns; 0: of more than that
 	*histories
-}
-
-func newMedia(o *Options, from RepairFrom) *media {
-	return &media{o: o, from: from, said: &Repaired{}, histories: newHistories()}
 }
 
 // openSources finds out what is left of the store itself.
@@ -40,13 +41,13 @@ func (m *media) openSources() (err error) {
 }
 
 // source finds the line of a medium in the report.
-func (m *media) source(name string) *RepairSource {
+func (m *media) source(name string) *Source {
 	for i := range m.said.Sources {
 		if m.said.Sources[i].Name == name {
 			return &m.said.Sources[i]
 		}
 	}
-	m.said.Sources = append(m.said.Sources, RepairSource{Name: name})
+	m.said.Sources = append(m.said.Sources, Source{Name: name})
 	return &m.said.Sources[len(m.said.Sources)-1]
 }
 
@@ -60,8 +61,8 @@ func (m *media) unreadable(name string) func(what string) {
 
 // findIdentity finds out which store this is. The mark is of the store as it is now; files may be of before a restoration.
 func (m *media) findIdentity() error {
-	_, marked, err := readMark(m.o.FS, m.o.MarkPath)
-	if err == nil && (m.id == [16]byte{} || !m.own.meta && sameFamily(marked, m.id)) {
+	_, marked, noMark := readMark(m.o.FS, m.o.MarkPath)
+	if m.id == [16]byte{} && noMark == nil && !m.gone {
 		m.id = marked
 	}
 	if m.id == [16]byte{} && m.from.Copy != "" {
@@ -74,54 +75,104 @@ func (m *media) findIdentity() error {
 			_, _ = hex.Decode(m.id[:], []byte(b.Store)) // all zero: not known
 		}
 	}
-	if m.id == [16]byte{} {
+	if noMark == nil && !m.own.meta && sameFamily(marked, m.id) {
+		m.id = marked
+	}
+	if m.id == [16]byte{} && !m.gone {
 		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a backup", ErrCorrupt)
 	}
-	return nil
+	return nil // where only the rows of a backup tell, backup finds it
 }
 
 // others adds the second copy and the backups to the sources, and returns what is to be closed. One that is another store's, or
 // that cannot be read at all, is named and left out.
-func (m *media) others() (closers []func() error, err error) {
+func (m *media) others(ctx context.Context) (closers []func() error, err error) {
+	var why []error // a medium does not count
 	if m.from.Copy != "" {
 		name := "second copy " + m.from.Copy
 		c, err := readCopy(m.o.FS, m.from.Copy)
 		switch {
 		case err != nil:
 			m.unreadable(name)(err.Error())
+			why = append(why, fmt.Errorf("%s: %w", name, err))
 		case !sameFamily(c.store, m.id):
 			m.unreadable(name)(errForeign.Error())
+			why = append(why, fmt.Errorf("%s: %w: %w", name, ErrNoStore, errForeign))
 		default:
-			m.copy = c
+			m.copy, m.ids = c, append(m.ids, c.store)
 			m.sources = append(m.sources, rowSource{name, false, m.copyRows})
 		}
 	}
 	for _, dir := range m.from.Backups {
-		name := "backup " + dir
-		id := m.id
-		if b, _, err := readBackup(m.o.FS, dir); err == nil { // of one whose description is damaged the rows still count
-			if raw, err := hex.DecodeString(b.Store); err == nil && len(raw) == 16 {
-				id = [16]byte(raw)
-			}
-		}
-		if !sameFamily(id, m.id) {
-			m.unreadable(name)("it is of another store")
-			continue
-		}
-		at := *m.o
-		at.Dir, at.FS = m.o.FS.PathJoin(dir, backupStore), unlocked{m.o.FS}
-		f, err := openFolder(&at, name, false)
-		if errors.Is(err, ErrNoStore) {
-			m.unreadable(name)(err.Error())
-			continue
+		f, err := m.backup(ctx, dir)
+		if ctx.Err() != nil || err != nil && !errors.Is(err, ErrNoStore) {
+			return closers, errors.Join(err, ctx.Err())
 		}
 		if err != nil {
-			return closers, err
+			why = append(why, fmt.Errorf("backup %s: %w", dir, err))
 		}
-		closers = append(closers, f.close)
-		m.sources = append(m.sources, f.sources...)
+		if f != nil {
+			closers = append(closers, f.close)
+			m.sources = append(m.sources, f.sources...)
+		}
+	}
+	if len(m.sources) == 0 && why == nil {
+		why = []error{ErrNoStore}
+		for _, s := range m.said.Sources {
+			why = append(why, fmt.Errorf("%s: %s", s.Name, strings.Join(s.Bad, ", ")))
+		}
+	}
+	if len(m.sources) == 0 {
+		return closers, errors.Join(why...)
 	}
 	return closers, nil
+}
+
+// backup opens a backup, of which every file is compared with its digest. ErrNoStore if it is another store's, or none.
+func (m *media) backup(ctx context.Context, dir string) (*folder, error) {
+	name := "backup " + dir
+	b, sums, err := readBackup(m.o.FS, dir)
+	id := m.id
+	if err != nil {
+		m.unreadable(name)(err.Error()) // the rows still count
+	} else if raw, err := hex.DecodeString(b.Store); err == nil && len(raw) == 16 {
+		id = [16]byte(raw)
+	}
+	if !sameFamily(id, m.id) {
+		m.unreadable(name)("it is of another store")
+		return nil, fmt.Errorf("%w: it is of another store", ErrNoStore)
+	}
+	for _, file := range sortedNames(sums) {
+		if err := checkFile(ctx, m.o.FS, m.o.FS.PathJoin(dir, file), sums[file], &meter{}); err != nil {
+			m.unreadable(name)(err.Error())
+		}
+	}
+	at := *m.o
+	at.Dir, at.FS = m.o.FS.PathJoin(dir, backupStore), unlocked{m.o.FS}
+	alone := len(m.sources) == 0 // the store is what the backup says of itself
+	f, err := openFolder(&at, name, alone)
+	if errors.Is(err, ErrNoStore) {
+		m.unreadable(name)(err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.db != nil && m.id == [16]byte{} {
+		if row, err := get(f.db, keyStore); err == nil && len(row) == 16 {
+			m.id, id = [16]byte(row), [16]byte(row)
+		}
+	}
+	m.ids = append(m.ids, id)
+	if m.own.meta = m.own.meta || alone && f.meta; b == nil {
+		return f, nil
+	}
+	for series, last := range b.Last {
+		m.named[series] = max(m.named[series], last)
+	}
+	if m.taken0 = 0; alone {
+		m.taken0 = b.Taken.UnixNano()
+	}
+	return f, nil
 }
 
 // copyRows are the rows of the second copy.
@@ -335,13 +386,13 @@ func (m *repairMeter) read(bytes int) {
 	}
 }
 
-// RepairRecord is what a repaired store keeps of its repair until the trail of acts has it. It is in the store before the store
+// RepairRecord is what a store that took another one's place keeps of that until the trail of acts has it. It is in the store before the store
 // gets its name. Therefore a crash never leaves a repaired store without this record.
 type RepairRecord struct {
-	At      time.Time      `json:"at"`
-	Damaged string         `json:"damaged"` // where the damaged store lies
-	Sources []RepairSource `json:"sources"`
-	Missing []string       `json:"missing"` // a sentence for each series that lacks something
+	At      time.Time `json:"at"`
+	Damaged string    `json:"damaged"` // where the damaged store lies
+	Sources []Source  `json:"sources"`
+	Missing []string  `json:"missing"` // a sentence for each series that lacks something
 }
 
 // Unrecorded returns the repairs that are not in the trail yet, the oldest first.
@@ -377,14 +428,16 @@ func readRepairs(r pebble.Reader) (list []RepairRecord, err error) {
 }
 
 // record writes the repair into the new store, behind those of before that are in no trail.
-func (r *repairer) record() error {
+func (r *assembler) record() error {
 	list, err := readRepairs(r.db)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	now := RepairRecord{At: time.Unix(0, r.row.At).UTC(), Damaged: r.said.Damaged, Sources: r.said.Sources}
-	for _, m := range r.said.Missing {
-		now.Missing = append(now.Missing, m.String())
+	if r.said.Owed != nil {
+		for _, m := range r.said.Owed.Missing {
+			now.Missing = append(now.Missing, m.String())
+		}
 	}
 	row, err := json.Marshal(append(list, now))
 	if err != nil {

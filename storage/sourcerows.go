@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,24 +26,35 @@ type assembly struct {
 
 // assemble fills the new store, and finds out what is missing.
 func (a *assembly) assemble(ctx context.Context) error {
-	a.row = restoredRow{At: a.o.Now().UnixNano(), Repaired: true}
-	strange := make([]bool, 0, len(a.sources)) // media that hold another history of some series
-	for _, s := range a.sources {
-		bad, err := a.journals(ctx, s)
-		if err != nil {
-			return err
-		}
-		strange = append(strange, bad)
+	a.row, a.named = restoredRow{At: a.o.Now().UnixNano()}, maps.Clone(a.from.Elsewhere.Last)
+	if a.named == nil {
+		a.named = make(map[string]uint64)
 	}
-	if err := a.identify(); err != nil {
+	for at := a.row.At; !a.gone; at++ {
+		a.said.Damaged = a.o.damagedDir(at)
+		if _, err := a.o.FS.Stat(a.said.Damaged); err != nil {
+			break
+		}
+	}
+	strange := make(map[int]bool) // media that hold another history of some series
+	read := func(from int) error {
+		for i, s := range a.sources[from:] {
+			bad, err := a.journals(ctx, s)
+			if err != nil {
+				return err
+			}
+			strange[from+i] = bad
+		}
+		return nil
+	}
+	if err := read(0); err != nil {
 		return err
 	}
-	var err error
-	if a.row.MarkLost, err = a.o.findMark(a.id); err != nil {
+	if err := a.findIdentity(); err != nil {
 		return err
 	}
 	own := len(a.sources)
-	closers, err := a.others()
+	closers, err := a.others(ctx)
 	defer func() {
 		for _, c := range closers {
 			_ = c() // they were only read
@@ -51,15 +63,17 @@ func (a *assembly) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.expect()
-	for _, s := range a.sources[own:] {
-		bad, err := a.journals(ctx, s)
-		if err != nil {
-			return err
-		}
-		strange = append(strange, bad)
+	if a.id == [16]byte{} {
+		return fmt.Errorf("%w: no medium tells which store this is", ErrCorrupt)
 	}
-	if err := a.prove(ctx); err != nil {
+	if a.row.MarkLost, err = a.o.findMark(a.id); err != nil {
+		return err
+	}
+	if err := a.db.Set(keyStore, a.id[:], pebble.NoSync); err != nil {
+		return err
+	}
+	a.expect()
+	if err := errors.Join(read(own), a.prove(ctx)); err != nil {
 		return err
 	}
 	for i, s := range a.sources {
@@ -103,6 +117,13 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 	}
 	line := a.source(s.name)
 	line.Taken += a.taken
+	for sequence, p := range a.reached.Series {
+		if line.Last == nil {
+			line.Last = make(map[string]uint64)
+		}
+		name := cmp.Or(p.Name, a.nameOf(sequence))
+		line.Last[name] = max(line.Last[name], p.Last)
+	}
 	for _, name := range diverged {
 		if !slices.Contains(line.Diverged, name) {
 			line.Diverged = append(line.Diverged, name)
@@ -133,13 +154,8 @@ func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	return a.db.Set(key, value, pebble.NoSync)
 }
 
-// identify gives the new store its identity.
-func (a *assembly) identify() error {
-	if err := a.findIdentity(); err != nil {
-		return err
-	}
-	return a.db.Set(keyStore, a.id[:], pebble.NoSync)
-}
+// archiveMedium is the name of what Sources.Part asks.
+const archiveMedium = "archive"
 
 // prove reads the journals that there are by now.
 func (a *assembly) prove(ctx context.Context) error {

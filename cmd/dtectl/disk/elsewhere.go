@@ -1,0 +1,106 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
+	"dtegate/engine"
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// What other places than the box's media know: the archive, MH, and the configuration.
+
+// archivedParts asks the configured archive for signed forms; nil when there is none that can be asked.
+func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {
+	if cfg.Archive == nil {
+		return nil
+	}
+	bucket, err := cfg.Archive.Open()
+	if err != nil {
+		term.Printf("the archive is not asked: %v\n", err)
+		return nil
+	}
+	return partsOf(func(ctx context.Context, e storage.Entry) ([]byte, error) {
+		return engine.ArchivedPart(ctx, bucket, cfg.Issuer.Slug, e)
+	})
+}
+
+// partsOf asks an archive once for each document, and no more once it does not answer.
+func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry, string) ([]byte, error) {
+	var last storage.Code
+	var held []byte
+	var gone error
+	return func(ctx context.Context, e storage.Entry, _ string) ([]byte, error) {
+		if gone != nil {
+			return nil, nil
+		}
+		if e.Code != last {
+			held, gone = archived(ctx, e)
+			last = e.Code
+		}
+		return held, gone
+	}
+}
+
+// askedOfAuthority is how many documents recover asks MH for.
+const askedOfAuthority = 100
+
+// askAuthority asks MH for the documents whose codes are known, and no more once MH does not answer. No
+// medium of the branch can be repaired from them: they show that a document was accepted.
+func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affected) {
+	password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile)
+	if err != nil {
+		term.Printf("MH was not asked: %v\n", err)
+		return
+	}
+	way := cfg.Authority.Link()
+	defer way.Close()
+	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(password), Ambiente: cfg.Ambiente,
+		UserAgent: "dtectl recover", Transport: way, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
+	asked := 0
+	for _, l := range list {
+		series := strings.Split(l.Series, "/")
+		if l.Code == (storage.Code{}) || len(series) != 5 {
+			continue
+		}
+		if asked++; asked > askedOfAuthority {
+			term.Printf("MH was asked for %d documents, and for no more\n", askedOfAuthority)
+			break
+		}
+		o := client.Query(ctx, series[1], dte.Code(l.Code).String())
+		if o.Kind == authority.Unknown {
+			term.Printf("MH does not answer: %v\n", o.Err)
+			break
+		}
+		if o.Kind == authority.Accepted {
+			term.Printf("MH holds %s  %d  %s, seal %s\n", l.Series, l.From, dte.Code(l.Code), o.Response.SelloRecibido)
+		}
+	}
+}
+
+// DocumentTypes are those of CAT-002 that a branch issues, and 18, the return.
+var DocumentTypes = []string{"01", "03", "05", "06", "07", "14", "18"}
+
+// possibleSeries are the series that the branch can have begun since a time.
+func possibleSeries(cfg *config.Config) storage.Possible {
+	return func(since time.Time) (list []string) {
+		now := cfg.Now()
+		if since.IsZero() {
+			since = now
+		}
+		for year := dte.Year(since); year <= dte.Year(now); year++ {
+			for _, p := range cfg.Points {
+				for _, document := range DocumentTypes {
+					list = append(list, fmt.Sprintf("%s/%s/%s/%s/%d", cfg.Ambiente, document, p.Establishment, p.PointOfSale, year))
+				}
+			}
+		}
+		return list
+	}
+}

@@ -1,0 +1,625 @@
+package disk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
+	"dtegate/engine"
+	"dtegate/engine/audit"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet/ship"
+	"dtegate/storage"
+)
+
+// Recover is dtectl recover.
+type Recover struct {
+	From       []string `help:"A backup, a second copy, or a mark's file, beside what the configuration names; \"fleet\": what the box shipped." placeholder:"PATH"`
+	Epoch      int64    `help:"Of what was shipped, the copy of the box of this epoch. Default: the last box that has shipped its whole copy."`
+	DryRun     bool     `help:"Say what would be done and lost, and change nothing."`
+	AcceptLoss []string `help:"These numbers of a series are lost, as in \"M001P001 01: 17-19\". Of a series whose last number nobody knows, up to it; or none." sep:"none" placeholder:"LOSS"`
+	Ask        bool     `help:"Ask MH for the documents of which something is lost, over the network; for 100 of them at most."`
+	Reason     string   `help:"For the journal."`
+}
+
+// Exit codes of recover.
+const (
+	exitLoss   = 3 // a loss must be named
+	exitSource = 4 // another medium is needed
+	exitToDo   = 5 // a dry run found work, and nothing would be lost
+)
+
+// Help says more than the flags do.
+func (*Recover) Help() string {
+	return `It looks at every medium (the store, its high-water mark, the second copy, what the box shipped to the chain's store, and what --from
+names), takes from each what the journals prove, and makes the store whole again. What was there before stays beside it. It prints how far
+each medium reaches, what is lost by series and number, and the one next command. The appliance must be stopped. It can be repeated.
+
+The store numbers again as soon as nothing is lost. A loss is accepted by its name alone, never in general: type the command that is printed.
+
+Exit status: 0 the store numbers, or there was nothing to do; 1 an error; 3 a loss must be named; 4 another medium is needed; 5 a dry run
+found something to do, by which nothing is lost.`
+}
+
+// exitError is an error with an exit status.
+type exitError struct {
+	error
+	status int
+}
+
+// ExitCode is the exit status.
+func (e exitError) ExitCode() int { return e.status }
+func (e exitError) Unwrap() error { return e.error }
+
+func exit(status int, format string, args ...any) error {
+	return exitError{fmt.Errorf(format, args...), status}
+}
+
+// recovery is one run of recover.
+type recovery struct {
+	*Recover
+	cfg  *config.Config
+	mark string // a mark's file that --from names; "" where the store used it last
+	from storage.Sources
+	o    storage.Options
+}
+
+// Run makes a store whole again, and settles which numbers were spent.
+func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	r := &recovery{Recover: c, cfg: cfg, o: cfg.Store(slog.New(slog.DiscardHandler))}
+	r.o.OpenBehind = true
+	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Series: engine.SeriesOf, Possible: possibleSeries(cfg), Dry: c.DryRun}
+	if err := r.sources(ctx); err != nil {
+		return err
+	}
+	owed, done, err := r.assemble(ctx)
+	switch {
+	case err != nil:
+		return err
+	case done && c.DryRun:
+		return r.would(owed)
+	}
+	return r.settle(ctx, done)
+}
+
+// sources finds out what --from names, and fetches what the box shipped where the store and the second copy are gone.
+func (r *recovery) sources(ctx context.Context) error {
+	fleet := r.Epoch > 0
+	for _, path := range r.From {
+		if path == "fleet" {
+			fleet = true
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return exit(exitSource, "--from: %w", err)
+		}
+		segments, _ := filepath.Glob(filepath.Join(path, "*.copy")) // the pattern is one
+		switch path, err = filepath.Abs(path); {
+		case err != nil:
+			return err
+		case !info.IsDir():
+			r.mark = path
+		case len(segments) > 0:
+			r.from.Copy = path
+		default:
+			r.from.Backups = append(r.from.Backups, path)
+		}
+	}
+	_, gone := os.Stat(r.cfg.Data)
+	_, waits := os.Stat(r.cfg.Data + ".repaired") // only its name is missing
+	segments, _ := filepath.Glob(filepath.Join(r.from.Copy, "*.copy"))
+	if fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && (r.from.Copy == "" || len(segments) == 0) && len(r.from.Backups) == 0 {
+		return r.fetch(ctx)
+	}
+	return nil
+}
+
+// fetch brings what the branch's box shipped into a folder beside the store. Cut short, it goes on there when it is called again.
+func (r *recovery) fetch(ctx context.Context) error {
+	if r.cfg.Fleet == nil {
+		return errors.New("--from fleet: the configuration has no [fleet]")
+	}
+	directors, err := r.cfg.Fleet.Directors()
+	if err != nil {
+		return err
+	}
+	store, err := r.cfg.Fleet.Open()
+	if err != nil {
+		return err
+	}
+	folder := r.fetched()
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("making room for the copy: %w", err)
+	}
+	bar := term.NewBar(term.Err)
+	got, err := ship.Fetch(ctx, store, r.cfg.Chain(), directors, r.cfg.Fleet.Branch, r.Epoch, folder, bar.Show)
+	bar.End()
+	if err != nil {
+		err = fmt.Errorf("fetching the second copy of %s: %w", r.cfg.Fleet.Branch, err)
+		if got.Bytes == 0 {
+			return exitError{errors.Join(err, ship.Remove(folder)), exitSource}
+		}
+		return exit(exitSource, "%w\nthe %d bytes that are here stay in %s: the same command goes on from there", err, got.Bytes, folder)
+	}
+	if got.Before > 0 {
+		term.Printf("%d of the bytes had been fetched before\n", got.Before)
+	}
+	if got.Doubt != nil {
+		term.Printf("a base of the copy cannot be used, its pieces were read instead: %v\n", got.Doubt)
+	}
+	term.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts of %d bases were read\n",
+		r.cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts, got.Bases)
+	if len(got.Older) > 0 && !got.Whole {
+		term.Printf("boxes of earlier epochs shipped too, the last of them that of epoch %[1]d. If the box of epoch %[2]d died before its whole copy\n"+
+			"was shipped, what it lacks is there: dtectl recover --epoch %[1]d; then the numbers of the box of epoch %[2]d are not proven\n",
+			got.Older[len(got.Older)-1], got.Epoch)
+	}
+	r.from.Copy, r.from.Elsewhere.Lacks = folder, got.Lacks()
+	if s := got.Status; s != nil && s.Copy != nil {
+		r.from.Elsewhere.Last = s.Copy.Last
+		term.Printf("the box's last status is of %s and names piece %d: what was fetched is compared with it. Of what the box shipped after it,\n"+
+			"nothing here says whether the chain's store has lost any\n", adminclient.Local(s.At), s.Copy.Segment)
+	}
+	if r.from.Elsewhere.Lacks != "" {
+		term.Printf("NOT COMPLETE: %s\n", r.from.Elsewhere.Lacks)
+	}
+	return nil
+}
+
+func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy" }
+
+// assemble makes the store anew where that is needed; done: it was, or a dry run would.
+func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
+	_, gone := os.Stat(r.cfg.Data)
+	bar := term.NewBar(term.Err)
+	made, err := storage.Assemble(ctx, r.from, r.o, bar.Show)
+	bar.End()
+	if made != nil && made.Sources != nil {
+		printMedia(term.Out, made.Sources)
+	}
+	switch {
+	case errors.Is(err, storage.ErrSound):
+		return nil, false, recordRepairs(ctx, r.cfg, r.DryRun) // perhaps one ended before it was recorded
+	case errors.Is(err, storage.ErrInUse):
+		return nil, false, fmt.Errorf("stop the appliance first: %w", err)
+	case errors.Is(err, storage.ErrUnreadable) && gone == nil:
+		return nil, false, exit(exitSource, "nothing is given up while the second copy may know more: put the card in again, or in another reader; "+
+			"if it is dead, take it out and repeat this: %w", err)
+	case errors.Is(err, storage.ErrDiverged), errors.Is(err, storage.ErrCorrupt) && gone == nil:
+		term.Printf("nothing was taken from the second copy: %v\n", err)
+		return nil, false, nil
+	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
+		return nil, false, exit(exitSource, "no medium makes a store; name another with --from: %w", err)
+	case errors.Is(err, storage.ErrMark):
+		return nil, false, exit(exitSource, "put the mark's right medium in; if it is gone, move the file away, and the mark is taken as lost: %w", err)
+	case err != nil:
+		return nil, false, err
+	}
+	term.Printf("records          %d\n", made.Documents)
+	if made.Damaged != "" {
+		term.Printf("the damaged store lies in %s; delete it when nobody misses anything\n", made.Damaged)
+	}
+	for _, l := range made.Lacking {
+		term.Printf("lacks            %s  %d  %s  %s\n", l.Series, l.From, dte.Code(l.Code), l.What)
+	}
+	if r.Ask {
+		askAuthority(ctx, r.cfg, made.Lacking)
+	}
+	if made.Whole {
+		term.Printf("nothing is missing: the store goes on where it was\n")
+	}
+	if r.DryRun {
+		return made.Owed, true, nil
+	}
+	if r.from.Copy == r.fetched() && r.from.Elsewhere.Lacks == "" {
+		err = ship.Remove(r.from.Copy)
+	}
+	if err == nil && made.Whole {
+		err = recordRepairs(ctx, r.cfg, false)
+	}
+	if _, bad := printVouched(term.Out, r.cfg, storage.OpenReadOnly); bad != nil {
+		term.Printf("who wrote the rules and the acts is not known: %v\n", bad) // the store is there, and is to be settled
+	}
+	return made.Owed, true, err
+}
+
+// settle sees to the mark, and to the numbers.
+func (r *recovery) settle(ctx context.Context, done bool) (err error) {
+	store, err := r.open()
+	reason := ""
+	if errors.Is(err, storage.ErrMark) {
+		if reason, err = r.newMark(ctx); err != nil {
+			return err
+		}
+		store, err = r.open()
+		done = true
+	}
+	if errors.Is(err, storage.ErrCorrupt) {
+		return exit(exitSource, "%w; name a second copy or a backup with --from", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	owed, err := store.Owed(r.from.Possible)
+	switch {
+	case err != nil:
+		return err
+	case owed == nil && len(r.AcceptLoss) > 0:
+		return r.skip(ctx, store)
+	case owed == nil && !done:
+		term.Printf("nothing to recover: the store is sound, and no medium that was looked at knows more\n")
+		return nil
+	case owed == nil:
+		return nil
+	case r.DryRun:
+		return r.would(owed)
+	}
+	losses, err := r.losses(owed)
+	if err != nil {
+		return err
+	}
+	rest := owed.Accept(losses)
+	printOwed(term.Out, owed)
+	if len(rest) > 0 {
+		return r.next(owed)
+	}
+	reason = cmp.Or(reason, r.Reason, owed.Made, "another medium knows more")
+	if _, err := store.Settle(ctx, r.from.Possible, losses, reason); err != nil {
+		return err
+	}
+	if err := recordRepairsIn(ctx, r.cfg, store); err != nil {
+		return err
+	}
+	for i, l := range r.AcceptLoss {
+		reason += [2]string{"; ", "; accepted as lost: "}[max(0, 1-i)] + l
+	}
+	for _, w := range owed.Why {
+		reason += "; " + w
+	}
+	if err := recordReconciled(ctx, r.cfg, store, len(owed.Series), reason); err != nil {
+		return err
+	}
+	term.Printf("settled: these series go on at\n")
+	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	for _, n := range owed.Series {
+		if n.Series != storage.Others && n.To > 0 {
+			term.Fprintf(w, "  %s\t%d\n", n.Series, n.To+1)
+		}
+	}
+	return w.Flush()
+}
+
+// open opens the store; a dry run to read only, and beside a sound mark only.
+func (r *recovery) open() (*storage.Store, error) {
+	if !r.DryRun {
+		return storage.Open(r.o)
+	}
+	s, err := storage.OpenReadOnly(r.o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.LookAtMark("")
+	if err == nil && m.Kind != storage.MarkSound && m.Kind != storage.MarkAhead {
+		err = fmt.Errorf("%w: %s", storage.ErrMark, m.What)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// newMark brings the store's mark to its place, or proves the store and makes it another. It returns the reason for the journal.
+func (r *recovery) newMark(ctx context.Context) (reason string, err error) {
+	if !r.DryRun {
+		from, err := storage.MoveMark(r.mark, r.o)
+		if err == nil {
+			term.Printf("the mark is now %s; %s is none any more\n", r.cfg.Mark, from)
+			return "", r.recordMark(ctx, "mark.move", "moved from "+from)
+		}
+		if r.mark != "" {
+			return "", exit(exitSource, "%w", err)
+		}
+	} else if s, err := storage.OpenReadOnly(r.o); err == nil {
+		used, bad := s.MarkedAt()
+		m, unknown := s.LookAtMark(cmp.Or(r.mark, used))
+		if err := errors.Join(bad, unknown, s.Close()); err != nil {
+			return "", err
+		}
+		if used != r.cfg.Mark && (m.Kind == storage.MarkSound || m.Kind == storage.MarkAhead) {
+			return "", exit(exitToDo, "the store's mark is %s: dtectl recover brings it here", m.Path)
+		}
+	}
+	aim := storage.MarkAim{Second: r.from.Copy, Dry: r.DryRun, Possible: r.from.Possible}
+	bar := term.NewBar(term.Err)
+	p, err := storage.NewMark(ctx, aim, r.o, bar.Show)
+	bar.End()
+	switch {
+	case errors.Is(err, storage.ErrMarkSound):
+		return "", nil // an attempt before this one came as far
+	case errors.Is(err, storage.ErrMark):
+		return "", exit(exitSource, "%w. The mark is right and the store is old: find the right disk", err)
+	case err != nil:
+		return "", err
+	}
+	printProof(term.Out, p)
+	if p.Owed == nil && r.DryRun {
+		return "", exit(exitToDo, "dtectl recover makes a new mark, and every series goes on where it was")
+	}
+	if p.Owed == nil {
+		term.Printf("there is a new mark at %s; every series goes on where it was\n", r.cfg.Mark)
+		return "", r.recordMark(ctx, "mark.new", "proven by the walk through the store and by the second copy; before: "+p.Mark.What+r.why())
+	}
+	losses, err := r.losses(p.Owed)
+	if err != nil {
+		return "", err
+	}
+	if rest := p.Owed.Accept(losses); len(rest) > 0 || r.DryRun {
+		printOwed(term.Out, p.Owed)
+		return "", r.next(p.Owed)
+	}
+	aim.Doubted = true
+	if _, err = storage.NewMark(ctx, aim, r.o, nil); err != nil {
+		return "", err
+	}
+	reason = "no mark: " + p.Mark.What + "; not proven: " + strings.Join(p.Doubts, "; ") + r.why()
+	return strings.ToValidUTF8(reason[:min(len(reason), 900)], ""), nil
+}
+
+// why is the reason that a person gave, for the record.
+func (r *recovery) why() string {
+	if r.Reason == "" {
+		return ""
+	}
+	return "; reason: " + r.Reason
+}
+
+// skip gives numbers up in a store that owes nothing: a branch comes from another program in the middle of a year.
+func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
+	for _, text := range r.AcceptLoss {
+		l, err := storage.ParseLoss(text)
+		if err != nil {
+			return fmt.Errorf("--accept-loss: %w", err)
+		}
+		last, err := store.LastNumber(l.Series)
+		if err != nil {
+			return err
+		}
+		if len(l.Numbers) != 1 || l.Numbers[0].From != last+1 || strings.Count(l.Series, "/") != 4 {
+			return fmt.Errorf("--accept-loss %q: the store owes nothing; of a whole series' name, the numbers from %d on can be left out", text, last+1)
+		}
+		if r.DryRun {
+			continue
+		}
+		if err := store.SkipTo(ctx, l.Series, l.Numbers[0].To, cmp.Or(r.Reason, "accepted as lost")); err != nil {
+			return err
+		}
+		term.Printf("%s goes on at %d\n", l.Series, l.Numbers[0].To+1)
+	}
+	if r.DryRun {
+		return nil
+	}
+	return recordReconciled(ctx, r.cfg, store, len(r.AcceptLoss), cmp.Or(r.Reason, "accepted as lost")+": "+strings.Join(r.AcceptLoss, "; "))
+}
+
+// would says what a dry run came to.
+func (r *recovery) would(owed *storage.Owed) error {
+	if owed == nil {
+		return exit(exitToDo, "nothing would be lost: dtectl recover does it")
+	}
+	losses, err := r.losses(owed)
+	if err != nil {
+		return err
+	}
+	rest := owed.Accept(losses)
+	printOwed(term.Out, owed)
+	if len(rest) > 0 {
+		return r.next(owed)
+	}
+	return exit(exitToDo, "nothing else would be lost: dtectl recover does it")
+}
+
+// next prints the one next command.
+func (r *recovery) next(owed *storage.Owed) error {
+	open := false
+	command := "dtectl recover"
+	for _, path := range r.From {
+		command += fmt.Sprintf(" --from %q", path)
+	}
+	for _, n := range owed.Series {
+		if lost := n.Lost(); lost != "" {
+			command += fmt.Sprintf(" \\\n    --accept-loss %q", brief(n.Series, owed)+strings.TrimPrefix(lost, n.Series))
+			open = open || n.Open
+		}
+	}
+	term.Printf("\nA lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the right card or a\n" +
+		"backup first, and name it with --from. What nothing has is given up by its name:\n\n")
+	if r.from.Elsewhere.Lacks == "" {
+		term.Printf("  %s\n\n", command)
+	} else {
+		term.Printf("No number is proposed: put back what the chain's store has lost, from its own versions, move the store that was made away, and\n" +
+			"repeat this. If it cannot be had, give this box new points of sale. Or find each series' last number, and type it for N:\n\n")
+		term.Printf("  %s\n\n", command)
+	}
+	if open {
+		term.Printf("N is the last number of the series: of the tills' last receipts, of what was mailed, in MH's portal. Where it is the number that the\n" +
+			"store has, nothing is lost: type none for the numbers. A number that is left out harms nothing, one that is used twice is refused.\n")
+	}
+	return exit(exitLoss, "nothing is numbered before each loss is named")
+}
+
+var briefSeries = regexp.MustCompile(`^\w\w/(\w\w)/(\w{4})/(\w{4})/\d{4}$`)
+
+// brief is a series as a person types it: point of sale and type, where only one series of those that are owed is so called.
+func brief(series string, owed *storage.Owed) string {
+	word := func(name string) string {
+		if m := briefSeries.FindStringSubmatch(name); m != nil {
+			return m[2] + m[3] + " " + m[1]
+		}
+		return name
+	}
+	for _, n := range owed.Series {
+		if n.Series != series && word(n.Series) == word(series) && n.Lost() != "" {
+			return series
+		}
+	}
+	return word(series)
+}
+
+// losses reads what a person accepts.
+func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
+	for _, text := range r.AcceptLoss {
+		l, err := storage.ParseLoss(text)
+		if err != nil {
+			return nil, fmt.Errorf("--accept-loss: %w", err)
+		}
+		for _, n := range owed.Series {
+			if n.Lost() != "" && brief(n.Series, owed) == l.Series {
+				l.Series = n.Series
+			}
+		}
+		if l.Series != storage.Others && strings.Count(l.Series, "/") != 4 {
+			return nil, fmt.Errorf("--accept-loss %q: it names no series of which something is lost; give the series' whole name", text)
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// printMedia says of each medium how far it reaches, and what of it cannot be read.
+func printMedia(out io.Writer, sources []storage.Source) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE\n")
+	for _, s := range sources {
+		var reach []string
+		for _, series := range slices.Sorted(maps.Keys(s.Last)) {
+			reach = append(reach, fmt.Sprintf("%s %d", brief(series, &storage.Owed{}), s.Last[series]))
+		}
+		if n := len(reach); n > 4 {
+			reach = append(reach[:4], fmt.Sprintf("and %d more series", n-4))
+		}
+		whole := "yes"
+		if len(s.Bad) > 0 {
+			whole = "cannot be read: " + strings.Join(s.Bad, ", ")
+		}
+		if len(s.Diverged) > 0 {
+			whole += "; holds another history of " + strings.Join(s.Diverged, ", ") + ", of which nothing was taken"
+		}
+		term.Fprintf(w, "%s\t%s\t%d rows\t%s\n", s.Name, cmp.Or(strings.Join(reach, ", "), "-"), s.Taken, whole)
+	}
+	_ = w.Flush() // to a terminal
+}
+
+// printOwed says what is missing, by series and number.
+func printOwed(out io.Writer, o *storage.Owed) {
+	if o.Made != "" {
+		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It numbers nothing before it is settled which\nnumbers were given after that.\n\n",
+			o.Made, adminclient.Local(o.Since))
+	}
+	for _, why := range o.Why {
+		term.Fprintf(out, "%s\n", why)
+	}
+	if o.MarkLost {
+		term.Fprintf(out, "the mark is lost: it does not bound the last numbers\n")
+	}
+	for _, m := range o.Missing {
+		term.Fprintf(out, "missing   %v\n", m)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	term.Fprintf(w, "SERIES\tIN THE STORE\tKNOWN\tLOST\n")
+	for _, n := range o.Series {
+		if n.Series == storage.Others || n.Here == 0 && n.Known == 0 {
+			continue
+		}
+		known := fmt.Sprint(n.Known)
+		if n.Open {
+			known += " or more"
+		}
+		_, lost, _ := strings.Cut(n.Lost(), ": ")
+		term.Fprintf(w, "%s\t%d\t%s\t%s\n", n.Series, n.Here, known, cmp.Or(lost, "-"))
+	}
+	_ = w.Flush() // to a terminal
+}
+
+// printProof says what was proven, and what was not.
+func printProof(out io.Writer, p *storage.MarkProof) {
+	term.Fprintf(out, "the mark   %s\n", p.Mark.What)
+	if p.Aside != "" {
+		term.Fprintf(out, "           it was set aside as %s\n", p.Aside)
+	}
+	if p.Series > 0 || p.Documents > 0 {
+		term.Fprintf(out, "the store  %d records of %d series, every row and every chain walked: no problem\n", p.Documents, p.Series)
+	}
+	if !p.Last.IsZero() {
+		term.Fprintf(out, "           the last moment that it knows is %s. Did the branch sell after that? Then this is an old disk: stop here\n",
+			adminclient.Local(p.Last))
+	}
+	if len(p.Doubts) == 0 {
+		term.Fprintf(out, "the copy   ends exactly where the store ends: the store holds all that was issued\n")
+	}
+	for _, doubt := range p.Doubts {
+		term.Fprintf(out, "not proven %s\n", doubt)
+	}
+	term.Fprintf(out, "MH         cannot be asked for the last number of a series; it refuses a number that is used twice\n")
+}
+
+// recordMark records who made or moved the mark.
+func (r *recovery) recordMark(ctx context.Context, what, detail string) error {
+	store, err := storage.Open(r.o)
+	if err != nil {
+		return err
+	}
+	if store.Restored() == nil && store.Behind() == nil { // else nothing is written before that is settled
+		box, _, bad := r.cfg.MakeBox()
+		if err = bad; err == nil {
+			err = audit.New(store, r.cfg.Ambiente, box, r.cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(), From: "dtectl", What: what,
+				Target: r.cfg.Mark, Detail: detail, Outcome: audit.Done})
+		}
+	}
+	return errors.Join(err, store.Close())
+}
+
+// recordRepairs writes the repairs of a store that numbers into its trail; of another one, settle does.
+func recordRepairs(ctx context.Context, cfg *config.Config, dry bool) (err error) {
+	o := cfg.Store(slog.New(slog.DiscardHandler))
+	store, err := storage.Open(o)
+	if dry || errors.Is(err, storage.ErrMark) {
+		if err == nil {
+			err = store.Close()
+		}
+		return nil //nolint:nilerr // settle says it
+	}
+	if err != nil {
+		return err
+	}
+	if store.Restored() == nil && store.Behind() == nil {
+		err = recordRepairsIn(ctx, cfg, store)
+	}
+	return errors.Join(err, store.Close())
+}
+
+func recordRepairsIn(ctx context.Context, cfg *config.Config, store *storage.Store) error {
+	box, _, err := cfg.MakeBox()
+	if err != nil {
+		return err
+	}
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).RecordRepairs(ctx, adminclient.Who(), "dtectl")
+}

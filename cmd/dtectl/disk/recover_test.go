@@ -1,0 +1,376 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/engine"
+	"dtegate/engine/audit"
+	"dtegate/storage"
+)
+
+// harmed turns a bit over in the middle of the box's files of a kind.
+func harmed(b *barebox.Box, pattern string) {
+	b.T.Helper()
+	paths, err := filepath.Glob(b.At(pattern))
+	if err != nil || len(paths) == 0 {
+		b.T.Fatal(pattern, paths, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		b.Must(err)
+		if len(text) > 0 {
+			text[len(text)/2] ^= 1
+			b.Must(os.WriteFile(path, text, 0o600))
+		}
+	}
+}
+
+// The runbook's commands for a damaged store, in their order, as an operator types them: against a box whose table and log are
+// rotten, with a whole card.
+func TestRecover_Runbook(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	for _, day := range []string{"2026-11-01", "2026-11-11"} {
+		s := b.Copied()
+		b.Fill(s, day, 10)
+		b.Must(s.Close())
+	}
+	harmed(b, "data/*.sst")
+	harmed(b, "data/*.log")
+	programs := t.TempDir()
+	if err := cmdtest.Programs("../../..", programs, "dtectl"); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(programs, "dtectl")
+	commands := barebox.RunbookCommands(t, "Recover")
+	if len(commands) < 5 {
+		t.Fatal(commands)
+	}
+	var said string
+	for _, c := range commands {
+		i := slices.Index(c, "dtectl")
+		if i < 0 {
+			continue // the system's
+		}
+		c = c[i+1:]
+		cmd := exec.Command(bin, append(c, "-c", b.Options.Config)...)
+		cmd.Dir = b.Dir
+		out, err := cmd.CombinedOutput()
+		if err != nil && (c[0] != "fsck" || strings.Contains(said, "settled")) {
+			t.Fatalf("dtectl %v: %v\n%s", c, err, out)
+		}
+		said += string(out)
+	}
+	for _, want := range []string{"second copy", "the damaged store lies in", "settled", "repaired from other media", "no problem found"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("none of the commands says %q", want)
+		}
+	}
+	if !strings.Contains(said, "lacks nothing until") {
+		t.Error("nothing says until when the repaired store is whole")
+	}
+	if t.Failed() {
+		t.Log(said)
+	}
+}
+
+// rottenTable is a box whose store has one bad block in a table, behind the rows of the series; its second copy is whole.
+func rottenTable(t *testing.T) *barebox.Box {
+	t.Helper()
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-02-01", 240)
+	b.Must(s.Close())
+	s = b.Store()
+	b.Must(s.Close()) // what the log held is in tables now
+	tables, err := filepath.Glob(b.At("data/*.sst"))
+	b.Must(err)
+	var largest []byte
+	var path string
+	for _, table := range tables {
+		text, err := os.ReadFile(table)
+		if b.Must(err); len(text) > len(largest) {
+			largest, path = text, table
+		}
+	}
+	largest[len(largest)*6/10] ^= 1 // behind the block with the series' rows
+	b.Must(os.WriteFile(path, largest, 0o600))
+	return b
+}
+
+// A repair that ended before it was recorded is in the trail once the next program opens the store, and once only.
+func TestRecover_Unrecorded(t *testing.T) {
+	b := rottenTable(t)
+	ctx := context.Background()
+	if _, err := storage.Assemble(ctx, storage.Sources{Copy: b.Config.SecondCopy}, b.Config.Store(slog.New(slog.DiscardHandler)), nil); err != nil {
+		t.Fatal(err)
+	}
+	s := b.Store()
+	list, err := s.Unrecorded()
+	if b.Must(err); len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	// The power goes after the act, before the store forgets the repair.
+	b.Must(audit.New(s, "00", nil, time.Now).Record(ctx, audit.Act{What: "store.repair", Target: list[0].Damaged}), s.Close())
+	for range 2 {
+		if said := recovered(b, 0); !strings.Contains(said, "nothing to recover") {
+			t.Fatal(said)
+		}
+	}
+	s = b.Store()
+	acts, err := audit.New(s, "00", nil, time.Now).Acts(9)
+	if b.Must(err); len(acts) != 1 {
+		t.Errorf("%+v", acts)
+	}
+	if list, err = s.Unrecorded(); err != nil || list != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	b.Must(s.Close())
+}
+
+// A table alone is rotten: fsck says which documents and that the second copy has them, the store goes on where it was, and the
+// trail says what was done.
+func TestRecover_Whole(t *testing.T) {
+	b := rottenTable(t)
+	ctx := context.Background()
+	out, err := barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) })
+	if err == nil || !regexp.MustCompile(`document  00/01/M001/P001/\d+  \d+  [0-9A-F-]{36}  .* cannot be read`).MatchString(out) || !strings.Contains(out, "recover --dry-run") {
+		t.Errorf("fsck: %s, %v", out, err)
+	}
+	if strings.Contains(out, "pebble") {
+		t.Errorf("the storage engine's words come with --verbose alone: %s", out)
+	}
+	if said := recovered(b, exitToDo, "--dry-run"); !strings.Contains(said, "nothing is missing") {
+		t.Error(said)
+	}
+	said := recovered(b, 0)
+	if !strings.Contains(said, "records          240") || !strings.Contains(said, "the store goes on where it was") {
+		t.Fatal(said)
+	}
+	if said, err = barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) }); err != nil || !strings.Contains(said, "1…240") {
+		t.Errorf("%s, %v", said, err)
+	}
+	if said, err = barebox.Output(t, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }); err != nil || !strings.Contains(said, "store.repair") || !strings.Contains(said, "rows of second copy") {
+		t.Errorf("%s, %v", said, err)
+	}
+	if said := recovered(b, 0); !strings.Contains(said, "nothing to recover") {
+		t.Error(said)
+	}
+}
+
+// The series of a document follows from the document.
+func TestRecover_SeriesOf(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	s := b.Store()
+	b.Fill(s, "2026-11-01", 3)
+	err := s.Records(1, func(e storage.Entry) error {
+		if got := engine.SeriesOf(e); got != e.Series || got == "" {
+			t.Errorf("%q, not %q", got, e.Series)
+		}
+		return nil
+	})
+	b.Must(err, s.Close())
+	if got := engine.SeriesOf(storage.Entry{Head: []byte(`{"what":"an act"}`)}); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+// recovered types dtectl recover, whose exit status is known beforehand.
+func recovered(b *barebox.Box, status int, args ...string) string {
+	b.T.Helper()
+	c := &Recover{}
+	for i := 0; i < len(args); i++ {
+		switch args[i] {
+		case "--dry-run":
+			c.DryRun = true
+		case "--from":
+			i++
+			c.From = append(c.From, args[i])
+		default:
+			c.AcceptLoss = append(c.AcceptLoss, args[i])
+		}
+	}
+	said, err := barebox.Output(b.T, func() error { return c.Run(context.Background(), b.Options) })
+	var with interface{ ExitCode() int }
+	if got := 0; err != nil {
+		if got = 1; errors.As(err, &with) {
+			got = with.ExitCode()
+		}
+		if got != status {
+			b.T.Fatalf("exit status %d instead of %d: %v\n%s", got, status, err, said)
+		}
+		return said + err.Error()
+	}
+	if status != 0 {
+		b.T.Fatalf("it ends well instead of with %d:\n%s", status, said)
+	}
+	return said
+}
+
+func says(b *barebox.Box, said string, texts ...string) {
+	b.T.Helper()
+	for _, text := range texts {
+		if !strings.Contains(said, text) {
+			b.T.Errorf("it does not say %q:\n%s", text, said)
+		}
+	}
+}
+
+func output(b *barebox.Box, run func() error) string {
+	b.T.Helper()
+	said, err := barebox.Output(b.T, run)
+	if err != nil {
+		b.T.Errorf("%v: %s", err, said)
+	}
+	return said
+}
+
+const mainSeries = "00/01/M001/P001/2026"
+
+// nightAndDay is a box whose store and mark were put back as they were last night; its card was not.
+func nightAndDay(t *testing.T) *barebox.Box {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-11-01", 10)
+	b.Must(s.Close(), exec.Command("cp", "-r", b.Config.Data, b.At("old")).Run(), exec.Command("cp", b.Config.Mark, b.At("old.mark")).Run())
+	s = b.Copied()
+	b.Fill(s, "2026-11-21", 15)
+	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data), os.Rename(b.At("old.mark"), b.Config.Mark))
+	return b
+}
+
+// An old store is put back: recover takes the day from the card, and says so beforehand without a change.
+func TestRecover_TakesCopy(t *testing.T) {
+	b := nightAndDay(t)
+	ctx := context.Background()
+	says(b, recovered(b, exitToDo, "--dry-run"), "M001P001 01 10", "M001P001 01 25", "nothing is missing")
+	says(b, recovered(b, 0), "M001P001 01 10", "M001P001 01 25", "the store goes on where it was")
+	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, b.Options) }), "1…25")
+	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }), "rows of second copy")
+}
+
+// The card knows more, which the store has noted, and cannot be read any more, whole or at its end: nothing is given up. Once it
+// can be read again, recover takes everything.
+func TestRecover_UnreadableCard(t *testing.T) {
+	b := nightAndDay(t)
+	s := b.Copied()
+	if len(s.Behind()) != 1 {
+		t.Fatal(s.Behind())
+	}
+	b.Must(s.Close(), exec.Command("cp", "-r", b.At("card"), b.At("sound")).Run())
+	segments, err := filepath.Glob(b.At("card/*.copy"))
+	b.Must(err)
+	for i := range segments { // the newest, then one more each time: a folder reads as an I/O error
+		path := segments[len(segments)-1-i]
+		b.Must(os.Remove(path), os.Mkdir(path, 0o700))
+		says(b, recovered(b, exitSource, mainSeries+": 11-25"), "nothing is given up")
+	}
+	b.Must(os.RemoveAll(b.At("card")))
+	// Without the card its numbers are known still: they are given up by their name.
+	says(b, recovered(b, exitLoss), `--accept-loss "M001P001 01: 11-25"`)
+	b.Must(os.Rename(b.At("sound"), b.At("card")))
+	says(b, recovered(b, 0), "M001P001 01 25", "the store goes on where it was")
+}
+
+// A card of which a segment cannot be read: the rest is taken, what is missing is listed, and accepted by name.
+func TestRecover_DamagedCard(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-11-01", 30)
+	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	segments, err := filepath.Glob(b.At("card/*.copy"))
+	b.Must(err)
+	text, err := os.ReadFile(segments[0])
+	b.Must(err)
+	text[len(text)/2] ^= 1
+	b.Must(os.WriteFile(segments[0], text, 0o600))
+	ctx := context.Background()
+	said := recovered(b, exitLoss)
+	says(b, said, "missing   "+mainSeries, "number ", `--accept-loss "others: 1-N"`)
+	lost := regexp.MustCompile(`--accept-loss "M001P001 01: ([^"]*), 31-N"`).FindStringSubmatch(said)
+	if lost == nil {
+		t.Fatal(said)
+	}
+	recovered(b, exitLoss, "M001P001 01: none", "others: none")
+	recovered(b, exitLoss, "M001P001 01: "+lost[1])
+	said = recovered(b, 0, "M001P001 01: "+lost[1], "others: none")
+	says(b, said, mainSeries+"  31")
+	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }), "rebuilt from a second copy; accepted as lost: M001P001 01: ")
+	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, b.Options) }), "missing   "+mainSeries)
+}
+
+// A box dies after its backup; its mark, on another medium, does not.
+func TestRecover_Backup(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	s := b.Store()
+	b.Fill(s, "2026-11-01", 20)
+	b.Must(s.Close())
+	ctx := context.Background()
+	says(b, output(b, func() error { return (&Backup{Dir: b.At("backup")}).Run(ctx, b.Options) }), "records    20")
+	says(b, output(b, func() error { return (&Backup{Dir: b.At("backup"), Check: true}).Run(ctx, b.Options) }), "records    20")
+	if _, err := barebox.Output(t, func() error { return (&Backup{Dir: b.At("backup")}).Run(ctx, b.Options) }); err == nil {
+		t.Error("a second backup went into the same folder")
+	}
+	s = b.Store()
+	b.Fill(s, "2026-11-21", 5)
+	b.Must(s.Close())
+	says(b, recovered(b, 0, "--from", b.At("backup")), "nothing to recover")
+	b.Must(os.RemoveAll(b.Config.Data))
+	recovered(b, exitSource)
+	says(b, recovered(b, exitLoss, "--dry-run", "--from", b.At("backup")), `--accept-loss "M001P001 01: 21-25"`)
+	if _, err := os.Stat(b.Config.Data); err == nil {
+		t.Error("a dry run made a store")
+	}
+	says(b, recovered(b, exitLoss, "--from", b.At("backup")), mainSeries+"  20            25     21-25", `--accept-loss "M001P001 01: 21-25"`)
+	recovered(b, exitLoss, "M001P001 01: 21-24")
+	recovered(b, 1, "M001P001 02: 21-25")
+	says(b, recovered(b, 0, "M001P001 01: 21-25"), mainSeries+"  27", "00/14/M001/P002/2026  2\n")
+	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, b.Options) }), "given up  "+mainSeries+"  21…26")
+}
+
+// Nobody knows how far the numbers got: a person says it, of each series.
+func TestRecover_MarkLost(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	s := b.Store()
+	b.Fill(s, "2026-11-01", 3)
+	b.Must(s.Close())
+	ctx := context.Background()
+	output(b, func() error { return (&Backup{Dir: b.At("backup")}).Run(ctx, b.Options) })
+	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	says(b, recovered(b, exitLoss, "--from", b.At("backup")), "the mark is lost", `--accept-loss "M001P001 01: 4-N"`, `--accept-loss "others: 1-N"`)
+	recovered(b, exitLoss, "M001P001 01: 4-5000")
+	says(b, recovered(b, 0, "M001P001 01: 4-5000", "others: 1-1000"), mainSeries+"  5001", "00/03/M001/P001/2026  1001")
+	// A store that owes nothing moves too, on an explicit word only.
+	says(b, recovered(b, 0, "00/01/M001/P001/2027: 1-76"), "2027 goes on at 77")
+	recovered(b, 1, "00/01/M001/P001/2027: 70-99")
+}
+
+// The box burns, the card does not.
+func TestRecover_Card(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-11-01", 30)
+	b.Must(s.Close(), exec.Command("cp", b.Config.Mark, b.At("kept")).Run(), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	says(b, recovered(b, exitLoss), "records          30", `--accept-loss "M001P001 01: 31-N"`)
+	says(b, recovered(b, 0, "M001P001 01: none", "others: none"), mainSeries+"  31")
+	output(b, func() error { return (&Fsck{}).Run(context.Background(), b.Options) })
+	// With its mark, which lay on another medium, nobody is asked: one number is left out, which may have been given.
+	b.Must(os.RemoveAll(b.Config.Data), os.Rename(b.At("kept"), b.Config.Mark))
+	says(b, recovered(b, 0), mainSeries+"  32")
+}

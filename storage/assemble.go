@@ -1,0 +1,632 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Sources are the media that Assemble makes a store of, beside what is left of the store itself. Every member may be empty.
+type Sources struct {
+	Copy    string   // a second copy
+	Backups []string // folders that Backup made, the best first
+	// Elsewhere is what other sources know of the second copy.
+	Elsewhere Elsewhere
+	// Part asks another place, for example the archive, for a part that no medium here has. Its result is used only if the
+	// journal's digest confirms the bytes; nil if there is nothing.
+	Part func(ctx context.Context, e Entry, name string) ([]byte, error)
+	// Series returns a record's series from the record itself, for a series whose name no medium knows; "" if the record does not
+	// name it.
+	Series   func(e Entry) string
+	Possible Possible // for Assembled.Owed
+	// Dry makes the store aside, to see what it would be, and removes it.
+	Dry bool
+}
+
+// Elsewhere is what other sources know of a second copy.
+type Elsewhere struct {
+	Last  map[string]uint64 // the last number of each series, as far as a source names it
+	Lacks string            // what of the copy is missing; empty: nothing that a source knows of
+}
+
+// Assembled is what Assemble made.
+type Assembled struct {
+	Damaged   string // where the store lies now that was there before; empty: none was
+	Documents int
+	Last      map[string]uint64 // number of each series, as it is in the store
+	Sources   []Source
+	// Whole: nothing is missing, and no number can have been used after the ends of the series. The store numbers at once.
+	Whole   bool
+	Owed    *Owed      // what must be settled before it numbers; nil when it is whole
+	Lacking []Affected // the records of which something is missing whose codes are known
+}
+
+// Source is one medium that Assemble read.
+type Source struct {
+	Name     string
+	Taken    int               // rows that no medium before it had
+	Bad      []string          // what of it cannot be read
+	Diverged []string          // series of which it holds another history: nothing of them was taken
+	Last     map[string]uint64 // how far its series got
+}
+
+// ErrSound: no medium has anything that the store lacks.
+var ErrSound = errors.New("the store is not damaged, and no medium has more")
+
+// Assemble makes a new store from everything that can still be read of a store and from other media, and puts it in the store's place.
+// There need not be a store any more. What was there before stays beside it. The journals come first: a medium's link is taken if the
+// chain of hashes continues through it; links of the store itself are preferred. Then every record and part is compared with the digest
+// in its journal, whichever medium it comes from. Indexes are made again. The new store is checked before it gets its name. No number
+// that a medium or the mark knows is ever used again.
+//
+// Assemble only reads the media. Until the new store is complete, the old one stays in its place, and an interrupted Assemble begins
+// from the start. After that, the next Assemble finishes the work. The store must not be open, and Assemble needs as much room again.
+//
+// ErrSound; ErrDiverged if the store is sound and the copy holds another history; ErrUnreadable or ErrCorrupt if the store is sound and
+// a copy that may know more cannot be read; ErrInUse; ErrNoStore when no medium has anything; ErrMark when the mark is unreadable or
+// another store's.
+func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (*Assembled, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		return nil, errors.New("storage: Options.Now is not set")
+	}
+	m := &media{o: &o, from: from, said: &Assembled{}, histories: newHistories()}
+	r := &assembler{assembly: &assembly{media: m, meter: &repairMeter{meter: meter{report: progress}}}}
+	err := r.run(ctx)
+	if r.own != nil {
+		err = errors.Join(err, r.own.close())
+	}
+	if err != nil {
+		return r.said, fmt.Errorf("assembling %s: %w", o.Dir, err)
+	}
+	return r.said, nil
+}
+
+// repairedDir is where a new store waits that is whole: only its name is missing.
+func (o *Options) repairedDir() string { return o.Dir + ".repaired" }
+
+// damagedDir is where a store is kept that was replaced at a time, Unix ns.
+func (o *Options) damagedDir(at int64) string {
+	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
+}
+
+// assembler puts a new store in the place of an old one, in steps that a crash may end anywhere.
+type assembler struct {
+	*assembly
+	unsure bool // the end of the log may be damaged, although Pebble does not say so
+}
+
+func (r *assembler) run(ctx context.Context) error {
+	fs := r.o.FS
+	aside := r.o.Dir + ".new"
+	if _, err := fs.Stat(r.o.Dir); err != nil {
+		if _, err := fs.Stat(r.o.repairedDir()); err == nil {
+			return r.resume()
+		}
+		r.gone, r.own = true, &folder{blind: true, close: func() error { return nil }}
+		for _, path := range []string{r.o.Dir, r.o.MarkPath} {
+			if err := makeParents(fs, path); err != nil {
+				return err
+			}
+		}
+	} else if err := r.needed(ctx); err != nil {
+		return err
+	}
+	// 1. Aside. A crash leaves what the next call removes.
+	if err := errors.Join(fs.RemoveAll(aside), fs.RemoveAll(r.o.repairedDir())); err != nil {
+		return err
+	}
+	if !r.gone {
+		if err := r.openSources(); err != nil {
+			return err
+		}
+		r.own.whole = r.own.whole && !r.unsure
+	}
+	if err := r.room(); err != nil {
+		return err
+	}
+	if err := fill(r.o, aside, [16]byte{}); err != nil {
+		return err
+	}
+	at := *r.o
+	at.Dir = aside
+	var err error
+	if r.db, err = openPebble(&at, &damage{}, false); err != nil {
+		return err
+	}
+	if err = r.assemble(ctx); err == nil && !r.gone {
+		err = r.record()
+	}
+	if err == nil {
+		err = r.db.Flush()
+	}
+	if err = errors.Join(err, r.db.Close()); err != nil {
+		return err
+	}
+	report, err := checkCopy(ctx, r.o, aside, reached{}, &r.meter.meter)
+	if err != nil {
+		return err
+	}
+	r.said.Documents, r.said.Last = report.Documents, report.Last
+	r.meter.finish()
+	if r.from.Dry {
+		r.said.Damaged = ""
+		return fs.RemoveAll(aside)
+	}
+	if !r.said.Whole {
+		if err := r.beRestored(aside); err != nil {
+			return err
+		}
+	}
+	if err := syncDir(fs, aside); err != nil {
+		return err
+	}
+	// 2. Whole. If we crash from here on, the next call finds it, or begins anew with the store where it was.
+	if r.gone {
+		return errors.Join(fs.Rename(aside, r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
+	}
+	if err := errors.Join(fs.Rename(aside, r.o.repairedDir()), syncDir(fs, fs.PathDir(r.o.Dir))); err != nil {
+		return err
+	}
+	// 3. In place.
+	if err := r.own.close(); err != nil {
+		return err
+	}
+	r.own = nil
+	if err := errors.Join(fs.Rename(r.o.Dir, r.said.Damaged), syncDir(fs, fs.PathDir(r.o.Dir))); err != nil {
+		return err
+	}
+	return r.place()
+}
+
+// beRestored keeps the new store from numbering.
+func (r *assembler) beRestored(dir string) error {
+	at := *r.o
+	at.Dir = dir
+	db, err := openPebble(&at, &damage{}, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(beRestored(db, slices.Clone(r.id[:]), r.row, r.ids...), db.Close())
+}
+
+// place gives the new store its name.
+func (r *assembler) place() error {
+	fs := r.o.FS
+	return errors.Join(fs.Rename(r.o.repairedDir(), r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
+}
+
+// resume ends what was cut short between its last two steps.
+func (r *assembler) resume() error {
+	if r.from.Dry {
+		return errors.New("an attempt of before is to be ended first, which a dry run does not do")
+	}
+	at := *r.o
+	at.Dir = r.o.repairedDir()
+	db, err := openPebble(&at, &damage{}, true)
+	if err != nil {
+		return err
+	}
+	list, err := readRepairs(db)
+	if n := len(list); n > 0 {
+		r.said.Damaged, r.said.Sources = list[n-1].Damaged, list[n-1].Sources
+	}
+	row, bad := restoration(db)
+	err = errors.Join(err, bad)
+	if r.said.Whole = row == nil; err == nil && row != nil {
+		if r.said.Lacking, err = lacking(db); err == nil {
+			err = r.owe(db, row)
+		}
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return r.place()
+}
+
+// owe finds out what the new store owes.
+func (m *media) owe(db *pebble.DB, row *restoredRow) error {
+	held, err := readHeld(db)
+	if err != nil {
+		return err
+	}
+	var mark *Head
+	if said, of, err := readMark(m.o.FS, m.o.MarkPath); err == nil {
+		mark = said.head(of)
+	}
+	m.said.Owed, err = owed(db, row, nil, held, mark, m.from.Possible)
+	return err
+}
+
+// needed is nil when there is something to mend, or to take.
+func (r *assembler) needed(ctx context.Context) error {
+	report, err := Check(ctx, *r.o)
+	if errors.Is(err, ErrInUse) {
+		return err
+	}
+	if err != nil {
+		r.unsure = true // it cannot even be opened
+		return nil
+	}
+	restored, damaged := false, false
+	for _, p := range report.Problems {
+		switch p.Where {
+		case describeKey(keyRestored): // Settle ends it
+			restored = true
+		case markProblem:
+			// Of the last 32 KiB of its log Pebble cannot tell what is damaged from what was never synced: the mark can.
+			r.unsure = true
+		default:
+			damaged = true
+		}
+	}
+	if damaged {
+		return nil
+	}
+	db, err := openPebble(r.o, &damage{}, r.from.Dry)
+	if err != nil {
+		return err
+	}
+	more, err := r.compare(db, report, restored)
+	if err = errors.Join(err, db.Close()); err == nil && !more {
+		err = ErrSound
+	}
+	return err
+}
+
+// compare reports whether a medium has something that a sound store lacks.
+func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool, error) {
+	row, err := restoration(db)
+	if err != nil {
+		return false, err
+	}
+	if row != nil || len(report.Missing) > 0 { // another backup may have what is missing
+		return slices.ContainsFunc(r.from.Backups, func(dir string) bool {
+			return row == nil || !slices.Contains(row.Sources, "backup "+dir)
+		}), nil
+	}
+	j, err := newMarkJudge(db)
+	if err != nil {
+		return false, err
+	}
+	behindMark := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may hold more than Pebble shows
+	r.unsure = behindMark
+	if r.from.Copy == "" {
+		return behindMark, nil
+	}
+	end, err := readEnd(r.o.FS, r.from.Copy)
+	switch {
+	case err != nil && errors.Is(absentOr(err), ErrNoStore), err == nil && (end == nil || !sameFamily(end.store, j.id)):
+		return behindMark, nil
+	case errors.Is(err, ErrCorrupt):
+		return false, err
+	case err != nil:
+		return false, absentOr(err)
+	}
+	w, err := compareCopy(r.o, db, r.from.Copy, end)
+	switch {
+	case err != nil:
+		return false, err
+	case w == nil && len(end.strange) > 0:
+		return false, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt, end.strange))
+	case w == nil && r.from.Dry:
+		return behindMark, nil
+	case w == nil:
+		return behindMark, forgetWitness(db, WitnessCopy)
+	case w.Diverged:
+		return behindMark, onlyIf(!behindMark, fmt.Errorf("%w: %s", ErrDiverged, w))
+	}
+	c, err := readCopy(r.o.FS, r.from.Copy)
+	if err == nil && len(c.bad) > 0 {
+		err = cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", ")))
+	}
+	return true, err
+}
+
+// unreadSegment returns ErrUnreadable when the medium does not return one of a copy's segments: the segment may hold what nobody else
+// has.
+func unreadSegment(o *Options, from string) error {
+	numbers, err := segmentNumbers(o.FS, from)
+	for _, n := range numbers {
+		if _, bad := loadSegment(o.FS, from, n); bad != nil && !errors.Is(bad, errNoSegment) {
+			return fmt.Errorf("%w: segment %d: %w", ErrUnreadable, n, bad)
+		}
+	}
+	return err
+}
+
+// forgetWitness ends what hold began for a medium; empty: for all.
+func forgetWitness(db *pebble.DB, medium string) error {
+	list, err := readBehind(db)
+	if err != nil || list == nil {
+		return err
+	}
+	var rest []Witness
+	for _, w := range list {
+		if medium != "" && w.Medium != medium {
+			rest = append(rest, w)
+		}
+	}
+	if rest != nil {
+		return setBehind(db, rest)
+	}
+	return db.Delete(keyBehind, pebble.Sync)
+}
+
+// room is an error when the new store does not fit.
+func (r *assembler) room() error {
+	_, size, err := listFiles(r.o.FS, r.o.Dir)
+	if err != nil {
+		return nil // it is not asked for more than the medium says
+	}
+	if u, err := r.o.FS.GetDiskUsage(r.o.FS.PathDir(r.o.Dir)); err == nil && u.AvailBytes < uint64(size) {
+		return fmt.Errorf("it needs %d bytes beside the store, and %d are free", size, u.AvailBytes)
+	}
+	return nil
+}
+
+// finish makes the indexes of what has been taken, and finds out what is missing.
+func (a *assembly) finish() error {
+	was, err := restoration(a.db)
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	if was != nil {
+		a.claim(was.Known)
+	}
+	known, err := mend(a.db, a.told, "missing in all that the store was made of")
+	if err != nil {
+		return err
+	}
+	series, err := readAllSeries(a.db)
+	if err != nil {
+		return err
+	}
+	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
+		known = raise(known, a.names[sequence], a.furthest[sequence], series)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.named)) {
+		known = raise(known, name, a.named[name], series)
+	}
+	behind, err := readBehind(a.db)
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	for _, w := range behind { // what no medium has any more is settled with the rest
+		for _, l := range w.Series {
+			known = raise(known, l.Series, l.There, series)
+		}
+	}
+	h, err := readHoles(a.db)
+	if err == nil {
+		a.said.Lacking, err = lacking(a.db)
+	}
+	if err == nil {
+		err = a.raiseSegments()
+	}
+	if err = errors.Join(err, a.db.Delete(keyBehind, pebble.NoSync)); err != nil {
+		return err
+	}
+	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Elsewhere.Lacks == "" && a.accepted(h) && a.markAgrees(series)
+	if a.said.Whole {
+		a.said.Lacking = nil
+		return nil
+	}
+	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Elsewhere.Lacks, a.made()
+	for _, s := range a.said.Sources {
+		a.row.Sources = append(a.row.Sources, s.Name)
+	}
+	if a.row.MarkLost && a.copy != nil {
+		a.row.Doubt = (a.copy.end.unread + leastChange - 1) / leastChange
+	}
+	if a.row.Taken, err = soundUntil(a.db, series, h); err != nil {
+		return err
+	}
+	if len(h.at) == 0 && len(h.partial) == 0 {
+		a.row.Taken = max(a.row.Taken, a.taken0)
+	}
+	if was != nil {
+		a.row.Taken = min(a.row.Taken, was.Taken)
+		a.row.Doubt = max(a.row.Doubt, was.Doubt)
+		a.row.Lacks = cmp.Or(a.row.Lacks, was.Lacks)
+		a.row.Sources = append(a.row.Sources, was.Sources...)
+	}
+	if err := a.db.Delete(keyRestored, pebble.NoSync); err != nil { // the new one is written last
+		return err
+	}
+	return a.owe(a.db, &a.row)
+}
+
+// made says what the store was made of.
+func (a *assembly) made() string {
+	switch {
+	case !a.gone:
+		return "repaired from other media"
+	case a.copy != nil:
+		return "rebuilt from a second copy"
+	}
+	return "restored from a backup"
+}
+
+// raiseSegments notes which names of files the second copy has given.
+func (a *assembly) raiseSegments() error {
+	if a.copy == nil {
+		return nil
+	}
+	if row, err := get(a.db, keySegments); !errors.Is(err, ErrNotFound) && (err != nil || len(row) >= 24 && be.Uint64(row[16:]) >= a.copy.end.last) {
+		return err
+	}
+	return a.db.Set(keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}.encode(), pebble.NoSync)
+}
+
+// claim notes numbers that are not to be given again.
+func (a *assembly) claim(known []knownSeries) {
+	for _, k := range known {
+		for sequence, name := range a.names {
+			if name == k.Name {
+				a.furthest[sequence] = max(a.furthest[sequence], k.Last)
+			}
+		}
+	}
+}
+
+// raise makes a series go on behind a number.
+func raise(known []knownSeries, name string, to uint64, series map[string]seriesRow) []knownSeries {
+	last := series[name].Last
+	if to <= last {
+		return known
+	}
+	i := slices.IndexFunc(known, func(k knownSeries) bool { return k.Name == name })
+	if i < 0 {
+		return append(known, knownSeries{Name: name, Last: to, Changes: to - last})
+	}
+	known[i].Last = max(known[i].Last, to)
+	return known
+}
+
+// accepted tells whether everything that is missing was missing before, and accepted by a person.
+func (a *assembly) accepted(now *holes) bool {
+	if len(now.at) == 0 && len(now.partial) == 0 {
+		return true
+	}
+	if a.own.db == nil {
+		return false
+	}
+	before, err := readHoles(a.own.db)
+	if err != nil {
+		return false
+	}
+	for id := range now.partial {
+		if !before.partial[id] {
+			return false
+		}
+	}
+	for sequence, list := range now.at {
+		for from, hole := range list {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(before.at[sequence])), func(b holeRow) bool { return b.From <= from && hole.To <= b.To }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// markAgrees tells whether the mark is this very store's and knows no number that the store lacks.
+func (a *assembly) markAgrees(series map[string]seriesRow) bool {
+	said, of, err := readMark(a.o.FS, a.o.MarkPath)
+	return err == nil && compareMark(storeHead(a.id, a.db, series), said.head(of)) == nil
+}
+
+// findMark tells whether the mark of a store is lost. One that is there must be its own, or of the same family.
+func (o *Options) findMark(store [16]byte) (lost bool, err error) {
+	switch _, of, err := readMark(o.FS, o.MarkPath); {
+	case errors.Is(err, errNoMark):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("mark %s: %w", o.MarkPath, errors.Join(ErrMark, err))
+	case !sameFamily(of, store):
+		return false, fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, o.MarkPath, of, store)
+	}
+	return false, nil
+}
+
+// Incomplete lists the records of which a repair or a rebuild that a person accepted with losses left a part or a change out, or the
+// whole record, and whose codes are known; at most MaxProblems. It reads the whole journal if there are any. ErrClosed.
+func (s *Store) Incomplete() ([]Affected, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("listing incomplete records: %w", err)
+	}
+	defer s.leave()
+	list, err := lacking(s.db)
+	if err != nil {
+		return nil, fmt.Errorf("listing incomplete records: %w", err)
+	}
+	return list, nil
+}
+
+// lacking lists the records of which something is missing whose codes a journal names.
+func lacking(db *pebble.DB) (list []Affected, err error) {
+	series, err := readAllSeries(db)
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHoles(db)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[uint32]string)
+	for name, row := range series {
+		names[row.Sequence] = name
+	}
+	told := make(map[uint64]bool)
+	add := func(id, number uint64, sequence uint32, code Code) error {
+		if !h.partial[id] || told[id] || len(list) >= MaxProblems {
+			return nil
+		}
+		told[id] = true
+		what := "some of its parts or changes"
+		if _, err := get(db, entryKey(id)); errors.Is(err, ErrNotFound) {
+			what = "the record"
+		} else if err != nil {
+			return err
+		}
+		list = append(list, Affected{Series: names[sequence], From: number, To: number, Code: code, What: what})
+		return nil
+	}
+	if len(h.partial) > 0 {
+		err = scan(db, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
+			l, err := decodeLink(value)
+			if err != nil || l.Op == opSkip {
+				return err
+			}
+			return add(l.ID, l.Number, be.Uint32(key[1:]), l.Code)
+		})
+	}
+	return list, err
+}
+
+// soundUntil is since when a store may lack changes, in Unix ns: the latest change before the first that is missing; when none
+// is, the latest of all.
+func soundUntil(db *pebble.DB, series map[string]seriesRow, h *holes) (until int64, err error) {
+	for name, row := range series {
+		l, err := lastLink(db, name, row)
+		if err != nil {
+			return 0, err
+		}
+		until = max(until, l.At)
+	}
+	if len(h.at) == 0 && len(h.partial) == 0 {
+		return until, nil
+	}
+	var before int64 // the link before
+	return until, scan(db, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
+		l, err := decodeLink(value)
+		if err != nil {
+			return err
+		}
+		sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
+		if l.Op != opSkip && h.partial[l.ID] {
+			until = min(until, l.At)
+		}
+		for _, hole := range h.at[sequence] {
+			switch {
+			case hole.To+1 != position:
+			case hole.From == 1: // no link of the series is before it
+				until = min(until, l.At)
+			default:
+				until = min(until, before)
+			}
+		}
+		before = l.At
+		return nil
+	})
+}

@@ -1,0 +1,164 @@
+package storage
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Every medium says in one form, a Head, how far the series of a store got. Relate is the only comparison of two heads, Plan the only
+// decision where a series goes on.
+
+// Head is how far each series of a store got, as one medium knows it.
+type Head struct {
+	Store  [16]byte         // zero: the medium names no store
+	Series map[string]Reach // by name
+	// Numbers: the medium keeps numbers alone, as the mark, a status of the box, MH and the archive do. It may lag behind the store.
+	Numbers bool
+	// Slack is how many numbers can have been given behind those that the medium knows.
+	Slack uint64
+
+	// links returns the hashes of this medium's links at the positions of another medium's ends, as far as they can be read.
+	links func(ends map[string]Reach) (map[string][32]byte, error)
+}
+
+// Reach is how far one series got.
+type Reach struct {
+	Last     uint64 // the highest number
+	Sequence uint32 // of the journal; it and what follows are 0 in a Head of numbers alone
+	Position uint64 // of the last link
+	Hash     [32]byte
+}
+
+// Relation is what one Head is to another.
+type Relation int
+
+// The relations of a to b.
+const (
+	Same     Relation = iota
+	Behind            // b goes on where a ends
+	Ahead             // a goes on where b ends
+	Diverged          // each has what the other lacks, or they contradict each other
+	Foreign           // they are of different stores
+)
+
+// numbersHead is the head of a medium that keeps numbers alone.
+func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
+	h := &Head{Store: store, Series: make(map[string]Reach), Numbers: true, Slack: slack}
+	for name, n := range last {
+		h.Series[name] = Reach{Last: n}
+	}
+	return h
+}
+
+// storeHead is the head of a store.
+func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head {
+	h := &Head{Store: id, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte, error) {
+		found := make(map[string][32]byte)
+		for name, end := range ends {
+			key := journalKey(end.Sequence, end.Position)
+			value, err := get(r, key)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return nil, err
+			}
+			found[name] = hashLink(key, value) // of a hole, no hash of a link
+		}
+		return found, nil
+	}}
+	for name, row := range series {
+		h.Series[name] = Reach{row.Last, row.Sequence, row.Position, row.Hash}
+	}
+	return h
+}
+
+// Relate returns what a is to b, and the series of which b has more than a or another history, with their ends in a (Here) and in b
+// (There). What neither medium can read of its own journal proves no divergence.
+func Relate(a, b *Head) (Relation, []Lead, error) {
+	if none := [16]byte{}; a.Store != none && b.Store != none && !sameFamily(a.Store, b.Store) {
+		return Foreign, nil, nil
+	}
+	var behind, ahead, diverged []string
+	inA, inB := make(map[string]Reach), make(map[string]Reach) // what each is asked for
+	union := maps.Clone(b.Series)
+	maps.Copy(union, a.Series)
+	names := slices.Sorted(maps.Keys(union))
+	for _, name := range names {
+		x, y := a.Series[name], b.Series[name]
+		switch numbers := a.Numbers || b.Numbers; {
+		case numbers && x.Last < y.Last, !numbers && x.Position < y.Position:
+			behind = append(behind, name)
+		case numbers && x.Last > y.Last, !numbers && x.Position > y.Position:
+			ahead = append(ahead, name)
+		case !numbers && (x.Hash != y.Hash || x.Sequence != y.Sequence):
+			diverged = append(diverged, name)
+		}
+		if a.Numbers || b.Numbers || x.Position == 0 || y.Position == 0 {
+			continue
+		}
+		if x.Position < y.Position {
+			inB[name] = x
+		} else if x.Position > y.Position {
+			inA[name] = y
+		}
+	}
+	for _, side := range []struct {
+		of   *Head
+		ends map[string]Reach
+	}{{a, inA}, {b, inB}} {
+		if side.of.links == nil || len(side.ends) == 0 {
+			continue
+		}
+		hashes, err := side.of.links(side.ends)
+		if err != nil {
+			return Diverged, nil, err
+		}
+		for name, end := range side.ends {
+			if hash, read := hashes[name]; read && hash != end.Hash && !slices.Contains(diverged, name) {
+				diverged = append(diverged, name)
+			}
+		}
+	}
+	relation := Same
+	switch mixed := len(behind) > 0 && len(ahead) > 0; {
+	case len(diverged) > 0:
+		relation = Diverged
+	case mixed && a.Numbers == b.Numbers:
+		relation, diverged = Diverged, append(diverged, ahead...)
+	case len(behind) > 0 && (!mixed || b.Numbers): // a medium of numbers lags in some series and knows more of others
+		relation = Behind
+	case len(ahead) > 0:
+		relation = Ahead
+	}
+	var list []Lead
+	for _, name := range names {
+		x, y := a.Series[name], b.Series[name]
+		if slices.Contains(behind, name) || slices.Contains(diverged, name) {
+			list = append(list, Lead{Series: name, Here: x.Last, There: y.Last, Changes: y.Position - min(x.Position, y.Position)})
+		}
+	}
+	return relation, list, nil
+}
+
+// Plan returns the number to which each series must be moved, so that the next one was never given: behind the highest that any of the
+// heads knows, and behind the slack of each. possible are series that nobody knows and that may have begun.
+func Plan(possible []string, heads ...*Head) []Skip {
+	to, slack := make(map[string]uint64), uint64(0)
+	for _, name := range possible {
+		to[name] = 0
+	}
+	for _, h := range heads {
+		slack = max(slack, h.Slack)
+		for name, reach := range h.Series {
+			to[name] = max(to[name], reach.Last)
+		}
+	}
+	var plan []Skip
+	for _, name := range slices.Sorted(maps.Keys(to)) {
+		if n := to[name] + slack; n > 0 {
+			plan = append(plan, Skip{name, n})
+		}
+	}
+	return plan
+}

@@ -1,0 +1,249 @@
+package storage
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/storage/disktest"
+)
+
+// chained is a head that keeps the journal of its series: a chain of hashes, salted where a history goes another way.
+type chained map[string][][32]byte
+
+func (c chained) sell(name string, salt byte) {
+	var b []byte
+	if n := len(c[name]); n > 0 {
+		b = c[name][n-1][:]
+	}
+	c[name] = append(slices.Clone(c[name]), sha256.Sum256(append(slices.Clone(b), salt)))
+}
+
+func (c chained) head(sequences map[string]uint32) *Head {
+	h := &Head{Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte, error) {
+		found := make(map[string][32]byte)
+		for name, end := range ends {
+			found[name] = c[name][end.Position-1]
+		}
+		return found, nil
+	}}
+	for name, links := range c {
+		if n := len(links); n > 0 {
+			h.Series[name] = Reach{uint64(n), sequences[name], uint64(n), links[n-1]}
+		}
+	}
+	return h
+}
+
+// TestRelate_Plan draws histories that go on, stand still and part, with media that keep journals or numbers alone: what a is to b,
+// b is to a the other way round, the truth is told of two journals, and no number is proposed that any head knows.
+func TestRelate_Plan(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	sequences := map[string]uint32{"a": 1, "b": 2, "c": 3}
+	opposite := map[Relation]Relation{Same: Same, Behind: Ahead, Ahead: Behind, Diverged: Diverged, Foreign: Foreign}
+	seen := make(map[Relation]int)
+	for round := range 4000 {
+		one := chained{}
+		for range rng.IntN(6) {
+			one.sell([]string{"a", "b", "c"}[rng.IntN(3)], 0)
+		}
+		other := maps.Clone(one)
+		mine, theirs := rng.IntN(3), rng.IntN(3)
+		for i := range mine {
+			one.sell([]string{"a", "b", "c"}[rng.IntN(3)], byte(1+i))
+		}
+		for i := range theirs {
+			other.sell([]string{"a", "b", "c"}[rng.IntN(3)], byte(11+i))
+		}
+		a, b := one.head(sequences), other.head(sequences)
+		want := map[[2]bool]Relation{{false, false}: Same, {true, false}: Ahead, {false, true}: Behind, {true, true}: Diverged}[[2]bool{mine > 0, theirs > 0}]
+		switch rng.IntN(5) {
+		case 0:
+			a.Numbers, want = true, -1
+		case 1:
+			b.Numbers, b.Slack, want = true, 1, -1
+		case 2:
+			binary.BigEndian.PutUint64(a.Store[:], 1)
+			binary.BigEndian.PutUint64(b.Store[:], 2)
+			want = Foreign
+		}
+		ab, list, err := Relate(a, b)
+		ba, _, more := Relate(b, a)
+		if err != nil || more != nil || ba != opposite[ab] || want >= 0 && ab != want {
+			t.Fatalf("round %d: %d, the other way round %d, want %d: %v, %v", round, ab, ba, want, one, other)
+		}
+		if (ab == Behind || ab == Diverged) && list == nil || ab == Same && list != nil {
+			t.Fatalf("round %d: %d names %v", round, ab, list)
+		}
+		seen[ab]++
+		plan := make(map[string]uint64)
+		for _, k := range Plan([]string{"new"}, a, b) {
+			plan[k.Series] = k.To
+		}
+		for _, h := range []*Head{a, b} {
+			for name, reach := range h.Series {
+				if plan[name] < reach.Last+h.Slack {
+					t.Fatalf("round %d: %s goes on behind %d, and %+v", round, name, plan[name], reach)
+				}
+			}
+			if plan["new"] < h.Slack {
+				t.Fatalf("round %d: a new series goes on behind %d", round, plan["new"])
+			}
+		}
+	}
+	if t.Logf("%v", seen); len(seen) != 5 {
+		t.Errorf("not every relation was met: %v", seen)
+	}
+}
+
+// TestAssemble_Matrix is what is proposed for each loss of each medium of a box that sold 5 and then 5 more in series a and b; the backup
+// is of the first half.
+func TestAssemble_Matrix(t *testing.T) {
+	const whole, nothing = "whole", "nothing"
+	gone := func(path string) func(*testing.T, *disktest.Disk) {
+		return func(t *testing.T, d *disktest.Disk) { must(t, d.RemoveAll(path)) }
+	}
+	all := func(steps ...func(*testing.T, *disktest.Disk)) func(*testing.T, *disktest.Disk) {
+		return func(t *testing.T, d *disktest.Disk) {
+			for _, step := range steps {
+				step(t, d)
+			}
+		}
+	}
+	store, mark, copied := gone("box/store"), gone(markPath), gone(card)
+	rot := func(prefix, ext string) func(*testing.T, *disktest.Disk) {
+		return func(t *testing.T, d *disktest.Disk) {
+			for _, path := range d.Files() {
+				if n := size(t, d, path); strings.HasPrefix(path, prefix) && strings.HasSuffix(path, ext) && n > 0 {
+					harm(t, d, path, n/2)
+				}
+			}
+		}
+	}
+	last := func(d *disktest.Disk) string {
+		numbers, err := segmentNumbers(d, card)
+		must(t, err)
+		return segmentPath(d, card, numbers[len(numbers)-1])
+	}
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	for n := uint64(1); n <= 10; n++ {
+		put(t, s, []string{"a", "b"}[n%2], n)
+	}
+	backup(t, s, backupDir)
+	sound(t, s)
+	older := fs.Copy()
+	s = live(t, fs)
+	for n := uint64(11); n <= 20; n++ {
+		put(t, s, []string{"a", "b"}[n%2], n)
+	}
+	sound(t, s)
+	cardOf := func(from *disktest.Disk) func(*testing.T, *disktest.Disk) {
+		return func(t *testing.T, d *disktest.Disk) { takeCard(t, from, d) }
+	}
+	other, foreign := newStore(t)
+	sound(t, other)
+	other = live(t, foreign)
+	put(t, other, "a", 99)
+	sound(t, other)
+	oldStore := func(t *testing.T, d *disktest.Disk) {
+		store(t, d)
+		must(t, d.MkdirAll("box/store", 0o700))
+		for _, path := range older.Files() {
+			if strings.HasPrefix(path, "box/store/") {
+				writeFile(t, d, path, readFile(t, older, path))
+			}
+		}
+		must(t, syncDir(d, "box/store"))
+	}
+	oldMark := func(t *testing.T, d *disktest.Disk) { writeFile(t, d, markPath, readFile(t, older, markPath)) }
+	for _, tt := range []struct {
+		name string
+		harm func(*testing.T, *disktest.Disk)
+		from Sources
+		want string
+	}{
+		{"nothing is lost", func(*testing.T, *disktest.Disk) {}, Sources{Copy: card, Backups: []string{backupDir}}, nothing},
+		{"store gone, card, mark", store, Sources{Copy: card}, "settled"},
+		{"store gone, card", all(store, mark), Sources{Copy: card}, "a: 11-N; b: 11-N"},
+		{"store gone, card torn", all(store, mark, func(t *testing.T, d *disktest.Disk) {
+			b := readFile(t, d, last(d))
+			writeFile(t, d, last(d), b[:len(b)-3])
+		}), Sources{Copy: card}, "a: 11-N; b: 11-N"},
+		{"store gone, card of before", all(store, cardOf(older)), Sources{Copy: card}, "a: 6-10; b: 6-10"},
+		{"store gone, foreign card", all(store, cardOf(foreign)), Sources{Copy: card}, "error: " + ErrMark.Error()},
+		{"store gone, foreign card, backup", all(store, cardOf(foreign)), Sources{Copy: "card/none", Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
+		{"store gone, card rotten, backup", all(store, rot(card, ".copy")), Sources{Copy: card, Backups: []string{backupDir}}, "a: "},
+		{"store gone, card gone", all(store, copied), Sources{Copy: card}, "error: " + ErrNoStore.Error()},
+		{"store gone, backup, mark", all(store, copied), Sources{Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
+		{"store gone, backup", all(store, copied, mark), Sources{Backups: []string{backupDir}}, "a: 6-N; b: 6-N"},
+		{"store gone, what was shipped is lost by half", all(store, mark, cardOf(older)),
+			Sources{Copy: card, Elsewhere: Elsewhere{Last: map[string]uint64{"a": 9}, Lacks: "piece 7"}}, "a: 6-N; b: 6-N"},
+		{"store gone, backup and card", store, Sources{Copy: card, Backups: []string{backupDir}}, "settled"},
+		{"store of before, card", oldStore, Sources{Copy: card}, "settled"},
+		{"store of before, mark of before, card", all(oldStore, oldMark), Sources{Copy: card}, whole},
+		{"store of before, card rotten", all(oldStore, rot(card, ".copy")), Sources{Copy: card}, "a: 7; b: 10"},
+		{"store of before, mark", all(oldStore, copied), Sources{}, "a: 6-10; b: 6-10"},
+		{"store of before, backup, mark", all(oldStore, copied), Sources{Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
+		{"tables rotten, card", rot("box/store/", ".sst"), Sources{Copy: card}, "settled"},
+		{"list rotten, card", rot("box/store/MANIFEST", ""), Sources{Copy: card}, "settled"},
+		{"list rotten, card, no mark", all(rot("box/store/MANIFEST", ""), mark), Sources{Copy: card}, "a: 11-N; b: 11-N"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			disk := fs.Copy()
+			tt.harm(t, disk)
+			dry := disk.Copy()
+			tt.from.Dry = true
+			before, dryErr := Assemble(ctx, tt.from, options(dry), nil)
+			tt.from.Dry = false
+			made, err := Assemble(ctx, tt.from, options(disk), nil)
+			got := ""
+			switch {
+			case errors.Is(err, ErrSound):
+				got = nothing
+			case err != nil:
+				got = fmt.Sprint("error: ", err)
+			case made.Whole:
+				got = whole
+			default:
+				var lost []string
+				for _, n := range made.Owed.Series {
+					if n.Lost() != "" {
+						lost = append(lost, n.Lost())
+					}
+				}
+				if got = strings.Join(lost, "; "); lost == nil {
+					got = "settled"
+				}
+			}
+			if got != tt.want && !(strings.HasPrefix(tt.want, "error: ") && strings.Contains(got, tt.want[7:])) && !(tt.want == "a: " && strings.HasPrefix(got, tt.want)) {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			if err == nil && (dryErr != nil || before.Whole != made.Whole || fmt.Sprint(before.Owed) != fmt.Sprint(made.Owed)) {
+				t.Errorf("a dry run says %+v, %v, then it is %+v", before, dryErr, made)
+			}
+			if err != nil {
+				return
+			}
+			o := options(disk)
+			o.OpenBehind = true
+			s := openStoreWith(t, o)
+			if !made.Whole {
+				must(t, settle(s, 5, "matrix"))
+			}
+			for _, series := range []string{"a", "b"} {
+				if e := put(t, s, series, 1000+uint64(series[0])); e.Number <= 10 {
+					t.Errorf("%s goes on at %d", series, e.Number)
+				}
+			}
+			sound(t, s)
+		})
+	}
+}

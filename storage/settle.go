@@ -1,0 +1,606 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// What a store owes before it numbers again: a store that was made of other media, or beside which a medium or a witness knows more.
+
+// restoredRow keeps a store that was made of other media from numbering; Settle deletes it. It is JSON.
+type restoredRow struct {
+	Taken    int64    `json:"taken"` // Unix ns: until then nothing is missing
+	At       int64    `json:"at"`    // Unix ns, when the store was made
+	Made     string   `json:"made"`  // of what, in words
+	MarkLost bool     `json:"mark_lost,omitempty"`
+	From     [16]byte `json:"from"` // the identity of the store that it was made of
+	// Doubt is how many changes there may have been behind the readable end of the copy.
+	Doubt uint64        `json:"doubt,omitempty"`
+	Known []knownSeries `json:"known,omitempty"`
+	Lacks string        `json:"lacks,omitempty"`
+	// Sources are the names of the media.
+	Sources []string `json:"sources,omitempty"`
+}
+
+func (r *restoredRow) takenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
+
+// A store's identity is 8 bytes that it keeps for ever and 8 that are new with each restoration: marks of the same
+// family tell how far numbers got, but only the very same identity means the same series by the same sequence.
+func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
+
+// beRestored makes a store number nothing before it is settled, under a new identity. former are the identities of what it was made of.
+func beRestored(db *pebble.DB, id []byte, row restoredRow, former ...[16]byte) error {
+	value, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	b := db.NewBatch()
+	err = errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id))
+	_ = b.Delete(keyRead, nil) // memory; it may be another medium that was read
+	set(b, keyRestored, value)
+	return errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
+}
+
+// restoration reads the row, nil when there is none.
+func restoration(r pebble.Reader) (*restoredRow, error) {
+	value, err := get(r, keyRestored)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	row := new(restoredRow)
+	if err == nil && json.Unmarshal(value, row) != nil {
+		err = fmt.Errorf("%w: the row of a restoration", ErrCorrupt)
+	}
+	return row, err
+}
+
+// Owed is what must be settled before a store numbers again; see Settle.
+type Owed struct {
+	Since    time.Time // what was issued after it may be missing
+	Made     string    // of what the store was made, in words; empty: it is the one that it was
+	MarkLost bool      // no mark bounds the last numbers
+	Why      []string  // what else knows more, in sentences
+	Series   []Next
+	Missing  []Missing // what no source had
+}
+
+// Next is where a series goes on.
+type Next struct {
+	Series string
+	Here   uint64 // last number in the store
+	Known  uint64 // the highest number that any medium knows
+	To     uint64 // the series moves to it at least; the next number is To + 1
+	Open   bool   // nothing bounds its last number: a person names it
+	lost   []Span // numbers of which a document, or a piece of one, is nowhere
+	// changes: of documents that are there, changes are nowhere.
+	changes bool
+}
+
+// Loss is what a person accepts to be lost of one series. Without numbers: nothing is lost, or changes of its documents alone.
+type Loss struct {
+	Series  string
+	Numbers []Span
+}
+
+// Lost returns what must be accepted of a series, in the form of ParseLoss; empty: nothing. Where the last number is not known, N stands
+// for it.
+func (n Next) Lost() string {
+	var words []string
+	for _, s := range n.lost {
+		if s.From == s.To {
+			words = append(words, fmt.Sprint(s.From))
+			continue
+		}
+		words = append(words, fmt.Sprintf("%d-%d", s.From, s.To))
+	}
+	switch {
+	case n.Open && n.Known > n.Here:
+		words[len(words)-1] = fmt.Sprintf("%d-N", n.lost[len(n.lost)-1].From)
+	case n.Open:
+		words = append(words, fmt.Sprintf("%d-N", n.Here+1))
+	case words == nil && n.changes:
+		words = []string{NoNumbers}
+	}
+	if words == nil {
+		return ""
+	}
+	return n.Series + ": " + strings.Join(words, ", ")
+}
+
+const (
+	// NoNumbers stands in a Loss for no numbers.
+	NoNumbers = "none"
+	// Others stands in a Loss for the series that nobody knows and that may have begun.
+	Others = "others"
+)
+
+// ParseLoss reads "SERIES: 17-19, 25" or "SERIES: none".
+func ParseLoss(text string) (l Loss, err error) {
+	series, rest, ok := strings.Cut(text, ":")
+	l.Series = strings.TrimSpace(series)
+	bad := fmt.Errorf("%q is not as in \"SERIES: 17-19, 25\" or \"SERIES: %s\"", text, NoNumbers)
+	if !ok || l.Series == "" {
+		return l, bad
+	}
+	if strings.TrimSpace(rest) == NoNumbers {
+		return l, nil
+	}
+	for _, word := range strings.Split(rest, ",") {
+		var s Span
+		word = strings.TrimSpace(word)
+		if _, err := fmt.Sscanf(word, "%d-%d", &s.From, &s.To); err != nil || fmt.Sprintf("%d-%d", s.From, s.To) != word {
+			_, err = fmt.Sscanf(word, "%d", &s.From)
+			if s.To = s.From; err != nil || fmt.Sprint(s.From) != word {
+				return l, bad
+			}
+		}
+		if s.From == 0 || s.From > s.To || s.To > math.MaxInt64 {
+			return l, bad
+		}
+		l.Numbers = append(l.Numbers, s)
+	}
+	return l, nil
+}
+
+// accepts reports whether a loss names all that is lost of a series.
+func (l Loss) accepts(n Next) bool {
+	for _, lost := range n.lost {
+		rest := []Span{lost}
+		for _, named := range l.Numbers {
+			var left []Span
+			for _, r := range rest {
+				if named.From > r.To || named.To < r.From {
+					left = append(left, r)
+					continue
+				}
+				if named.From > r.From {
+					left = append(left, Span{r.From, named.From - 1})
+				}
+				if named.To < r.To {
+					left = append(left, Span{named.To + 1, r.To})
+				}
+			}
+			rest = left
+		}
+		if len(rest) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// to is the highest number that a loss names.
+func (l Loss) to() (n uint64) {
+	for _, s := range l.Numbers {
+		n = max(n, s.To)
+	}
+	return n
+}
+
+// Possible returns the series that may have begun since a time.
+type Possible func(since time.Time) []string
+
+// owed compares a store with all that knows more of it. mark is nil where there is none.
+func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark *Head, possible Possible) (*Owed, error) {
+	series, err := readAllSeries(r)
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHoles(r)
+	if err != nil {
+		return nil, err
+	}
+	here := storeHead([16]byte{}, r, series)
+	heads := []*Head{here}
+	o := &Owed{}
+	open := make(map[string]bool)
+	changes := make(map[string]bool)
+	if row != nil {
+		o.Since, o.Made, o.MarkLost, here.Slack = row.takenAt(), row.Made, row.MarkLost, row.Doubt
+		o.Missing = h.missing(series, row.Known)
+		if row.Lacks != "" {
+			o.Why = append(o.Why, "the copy is not complete: "+row.Lacks)
+		}
+		if row.Doubt > 0 {
+			o.Why = append(o.Why, fmt.Sprintf("the end of the copy cannot be read: up to %d changes may have been there", row.Doubt))
+		}
+		known := numbersHead([16]byte{}, nil, 0)
+		for _, k := range row.Known {
+			known.Series[k.Name] = Reach{Last: k.Last}
+		}
+		heads = append(heads, known)
+		if !row.MarkLost && mark != nil {
+			heads = append(heads, mark)
+		}
+	} else if o.Since, err = lastMoment(r, series); err != nil {
+		return nil, err
+	}
+	for _, w := range behind {
+		o.Why = append(o.Why, w.String())
+		known := numbersHead([16]byte{}, nil, 1)
+		for _, a := range w.Series {
+			known.Series[a.Series] = Reach{Last: max(a.Here, a.There)}
+			changes[a.Series] = changes[a.Series] || a.Changes > 0
+		}
+		heads = append(heads, known)
+	}
+	for _, w := range held {
+		o.Why = append(o.Why, w.String())
+		open[w.Series] = true
+		heads = append(heads, numbersHead([16]byte{}, map[string]uint64{w.Series: w.There}, 0))
+	}
+	var begun []string
+	if possible != nil && (row != nil || slices.ContainsFunc(behind, func(w Witness) bool { return w.Medium == WitnessMark })) {
+		begun = possible(o.Since)
+	}
+	lost := make(map[string]Missing)
+	for _, m := range o.Missing {
+		lost[m.Series] = m
+	}
+	names := make(map[string]uint64)
+	for _, name := range begun {
+		names[name] = 0
+	}
+	for _, head := range heads {
+		for name, reach := range head.Series {
+			names[name] = max(names[name], reach.Last)
+		}
+	}
+	to := make(map[string]uint64)
+	for _, k := range Plan(begun, heads...) {
+		to[k.Series] = k.To
+	}
+	unknown := false
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		n := Next{Series: name, Here: series[name].Last, Known: names[name], To: to[name]}
+		_, there := series[name]
+		n.Open = open[name] || row != nil && (row.MarkLost || row.Lacks != "") && (there || n.Known > 0)
+		for _, s := range lost[name].Numbers {
+			if s.From <= n.Here {
+				n.lost = append(n.lost, s)
+			}
+		}
+		for _, p := range lost[name].Partial {
+			n.lost = append(n.lost, Span{p, p})
+		}
+		slices.SortFunc(n.lost, func(a, b Span) int { return int(int64(a.From - b.From)) })
+		if n.Known > n.Here {
+			n.lost = append(n.lost, Span{n.Here + 1, n.Known})
+		}
+		n.changes = lost[name].Changes > 0 || changes[name]
+		unknown = unknown || !there && n.Known == 0
+		o.Series = append(o.Series, n)
+	}
+	if unknown && (o.MarkLost || row != nil && row.Lacks != "") {
+		o.Series = append(o.Series, Next{Series: Others, Open: true})
+	}
+	return o, nil
+}
+
+// Owed returns what must be settled before the store numbers again, nil when nothing is. possible may be nil. ErrClosed.
+func (s *Store) Owed(possible Possible) (*Owed, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return s.owed(possible)
+}
+
+func (s *Store) owed(possible Possible) (*Owed, error) {
+	row, err := restoration(s.db)
+	if err != nil {
+		return nil, err
+	}
+	behind := s.Behind()
+	held, err := readHeld(s.db)
+	if err != nil {
+		return nil, err
+	}
+	said, of, noMark := readMark(s.o.FS, s.o.MarkPath)
+	if s.mark == nil && noMark == nil && row == nil { // open to read only: Open has not compared the two
+		j, err := newMarkJudge(s.db)
+		if err != nil {
+			return nil, err
+		}
+		if state := j.look(s.o.FS, s.o.MarkPath); state.Ahead != nil && behind == nil {
+			behind = []Witness{*state.Ahead}
+		}
+	}
+	if row == nil && behind == nil && held == nil {
+		return nil, nil
+	}
+	var mark *Head
+	if noMark == nil {
+		mark = said.head(of)
+	}
+	return owed(s.db, row, behind, held, mark, possible)
+}
+
+// Settle settles what a store owes: it moves every series behind the highest number that any medium knows, and the store numbers from
+// then on. What is lost thereby must be named in losses, all of it; where nothing bounds a series' last number, the loss ends with it, or
+// names no numbers. A loss of a series of which nothing is known moves that series too.
+//
+// The store gets a new identity where another medium holds another history: its second copy is set aside and begun again. An
+// interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if losses are not named; the result says which.
+func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("settling: %w", err)
+	}
+	defer s.leave()
+	s.reconciling.Lock()
+	defer s.reconciling.Unlock()
+	o, err := s.owed(possible)
+	if err == nil && o == nil {
+		err = errors.New("the store owes nothing")
+	}
+	if err == nil {
+		err = s.settle(ctx, o, losses, reason)
+	}
+	if err != nil {
+		return o, fmt.Errorf("settling: %w", err)
+	}
+	return o, nil
+}
+
+// Accept notes in an Owed what a person accepts, and returns what is not accepted yet, in the form of ParseLoss.
+func (o *Owed) Accept(losses []Loss) (rest []string) {
+	by := make(map[string]Loss)
+	for _, l := range losses {
+		had := by[l.Series]
+		by[l.Series] = Loss{l.Series, append(had.Numbers, l.Numbers...)}
+	}
+	for i := range o.Series {
+		n := &o.Series[i]
+		l, named := by[n.Series]
+		if n.Lost() != "" && (!named || !l.accepts(*n)) {
+			rest = append(rest, n.Lost())
+		}
+		n.To = max(n.To, l.to())
+		if n.Series != Others {
+			delete(by, n.Series)
+		}
+	}
+	others := by[Others]
+	for i := range o.Series {
+		if n := &o.Series[i]; n.Here == 0 && n.Known == 0 {
+			n.To = max(n.To, others.to())
+		}
+	}
+	delete(by, Others)
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		if to := by[name].to(); to > 0 {
+			o.Series = append(o.Series, Next{Series: name, To: to})
+		}
+	}
+	return rest
+}
+
+func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason string) error {
+	if rest := o.Accept(losses); len(rest) > 0 {
+		return fmt.Errorf("%w: %s", ErrMissing, strings.Join(rest, "; "))
+	}
+	lastChange, err := s.lastChange()
+	if err != nil {
+		return err
+	}
+	for _, n := range o.Series {
+		if n.Series == Others {
+			continue
+		}
+		row, err := s.series(n.Series)
+		if err == nil && n.To >= row.Last && n.To > 0 {
+			err = s.skipTo(ctx, n.Series, n.To, reason)
+		}
+		if err != nil {
+			return fmt.Errorf("moving series %q to %d: %w", n.Series, n.To, err)
+		}
+	}
+	id, err := get(s.db, keyStore)
+	if err != nil || len(id) != 16 {
+		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	}
+	series, err := readAllSeries(s.db)
+	if err != nil {
+		return err
+	}
+	row, err := restoration(s.db)
+	if err != nil {
+		return err
+	}
+	b := s.db.NewBatch()
+	gap := Gap{lastChange, s.o.Now().UTC()} // nobody can say until when a medium that knows more went on
+	if row != nil {
+		gap = Gap{row.takenAt(), time.Unix(0, row.At).UTC()}
+	}
+	if row == nil && s.Behind() == nil {
+		return b.Close() // a witness outside of the box has no history to compare
+	}
+	err = appendGap(b, s.db, gap)
+	if row == nil {
+		old := [16]byte(id)
+		err = errors.Join(err, addFormer(b, s.db, old), newIdentity(b, s.db, id))
+	}
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	if row != nil {
+		// If we crash here, the mark says what the store holds, and all of it is repeated.
+		s.mark.renew([16]byte(id), series)
+		_ = errors.Join(b.Delete(keyRestored, nil), b.Delete(keyBehind, nil)) // memory
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		s.o.die("settling the store: %v", err)
+	}
+	if row == nil {
+		// If we crash here, the mark is of the same family, and all of it is repeated.
+		s.mark.renew([16]byte(id), series)
+		if err := s.db.Delete(keyBehind, pebble.Sync); err != nil {
+			s.o.die("settling the store: %v", err)
+		}
+	}
+	s.behind.Store(nil)
+	s.restored.Store(nil)
+	return nil
+}
+
+// Restored returns what a store was made of that owes a settlement, or nil. The caller must not change it.
+func (s *Store) Restored() *Restoration { return s.restored.Load() }
+
+// Restoration is how a store that owes a settlement came to be.
+type Restoration struct {
+	Taken time.Time // until then nothing is missing
+	Made  string    // of what, in words
+}
+
+// Skip moves a series forward: the next number is To + 1, and those up to To that have no record are lost.
+type Skip struct {
+	Series string
+	To     uint64
+}
+
+// Lost are numbers of a series that have no record, with the reason. The journal has a link for them.
+type Lost struct {
+	Series   string
+	From, To uint64 // inclusive
+	At       time.Time
+	Reason   string
+}
+
+// lostRow is the row behind a link of opSkip, whose Entry is its digest: version u8 · from u64 · to u64 · reason.
+type lostRow struct {
+	From, To uint64
+	Reason   string
+}
+
+func (r *lostRow) encode() []byte {
+	b := be.AppendUint64(be.AppendUint64([]byte{rowVersion}, r.From), r.To)
+	return append(b, r.Reason...)
+}
+
+func decodeLost(b []byte) (r lostRow, err error) {
+	c := cursor{b: b}
+	c.version()
+	r.From, r.To = c.u64(), c.u64()
+	r.Reason = string(c.b)
+	c.b = nil
+	return r, c.end("lost numbers")
+}
+
+// SkipTo moves a series to a number, durably; the numbers up to it have no records. It also works in a store that is not
+// reconciled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the series is there
+// already, that is no error; a series never moves back.
+func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("skipping numbers: %w", err)
+	}
+	defer s.leave()
+	if err := s.skipTo(ctx, series, number, reason); err != nil {
+		return fmt.Errorf("moving series %q to number %d: %w", series, number, err)
+	}
+	return nil
+}
+
+func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason string) error {
+	if err := s.sound(); err != nil {
+		return err
+	}
+	if err := checkName("series", series); err != nil {
+		return err
+	}
+	if len(reason) > 1000 || number > math.MaxInt64 {
+		return errors.New("the reason has more than 1000 bytes, or the number more than 63 bits")
+	}
+	held, err := s.locks.acquire(ctx, lockOfSeries(series))
+	if err != nil {
+		return err
+	}
+	defer held.release()
+	row, err := s.series(series)
+	switch {
+	case err != nil:
+		return err
+	case number < row.Last:
+		return fmt.Errorf("it is at %d already", row.Last)
+	case number == row.Last:
+		return s.release(series, number)
+	}
+	b := s.newBatch(nil)
+	lost := lostRow{From: row.Last + 1, To: number, Reason: reason}
+	value := lost.encode()
+	set(b, lostKey(row.Sequence, row.Position+1), value)
+	row.Last = number
+	s.link(b, series, &row, &link{Op: opSkip, Number: number, Entry: sha256.Sum256(value)})
+	s.commit(b, &row, 0, func() {})
+	s.mark.wait(row.Sequence, number)
+	return s.release(series, number) // if we crash before, it is skipped to once more
+}
+
+// Gap is a time that the store has lost: at the time To it was taken back to its state of the time From. It does not hold what
+// happened between them (documents sealed, numbers spent).
+type Gap struct{ From, To time.Time }
+
+// maxGaps is how many gaps are kept; the oldest are forgotten first.
+const maxGaps = 64
+
+// Gaps are the restorations of this store, the oldest first. A store that was never restored from a backup or a second copy has
+// none.
+func (s *Store) Gaps() ([]Gap, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading restorations: %w", err)
+	}
+	defer s.leave()
+	gaps, err := readGaps(s.db)
+	if err != nil {
+		return nil, fmt.Errorf("reading restorations: %w", err)
+	}
+	return gaps, nil
+}
+
+func readGaps(r pebble.Reader) ([]Gap, error) {
+	row, err := get(r, keyGaps)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeGaps(row)
+}
+
+// The row "restorations": version u8 · (from i64 · to i64)…, Unix ns.
+func encodeGaps(gaps []Gap) []byte {
+	b := []byte{rowVersion}
+	for _, g := range gaps {
+		b = be.AppendUint64(be.AppendUint64(b, uint64(g.From.UnixNano())), uint64(g.To.UnixNano()))
+	}
+	return b
+}
+
+func decodeGaps(row []byte) (gaps []Gap, err error) {
+	c := cursor{b: row}
+	c.version()
+	for len(c.b) >= 16 {
+		gaps = append(gaps, Gap{time.Unix(0, int64(c.u64())).UTC(), time.Unix(0, int64(c.u64())).UTC()})
+	}
+	return gaps, c.end("restorations")
+}
+
+func appendGap(b *pebble.Batch, r pebble.Reader, g Gap) error {
+	gaps, err := readGaps(r)
+	if err != nil {
+		return err
+	}
+	gaps = append(gaps, g)
+	set(b, keyGaps, encodeGaps(gaps[max(0, len(gaps)-maxGaps):]))
+	return nil
+}
