@@ -147,3 +147,36 @@ func TestRate_Pieces(t *testing.T) {
 		t.Error(strings.Join(breaches, "\n"))
 	}
 }
+
+// The cases of a law are compared with the catalogues of its first day, not with today's: pushed before them it is refused, behind them
+// it waits for its day, and today's vouchers keep today's name.
+func TestRate_CasesOfTheDay(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	all := shipped(t)
+	all["dte03/v4"] = plugintest.Bundle(t, "dte03/v4")
+	s := w.shelf(all)
+	of13, of15 := []byte("Impuesto al Valor Agregado 13%"), []byte("Impuesto al Valor Agregado 15%")
+	law := bundletest.Edition(t, "dte03/v4", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
+		for name, part := range parts {
+			if strings.HasPrefix(name, "cases/") {
+				parts[name] = bytes.ReplaceAll(part, of13, of15)
+			}
+		}
+	})
+	if a := push(t, s, law); a.Refused == "" {
+		t.Fatalf("names that no catalogue has: %+v", a)
+	}
+	names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
+		parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], of13, of15, 1)
+	})
+	for _, data := range [][]byte{names, law} {
+		if a := push(t, s, data); a.State != rulestore.Coming {
+			t.Fatalf("%+v", a)
+		}
+	}
+	tax := numbers(t, w.issued(voucher("today", item(1, "4", "25")), record.EstadoProcessed), "resumen", "tributos").Index(0)
+	if got := tax.Get("descripcion").Text(); got != string(of13) {
+		t.Errorf("today's voucher has %q", got)
+	}
+}

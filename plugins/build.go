@@ -55,6 +55,9 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	folder := filepath.Join(s.Root, "plugins", name)
 	parts := make(map[string][]byte)
 	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && file != folder && isBundle(file) {
+			return fs.SkipDir // another version beside this one: catalogues/2027 in catalogues
+		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".json") {
 			return err
 		}
@@ -100,4 +103,9 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 		return nil, m, fmt.Errorf("reading the module of %s: %w", name, err)
 	}
 	return parts, m, nil
+}
+
+func isBundle(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "manifest.json"))
+	return err == nil
 }

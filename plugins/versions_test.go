@@ -84,6 +84,9 @@ func sourcesOf(name string) (p published, err error) {
 		}
 	}
 	err = filepath.WalkDir(filepath.FromSlash(name), func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && file != filepath.FromSlash(name) && isBundle(file) {
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".json") {
 			return err
 		}

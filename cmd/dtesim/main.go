@@ -1,4 +1,5 @@
-// Command dtesim is the simulated tax authority as a process. What it receives lives in memory and ends with it.
+// Command dtesim is the simulated tax authority as a process. What it receives lives in memory and ends with it, unless -keep names
+// a file.
 package main
 
 import (
@@ -35,6 +36,7 @@ type options struct {
 	production bool
 	ahead      time.Duration
 	laws       fileList
+	keep       string
 }
 
 func parse() (o options, verbose bool) {
@@ -43,6 +45,7 @@ func parse() (o options, verbose bool) {
 	flag.BoolVar(&o.production, "rehearse-production", false, "take ambiente 01 too, so that an appliance set to authority.rehearsal can rehearse production")
 	flag.DurationVar(&o.ahead, "ahead", 0, "how far MH's clock is ahead of this machine's, to rehearse a later day")
 	flag.Var(&o.laws, "law", "rule bundle whose rates, thresholds and codes are law from its first day on; may stand several times")
+	flag.StringVar(&o.keep, "keep", "", "file that accepted documents are kept in, and taken up from at the next start")
 	flag.BoolVar(&verbose, "v", false, "log every reception")
 	flag.Parse()
 	o.seed = cmp.Or(o.seed, uint64(time.Now().UnixNano()))
@@ -70,7 +73,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("listening for the management: %w", err)
 	}
-	log.Info("simulated authority, memory only", "protocol", protocol.Addr(), "manage", manage.Addr(), "issuers", len(issuers))
+	log.Info("simulated authority", "protocol", protocol.Addr(), "manage", manage.Addr(), "issuers", len(issuers))
 	ambiente := "00"
 	if o.production {
 		ambiente = "01"
@@ -84,8 +87,13 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err := readLaws(s, o.laws, ambiente, log); err != nil {
 		return errors.Join(err, protocol.Close(), manage.Close())
 	}
+	if o.keep != "" {
+		if err := s.Keep(o.keep); err != nil {
+			return errors.Join(err, protocol.Close(), manage.Close())
+		}
+	}
 	management := http.NewServeMux()
 	management.Handle("/", s.Manage())
 	management.HandleFunc("POST /law", takeLaw(s, ambiente))
-	return serveWithInbox(ctx, s, management, protocol, manage, log)
+	return errors.Join(serveWithInbox(ctx, s, management, protocol, manage, log), s.Close())
 }

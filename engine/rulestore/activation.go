@@ -107,7 +107,7 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 		Floor: func(b *bundle.Bundle) (string, error) { return s.floorFor(b), nil },
 		Case: func(ctx context.Context, r *rules.Rule, golden []byte) error {
 			if run == nil {
-				c, err := s.currentCatalogues(ctx)
+				c, err := s.cataloguesFor(ctx, &r.Bundle.Manifest)
 				if err != nil {
 					return err
 				}
@@ -115,6 +115,24 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 			}
 			return run(ctx, r, golden)
 		}}
+}
+
+// cataloguesFor are those in force on the first day of a bundle that is to come: a law brings its codes with it. Any other bundle is
+// compared with the current ones, and so is one that ends on its first day: it is there for what was issued before, see forEarlier.
+func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
+	w := m.Validity[s.o.Ambiente]
+	on := s.computable()
+	n := slices.IndexFunc(on, func(i *shelved) bool { return i.Kind == "catalogue" })
+	if w.From > s.today() && w.Until != w.From && n >= 0 {
+		if i := inForce(on, on[n], w.From); i != nil {
+			r, err := s.rule(ctx, i)
+			if err != nil {
+				return nil, err
+			}
+			return s.parseCatalogues(r)
+		}
+	}
+	return s.currentCatalogues(ctx)
 }
 
 // currentCatalogues are those in force, or while a first start puts the bundles up, those that are there.

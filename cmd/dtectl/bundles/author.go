@@ -26,7 +26,7 @@ import (
 )
 
 type newCommand struct {
-	Name   string `arg:"" help:"Folder to make in plugins/: a rule (tienda), or a generation or version beside the one it is copied from (dte01/v2-2027)."`
+	Name   string `arg:"" help:"Folder to make in plugins/: a rule (tienda), or a generation or version beside the one it is copied from (dte01/v2-2027, catalogues/2027)."`
 	From   string `default:"dte01" help:"Folder in plugins/ that is copied: a rule (dte01), or one generation of it (dte01/v2)."`
 	On     string `placeholder:"2027-01-01" help:"First day of a generation or version, in both ambientes; its own version becomes the next one."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
@@ -41,7 +41,7 @@ var (
 func (c *newCommand) Run() error {
 	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
 	if sibling, name, is := strings.Cut(c.Name, "/"); is {
-		if !only || sibling != rule || !siblingName.MatchString(name) {
+		if lists := rule == "catalogues" && !only; !only && !lists || sibling != rule || !siblingName.MatchString(name) {
 			return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
 		}
 		return c.sibling(rule, generation, name)
@@ -106,11 +106,11 @@ func (c *newCommand) sibling(rule, generation, name string) error {
 	if _, err := time.Parse(time.DateOnly, c.On); c.On != "" && err != nil {
 		return fmt.Errorf("--on: %q is not a day (yyyy-mm-dd)", c.On)
 	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+	if err := copyBundle(to, from); err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
 	manifest := filepath.Join(to, "manifest.json")
-	term.Printf("%s is a copy of %s, of the same module.\n", to, from)
+	term.Printf("%s is a copy of %s%s.\n", to, from, map[bool]string{true: ", of the same module"}[generation != ""])
 	if c.On == "" {
 		term.Printf("  version, days  %s: a higher version, and the first day in validity\n", manifest)
 	} else {
@@ -120,9 +120,37 @@ func (c *newCommand) sibling(rule, generation, name string) error {
 		}
 		term.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n", version, c.On)
 	}
+	if generation == "" {
+		term.Printf("  texts, codes   %s\n", filepath.Join(to, "catalogues.json"))
+		return nil
+	}
 	term.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them into the cases\n  try it         dtectl rules test %s/%s\n",
 		manifest, rule, name, rule, name)
 	return nil
+}
+
+// copyBundle copies a bundle's folder, without other bundles that lie in it.
+func copyBundle(to, from string) error {
+	return filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		if !d.IsDir() {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(to, rel), data, 0o644)
+		}
+		if _, err := os.Stat(filepath.Join(file, "manifest.json")); err == nil && rel != "." || file == to {
+			return fs.SkipDir
+		}
+		return os.MkdirAll(filepath.Join(to, rel), 0o755)
+	})
 }
 
 var (

@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/dtectl/workshop"
+	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
 )
 
 // Which rules carry the VAT is one command.
@@ -28,6 +31,20 @@ func TestRules_Params(t *testing.T) {
 	}
 	if err := (&paramsCommand{Name: "dte01", Grep: "nichts", Source: root}).Run(); err == nil {
 		t.Error("nothing was found, and it did not say so")
+	}
+}
+
+// The text that vouchers bear of a rate is found by the law's short name, and by its own words.
+func TestRules_ParamsTexts(t *testing.T) {
+	for grep, want := range map[string]string{"iva": "CAT-015 20 Impuesto al Valor Agregado 13%", "fovial": "CAT-015 D1 FOVIAL"} {
+		said := cmdtest.Capture(t, func() {
+			if err := (&paramsCommand{Name: ".", Grep: grep, Source: plugintest.Root(t)}).Run(); err != nil {
+				t.Error(err)
+			}
+		})
+		if !strings.Contains(said, want) || !strings.Contains(said, "dte03/v4") {
+			t.Errorf("%s: no %q in\n%s", grep, want, said)
+		}
 	}
 }
 
@@ -56,6 +73,74 @@ func TestRules_NewSibling(t *testing.T) {
 		bad.Source = source
 		if err := bad.Run(); err == nil {
 			t.Errorf("%+v", bad)
+		}
+	}
+}
+
+// Catalogues of a coming day lie beside today's, which do not contain them; a law of that day takes its names and codes from them.
+func TestRules_ComingCatalogues(t *testing.T) {
+	source := t.TempDir()
+	for _, name := range []string{"catalogues", "dte03"} {
+		if err := os.CopyFS(filepath.Join(source, "plugins", name), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, from := range map[string]string{"catalogues/2027": "catalogues", "dte03/v4-2027": "dte03/v4"} {
+		if err := (&newCommand{Name: name, From: from, On: "2027-01-01", Source: source}).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit := func(file, old, changed string) {
+		t.Helper()
+		path := filepath.Join(source, "plugins", file)
+		data, err := os.ReadFile(path)
+		if err == nil && !strings.Contains(string(data), old) {
+			t.Fatalf("%s has no %q", file, old)
+		}
+		if err == nil {
+			err = os.WriteFile(path, []byte(strings.ReplaceAll(string(data), old, changed)), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit("catalogues/2027/catalogues.json", "Impuesto al Valor Agregado 13%", "Impuesto al Valor Agregado 15%")
+	parts, m, err := plugins.Source{Root: source, Build: t.TempDir()}.Parts(t.Context(), "catalogues")
+	if err != nil || len(parts) != 1 || m.Validity["01"].From != "2026-01-01" {
+		t.Errorf("today's catalogues are %d parts of %+v, %v", len(parts), m.Validity, err)
+	}
+	data := plugintest.Bundle(t, "dte03/v4")
+	b, err := bundle.Inspect(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := filepath.Join(t.TempDir(), "dte03.wasm")
+	if err := os.WriteFile(module, b.Parts["module.wasm"], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w, err := workshop.Open(t.Context(), source, module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close(t.Context())
+	p, err := w.Prove(t.Context(), "dte03/v4-2027")
+	if err != nil || p.Err() == nil || !strings.Contains(p.Err().Error(), `it is "5%`) { // its cases still say 13%
+		t.Fatalf("the coming names are not those of the coming day: %v %v", err, p.Err())
+	}
+	for _, part := range b.Cases() {
+		path := filepath.Join(source, "plugins", "dte03", "v4-2027", filepath.FromSlash(part))
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "Agregado 13%", "Agregado 15%")), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"dte03/v4-2027", "dte03/v4"} {
+		p, err := w.Prove(t.Context(), name)
+		if err != nil || p.Err() != nil {
+			t.Errorf("%s: %v %v", name, err, p.Err())
 		}
 	}
 }

@@ -42,7 +42,8 @@ func (c *Command) Run(ctx context.Context) error {
 	if err := awaitFree(ctx, d.addresses()...); err != nil {
 		return err
 	}
-	authority := []string{"-issuers", filepath.Join(c.Dir, "issuers.json"), "-ahead", d.ahead.String()}
+	authority := []string{"-issuers", filepath.Join(c.Dir, "issuers.json"), "-ahead", d.ahead.String(),
+		"-keep", filepath.Join(c.Dir, "authority.jsonl")}
 	for _, file := range c.Law {
 		authority = append(authority, "-law", file)
 	}

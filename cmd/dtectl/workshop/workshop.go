@@ -26,7 +26,7 @@ import (
 type Workshop struct {
 	source      plugins.Source
 	hosts       [2]*rules.Host
-	catalogues  *dte.Catalogues
+	catalogues  []dated // by their first day
 	key         bundle.Key
 	signer      bundle.Signer // of what is only tried
 	ignoresFuel bool
@@ -39,11 +39,8 @@ func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	if err := os.MkdirAll(w.source.Build, 0o755); err != nil {
 		return nil, fmt.Errorf("preparing build folder: %w", err)
 	}
-	data, err := os.ReadFile(filepath.Join(root, "plugins", "catalogues", "catalogues.json"))
-	if err != nil {
-		return nil, fmt.Errorf("reading catalogues: %w", err)
-	}
-	if w.catalogues, err = dte.ParseCatalogues(data); err != nil {
+	var err error
+	if w.catalogues, err = readCatalogues(root); err != nil {
 		return nil, err
 	}
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -58,6 +55,56 @@ func Open(ctx context.Context, root, module string) (*Workshop, error) {
 		}
 	}
 	return w, nil
+}
+
+// dated are the catalogues of a checkout from a day on: plugins/catalogues, and those of coming days in folders below it.
+type dated struct {
+	lists    *dte.Catalogues
+	validity map[string]bundle.Window
+}
+
+func readCatalogues(root string) (all []dated, err error) {
+	names, err := Generations(root, "catalogues")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		folder := filepath.Join(root, "plugins", name)
+		data, err := os.ReadFile(filepath.Join(folder, "catalogues.json"))
+		if err != nil {
+			return nil, fmt.Errorf("reading catalogues: %w", err)
+		}
+		c := dated{}
+		if c.lists, err = dte.ParseCatalogues(data); err != nil {
+			return nil, fmt.Errorf("plugins/%s: %w", name, err)
+		}
+		text, err := os.ReadFile(filepath.Join(folder, "manifest.json"))
+		if err != nil {
+			return nil, fmt.Errorf("reading catalogues: %w", err)
+		}
+		m, err := bundle.ParseManifest(text)
+		if err != nil {
+			return nil, fmt.Errorf("plugins/%s: %w", name, err)
+		}
+		c.validity = m.Validity
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// cataloguesFor are those in force on the first day of a bundle, in production if it is for that.
+func (w *Workshop) cataloguesFor(m *bundle.Manifest) *dte.Catalogues {
+	ambiente := "01"
+	if _, there := m.Validity[ambiente]; !there {
+		ambiente = "00"
+	}
+	best := w.catalogues[0]
+	for _, c := range w.catalogues[1:] {
+		if from := c.validity[ambiente].From; from != "" && from <= m.Validity[ambiente].From && from >= best.validity[ambiente].From {
+			best = c
+		}
+	}
+	return best.lists
 }
 
 // Close ends the engines.
@@ -139,7 +186,7 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	p := &Proof{Manifest: m, parts: parts}
 	p.Manifest.Fuel = declared
 	p.Rule, p.Steps, err = w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}},
-		Interpreter: w.hosts[1], Case: rulestore.Golden(w.catalogues), Cases: 1})
+		Interpreter: w.hosts[1], Case: rulestore.Golden(w.cataloguesFor(&m)), Cases: 1})
 	if err != nil && len(p.Steps) == 0 {
 		return nil, err
 	}
@@ -165,7 +212,7 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 		return nil, err
 	}
 	made, differ := make(map[string][]byte), make(map[string]error) // by what a case was
-	remade := rulestore.Remade(w.catalogues)
+	remade := rulestore.Remade(w.cataloguesFor(&m))
 	anew := func(ctx context.Context, r *rules.Rule, golden []byte) error {
 		text, differs, err := remade(ctx, r, golden)
 		if before, twice := made[string(golden)]; err == nil && twice && !bytes.Equal(before, text) {

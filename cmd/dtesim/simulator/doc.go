@@ -7,8 +7,8 @@
 // and invalidations. It is hostile on request, at once ([Simulator.Chaos]) or by the clock ([Simulator.Schedule]); README.md
 // lists each hostility with its off switch and each check with its source. It can be asked what it holds
 // ([Simulator.Received], [Simulator.Document], [Simulator.Accepted], [Simulator.Events]) and which rules a branch broke
-// on the way, whatever the answers said ([Simulator.Audit]). What it remembers lives in memory only: nothing survives
-// the process, and nothing survives [Simulator.Reset].
+// on the way, whatever the answers said ([Simulator.Audit]). What it remembers lives in memory, and what it
+// accepted in the file of [Simulator.Keep]; nothing survives [Simulator.Reset].
 //
 // The rooms, each of which imports only those before it: document checks one document by itself; hostility is what goes wrong on
 // request; registry is what was received, and judges by it; protocol is MH's HTTP interface; this package puts them together and has

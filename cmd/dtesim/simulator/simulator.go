@@ -104,6 +104,13 @@ func (o *Options) check() error {
 // Protocol answers what MH answers. Paths that MH has and this edition lacks are 404, as at MH.
 func (s *Simulator) Protocol() http.Handler { return s.protocol.Handler() }
 
+// Keep takes up what an authority with this file has accepted, and writes there what this one accepts, so that a later day of a
+// rehearsal finds the documents of an earlier one. Call Close behind it.
+func (s *Simulator) Keep(path string) error { return s.registry.Keep(path) }
+
+// Close ends the file of Keep.
+func (s *Simulator) Close() error { return s.registry.Close() }
+
 // Enact adds laws. Where two of one day and type say something of one thing, the later one holds.
 func (s *Simulator) Enact(laws ...Law) error { return s.reader.Enact(laws...) }
 

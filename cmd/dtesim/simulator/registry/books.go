@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -64,6 +65,8 @@ type books struct {
 	cyclic  map[string]int  // lots of cyclic billing, by issuer and window
 	pending []*lot          // those in process, the first to be done first
 
+	file io.Writer // see Registry.Keep; nil: nothing is kept
+
 	turn     int64 // counts whatever is received or sealed
 	counts   Counts
 	breaches []string
@@ -123,15 +126,36 @@ func (b *books) admit(d *document.Document, notes []string) (Answer, *document.R
 		return Answer{}, document.NotAllowed("resumen.totalPagar", Provoked)
 	}
 	held := b.enter(d, accepted(d, b.seal(d.Done), notes))
+	b.write(d, held.answer)
+	b.place(d, held, origins)
+	return held.answer, nil
+}
+
+// place puts a sealed document beside its number and what it adjusts.
+func (b *books) place(d *document.Document, held *record, origins []*record) {
 	for _, o := range origins {
 		o.adjustments = append(o.adjustments, held)
 	}
-	if n != "" {
+	if n := number(d); n != "" {
 		b.numbers[n] = d.Code
 	}
 	b.order = append(b.order, held)
 	b.counts.Documents++
-	return held.answer, nil
+}
+
+// adjusted are the documents that a note or retorno was accepted against.
+func (b *books) adjusted(d *document.Document) (all []*record) {
+	if d.Tipo != "05" && d.Tipo != "06" && d.Tipo != "18" {
+		return nil
+	}
+	for _, rel := range d.Root.Objects("documentoRelacionado") {
+		for _, field := range []string{"numeroDocumento", "codigoGeneracion"} {
+			if o := b.records[rel.Text(field)]; o != nil {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
 }
 
 // Provoked is the observation of a refusal on request.

@@ -63,8 +63,7 @@ func (b *books) report(d *document.Document) (seal string, _ *document.Refusal) 
 	if r := b.unused(d); r != nil {
 		return "", r
 	}
-	m := d.Root.Object("motivo")
-	began, ended := d.Span()
+	_, ended := d.Span()
 	until := ended.Add(eventTime)
 	if late := b.grace[d.Code]; late.After(until) {
 		until = late
@@ -88,17 +87,27 @@ func (b *books) report(d *document.Document) (seal string, _ *document.Refusal) 
 	if b.hostility.Take(func(c *hostility.Chaos) *int { return &c.RejectEvents }) {
 		return "", document.NotAllowed("motivo.motivoContingencia", Provoked)
 	}
-	c := &cause{nit: d.Issuer.NIT, ambiente: d.Ambiente, motive: m.Text("motivoContingencia")}
-	c.Event = Event{Code: d.Code, Sello: b.seal(d.At), At: d.At, Began: began, Ended: ended, Kind: m.Integer("tipoContingencia")}
-	for _, it := range items {
+	sello := b.seal(d.At)
+	a := accepted(d, sello, nil)
+	b.announce(d, sello, b.enter(d, a).turn)
+	b.write(d, a)
+	return sello, nil
+}
+
+// announce notes what a sealed event lists.
+func (b *books) announce(d *document.Document, sello string, turn int64) *cause {
+	m := d.Root.Object("motivo")
+	began, ended := d.Span()
+	c := &cause{nit: d.Issuer.NIT, ambiente: d.Ambiente, motive: m.Text("motivoContingencia"), turn: turn}
+	c.Event = Event{Code: d.Code, Sello: sello, At: d.At, Began: began, Ended: ended, Kind: m.Integer("tipoContingencia")}
+	for _, it := range d.Root.Objects("detalleDTE") {
 		code := it.Text("codigoGeneracion")
 		b.announced[code] = &notice{cause: c, tipo: it.Text("tipoDoc")}
 		c.Documents = append(c.Documents, code)
 	}
-	c.turn = b.enter(d, accepted(d, c.Sello, nil)).turn
 	b.causes = append(b.causes, c)
 	b.counts.Events++
-	return c.Sello, nil
+	return c
 }
 
 // listed holds a document issued in contingency to its event (MF2 pp.18-20): received before the document was sent, of

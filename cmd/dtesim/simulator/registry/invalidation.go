@@ -50,6 +50,7 @@ func (b *books) invalidate(d *document.Document) (Answer, *document.Refusal) {
 	a := accepted(d, b.seal(d.At), nil)
 	a.ClasificaMsg, a.DescripcionMsg = nil, "Invalidación Recibida y Procesada" // observed, production and apitest
 	b.enter(d, a)
+	b.write(d, a)
 	b.counts.Invalidations++
 	return a, nil
 }

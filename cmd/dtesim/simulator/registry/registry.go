@@ -1,8 +1,10 @@
 package registry
 
 import (
+	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"time"
 
@@ -19,7 +21,8 @@ type Registry struct {
 	mostLots  int // of cyclic billing, see simulator.Options
 
 	mu    sync.Mutex
-	books *books // guarded by mu
+	books *books   // guarded by mu
+	file  *os.File // see Keep; nil: nothing is kept
 }
 
 // New returns one that has received nothing. It takes mostLots of cyclic billing from an issuer in a window; seed makes
@@ -34,6 +37,13 @@ func (s *Registry) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.books = newBooks(s.reader, s.hostility, s.books.rand, s.log)
+	if s.file == nil {
+		return
+	}
+	if err := errors.Join(s.file.Truncate(0), seek(s.file, 0)); err != nil {
+		s.log.Error("what was kept is not forgotten", "error", err)
+	}
+	s.books.file = s.file
 }
 
 // now is MH's time.
