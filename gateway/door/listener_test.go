@@ -213,3 +213,11 @@ func closed(c net.Conn) bool {
 	_, err := c.Read(make([]byte, 1))
 	return err != nil && !os.IsTimeout(err)
 }
+
+// TestNetworkOf: an IPv6 host changes its address within its /64 as it likes, and stays one asker; an IPv4 address is one.
+func TestNetworkOf(t *testing.T) {
+	of := func(ip string) string { return NetworkOf(&net.TCPAddr{IP: net.ParseIP(ip)}) }
+	if of("2001:db8::1") != of("2001:db8::ffff:1") || of("2001:db8::1") == of("2001:db8:0:1::1") || of("10.0.0.1") == of("10.0.0.2") {
+		t.Error(of("2001:db8::1"), of("2001:db8::ffff:1"), of("2001:db8:0:1::1"), of("10.0.0.1"))
+	}
+}
