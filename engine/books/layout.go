@@ -101,6 +101,15 @@ var (
 	// consumers is the book of article 83, by day and series; adjustments (art. 87) have a row of their own.
 	consumers = book("libro_consumidores.csv", "FGHIJK", "Fecha", "Establecimiento", "Del No.", "Al No.", "Máquina registradora", "Ventas exentas",
 		"Ventas no sujetas", "Ventas gravadas locales", "Exportaciones", "Total de ventas", "Por cuenta de terceros", documentsColumn, "Ajuste")
+	// purchases is what the box issues of the book of purchases (art. 86): the rest comes from suppliers.
+	purchases = book("extracto_compras.csv", "IJKL", "No.", "Fecha", "Tipo", "Número de control", "Código de generación", "NRC",
+		"NIT, DUI u otro documento", "Proveedor", "Compras a sujetos excluidos", "Monto sujeto a retención", "IVA retenido", "Renta retenida")
+	// incomeTaxes are the purchases of excluded subjects of which income tax was withheld: F-14 of the month, F-910 of the year.
+	incomeTaxes = book("renta_retenida.csv", "GH", "No.", "Fecha", "NIT, DUI u otro documento", "Nombre", "Número de control",
+		"Código de generación", "Monto de la operación", "Renta retenida")
+	// expected are the sales of which the customer withheld VAT: each is owed a 07 by that customer.
+	expected = book("retenciones_por_recibir.csv", "IJ", "No.", "Fecha", "Tipo", "Número de control", "Código de generación", "NIT o DUI",
+		"NRC", "Cliente", "Ventas gravadas", "IVA retenido por el cliente")
 )
 
-var layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930}
+var layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930, purchases, incomeTaxes, expected}

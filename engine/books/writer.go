@@ -59,7 +59,7 @@ func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	}
 	n := 0
 	return s.eachRow(func(cells []string) error {
-		if n++; l == taxpayers || l == f930 {
+		if n++; l == f930 || l.Columns[0].Name == "No." {
 			cells[0] = strconv.Itoa(n)
 		}
 		return fn(cells)
