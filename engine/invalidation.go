@@ -244,8 +244,13 @@ func (e *Engine) unburdened(entry storage.Entry) error {
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	if n > 0 {
-		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)}
+	switch {
+	case n == 1:
+		return &refusal.Error{Code: refusal.CodeNotInvalidable,
+			Message: "Hay una nota o un retorno vigente sobre el documento: invalídelo antes"}
+	case n > 1:
+		return &refusal.Error{Code: refusal.CodeNotInvalidable,
+			Message: fmt.Sprintf("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)}
 	}
 	return nil
 }

@@ -35,9 +35,13 @@ func announced(from sender, bound func(*fasthttp.RequestHeader) (int, time.Durat
 
 var (
 	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
-	errTooLarge  = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
-	errNewToken  = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
-		Message: "El token acaba de darse de alta: repita la solicitud"}
+	errTooLarge  = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
+		"El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
+	errSaleTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
+		"El cuerpo supera 1 MiB (1048576 bytes)")
+	errNewToken = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
+		RetryAfter: time.Second,
+		Message:    "El token acaba de darse de alta: repita la solicitud"}
 	errBodies = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
 		Message: "Hay demasiadas solicitudes grandes a la vez"}
 	errBodyShare = &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: time.Second,
@@ -99,7 +103,7 @@ func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.Re
 		defer body.Release()
 		data, err := body.Read(stream, ctx.Request.Header.ContentLength())
 		if err != nil {
-			reason, p := refusalOf(err)
+			reason, p := refusalOf(listener, err)
 			g.metrics.refused(listener, reason)
 			ctx.Request.SetBodyRaw(nil)
 			if p.Status == fasthttp.StatusTooManyRequests {
@@ -118,8 +122,10 @@ func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.Re
 }
 
 // refusalOf is why a body was not read, and the answer.
-func refusalOf(err error) (reason string, p *problem.Problem) {
+func refusalOf(listener string, err error) (reason string, p *problem.Problem) {
 	switch {
+	case errors.Is(err, door.ErrTooLarge) && listener == listenerAPI:
+		return "size", errSaleTooLarge
 	case errors.Is(err, door.ErrTooLarge):
 		return "size", errTooLarge
 	case errors.Is(err, door.ErrShare):

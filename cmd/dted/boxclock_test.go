@@ -20,7 +20,7 @@ var boxClock = map[string]string{
 	"config/rehearsal.go Now":     "the branch's clock is made of it",
 	"fleet.go openFleet":          "the centre compares what a box says with its own clock, and directors' orders end by it",
 	"fleet.go openShipper":        "how long ago a piece was shipped, and the centre compares when",
-	"askarchive.go newWitness":    "how long a sale waits",
+	"background.go newWitness":    "how long a sale waits",
 }
 
 // TestBranchClock: what reads the clock reads the branch's, or stands in the list with its reason. A clock that is handed on

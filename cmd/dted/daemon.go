@@ -31,6 +31,7 @@ import (
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/month"
+	"dtegate/engine/outbox"
 	"dtegate/engine/recordmac"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
@@ -62,6 +63,7 @@ type daemon struct {
 	access   *access.Control
 	fleet    *fleet.Agent                 // nil: the branch is of no chain
 	shipper  atomic.Pointer[ship.Shipper] // nil: nothing is shipped
+	hook     *outbox.Hook                 // nil: late results are not posted
 	api, ops net.Listener
 }
 
@@ -118,6 +120,12 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	registry.MustRegister(d.access)
+	if w := cfg.Webhook; w != nil {
+		d.hook = outbox.NewHook(outbox.HookOptions{URL: w.URL, Secret: []byte(in.Hook), Store: d.store,
+			Ambiente: cfg.Ambiente,
+			Next:     lateResults(d.engine.Documents(), cfg.Branch.ID), Now: cfg.Now, Logger: log})
+		registry.MustRegister(d.hook)
+	}
 	d.month = newMonthSoFar(d.engine.Documents(), cfg.Branch.ID, cfg.Now, log)
 	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
 		tally: documents.NewTally(d.store, cfg.Now), access: d.access, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}
@@ -198,6 +206,9 @@ func (d *daemon) Run(ctx context.Context) error {
 	if d.store.Behind() == nil { // otherwise the store writes nothing
 		g.Go(func() error { return d.engine.Run(engineCtx) })
 		g.Go(func() error { return d.shelf.Run(engineCtx) })
+		if d.hook != nil {
+			g.Go(func() error { return d.hook.Run(engineCtx) })
+		}
 	}
 	g.Go(func() error {
 		defer stopEngine()
@@ -207,6 +218,19 @@ func (d *daemon) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// lateResults returns what the webhook posts: the answers of GET /dte/cambios to a till that reads all documents of the
+// branch.
+func lateResults(of *documents.Register, branch int64) func(context.Context, uint64) ([]byte, uint64, error) {
+	all := seller.Caller{Point: seller.Point{BranchID: branch}}
+	return func(ctx context.Context, after uint64) ([]byte, uint64, error) {
+		list, next, err := of.Changes(ctx, after, all)
+		if err != nil || len(list) == 0 {
+			return nil, after, err
+		}
+		return reply.Changes(list, next), next, nil
+	}
 }
 
 // admit returns nil if a new document may be issued. The first document waits a moment for the answers of MH and the

@@ -154,3 +154,25 @@ func TestQueue_Refusal(t *testing.T) {
 		}
 	})
 }
+
+// TestQueue_Forgets: when many have asked, those who owe nothing are forgotten, and nobody's debt.
+func TestQueue_Forgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second, Share: .5}})
+		var busy *Busy
+		if err := work(q, 1, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for who := range int64(5000) {
+			if err := work(q, 2+who, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(q.by) > 2048 {
+			t.Errorf("%d are remembered", len(q.by))
+		}
+		if err := work(q, 1, 0); !errors.As(err, &busy) {
+			t.Errorf("behind five thousand others an hour's work is forgotten: %v", err)
+		}
+	})
+}

@@ -44,6 +44,8 @@ const (
 	LetterFailed storage.State = 98 // refused for good, or given up
 
 	DayClosed storage.State = 112 // the closing of a point of sale and a day, kept as it was made
+
+	HookPlace storage.State = 128 // how far the webhook has taken late results
 )
 
 // Queues of the store's due index.
@@ -76,6 +78,7 @@ const (
 	ActRecord
 	LetterRecord
 	ClosingRecord
+	HookRecord
 )
 
 // row is one state: of which kind of record, its public name, the queues that a record in it may wait in, and the states
@@ -126,6 +129,8 @@ var table = []row{
 	{LetterFailed, LetterRecord, "", in(QueueUndelivered), to(LetterOpen, LetterFailed)},
 
 	{DayClosed, ClosingRecord, "", nil, nil},
+
+	{HookPlace, HookRecord, "", nil, to(HookPlace)},
 }
 
 // rows is the table by state.

@@ -60,13 +60,15 @@ var logged = map[string]string{
 	"a folder of the cache of compiled rules is left behind":                      "Quedó una carpeta vieja de la caché de reglas",
 
 	// Deliveries.
-	"delivering":                               "No se pudo trabajar en las entregas; se intenta otra vez",
-	"composing a message":                      "No se pudo preparar un correo",
-	"mailing a document":                       "No se pudo enviar un correo; se intenta otra vez",
-	"mailing a document issued in contingency": "No se pudo enviar el correo de un documento emitido en contingencia",
-	"a message is refused for good":            "El servidor de correo rechazó un correo definitivamente: revise la dirección",
-	"archiving a document":                     "No se pudo archivar un documento; se intenta otra vez",
-	"the archive does not take a document":     "El archivo no recibe un documento",
+	"delivering":                                             "No se pudo trabajar en las entregas; se intenta otra vez",
+	"composing a message":                                    "No se pudo preparar un correo",
+	"mailing a document":                                     "No se pudo enviar un correo; se intenta otra vez",
+	"mailing a document issued in contingency":               "No se pudo enviar el correo de un documento emitido en contingencia",
+	"a message is refused for good":                          "El servidor de correo rechazó un correo definitivamente: revise la dirección",
+	"archiving a document":                                   "No se pudo archivar un documento; se intenta otra vez",
+	"the webhook does not take late results; they wait":      "El sistema que recibe los resultados tardíos no responde bien; los resultados esperan",
+	"the store has lost the webhook's place: it begins anew": "Se perdió hasta dónde se entregaron los resultados tardíos; se entregan otra vez desde el principio",
+	"the archive does not take a document":                   "El archivo no recibe un documento",
 
 	// The store, its copies and its disk.
 	"store is damaged":                          "La base del equipo está dañada: avise a soporte de inmediato",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,11 +44,32 @@ func (c *Config) check() error {
 		fault("rules.key: %d keys cannot give %d signatures", len(c.Rules.Keys), c.Rules.Threshold)
 	}
 	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.checkListen(), c.Access.check(), c.checkLooks(), c.rehearsable(), c.checkProduction(),
-		c.Branch.checkHours(), c.Books.check(), c.checkFleet(), c.Authority.check(), c.checkDurations(), c.checkPoints())
+		c.Branch.checkHours(), c.Books.check(), c.checkFleet(), c.Webhook.check(), c.Authority.check(),
+		c.checkDurations(), c.checkPoints())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		fault("api.rate, api.burst: must be 1 or more")
 	}
 	return errors.Join(faults...)
+}
+
+// check refuses an address over which anybody on the way reads the results, and one that is none.
+func (w *Webhook) check() error {
+	if w == nil {
+		return nil
+	}
+	u, err := url.Parse(w.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+		return fmt.Errorf("webhook.url: is %q, must be https://host/path", w.URL)
+	}
+	if host := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (host == nil ||
+		!host.IsLoopback()) {
+		return fmt.Errorf("webhook.url: is plain HTTP to %s: late results go by https, but to this machine",
+			u.Hostname())
+	}
+	if w.SecretFile == "" {
+		return errors.New("webhook.secret_file: is missing")
+	}
+	return nil
 }
 
 // checkListen refuses what is not an address and a port, and two listeners in one place.

@@ -40,6 +40,7 @@ type Config struct {
 	Print    Print             `toml:"print"`
 	Mail     *Mail             `toml:"mail"`    // optional: without it nothing is mailed
 	Archive  *Archive          `toml:"archive"` // optional: without it nothing is archived
+	Webhook  *Webhook          `toml:"webhook"` // optional: without it late results are asked for by the tills alone
 	Fleet    *Fleet            `toml:"fleet"`   // optional: without it the branch is not one of a chain
 	Access   Access            `toml:"access"`
 	Books    Books             `toml:"books"`
@@ -97,6 +98,12 @@ type Archive struct {
 	// Credentials is a service on this machine that gives keys which end, "http://127.0.0.1:9911", instead of access_key and secret_file.
 	Credentials string `toml:"credentials"`
 	PathStyle   bool   `toml:"path_style"` // the bucket in the path, as most stores but AWS want it
+}
+
+// Webhook is where late results are posted to.
+type Webhook struct {
+	URL        string `toml:"url"`         // https, but for this machine
+	SecretFile string `toml:"secret_file"` // one line: the key of the HMAC
 }
 
 // Ops is the operators' listener.
@@ -259,6 +266,9 @@ func Load(path string) (*Config, error) {
 	}
 	if c.Archive != nil {
 		resolve(folder, &c.Archive.SecretFile)
+	}
+	if c.Webhook != nil {
+		resolve(folder, &c.Webhook.SecretFile)
 	}
 	for i := range c.Rules.Keys {
 		resolve(folder, &c.Rules.Keys[i].File)

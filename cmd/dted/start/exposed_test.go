@@ -31,7 +31,8 @@ func TestExposed(t *testing.T) {
 		return path
 	}
 	c := &config.Config{Tokens: at("tokens"), BoxKey: at("box_key"), Mail: &config.Mail{PasswordFile: at("mail.password_file")}, Archive: &config.Archive{SecretFile: at("archive.secret_file")},
-		Fleet: &config.Fleet{Store: &config.Archive{SecretFile: at("fleet.store.secret_file")}}}
+		Webhook: &config.Webhook{SecretFile: at("webhook.secret_file")},
+		Fleet:   &config.Fleet{Store: &config.Archive{SecretFile: at("fleet.store.secret_file")}}}
 	c.API.Key, c.Ops.Key, c.Ops.AdminTokenFile = at("api.key"), at("ops.key"), at("ops.admin_token_file")
 	c.Authority.PasswordFile, c.Key.File, c.Key.PassphraseFile = at("authority.password_file"), at("key.file"), at("key.passphrase_file")
 	if faults, sound := Exposed(c); faults != nil || sound != len(names) {

@@ -36,6 +36,7 @@ type Inputs struct {
 	Admin    [32]byte // digest of the admin token; zero when the configuration names none
 	Tokens   *config.TokenFile
 	Delivery outbox.Delivery
+	Hook     string            // secret of the webhook; "": there is none
 	Fleet    *Fleet            // nil: the branch is of no chain
 	Rules    bundle.Keys       // keys that may sign rules
 	Shipped  map[string][]byte // bundles of the rules folder, by path
@@ -78,6 +79,12 @@ func Read(ctx context.Context, c *config.Config, o Options) (*Inputs, []Fault) {
 		{"tokens", func() (err error) { in.Tokens, err = tokens(c); return err }},
 		{"tls", func() error { return certificates(c) }},
 		{"delivery", func() (err error) { in.Delivery, err = Delivery(c, o.Catalogue); return err }},
+		{"delivery", func() (err error) {
+			if c.Webhook != nil {
+				in.Hook, err = config.ReadSecret("webhook.secret_file", c.Webhook.SecretFile)
+			}
+			return err
+		}},
 		{"fleet", func() (err error) { in.Fleet, err = openFleet(c); return err }},
 		{"rules", func() (err error) { in.Rules, err = c.Rules.Pinned(); return err }},
 		{"rules", func() (err error) { in.Shipped, err = shipped(c.Rules.Folder); return err }},
@@ -352,6 +359,9 @@ func Exposed(c *config.Config) (faults []error, sound int) {
 	}
 	if c.Archive != nil {
 		secrets = append(secrets, [2]string{"archive.secret_file", c.Archive.SecretFile})
+	}
+	if c.Webhook != nil {
+		secrets = append(secrets, [2]string{"webhook.secret_file", c.Webhook.SecretFile})
 	}
 	if f := c.Fleet; f != nil {
 		secrets = append(secrets, [2]string{"fleet.key", f.Key})

@@ -238,7 +238,7 @@ var (
 
 // globalDiscounts maps amounts of resumen to the members of descuentoGlobal that give them.
 var globalDiscounts = map[string]string{
-	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra"}
+	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra", "descuento": "gravada"}
 
 // informative are taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
@@ -568,7 +568,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 }
 
 // asGiven compares a module's answer for a line with the till's facts. A module neither raises a price or a quantity,
-// nor invents a discount or a charge, nor withholds anything else. A return gives back a part of its origin's amounts.
+// nor invents a discount or a charge, nor withholds another amount. A return gives back a part of its origin's amounts.
 func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 	a := &r.filler.amounts
 	returned := given.Get("cantidadOrigen").Exists()

@@ -70,6 +70,9 @@ func (b *builder) summary(v *View) {
 		if s.Get(name).Kind() == dte.KindNumber {
 			final = name
 			v.Total = Field{labels[name], b.dollars(s.Get(name))}
+			if name == "totalPagar" && b.doc.Get("identificacion").Get("tipoEvento").Exists() {
+				v.Total.Label = "Total devuelto" // a return pays nothing: what it comes to goes back to the customer
+			}
 			break
 		}
 	}

@@ -1,0 +1,178 @@
+package outbox
+
+import (
+	"context"
+	"crypto/hmac"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/storage"
+)
+
+// erp is the receiver of a webhook: what it took, and how it answers the next posts; the last answer stays.
+type erp struct {
+	t       *testing.T
+	answers []int // statuses; 0: the post is taken and the answer is lost
+	bodies  []string
+	at      []time.Time
+}
+
+func (e *erp) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	want := "sha256=" + Signature([]byte("a secret"), r.Header.Get("X-Dte-Timestamp"), body)
+	if !hmac.Equal([]byte(r.Header.Get("X-Dte-Signature")), []byte(want)) || r.Method != http.MethodPost ||
+		r.URL.String() != "https://erp.example.com/dte" {
+		e.t.Errorf("%s %s, signed %s, want %s", r.Method, r.URL, r.Header.Get("X-Dte-Signature"), want)
+	}
+	status := e.answers[0]
+	if len(e.answers) > 1 {
+		e.answers = e.answers[1:]
+	}
+	e.bodies, e.at = append(e.bodies, string(body)), append(e.at, time.Now())
+	if status == 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status),
+		Header: http.Header{"Location": {"https://elsewhere.example.com"}},
+		Body:   io.NopCloser(strings.NewReader("x")), Request: r}, nil
+}
+
+// hookWorld is a store with results, and hooks over it.
+type hookWorld struct {
+	t     *testing.T
+	store *storage.Store
+	n     byte
+}
+
+func newHookWorld(t *testing.T) *hookWorld {
+	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	s, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &hookWorld{t: t, store: s}
+}
+
+// result announces one more.
+func (w *hookWorld) result() {
+	w.t.Helper()
+	w.n++
+	code := storage.Code{w.n}
+	if _, err := w.store.Append(w.t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: code,
+		State: 4}); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.store.Advance(w.t.Context(), code, 4, storage.Change{To: 2, Announce: true}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// next is HookOptions.Next: the codes of the results, by spaces.
+func (w *hookWorld) next(ctx context.Context, after uint64) ([]byte, uint64, error) {
+	for {
+		rung := w.store.Announced()
+		list, err := w.store.Changes(after, 500)
+		if err != nil {
+			return nil, after, err
+		}
+		var codes []string
+		for _, a := range list {
+			codes, after = append(codes, fmt.Sprint(a.Code[0])), a.Sequence
+		}
+		if codes != nil {
+			return []byte(strings.Join(codes, " ")), after, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, after, nil
+		case <-rung:
+		}
+	}
+}
+
+// start runs a hook; the returned function ends it.
+func (w *hookWorld) start(e *erp) (h *Hook, stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	h = NewHook(HookOptions{URL: "https://erp.example.com/dte", Secret: []byte("a secret"), Store: w.store,
+		Ambiente: "00", Next: w.next,
+		Transport: e, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := h.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	}()
+	return h, func() { cancel(); <-done }
+}
+
+// TestHook: results are posted in order; what is refused, redirected or lost is posted again, with growing pauses, and
+// before what came later. A restart goes on behind what was taken. A new hook begins with the results after its first
+// start.
+func TestHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHookWorld(t)
+		w.result() // 1, of before
+		e := &erp{t: t, answers: []int{200, 500, 302, 0, 204}}
+		h, stop := w.start(e)
+		synctest.Wait()
+		w.result() // 2
+		synctest.Wait()
+		w.result() // 3: refused, redirected, lost
+		time.Sleep(2 * time.Second)
+		w.result() // 4
+		synctest.Wait()
+		if late := metrictest.Value(t, h, "dte_webhook_late_seconds"); late != 2 {
+			t.Errorf("late for %v s", late)
+		}
+		time.Sleep(time.Minute)
+		if want := []string{"2", "3", "3", "3 4", "3 4"}; !slices.Equal(e.bodies, want) {
+			t.Errorf("posted %q, want %q", e.bodies, want)
+		}
+		for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			if pause := e.at[i+2].Sub(e.at[i+1]); pause != want {
+				t.Errorf("pause %d is %v, want %v", i, pause, want)
+			}
+		}
+		if late := metrictest.Value(t, h, "dte_webhook_late_seconds"); late != 0 {
+			t.Errorf("late for %v s, and nothing waits", late)
+		}
+		for result, want := range map[string]float64{"taken": 2, "refused": 2, "lost": 1} {
+			if got := metrictest.Value(t, h, "dte_webhook_posts_total/"+result); got != want {
+				t.Errorf("%s: %v, want %v", result, got, want)
+			}
+		}
+		stop()
+		w.result() // 5, while it is down
+		again := &erp{t: t, answers: []int{200}}
+		_, stop = w.start(again)
+		synctest.Wait()
+		stop()
+		if !slices.Equal(again.bodies, []string{"5"}) {
+			t.Errorf("after the restart %q", again.bodies)
+		}
+		if r, err := w.store.Fsck(t.Context()); err != nil || len(r.Problems) > 0 {
+			t.Errorf("%v %v", r, err)
+		}
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
