@@ -64,7 +64,7 @@ func New(o Options) (*Book, error) {
 	b := &Book{o: o, spools: make(map[*layout]*spool), days: make(map[dayKey]*line), series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
 	b.sum.groups = make(map[groupKey]*group)
 	for _, l := range layouts {
-		b.files[l] = &tally{sums: make([]decimal.Decimal, len(l.sums))}
+		b.files[l] = &tally{sums: make([]decimal.Decimal, len(l.sums)), net: make([]decimal.Decimal, len(l.sums))}
 	}
 	return b, nil
 }

@@ -14,7 +14,9 @@
 //	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each code; other cases (C9) in f930 alone
 //	11 sealed                                anexo02, columns O to Q (p. 9), libro_consumidores; of goods and services together the book alone
 //	04, 08, 09, 15 sealed                    none; named in resumen.json with what is to be done by hand
-//	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too
+//	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too; extracto_compras (art. 86), as 07, and with
+//	                                         income tax withheld renta_retenida
+//	01, 03, 05, 06 sealed, VAT withheld      retenciones_por_recibir too
 //	18 sealed, of an invoice 01              libro_consumidores, subtracted (art. 87); anexo02 if Settings.Returns says so
 //	18 sealed, of a document 14              none: anexo05 takes no negative amounts; named in resumen.json
 //	invalidated, event in the month          anulados (p. 55), whatever the month of the document; not 15 and 18, which the list of types lacks

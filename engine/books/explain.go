@@ -62,6 +62,8 @@ var whole = map[*layout]string{
 	cancelled: "documento invalidado por un evento de este mes",
 	taxpayers: "ventas a contribuyentes, art. 85 del reglamento",
 	f930:      "lo percibido o retenido en el mes",
+	purchases: "lo que el libro de compras lleva de lo emitido (art. 86)", incomeTaxes: "renta retenida, para el F-14 y el F-910",
+	expected: "el cliente retuvo IVA y debe su comprobante (07)",
 }
 
 // explained is what a share adds to its row: in a shared row the codes of the first and the last document are those of the day.

@@ -13,6 +13,8 @@ type layout struct {
 	Columns []Column
 	header  bool // for people: with headings; the annexes have none (p. 1)
 	sums    []int
+	// notesAt is the column with the type of the document, in an annex that has credit notes (05) as positive amounts; 0: none.
+	notesAt int
 }
 
 func annex(name string, sums string, columns ...Column) *layout {
@@ -25,6 +27,12 @@ func annex(name string, sums string, columns ...Column) *layout {
 			}
 		}
 	}
+	return l
+}
+
+// withNotes marks an annex that has credit notes as positive amounts, beside what they take something off.
+func (l *layout) withNotes(column int) *layout {
+	l.notesAt = column
 	return l
 }
 
@@ -49,7 +57,7 @@ var (
 		Column{Name: "Nombre, razón social o denominación", Page: 2}, Column{Name: "Ventas exentas", Page: 2}, Column{Name: "Ventas no sujetas", Page: 2},
 		Column{Name: "Ventas gravadas locales", Page: 3}, Column{Name: "Débito fiscal", Page: 3}, Column{Name: "Ventas a cuenta de terceros no domiciliados", Page: 3},
 		Column{Name: "Débito fiscal por venta a cuenta de terceros", Page: 3}, Column{Name: "Total ventas", Page: 3}, Column{Name: "DUI del cliente", Page: 3},
-		Column{Name: "Tipo de operación (Renta)", Page: 3}, Column{Name: "Tipo de ingreso (Renta)", Page: 4}, Column{Name: "Número de anexo", Page: 4})
+		Column{Name: "Tipo de operación (Renta)", Page: 3}, Column{Name: "Tipo de ingreso (Renta)", Page: 4}, Column{Name: "Número de anexo", Page: 4}).withNotes(2)
 	annex02 = annex("anexo02.csv", "KLMNOPQRST", Column{Name: "Fecha de emisión", Page: 7}, Column{Name: "Clase de documento", Page: 7},
 		Column{Name: "Tipo de documento", Page: 8}, Column{Name: "Número de resolución", Page: 8}, Column{Name: "Serie de documento", Page: 8},
 		Column{Name: "Número de control interno (del)", Page: 8}, Column{Name: "Número de control interno (al)", Page: 8},
@@ -68,7 +76,7 @@ var (
 	annex09 = annex("anexo09.csv", "GH", Column{Name: "NIT sujeto", Page: 37}, Column{Name: "Fecha de emisión del documento", Page: 37},
 		Column{Name: "Tipo de documento", Page: 37}, Column{Name: "Número de resolución", Page: 37}, Column{Name: "Serie de documento", Page: 38},
 		Column{Name: "Número de documento", Page: 38}, Column{Name: "Monto sujeto", Page: 38}, Column{Name: "Monto de la percepción 1% de IVA", Page: 38},
-		Column{Name: "DUI sujeto", Page: 38}, Column{Name: "Número de anexo", Page: 38})
+		Column{Name: "DUI sujeto", Page: 38}, Column{Name: "Número de anexo", Page: 38}).withNotes(2)
 	annex10 = annex("anexo10.csv", "GH", Column{Name: "NIT del sujeto", Page: 41}, Column{Name: "Fecha de emisión", Page: 41},
 		Column{Name: "Tipo de documento", Page: 41}, Column{Name: "Resolución", Page: 41}, Column{Name: "Serie de documento", Page: 42},
 		Column{Name: "Número de documento", Page: 42}, Column{Name: "Monto sujeto", Page: 42}, Column{Name: "Monto de la retención 1% de IVA", Page: 42},
@@ -93,6 +101,15 @@ var (
 	// consumers is the book of article 83, by day and series; adjustments (art. 87) have a row of their own.
 	consumers = book("libro_consumidores.csv", "FGHIJK", "Fecha", "Establecimiento", "Del No.", "Al No.", "Máquina registradora", "Ventas exentas",
 		"Ventas no sujetas", "Ventas gravadas locales", "Exportaciones", "Total de ventas", "Por cuenta de terceros", documentsColumn, "Ajuste")
+	// purchases is what the box issues of the book of purchases (art. 86): the rest comes from suppliers.
+	purchases = book("extracto_compras.csv", "IJKL", "No.", "Fecha", "Tipo", "Número de control", "Código de generación", "NRC",
+		"NIT, DUI u otro documento", "Proveedor", "Compras a sujetos excluidos", "Monto sujeto a retención", "IVA retenido", "Renta retenida")
+	// incomeTaxes are the purchases of excluded subjects of which income tax was withheld: F-14 of the month, F-910 of the year.
+	incomeTaxes = book("renta_retenida.csv", "GH", "No.", "Fecha", "NIT, DUI u otro documento", "Nombre", "Número de control",
+		"Código de generación", "Monto de la operación", "Renta retenida")
+	// expected are the sales of which the customer withheld VAT: each is owed a 07 by that customer.
+	expected = book("retenciones_por_recibir.csv", "IJ", "No.", "Fecha", "Tipo", "Número de control", "Código de generación", "NIT o DUI",
+		"NRC", "Cliente", "Ventas gravadas", "IVA retenido por el cliente")
 )
 
-var layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930}
+var layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930, purchases, incomeTaxes, expected}

@@ -132,6 +132,35 @@ func (p *placement) file(d *sealed, s *Settings) {
 	default:
 		p.motive = cmp.Or(elsewhere[d.Type], "ningún anexo de lo emitido lleva el tipo "+d.Type)
 	}
+	if p.motive == "" && d.State == processed {
+		p.list(d)
+	}
+}
+
+// list places a document in the lists that no annex holds: what the book of purchases has of it, the income tax that was withheld,
+// and the retention voucher that its customer owes.
+func (p *placement) list(d *sealed) {
+	nit, dui := d.customer.identity()
+	who, name, nrc := cmp.Or(nit+dui, digits(d.customer.Number)), text(d.customer.Name), people(digits(d.customer.NRC))
+	switch {
+	case d.Type == "07":
+		var base decimal.Decimal
+		for _, l := range d.Cuerpo {
+			base = base.Add(l.Base)
+		}
+		p.add(purchases, "", day(d.Date), "07", d.ControlNumber, d.Code, nrc, who, name, "0.00", money(base), money(d.retained), "0.00")
+	case d.Type == "14":
+		p.add(purchases, "", day(d.Date), "14", d.ControlNumber, d.Code, nrc, who, name, money(d.purchase), "0.00", money(d.retained), money(d.incomeTax))
+		if d.incomeTax.IsPositive() {
+			p.add(incomeTaxes, "", day(d.Date), who, name, d.ControlNumber, d.Code, money(d.purchase), money(d.incomeTax))
+		}
+	case slices.Contains([]string{"01", "03", "05", "06"}, d.Type) && d.retained.IsPositive():
+		taxed, retained := d.taxed, d.retained
+		if d.Type == "05" {
+			taxed, retained = taxed.Neg(), retained.Neg()
+		}
+		p.add(expected, "", day(d.Date), d.Type, d.ControlNumber, d.Code, nit+dui, nrc, name, money(taxed), money(retained))
+	}
 }
 
 func (p *placement) consumer(d *sealed, s *Settings) {

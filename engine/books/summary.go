@@ -126,7 +126,8 @@ type fileSum struct {
 	Name      string            `json:"archivo"`
 	Rows      int               `json:"filas"`
 	Documents int               `json:"documentos"`
-	Sums      map[string]string `json:"sumas,omitempty"`
+	Sums      map[string]string `json:"sumas,omitempty"`       // as they are filed
+	Net       map[string]string `json:"sumas_netas,omitempty"` // with credit notes taken off, where the file has them as positive amounts
 }
 
 // summarise writes resumen.json: small members first, then the documents that are named, one a line.
@@ -209,9 +210,12 @@ func (b *Book) fileSums() []fileSum {
 	list := make([]fileSum, 0, len(layouts))
 	for _, l := range layouts {
 		t := b.files[l]
-		f := fileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string)}
+		f := fileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string), Net: make(map[string]string)}
 		for i, column := range l.sums {
-			f.Sums[l.Columns[column].Letter+" "+l.Columns[column].Name] = money(t.sums[i])
+			name := l.Columns[column].Letter + " " + l.Columns[column].Name
+			if f.Sums[name] = money(t.sums[i]); l.notesAt > 0 {
+				f.Net[name] = money(t.net[i])
+			}
 		}
 		list = append(list, f)
 	}

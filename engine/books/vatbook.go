@@ -10,7 +10,9 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-var titles = map[*layout]string{taxpayers: "Libro de ventas a contribuyentes", consumers: "Libro de ventas a consumidores"}
+var titles = map[*layout]string{taxpayers: "Libro de ventas a contribuyentes", consumers: "Libro de ventas a consumidores",
+	purchases: "Extracto para el libro de compras: lo que emite esta caja", incomeTaxes: "Renta retenida a sujetos excluidos",
+	expected: "Comprobantes de retención por recibir"}
 
 var monthNames = [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"}
 
@@ -66,6 +68,9 @@ var rateWithin = decimal.NewFromInt(13).DivRound(decimal.NewFromInt(113), 16)
 
 // reckoning is the summary at the end of a book: the VAT of the consumers' sales (art. 83), and all sales with their VAT (art. 85).
 func (b *Book) reckoning(l *layout) [][]string {
+	if l != taxpayers && l != consumers {
+		return nil
+	}
 	taxed := b.total(consumers, 'H')
 	vat := taxed.Mul(rateWithin).Round(2)
 	lines := [][]string{{""}, {"Resumen del débito fiscal de ventas a consumidores"},

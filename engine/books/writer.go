@@ -16,6 +16,7 @@ import (
 type tally struct {
 	rows, documents int
 	sums            []decimal.Decimal // of layout.sums
+	net             []decimal.Decimal // the same, with credit notes taken off
 }
 
 // put spools a row and adds its amounts up.
@@ -42,6 +43,10 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 			return fmt.Errorf("%s, column %s: %s: %w", l.Name, l.Columns[column].Letter, cells[column], errWide)
 		}
 		t.sums[i] = t.sums[i].Add(amount)
+		if l.notesAt > 0 && cells[l.notesAt] == "05" {
+			amount = amount.Neg()
+		}
+		t.net[i] = t.net[i].Add(amount)
 	}
 	return s.add(o, cells)
 }
@@ -54,7 +59,7 @@ func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	}
 	n := 0
 	return s.eachRow(func(cells []string) error {
-		if n++; l == taxpayers || l == f930 {
+		if n++; l == f930 || l.Columns[0].Name == "No." {
 			cells[0] = strconv.Itoa(n)
 		}
 		return fn(cells)

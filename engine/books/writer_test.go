@@ -103,10 +103,21 @@ func TestSummary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sums := make([]decimal.Decimal, len(l.sums))
+		sums, net := make([]decimal.Decimal, len(l.sums)), make([]decimal.Decimal, len(l.sums))
 		for _, row := range rowsOf(string(text)) {
 			for i, column := range l.sums {
-				sums[i] = sums[i].Add(number(t, row[column]))
+				amount := number(t, row[column])
+				if sums[i] = sums[i].Add(amount); (l == annex01 || l == annex09) && row[2] == "05" {
+					amount = amount.Neg()
+				}
+				net[i] = net[i].Add(amount)
+			}
+		}
+		filed := s.Files[slices.IndexFunc(s.Files, func(f fileSum) bool { return f.Name == l.Name })]
+		for i, column := range l.sums {
+			name := l.Columns[column].Letter + " " + l.Columns[column].Name
+			if shown, has := filed.Net[name]; has != (l == annex01 || l == annex09) || has && shown != money(net[i]) || filed.Sums[name] != money(sums[i]) {
+				t.Errorf("%s, %s: filed %s, net %q; the rows: %s, net %s", l.Name, name, filed.Sums[name], shown, sums[i], net[i])
 			}
 		}
 		for i := range sums {

@@ -83,9 +83,11 @@ func renderStatus(lang string, o *Overview) []byte {
 				g.If(b.Reason != "", el("p", class("reason"), g.Text(b.Reason))), txt("p", b.Advice),
 				g.If(b.Order != "", el("pre", txt("code", b.Order)))),
 			el("section", class("glance"), facts(lang, b.Facts)),
-			el("div", b.todayHTML(t), b.monthHTML(t), g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) }), b.waitingHTML(t), b.troubleHTML(t),
+			// A phone shows the first column above the second: what waits stands above the long lists.
+			el("div", b.waitingHTML(t), b.todayHTML(t), b.troubleHTML(t),
 				el("section", txt("h2", t("deliveries")), facts(lang, b.Deliveries),
-					g.If(b.GivenUp > 0, el("p", class("bad"), g.Text(strconv.Itoa(b.GivenUp)+" "+t("given.up")))))),
+					g.If(b.GivenUp > 0, el("p", class("bad"), g.Text(strconv.Itoa(b.GivenUp)+" "+t("given.up"))))),
+				b.monthHTML(t), g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) })),
 			el("div", el("section", txt("h2", t("box")), facts(lang, b.Box)), b.rulesHTML(t))),
 		el("footer", txt("p", t("updated")+", "+t("refresh")+". "+t("more")+".")))
 }

@@ -196,6 +196,26 @@ class Month:
             self.purchase(d)
         elif d.type == "18":
             self.returned(d, -1, d.date)
+        if not d.invalidated:
+            self.lists(d)
+
+    # What no annex holds: art. 86 of what was issued, income tax withheld, and the 07s that customers owe.
+    def lists(self, d):
+        p = d.party
+        named = [day(d.date), d.type, d.number, d.code]
+        who = p.nit or p.dui or p.other
+        if d.type == "07" and p.nit + p.dui:
+            base, tax = d.held()
+            self.put("extracto_compras.csv", d, [*named, hyphened(p.nrc), who, p.name, "0.00", money(base), money(tax), "0.00"])
+        elif d.type == "14" and len(p.other) <= 14:
+            paid, vat, rent = d.amount("totalCompra") - d.amount("descu"), d.amount("ivaRete1", "ivaRete"), d.amount("reteRenta")
+            self.put("extracto_compras.csv", d, [*named, hyphened(p.nrc), who, p.name, money(paid), "0.00", money(vat), money(rent)])
+            if rent > 0:
+                self.put("renta_retenida.csv", d, [day(d.date), who, p.name, d.number, d.code, money(paid), money(rent)])
+        elif d.type in ("01", "03", "05", "06") and not d.of("07"):
+            vat, sign = d.amount("ivaRete1", "ivaRete"), -1 if d.type == "05" else 1
+            if vat > 0:
+                self.put("retenciones_por_recibir.csv", d, [*named, p.nit or p.dui, hyphened(p.nrc), p.name, money(sign * d.taxed), money(sign * vat)])
 
     # Annex 1 (pp. 1 to 4) and the book of sales to taxpayers (art. 85)
     def to_taxpayer(self, d):
@@ -328,13 +348,19 @@ class Month:
             row = [day(date), place, invoices[0].number, invoices[-1].number, "", *(money(a) for a in amounts), "0.00", money(sum(amounts)),
                    "0.00", str(len(invoices)), ""]
             self.rows["libro_consumidores.csv"].append(((date, 0, 0, 0, series, "", 0), row))
+        numbered = ("libro_contribuyentes.csv", "f930.csv", "extracto_compras.csv", "renta_retenida.csv", "retenciones_por_recibir.csv")
         for file in ("anexo01.csv", "anexo02.csv", "anexo05.csv", "anexo09.csv", "anexo10.csv", "anexo12.csv", "anulados.csv",
-                     "libro_contribuyentes.csv", "libro_consumidores.csv", "f930.csv"):
+                     "libro_contribuyentes.csv", "libro_consumidores.csv", *numbered[1:]):
             rows = [cells for _, cells in sorted(self.rows[file], key=lambda r: r[0])]
-            if file in ("libro_contribuyentes.csv", "f930.csv"):
+            if file in numbered:
                 rows = [[str(n), *cells] for n, cells in enumerate(rows, 1)]
             if file.startswith("libro"):
                 rows += self.ends(file, rows)
+            elif file in numbered[2:]:  # sums of the last columns, which are amounts
+                amounts = {"extracto_compras.csv": 4}.get(file, 2)
+                width = {"extracto_compras.csv": 12, "renta_retenida.csv": 8}.get(file, 10)
+                sums = [money(sum((Decimal(r[k]) for r in rows), ZERO)) for k in range(width - amounts, width)]
+                rows += [["Totales", *[""] * (width - amounts - 1), *sums]]
             (out / file).write_text("".join(";".join(r) + "\r\n" for r in rows), encoding="utf-8", newline="")
         self.unplaced(out)
 
