@@ -257,9 +257,22 @@ func forgeries(m *bundle.Manifest, document, facts dte.Value) (wrong []string) {
 		differ("identificacion.numeroControl", id.Get("numeroControl"), made.Get("numeroControl"))
 	}
 	same("identificacion", id, made)
-	differ("emisor.nit", document.Get("emisor").Get("nit"), facts.Get("emisor").Get("nit"))
-	same("emisor", document.Get("emisor"), facts.Get("emisor"))
-	for _, root := range []string{"receptor", "sujetoExcluido", "documento", "motivo", "ventaTercero"} {
+	issuer, identity := document.Get("emisor"), "nit"
+	if !issuer.Exists() {
+		issuer = document.Get("donatario") // a donation of the generation before: the issuer by its role
+	}
+	if m.Document == "15" {
+		identity = "numDocumento" // of the type 36, a NIT
+	}
+	differ("emisor."+identity, issuer.Get(identity), facts.Get("emisor").Get("nit"))
+	known := facts.Get("emisor")
+	for _, name := range []string{"tipoItemExpor", "recintoFiscal", "tipoRegimen", "regimen"} { // MH puts an export's own data there
+		if v := facts.Get("resumen").Get(name); v.Exists() {
+			known = known.With(name, v)
+		}
+	}
+	same("emisor", issuer, known)
+	for _, root := range []string{"receptor", "sujetoExcluido", "donante", "documento", "motivo", "ventaTercero"} {
 		known := facts.Get(root)
 		if !known.Exists() {
 			known = facts.Get("receptor")
@@ -305,8 +318,8 @@ func imbalances(document dte.Value) (wrong []string) {
 	if !resumen.Get("totalPagar").Exists() {
 		return wrong
 	}
-	pay := number(resumen, "totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos", "totalSeguro", "totalFlete", "ivaPerci", "ivaPerci1", "totalNoGravado") -
-		number(resumen, "descuNoSuj", "descuExenta", "descuGravada", "descu", "ivaRete", "ivaRete1", "reteRenta")
+	pay := number(resumen, "totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos", "totalSeguro", "totalFlete", "seguro", "flete", "ivaPerci", "ivaPerci1", "totalNoGravado") -
+		number(resumen, "descuNoSuj", "descuExenta", "descuGravada", "descu", "descuento", "ivaRete", "ivaRete1", "reteRenta")
 	for i := range resumen.Get("tributos").Len() {
 		pay += number(resumen.Get("tributos").Index(i), "valor")
 	}
