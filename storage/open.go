@@ -37,7 +37,6 @@ type Store struct {
 	restored    atomic.Pointer[Restoration] // what Settle has to settle
 	reconciling sync.Mutex
 	holding     sync.Mutex                // the row of Held is being changed
-	accepted    atomic.Bool               // that documents are missing
 	behind      atomic.Pointer[[]Witness] // nil: nobody knows more than the store
 
 	mu     sync.Mutex

@@ -599,13 +599,12 @@ func (r *recovery) recordMark(ctx context.Context, what, detail string) error {
 
 // recordRepairs writes the repairs of a store that numbers into its trail; of another one, settle does.
 func recordRepairs(ctx context.Context, cfg *config.Config, dry bool) (err error) {
-	o := cfg.Store(slog.New(slog.DiscardHandler))
-	store, err := storage.Open(o)
-	if dry || errors.Is(err, storage.ErrMark) {
-		if err == nil {
-			err = store.Close()
-		}
-		return nil //nolint:nilerr // settle says it
+	if dry {
+		return nil
+	}
+	store, err := storage.Open(cfg.Store(slog.New(slog.DiscardHandler)))
+	if errors.Is(err, storage.ErrMark) {
+		return nil // settle reports it
 	}
 	if err != nil {
 		return err
