@@ -23,6 +23,7 @@ import (
 
 	"dtegate/engine/pdf/sheet"
 	"dtegate/engine/pdf/view"
+	"dtegate/rules/bundle"
 )
 
 // ConsultURL is MH's public consultation, the content of the QR code (MT1 §5).
@@ -83,6 +84,8 @@ type Options struct {
 	// departamento come with it: ("CAT-013", "06/23"), ("CAT-008", "06/14"). An unknown code is printed as it is.
 	// nil knows none.
 	Catalogue func(catalogue, code string) (text string, ok bool)
+	// Type gives what is printed of a type of document beyond what is printed of every one. nil knows none.
+	Type func(document string) *bundle.View
 	// ConsultURL is the content of the QR code with {ambiente}, {codigoGeneracion} and {fecEmi} to be replaced.
 	// "" is the constant ConsultURL.
 	ConsultURL string
@@ -104,7 +107,7 @@ func New(o Options) (*Printer, error) {
 	if p.fonts, err = sheet.LoadFonts(); err != nil {
 		return nil, fmt.Errorf("pdf: %w", err)
 	}
-	p.maker = view.Maker{Text: p.fonts, Catalogue: o.Catalogue, ConsultURL: o.ConsultURL, Footer: o.Style.Footer}
+	p.maker = view.Maker{Text: p.fonts, Catalogue: o.Catalogue, Type: o.Type, ConsultURL: o.ConsultURL, Footer: o.Style.Footer}
 	if c := o.Style.Color; c != "" {
 		n, err := strconv.ParseUint(strings.TrimPrefix(c, "#"), 16, 32)
 		if err != nil || len(c) != 7 || c[0] != '#' {

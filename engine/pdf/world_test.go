@@ -16,6 +16,8 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/pdf/sheet"
+	"dtegate/plugins"
+	"dtegate/rules/bundle"
 )
 
 const seal = "2026A1B2C3D4E5F60718293A4B5C6D7E8F90ABCD"
@@ -67,7 +69,11 @@ func newPrinter() (*Printer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(Options{Catalogue: cat.Lookup, Style: Style{Logo: picture(), Color: "#7a1f2b", Footer: "¡Gracias por su compra!"}})
+	views := map[string]*bundle.View{}
+	for _, t := range plugins.Types() {
+		views[t.Document] = t.View
+	}
+	return New(Options{Catalogue: cat.Lookup, Type: func(document string) *bundle.View { return views[document] }, Style: Style{Logo: picture(), Color: "#7a1f2b", Footer: "¡Gracias por su compra!"}})
 }
 
 // picture is a ring on a transparent ground.

@@ -24,6 +24,7 @@ import (
 	"dtegate/engine/mail"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/rules/bundle"
@@ -252,7 +253,8 @@ func printer(c *config.Config, catalogue func(catalogue, code string) (string, b
 			return nil, fmt.Errorf("print.logo: %w", err)
 		}
 	}
-	if p, err = pdf.New(pdf.Options{Catalogue: catalogue, Style: style}); err != nil {
+	view := func(document string) *bundle.View { return record.TypeOf(document).View }
+	if p, err = pdf.New(pdf.Options{Catalogue: catalogue, Type: view, Style: style}); err != nil {
 		return nil, errors.New(printSettings.Replace(err.Error()))
 	}
 	return p, nil

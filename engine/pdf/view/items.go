@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -73,6 +74,36 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
+// columns are the common ones with those of the type's view. One that reads a member of a common column takes its place.
+func (b *builder) columns() []spec {
+	if len(b.of.Columns) == 0 {
+		return columns
+	}
+	all := slices.Clone(columns)
+	for _, c := range b.of.Columns {
+		s := spec{head: b.Clean(c.Head), names: c.Paths, as: plainText}
+		switch {
+		case c.Catalogue != "":
+			s.as = listed(c.Catalogue)
+		case c.As == "money":
+			s.as, s.when, s.col.Numeric = money, ifUsed, true
+		case c.As == "count":
+			s.as, s.col.Numeric = count, true
+		case c.As == "date":
+			s.as = dated
+		}
+		reads := func(have spec) bool {
+			return slices.ContainsFunc(have.names, func(n string) bool { return slices.Contains(c.Paths, n) })
+		}
+		if i := slices.IndexFunc(all, reads); i >= 0 {
+			all[i] = s
+		} else {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // items is the table of the lines; pause is called after each.
 func (b *builder) items(pause func()) Table {
 	lines := b.doc.Get("cuerpoDocumento")
@@ -93,7 +124,7 @@ func (b *builder) items(pause func()) Table {
 	purchase := used["compra"] && !slices.ContainsFunc(sales, func(s string) bool { return used[s] })
 	var t Table
 	var chosen []spec
-	for _, s := range columns {
+	for _, s := range b.columns() {
 		has := func(in map[string]bool) bool {
 			return slices.ContainsFunc(s.names, func(n string) bool { return in[n] })
 		}
@@ -103,7 +134,7 @@ func (b *builder) items(pause func()) Table {
 			ok = has(used)
 		case s.when == ifSale:
 			ok = ok && !purchase
-		case !related && (s.names[0] == "numeroDocumento" || s.names[0] == "codigoRetencionMH"):
+		case !related && len(b.of.Columns) == 0 && (s.names[0] == "numeroDocumento" || s.names[0] == "codigoRetencionMH"):
 			ok = false
 		}
 		if ok || s.col.Flex {
@@ -214,7 +245,7 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 
 // label makes words of a member's name that has none: totalOtrosCargos is "Total otros cargos".
 func (b *builder) label(name string) string {
-	if l, ok := labels[name]; ok {
+	if l := cmp.Or(b.Clean(b.of.Labels[name]), labels[name]); l != "" {
 		return l
 	}
 	var out strings.Builder

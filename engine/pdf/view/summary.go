@@ -66,10 +66,10 @@ func (b *builder) summary(v *View) {
 		s = s.Index(0)
 	}
 	final := ""
-	for _, name := range finals {
+	for _, name := range slices.Concat(b.of.Final, finals) {
 		if s.Get(name).Kind() == dte.KindNumber {
 			final = name
-			v.Total = Field{labels[name], b.dollars(s.Get(name))}
+			v.Total = Field{b.label(name), b.dollars(s.Get(name))}
 			if name == "totalPagar" && b.doc.Get("identificacion").Get("tipoEvento").Exists() {
 				v.Total.Label = "Total devuelto" // a return pays nothing: what it comes to goes back to the customer
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
 )
 
 // View is what a document says, in words and in print order, before any layout. All texts are clean.
@@ -98,6 +99,7 @@ type Sale struct {
 type builder struct {
 	Cleaner
 	catalogue func(catalogue, code string) (string, bool)
+	of        *bundle.View // what is printed of the type beyond what is printed of every one
 	doc       dte.Value
 	lone      string // number of the only related document, which lines need not repeat
 }
@@ -171,6 +173,7 @@ type Cleaner interface {
 type Maker struct {
 	Text       Cleaner
 	Catalogue  func(catalogue, code string) (text string, ok bool) // see pdf.Options; nil knows none
+	Type       func(document string) *bundle.View                  // see pdf.Options; nil knows none
 	ConsultURL string                                              // see pdf.Options; "" is the constant
 	Footer     string
 }
@@ -192,6 +195,12 @@ func (m *Maker) View(d Document) (*View, error) {
 		b.lone = b.text(r[0], relatedNumber...)
 	}
 	id := doc.Get("identificacion")
+	if m.Type != nil {
+		b.of = m.Type(pick(id, "tipoDte", "tipoEvento").Text())
+	}
+	if b.of == nil {
+		b.of = &bundle.View{}
+	}
 	v := &View{
 		State:   d.State,
 		Code:    b.text(id, "codigoGeneracion"),
@@ -233,7 +242,7 @@ func (m *Maker) View(d Document) (*View, error) {
 		v.Legend = "Emitido en contingencia: aún no tiene sello de recepción del Ministerio de Hacienda, " +
 			"al que será transmitido. Cuando Hacienda lo haya recibido podrá consultarlo con el código QR."
 	}
-	v.Emisor = b.party("Emisor", doc.Get("emisor"))
+	v.Emisor = b.party("Emisor", pick(doc, "emisor", "donatario"))
 	v.Receptor = b.party(b.receptorName())
 	if v.Receptor.Name == "" {
 		v.Receptor.Name = "Consumidor final"
@@ -244,6 +253,7 @@ func (m *Maker) View(d Document) (*View, error) {
 		v.Key = "G gravado, E exento, N no sujeto, A no afecto"
 	}
 	b.summary(v)
+	b.ownFields(v)
 	return v, nil
 }
 
@@ -274,19 +284,56 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 	add(&v.Facts, "Moneda", b.text(id, "tipoMoneda"))
 }
 
-// receptorName finds who receives, under the name that each generation and type gives it.
+// receptorName finds who receives: where the type's view says, or under a name that MH's layouts have.
 func (b *builder) receptorName() (string, dte.Value) {
+	for _, path := range b.of.Party.Paths {
+		if v := b.doc.Get(path); v.Kind() == dte.KindObject {
+			return b.of.Party.Heading, v
+		}
+	}
 	for _, r := range []struct{ name, heading string }{
-		{"receptor", "Receptor"}, {"sujetoExcluido", "Sujeto excluido"}, {"documento", "Receptor"}, {"donante", "Donante"},
+		{"receptor", "Receptor"}, {"sujetoExcluido", "Sujeto excluido"}, {"documento", "Receptor"},
 	} {
 		if v := b.doc.Get(r.name); v.Kind() == dte.KindObject {
-			if pick(b.doc.Get("identificacion"), "tipoDte").Text() == "14" {
-				return "Sujeto excluido", v
-			}
 			return r.heading, v
 		}
 	}
 	return "Receptor", dte.Value{}
+}
+
+// ownFields adds the values that the type's view names. A value that is printed of every type takes the view's label.
+func (b *builder) ownFields(v *View) {
+	blocks := map[string]*[]Field{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms, "issue": &v.Facts}
+	common := map[string]int{}
+	for in, fields := range blocks {
+		common[in] = len(*fields)
+	}
+	for _, f := range b.of.Fields {
+		value, to := b.at(f), blocks[f.In]
+		if value == "" || to == nil {
+			continue
+		}
+		if i := slices.IndexFunc((*to)[:common[f.In]], func(have Field) bool { return have.Value == value }); i >= 0 {
+			(*to)[i].Label = f.Label
+			continue
+		}
+		*to = append(*to, Field{f.Label, value})
+	}
+}
+
+// at is what a document has at the path of a view's field, as people read it.
+func (b *builder) at(f bundle.ViewField) string {
+	v := b.doc
+	for name := range strings.SplitSeq(f.Path, ".") {
+		v = v.Get(name)
+	}
+	switch {
+	case f.Catalogue != "":
+		return b.word(f.Catalogue, v.Text())
+	case v.Kind() == dte.KindNumber:
+		return b.number(v, 2)
+	}
+	return b.date(v.Text())
 }
 
 // party is one side of the operation.
