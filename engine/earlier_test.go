@@ -12,13 +12,11 @@ import (
 )
 
 // The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it. It
-// has no withholding voucher that ships, and no return.
+// has no return.
 func TestEarlier_EveryType(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
-		for _, document := range []string{"07", "18"} {
-			_, err := b.engine.Issue(context.Background(), b.originals("none "+document).request(document, "none"))
-			refused(t, err, refusal.CodeNotYet, "")
-		}
+		_, err := b.engine.Issue(context.Background(), b.originals("none").request("18", "none"))
+		refused(t, err, refusal.CodeNotYet, "")
 		if err := b.sim.Reset(); err != nil {
 			t.Fatal(err)
 		}

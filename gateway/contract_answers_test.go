@@ -114,7 +114,12 @@ func TestContract_Answers(t *testing.T) {
 	var clock atomic.Int64
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
 	doc := contractOf(t)
-	all := itemsOf(doc.Get("components").Get("schemas").Get("RespuestaInformacion").Get("properties").Get("data").Get("properties").Get("permissions").Get("items").Get("enum"))
+	all := []string{"ANULACION"}
+	for _, kind := range record.Known() {
+		if kind.Permission != "" {
+			all = append(all, kind.Permission)
+		}
+	}
 	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}, {ID: 2, Hash: keyed("may not", secret)}, {ID: 3, Hash: keyed("spent", secret)}})
 	fake := new(said)
 	g := New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: table, Slug: "tienda", Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: reply.Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})

@@ -6,4 +6,4 @@ import (
 )
 
 // The tills ask for the types of today.
-var _ = record.Learn(plugins.Types()...)
+var _ = record.Learn(plugins.Earlier()...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"sync"
 
 	"dtegate/rules/bundle"
@@ -19,8 +20,12 @@ func Issued() []string {
 //go:embed */type.json */form.json */view.json */*/manifest.json
 var described embed.FS
 
-// Types are the types of documents whose sources lie here. They stand for what bundles do not say that were made before bundles
-// described their types.
+// Earlier are the types that bundles bore before bundles described their types: they stand for what such a bundle does not say.
+func Earlier() []*bundle.Type {
+	return slices.DeleteFunc(slices.Clone(Types()), func(t *bundle.Type) bool { return !slices.Contains(Issued(), t.Document) })
+}
+
+// Types are the types of documents whose sources lie here.
 var Types = sync.OnceValue(func() (types []*bundle.Type) {
 	manifests, err := fs.Glob(described, "*/*/manifest.json")
 	seen := make(map[string]bool)

@@ -117,6 +117,9 @@ func (n Next) Lost() string {
 	return n.Series + ": " + strings.Join(words, ", ")
 }
 
+// Whole returns the loss of all that is known to be lost of a series.
+func (n Next) Whole() Loss { return Loss{n.Series, slices.Clone(n.lost)} }
+
 const (
 	// NoNumbers stands in a Loss for no numbers.
 	NoNumbers = "none"

@@ -172,7 +172,7 @@ func TestHostile(t *testing.T) {
 	folder := chain(b)
 	fleet := func(args ...string) []string { return append([]string{"fleet", "--centre", folder}, args...) }
 	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"}, {"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
-		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
+		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "grant", "1", hostile}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
 		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list", "--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
 		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", "--reason", hostile, b.At("x.dterule")}, {"rules", "shadow", "start", b.At("x.dterule")}, {"rules", "shadow", "show"},
 		{"rules", "shadow", "stop"}, {"rules", "backtest", b.At("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents", hostile}, {"invalidate", "--from-list", b.At("list"), "--kind", "2", "--reason", hostile, "--responsible", "María López,13,012345678"},

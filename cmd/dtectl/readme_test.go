@@ -19,6 +19,7 @@ import (
 	"dtegate/cmd/cmdtest/browsertest"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/engine/record"
+	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 )
 
@@ -99,6 +100,9 @@ func keepPicture(t *testing.T, url, name string) {
 
 // compareBooks compares what a list says that the month's documents add up to with what the books say, by type and state.
 func compareBooks(t *testing.T, list, summary string) {
+	if err := record.Learn(plugins.Types()...); err != nil {
+		t.Fatal(err)
+	}
 	t.Helper()
 	var listed struct {
 		Data struct {

@@ -89,6 +89,7 @@ func (s *status) show() any {
 		m["authorisation"] = a
 	}
 	m["mark_proved"] = s.store.MarkProved()
+	m["credentials_refused"] = nil
 	if err := s.refused(); err != nil {
 		m["credentials_refused"] = map[string]string{"why": err.Error(), "do": page.PasswordOrder}
 	}

@@ -6,4 +6,4 @@ import (
 )
 
 // The pages name the types of today.
-var _ = record.Learn(plugins.Types()...)
+var _ = record.Learn(plugins.Earlier()...)

@@ -439,31 +439,57 @@ func (r *recovery) would(owed *storage.Owed) error {
 
 // next prints the one next command.
 func (r *recovery) next(owed *storage.Owed) error {
-	open := false
-	command := "dtectl recover"
+	open, own := false, false
+	command := []string{"dtectl recover"}
 	for _, path := range r.From {
-		command += fmt.Sprintf(" --from %q", path)
+		command[0] += fmt.Sprintf(" --from %q", path)
 	}
 	for _, n := range owed.Series {
-		if lost := n.Lost(); lost != "" {
-			command += fmt.Sprintf(" \\\n    --accept-loss %q", brief(n.Series, owed)+strings.TrimPrefix(lost, n.Series))
+		lost := n.Lost()
+		switch {
+		case lost == "":
+		case ownRecords(n.Series):
+			own = true
+		default:
+			command = append(command, fmt.Sprintf("  --accept-loss %q", brief(n.Series, owed)+strings.TrimPrefix(lost, n.Series)))
 			open = open || n.Open
+			own = own && n.Series != storage.Others
 		}
+	}
+	if own {
+		command = append(command, fmt.Sprintf("  --accept-loss %q", storage.Others+": "+storage.NoNumbers))
 	}
 	term.Printf("\nA lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the right card or a\n" +
 		"backup first, and name it with --from. What nothing has is given up by its name:\n\n")
 	if r.from.Elsewhere.Lacks == "" {
-		term.Printf("  %s\n\n", command)
+		printCommand(command)
 	} else {
 		term.Printf("No number is proposed: put back what the chain's store has lost, from its own versions, move the store that was made away, and\n" +
 			"repeat this. If it cannot be had, give this box new points of sale. Or find each series' last number, and type it for N:\n\n")
-		term.Printf("  %s\n\n", command)
+		printCommand(command)
 	}
 	if open {
 		term.Printf("N is the last number of the series: of the tills' last receipts, of what was mailed, in MH's portal. Where it is the number that the\n" +
 			"store has, nothing is lost: type none for the numbers. A number that is left out harms nothing, one that is used twice is refused.\n")
 	}
 	return exit(exitLoss, "nothing is numbered before each loss is named")
+}
+
+// printCommand prints a command with a line for each of its arguments.
+func printCommand(lines []string) {
+	for i, line := range lines {
+		if i < len(lines)-1 {
+			line += ` \`
+		}
+		term.Printf("  %s\n", line)
+	}
+	term.Printf("\n")
+}
+
+// ownRecords reports whether a series counts the box's own records, such as rules and acts: nobody outside has a number of them, so
+// they are accepted together, as others.
+func ownRecords(series string) bool {
+	return series != storage.Others && strings.Count(series, "/") != 4
 }
 
 var briefSeries = regexp.MustCompile(`^\w\w/(\w\w)/(\w{4})/(\w{4})/\d{4}$`)
@@ -496,7 +522,13 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 				l.Series = n.Series
 			}
 		}
-		if l.Series != storage.Others && strings.Count(l.Series, "/") != 4 {
+		if l.Series == storage.Others {
+			for _, n := range owed.Series {
+				if n.Lost() != "" && ownRecords(n.Series) {
+					list = append(list, n.Whole())
+				}
+			}
+		} else if ownRecords(l.Series) {
 			return nil, fmt.Errorf("--accept-loss %q: it names no series of which something is lost; give the series' whole name", text)
 		}
 		list = append(list, l)

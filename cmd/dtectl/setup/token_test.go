@@ -32,7 +32,7 @@ func TestToken_New(t *testing.T) {
 	says := func(text string, id string) {
 		t.Helper()
 		if !strings.Contains(text, "token "+id+" (caja-1) of point of sale 1 may: "+strings.Join(standard, " ")) ||
-			!strings.Contains(text, "it may not: ANULACION CONSULTA REENVIO; dtectl token grant ") || !strings.Contains(text, "mode 600") {
+			!strings.Contains(text, " ANULACION CONSULTA REENVIO; dtectl token grant ") || !strings.Contains(text, "mode 600") {
 			t.Error(text)
 		}
 	}
