@@ -15,7 +15,7 @@ import (
 func TestOperator_Return(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
-	o.reconfigure("[api]", "[api]\nunknown_codes = \"pass\"") // MH's refusal of the customer is wanted, not the box's
+	o.reconfigure("rate = 100000", `rate = 100000, unknown_codes = "pass"`) // MH's refusal of the customer is wanted, not the box's
 	o.start()
 	defer func() { o.stop() }()
 	wrong := regexp.MustCompile(`"receptor":\{[^}]*\}`).ReplaceAllString(sale01, `"receptor":{"nombre":"Ana","direccion":{"departamento":"06","municipio":"99","distrito":"14","complemento":"Calle 1"}}`)
