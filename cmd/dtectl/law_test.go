@@ -51,7 +51,7 @@ func TestLaw(t *testing.T) {
 	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, root, "--day", "2027-01-01", "--law", filepath.Join(l.source, "dte01-2.2.0.dterule"))
 	defer func() { l.stop() }()
 	l.does(blocks[2][1], "2.2.0    live   2027-01-01", `"estado":"PROCESSED"`, `"totalIva":2.14`, "dte01 2.2.0 is retired")
-	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.3    live")
+	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.5    live")
 	l.does("dtectl -c var/demo/dted.toml doctor", "clock          2027-01-01", "within 1m0s of MH's")
 	l.does("dtectl -c var/demo/dted.toml token rotate 1 --grace 24h >/dev/null", "stays good until 2027-01-02")
 	l.tax()
@@ -112,7 +112,7 @@ func (l *law) edit(file string, pairs ...string) {
 func (l *law) tax() {
 	l.t.Helper()
 	l.edit("plugins/catalogues/catalogues.json", `    "C8": `, `    "B1": "Bolsa plástica ($0.05)",`+"\n    "+`"C8": `)
-	l.edit("plugins/catalogues/manifest.json", `"version": "1.1.0"`, `"version": "1.2.0"`)
+	l.edit("plugins/catalogues/manifest.json", `"version": "1.2.0"`, `"version": "1.3.0"`)
 	l.edit("plugins/dte01/rule.go", "import (\n", "import (\n\t\"slices\"\n\n", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n", "\tcotransRate\n\tlevyB1\n",
 		`{Name: "cotransRate", Unit: "USD per gallon"}}`, `{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "levyB1", Unit: "USD"}}`,
 		"sdk.Taxes,", `append(slices.Clone(sdk.Taxes), "B1"),`, "sdk.TaxCotrans}", "sdk.TaxCotrans, sdk.TaxCotrans + 1}",
@@ -131,13 +131,13 @@ func (l *law) tax() {
 sed -i 's/"2.2.0"/"2.3.0"/' plugins/dte01/v2-2027/manifest.json
 dtectl -c var/demo/dted.toml rules build dte01/v2-2027 --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules build catalogues --key var/demo/rules.key
-dtectl -c var/demo/dted.toml rules push catalogues-1.2.0.dterule --reason tax
+dtectl -c var/demo/dted.toml rules push catalogues-1.3.0.dterule --reason tax
 dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason tax
-dtectl -c var/demo/dted.toml rules try dte01-2.3.0.dterule catalogues-1.2.0.dterule --at 2027-01-02 --sale bags.json`,
+dtectl -c var/demo/dted.toml rules try dte01-2.3.0.dterule catalogues-1.3.0.dterule --at 2027-01-02 --sale bags.json`,
 		"0 of 6 cases are written", "dte01 2.3.0 is live", `"codigo": "B1"`, `"valor": 0.15`)
 	l.does(`dtectl -c var/demo/dted.toml rules build retorno/v1 --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules push retorno-2.2.*.dterule --reason tax
-for law in catalogues-1.2.0 dte01-2.3.0 retorno-2.2.*; do curl -sS --data-binary @${law%.dterule}.dterule http://127.0.0.1:8083/law; done`,
+for law in catalogues-1.3.0 dte01-2.3.0 retorno-2.2.*; do curl -sS --data-binary @${law%.dterule}.dterule http://127.0.0.1:8083/law; done`,
 		"dte01 2.3.0 is law from 2027-01-01 on", "retorno 2.2.")
 	post := `curl -sS http://127.0.0.1:8080/dte/%s -H "x-api-token: $(cat var/demo/pos.token)" -H 'Content-Type: application/json' -d @%s`
 	sold := l.does(fmt.Sprintf(post, "dte01", "bags.json"), `"estado":"PROCESSED"`, `"valor":0.15`, `"totalPagar":0.45`)
