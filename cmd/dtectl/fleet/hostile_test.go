@@ -39,6 +39,16 @@ func spoil(v reflect.Value, r *rand.Rand) {
 		v.SetString(texts[r.IntN(len(texts))])
 	case v.CanInt():
 		v.SetInt(numbers[r.IntN(len(numbers))])
+	case v.CanUint():
+		v.SetUint(uint64(numbers[r.IntN(len(numbers))]))
+	case v.Kind() == reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range []int{1, 3, 6_000}[r.IntN(3)] {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			spoil(key, r)
+			spoil(value, r)
+			v.SetMapIndex(key, value)
+		}
 	case v.Kind() == reflect.Bool:
 		v.SetBool(r.IntN(2) == 0)
 	case v.Kind() == reflect.Pointer:

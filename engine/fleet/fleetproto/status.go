@@ -231,6 +231,7 @@ func (p Point) check() error {
 const (
 	maxText  = 500               // characters of a text: one line without control characters
 	maxList  = 100               // elements of a list
+	maxRows  = 5_000             // rows of a table, such as the last number of each series: types × points of sale × years
 	maxCount = 1_000_000_000_000 // of any number
 )
 
@@ -248,6 +249,18 @@ func bounded(at string, v reflect.Value) error {
 	case v.CanInt():
 		if n := v.Int(); n < 0 || n > maxCount {
 			return fmt.Errorf("%s: %d is not from 0 to %d", at, n, int64(maxCount))
+		}
+	case v.CanUint():
+		if n := v.Uint(); n > maxCount {
+			return fmt.Errorf("%s: %d is above %d", at, n, int64(maxCount))
+		}
+	case v.Kind() == reflect.Map && v.Len() > maxRows:
+		return fmt.Errorf("%s: it has %d rows, at most %d are taken", at, v.Len(), maxRows)
+	case v.Kind() == reflect.Map:
+		for _, key := range v.MapKeys() {
+			if err := errors.Join(bounded(at, key), bounded(at, v.MapIndex(key))); err != nil {
+				return err
+			}
 		}
 	case v.Kind() == reflect.Pointer && !v.IsNil():
 		return bounded(at, v.Elem())

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -369,6 +370,22 @@ func TestKeys(t *testing.T) {
 	for _, name := range []string{"", "-a", "a-", "a--b", "A", "a/b", "..", "ñ", strings.Repeat("a", 64)} {
 		if CheckName(name) == nil {
 			t.Errorf("%q is taken", name)
+		}
+	}
+}
+
+// TestStatus_Bounds: no text and no number of a table in a status is without a bound.
+func TestStatus_Bounds(t *testing.T) {
+	box, key := signer(1)
+	many := make(map[string]uint64)
+	for i := range maxRows + 1 {
+		many[strconv.Itoa(i)] = 1
+	}
+	for name, last := range map[string]map[string]uint64{"a number": {"00/01/M001/P001/2026": 1 << 60}, "a text": {strings.Repeat("x", maxText+1): 1},
+		"a line break": {"a\nb": 1}, "rows": many} {
+		s := Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public), Sequence: 1, At: at, Copy: &Shipped{Last: last}}
+		if _, err := super.SealStatus(s, box); err == nil {
+			t.Errorf("%s without a bound is signed", name)
 		}
 	}
 }
