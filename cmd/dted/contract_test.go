@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"dtegate/gateway"
 	"dtegate/gateway/apitest"
+	"dtegate/plugins/plugintest"
 )
 
 // contract is what the requests and answers of all tests of this package are held against.
@@ -74,9 +77,35 @@ func TestContract(t *testing.T) {
 	b.start()
 	defer b.stop()
 	for _, path := range []string{"/openapi.json", "/docs", "/dte/documentos?limite=1", "/dte/cambios", "/dte/cierre",
-		"/dte/cierre?format=view"} {
+		"/dte/cierre?format=view", "/dte/catalogos", "/dte/catalogos/CAT-014"} {
 		if status, body, err := b.get(path, 1); err != nil || status != http.StatusOK {
 			t.Errorf("%s: %d %v %.200s", path, status, err, body)
 		}
+	}
+	originals := make(map[string]string)
+	for path, sale := range map[string]string{"dte01": sale01, "dte03": sale03} {
+		status, answer, err := b.post("/dte/"+path, 1, "", sale)
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("%s: %d %v %s", path, status, err, answer)
+		}
+		originals[path] = decode(t, answer).Code
+	}
+	for path, of := range map[string]string{"dte01": "", "dte03": "", "dte05": "dte03", "dte06": "dte03", "dte07": "dte03", "dte14": "", "retorno": "dte01"} {
+		example, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "examples", path+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, answer, err := b.postPreferring("/dte/"+path, 1, "", strings.ReplaceAll(string(example), "ORIGINAL", originals[of]), "validate")
+		if err != nil || status != http.StatusOK {
+			t.Errorf("validating %s: %d %v %s", path, status, err, answer)
+		}
+	}
+	for _, want := range []int{http.StatusCreated, http.StatusOK} { // made once, kept then
+		if status, answer, err := b.post("/dte/cierre", 1, "", ""); err != nil || status != want {
+			t.Errorf("closing the day: %d %v %s", status, err, answer)
+		}
+	}
+	if got := b.sim.Received(); got.Documents != len(originals) {
+		t.Errorf("MH received %+v", got)
 	}
 }
