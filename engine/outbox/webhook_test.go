@@ -143,6 +143,7 @@ func TestHook(t *testing.T) {
 			t.Errorf("late for %v s", late)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []string{"2", "3", "3", "3 4", "3 4"}; !slices.Equal(e.bodies, want) {
 			t.Errorf("posted %q, want %q", e.bodies, want)
 		}
