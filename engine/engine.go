@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,6 +180,15 @@ func (e *Engine) Run(ctx context.Context) error {
 // TypeAt returns the type of document that is issued under a path, as the rules in force describe it; nil if nobody knows such a type.
 func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
+}
+
+// Issued returns the types of documents that the branch issues today: a rule is in force, and the branch may issue the type.
+func (e *Engine) Issued() []*bundle.Type {
+	today := dte.Date(e.now())
+	return slices.DeleteFunc(e.rules().Types(e.issuer.Ambiente, today), func(t *bundle.Type) bool {
+		_, err := e.rules().Pick(t.Document, e.issuer.Ambiente, today)
+		return err != nil || !e.open(t.Document)
+	})
 }
 
 // Documents returns what was issued.

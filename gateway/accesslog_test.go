@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/engine/seller"
+	"dtegate/plugins"
 )
 
 // A line for each request that changes or sends something, with token, point of sale, route, code and status, over every
@@ -18,8 +19,12 @@ import (
 func TestAccessLog(t *testing.T) {
 	var out bytes.Buffer
 	secret := []byte("secret of the test")
+	permissions := []string{"ANULACION"}
+	for _, kind := range plugins.Types() {
+		permissions = append(permissions, kind.Permission)
+	}
 	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret, []Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: seller.Point{ID: 5},
-		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}}}),
+		Permissions: permissions}}),
 		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000}, AccessLog: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}

@@ -105,7 +105,7 @@ func (s *said) Resend(context.Context, dte.Code, string, seller.Caller) (*outbox
 // TestContract_Answers asks every operation in every way and holds each answer against the contract; every documented
 // status of every operation is seen.
 func TestContract_Answers(t *testing.T) {
-	contract, err := apitest.Parse(OpenAPI)
+	contract, err := apitest.Parse(contractText)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // contractOf parses the document.
 func contractOf(t *testing.T) dte.Value {
 	t.Helper()
-	v, err := dte.Parse(OpenAPI)
+	v, err := dte.Parse(contractText)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestContract_Structure(t *testing.T) {
 		t.Errorf("openapi %s, info %s", v, doc.Get("info").Append(nil))
 	}
 	used := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`"\$ref": "([^"]+)"`).FindAllSubmatch(OpenAPI, -1) {
+	for _, m := range regexp.MustCompile(`"\$ref":"([^"]+)"`).FindAllSubmatch(contractText, -1) {
 		used[string(m[1])] = true
 		at(t, doc, string(m[1]))
 	}
@@ -208,7 +208,7 @@ func TestContract_Examples(t *testing.T) {
 
 // TestContract_ExamplesValid: every example of the contract is what its schema says.
 func TestContract_ExamplesValid(t *testing.T) {
-	seen, faults, err := apitest.Examples(OpenAPI)
+	seen, faults, err := apitest.Examples(contractText)
 	if err != nil {
 		t.Fatal(err)
 	}

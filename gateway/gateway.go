@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	_ "embed"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime/debug"
@@ -32,6 +33,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/door"
+	"dtegate/gateway/form"
 	"dtegate/gateway/page"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -82,6 +84,8 @@ type Options struct {
 	Registry  *prometheus.Registry
 	// Types returns the type of document that is issued under a path, POST /dte/<path>; nil if there is none. Default: what is known.
 	Types func(path string) *bundle.Type
+	// Issued returns the types of documents that the branch issues today, by CAT-002: its contract shows them. Default: what is known.
+	Issued func() []*bundle.Type
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
 	// RequireKey refuses a sale without Idempotency-Key.
@@ -128,6 +132,7 @@ type Gateway struct {
 	readers    *fairqueue.Queue // requests that list documents
 	resends    limiter
 	doors      sync.Map // of issuing, by *bundle.Type: *issuing
+	contract   atomic.Pointer[contractPages]
 	access     *accessLog
 	logins     *door.Logins
 
@@ -145,6 +150,9 @@ func New(o Options) *Gateway {
 	}
 	if o.Types == nil {
 		o.Types = record.TypeAt
+	}
+	if o.Issued == nil {
+		o.Issued = record.Known
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -296,8 +304,8 @@ func (g *Gateway) routes() reply.Router {
 	if g.o.Slug != "" {
 		r.Read("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.storedFile))
 	}
-	r.Read("/openapi.json", g.measured("/openapi.json", g.publicPage(contractPage)))
-	r.Read("/docs", g.measured("/docs", g.publicPage(docsPage)))
+	r.Read("/openapi.json", g.measured("/openapi.json", g.publicPage(func(p *contractPages) *fixedPage { return &p.contract })))
+	r.Read("/docs", g.measured("/docs", g.publicPage(func(p *contractPages) *fixedPage { return &p.docs })))
 	return r
 }
 
@@ -353,11 +361,21 @@ func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp
 	}
 }
 
-// OpenAPI is the contract with the tills, as OpenAPI 3.1: every route, request, answer and error code. The tests of this
-// package compare it with the tables of endpoints. The tests of cmd/dted compare every request and answer with it.
-//
 //go:embed openapi.json
-var OpenAPI []byte
+var contractBase []byte
+
+// OpenAPI is the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code. issued are the
+// types of documents that the branch issues. The tests of this package compare the contract with the tables of endpoints; the tests of
+// cmd/dted compare every request and answer with it.
+func OpenAPI(issued []*bundle.Type) ([]byte, error) {
+	return form.Contract(contractBase, issued, record.Known())
+}
+
+// contractPages are GET /openapi.json and GET /docs, which is the same contract to read, of one set of types.
+type contractPages struct {
+	issued         []*bundle.Type
+	contract, docs fixedPage
+}
 
 // fixedPage is a page that is the same for everybody: made once, with its tag and policy.
 type fixedPage struct {
@@ -365,26 +383,35 @@ type fixedPage struct {
 	body                    []byte
 }
 
-func newPage(name, kind, policy string, body []byte) *fixedPage {
-	return &fixedPage{name: name, kind: kind, tag: tagOf(body), policy: policy, body: body}
+// contractPages returns the pages of the types that the branch issues today. They are made anew when the types change.
+func (g *Gateway) contractPages() (*contractPages, error) {
+	issued := g.o.Issued()
+	if have := g.contract.Load(); have != nil && slices.Equal(have.issued, issued) {
+		return have, nil
+	}
+	text, err := OpenAPI(issued)
+	if err != nil {
+		return nil, fmt.Errorf("making the contract: %w", err)
+	}
+	docs := page.Reference(text)
+	made := &contractPages{issued: issued,
+		contract: fixedPage{name: "openapi.json", kind: "application/json; charset=utf-8", tag: tagOf(text), body: text},
+		docs:     fixedPage{name: "docs.html", kind: "text/html; charset=utf-8", policy: page.ReferencePolicy, tag: tagOf(docs), body: docs}}
+	g.contract.Store(made)
+	return made, nil
 }
 
-var (
-	contractPage = sync.OnceValue(func() *fixedPage {
-		return newPage("openapi.json", "application/json; charset=utf-8", "", OpenAPI)
-	})
-	docsPage = sync.OnceValue(func() *fixedPage {
-		return newPage("docs.html", "text/html; charset=utf-8", page.ReferencePolicy, page.Reference(OpenAPI))
-	})
-)
-
-// publicPage serves a page to anybody, at the pace of strangers: GET /openapi.json, and GET /docs, which is the contract to read.
-func (g *Gateway) publicPage(of func() *fixedPage) func(*fasthttp.RequestCtx) error {
+// publicPage serves a page of the contract to anybody, at the pace of strangers.
+func (g *Gateway) publicPage(of func(*contractPages) *fixedPage) func(*fasthttp.RequestCtx) error {
 	return func(ctx *fasthttp.RequestCtx) error {
 		if err := g.stranger(ctx); err != nil {
 			return err
 		}
-		p := of()
+		pages, err := g.contractPages()
+		if err != nil {
+			return err
+		}
+		p := of(pages)
 		respondTagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
 		if p.policy != "" {
 			reply.Secure(ctx, p.policy)

@@ -5,5 +5,8 @@ import (
 	"dtegate/plugins"
 )
 
-// The tills ask for the types of today.
-var _ = record.Learn(plugins.Earlier()...)
+// The tills ask for all shipped types.
+var _ = record.Learn(plugins.Types()...)
+
+// contractText is the contract of a branch that issues them.
+var contractText, contractErr = OpenAPI(plugins.Types())

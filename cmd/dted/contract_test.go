@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -12,14 +13,26 @@ import (
 	"testing"
 	"time"
 
+	records "dtegate/engine/record"
 	"dtegate/gateway"
 	"dtegate/gateway/apitest"
+	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 )
 
+// contractText is the contract of a branch that issues the types of today.
+var contractText = func() []byte {
+	err := records.Learn(plugins.Earlier()...)
+	text, made := gateway.OpenAPI(plugins.Earlier())
+	if err := errors.Join(err, made); err != nil {
+		panic(err)
+	}
+	return text
+}()
+
 // contract is what the requests and answers of all tests of this package are held against.
 var contract = func() *apitest.Contract {
-	c, err := apitest.Parse(gateway.OpenAPI)
+	c, err := apitest.Parse(contractText)
 	if err != nil {
 		panic(err)
 	}

@@ -168,7 +168,7 @@ func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *auth
 
 func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) gateway.Options {
 	apiTLS, opsTLS := d.access.Configs()
-	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
+	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Issued: d.engine.Issued, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
 		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
 		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: apiTLS, OpsTLS: opsTLS,

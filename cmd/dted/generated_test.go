@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"dtegate/gateway"
 	"dtegate/plugins/plugintest"
 )
 
@@ -50,8 +49,8 @@ func TestGeneratedClients(t *testing.T) {
 	}
 	must(os.RemoveAll(g.dir))
 	must(os.CopyFS(g.dir, os.DirFS("testdata/generated")))
-	must(os.WriteFile(filepath.Join(g.dir, "openapi.json"), gateway.OpenAPI, 0o644))
-	must(os.WriteFile(filepath.Join(g.dir, "python", "schema.json"), schemaOf(t, gateway.OpenAPI), 0o644))
+	must(os.WriteFile(filepath.Join(g.dir, "openapi.json"), contractText, 0o644))
+	must(os.WriteFile(filepath.Join(g.dir, "python", "schema.json"), schemaOf(t, contractText), 0o644))
 	must(os.Mkdir(filepath.Join(g.dir, "go", "dte"), 0o755))
 	g.npm = sync.OnceValues(func() ([]byte, error) {
 		return g.command("", "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")

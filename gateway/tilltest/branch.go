@@ -27,6 +27,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/engine/sign"
@@ -129,7 +130,21 @@ func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
 var quiet = slog.New(slog.DiscardHandler)
 
 // tillContract is what every exchange of a till with a branch is held against.
-var tillContract = sync.OnceValues(func() (*apitest.Contract, error) { return apitest.Parse(gateway.OpenAPI) })
+var tillContract = sync.OnceValues(func() (*apitest.Contract, error) {
+	text, err := contractText()
+	if err != nil {
+		return nil, err
+	}
+	return apitest.Parse(text)
+})
+
+// contractText is the contract of a branch that issues the types of today.
+var contractText = sync.OnceValues(func() ([]byte, error) {
+	if err := record.Learn(plugins.Earlier()...); err != nil {
+		return nil, err
+	}
+	return gateway.OpenAPI(plugins.Earlier())
+})
 
 // Open starts a branch with an empty store in an ambiente (CAT-001) at a time; the test's end stops it and checks its
 // store.

@@ -6,14 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/gateway"
 	"dtegate/gateway/apitest"
 )
+
+// contractOf is the contract of a branch that issues the types of today.
+func contractOf(t *testing.T) []byte {
+	t.Helper()
+	text, err := contractText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
 
 // TestExamples_Issued: every example of the contract, in the payload's names and in the client library's, is issued as it
 // stands, but for the code of the original; each answer is as the contract says, its document too.
 func TestExamples_Issued(t *testing.T) {
-	contract, err := apitest.Parse(gateway.OpenAPI)
+	contract, err := apitest.Parse(contractOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +38,7 @@ func TestExamples_Issued(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(gateway.OpenAPI, &doc); err != nil {
+	if err := json.Unmarshal(contractOf(t), &doc); err != nil {
 		t.Fatal(err)
 	}
 	originals := map[string]string{"dte05": b.Post("dte03", []byte(example(t, "dte03"))).Code, "retorno": b.Post("dte01", []byte(example(t, "dte01"))).Code}
@@ -73,7 +82,7 @@ func TestContract_Required(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(gateway.OpenAPI, &doc); err != nil {
+	if err := json.Unmarshal(contractOf(t), &doc); err != nil {
 		t.Fatal(err)
 	}
 	for day, begin := range days {

@@ -1,0 +1,319 @@
+package form
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
+)
+
+// Contract makes the contract of a branch (OpenAPI 3.1). base is what is the same for every branch. Each type that the branch issues
+// adds its operation, POST /dte/<path>, and the schemas of its request, all made of its form. known are all types of which documents may
+// be stored. The groups of base (x-groups) describe the members that forms name by a group, and do not stand in the contract.
+func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
+	doc, err := dte.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	c := &contract{groups: doc.Get(groupsOf), made: make(map[string]string)}
+	components := doc.Get("components")
+	schemas := components.Get("schemas")
+	for _, m := range schemas.Members() {
+		c.made[m.Name] = string(m.Value.Append(nil))
+	}
+	var paths []dte.Member
+	for _, t := range issued {
+		if t.Form != nil {
+			paths = append(paths, dte.Member{Name: "/dte/" + t.Path, Value: dte.Obj(dte.Member{Name: "post", Value: c.operation(t)})})
+		}
+	}
+	var names []dte.Value
+	for _, t := range known {
+		names = append(names, dte.Str(t.Name))
+	}
+	var rest []dte.Member
+	for _, m := range schemas.Members() {
+		if m.Name == "Tipo" {
+			m.Value = m.Value.With("enum", dte.Arr(names...))
+		}
+		rest = append(rest, m)
+	}
+	doc = doc.With("paths", dte.Obj(append(paths, doc.Get("paths").Members()...)...)).
+		With("components", components.With("schemas", dte.Obj(append(c.schemas, rest...)...)))
+	var members []dte.Member
+	for _, m := range doc.Members() {
+		if m.Name != groupsOf {
+			members = append(members, m)
+		}
+	}
+	return dte.Obj(members...).Append(nil), nil
+}
+
+const groupsOf = "x-groups"
+
+// contract makes the parts of one contract.
+type contract struct {
+	groups  dte.Value
+	schemas []dte.Member
+	made    map[string]string // the text of each schema, by its name
+}
+
+// js parses JSON that stands in this file, with texts in the places of %s.
+func js(format string, texts ...string) dte.Value {
+	quoted := make([]any, len(texts))
+	for i, text := range texts {
+		quoted[i] = dte.Str(text).Append(nil)
+	}
+	return raw(fmt.Appendf(nil, format, quoted...))
+}
+
+// raw is a value that stands in a form, which was parsed before (bundle.ParseType).
+func raw(text []byte) dte.Value {
+	v, err := dte.Parse(text)
+	if err != nil {
+		return dte.Null()
+	}
+	return v
+}
+
+func schemaRef(name string) dte.Value { return js(`{"$ref":%s}`, "#/components/schemas/"+name) }
+
+// operation describes how a document of a type is asked for.
+func (c *contract) operation(t *bundle.Type) dte.Value {
+	body := dte.Obj(dte.Member{Name: "schema", Value: c.component("Solicitud"+t.Document, t, c.request(t))})
+	if only, one := t.Form.Examples["example"]; one && len(t.Form.Examples) == 1 {
+		body = body.With("example", raw(only))
+	} else if len(t.Form.Examples) > 0 {
+		var examples []dte.Member
+		summary := map[string]string{"payload": "In the payload's names", "library": "In the client library's names"}
+		for _, name := range slices.Backward(slices.Sorted(maps.Keys(t.Form.Examples))) {
+			examples = append(examples, dte.Member{Name: name, Value: js(`{"summary":%s}`, cmp.Or(summary[name], name)).
+				With("value", raw(t.Form.Examples[name]))})
+		}
+		body = body.With("examples", dte.Obj(examples...))
+	}
+	about := t.Form.About
+	if t.Permission != "" {
+		about += " Permission " + t.Permission + "."
+	}
+	invalid, none, conflict := "Invalida", "", "TodaviaNo"
+	switch {
+	case t.Effect == bundle.TakesBack:
+		invalid, none = "InvalidaRetorno", "NoExiste"
+	case t.Effect != bundle.Nothing:
+		invalid, none, conflict = "InvalidaNota", "NoExiste", "SinProcesar"
+	case t.Form.ReceptorError:
+		invalid = "InvalidaReceptor"
+	}
+	var responses []dte.Member
+	for _, r := range [][2]string{{"200", "Validada"}, {"201", "Emitida"}, {"400", invalid}, {"401", "SinToken"}, {"403", "SinPermiso"},
+		{"404", none}, {"409", conflict}, {"413", "Grande"}, {"415", "OtroMedio"}, {"422", "OtroCuerpo"}, {"429", "Demasiadas"},
+		{"431", "Encabezados"}, {"500", "Interno"}, {"503", "NoDisponible"}} {
+		if r[1] != "" {
+			responses = append(responses, dte.Member{Name: r[0], Value: js(`{"$ref":%s}`, "#/components/responses/"+r[1])})
+		}
+	}
+	return js(`{"operationId":%s,"tags":["Issue"],"summary":%s,"description":%s,"parameters":[`+
+		`{"$ref":"#/components/parameters/IdempotencyKey"},{"$ref":"#/components/parameters/Prefer"}]}`,
+		t.Operation, t.En+" ("+t.Document+")", about).
+		With("requestBody", js(`{"required":true}`).With("content", dte.Obj(dte.Member{Name: "application/json", Value: body}))).
+		With("responses", dte.Obj(responses...))
+}
+
+// component gives a schema a name, and returns the reference to it. Two types may name one component only if it says the same.
+func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.Value {
+	text := string(schema.Append(nil))
+	for have, there := c.made[name]; there && have != text; have, there = c.made[name] {
+		name += t.Document
+	}
+	if _, there := c.made[name]; !there {
+		c.made[name], c.schemas = text, append(c.schemas, dte.Member{Name: name, Value: schema})
+	}
+	return schemaRef(name)
+}
+
+// request is the schema of the body.
+func (c *contract) request(t *bundle.Type) dte.Value {
+	s := c.object(t, "", t.Form.Members, c.groups.Get("every").Members(), false)
+	pays := js(`{"if":{"properties":{"condicionOperacion":{"enum":[2,3]}}},"then":{"anyOf":[{"required":["pago"]},{"required":["pagos"]}]}}`)
+	if len(t.Form.Either) > 0 {
+		if t.Form.Pays {
+			s = s.With("dependentSchemas", dte.Obj(dte.Member{Name: "condicionOperacion", Value: pays}))
+		}
+		pair := t.Form.Either[0]
+		return s.With("if", js(`{"not":{"required":[%s]}}`, pair[0])).With("then", js(`{"required":[%s]}`, pair[1]))
+	}
+	if t.Form.Pays {
+		s = s.Set(pays.Members()...)
+	}
+	return s
+}
+
+// object is the schema of an object: members that the form names, and others whose schemas are given.
+func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member, loose bool) dte.Value {
+	var due []dte.Value
+	var properties []dte.Member
+	for i := range members {
+		m := &members[i]
+		if m.Name != "" {
+			properties = append(properties, dte.Member{Name: m.Name, Value: c.member(t, m)})
+		} else {
+			properties = append(properties, c.group(t, m)...)
+		}
+		for _, f := range fieldsOf(m) {
+			if f.required {
+				due = append(due, dte.Str(f.name))
+			}
+		}
+	}
+	s := js(`{"type":"object"}`)
+	if about != "" {
+		s = s.With("description", dte.Str(about))
+	}
+	if len(due) > 0 {
+		s = s.With("required", dte.Arr(due...))
+	}
+	return s.With("properties", dte.Obj(append(properties, more...)...)).With("additionalProperties", dte.Bool(loose))
+}
+
+// group returns the members of a request that a form names as one.
+func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
+	if m.Use != "discounts" {
+		return c.groups.Get(m.Use).Members()
+	}
+	var kinds []dte.Member
+	for _, name := range m.Due {
+		kinds = append(kinds, dte.Member{Name: name, Value: c.groups.Get(m.Use).Get("of")})
+	}
+	s := js(`{"type":"object","description":"Discount of the whole document, by kind of total."}`).
+		With("properties", dte.Obj(kinds...)).With("additionalProperties", dte.Bool(false))
+	return []dte.Member{{Name: "descuentoGlobal", Value: orNull(c.component("DescuentoGlobal", t, s))}}
+}
+
+// orNull lets an optional member be null, SPEC's way to leave it out.
+func orNull(s dte.Value) dte.Value {
+	if kind := s.Get("type"); kind.Kind() == dte.KindString {
+		return s.With("type", dte.Arr(kind, dte.Str("null")))
+	}
+	return dte.Obj(dte.Member{Name: "anyOf", Value: dte.Arr(s, js(`{"type":"null"}`))})
+}
+
+// member is the schema of one member of a form.
+func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
+	var s dte.Value
+	name := m.Component
+	if name == "" {
+		name = titled(t.Path) + titled(m.Name)
+	}
+	about := m.About
+	if m.Catalogue != "" {
+		about = strings.TrimSpace(about + " " + m.Catalogue + ".")
+	}
+	shape := fieldsOf(m)[0].shape
+	switch {
+	case shape == isObject:
+		loose := m.Use != "" || m.Loose
+		if loose {
+			about = strings.TrimSpace(about + " Members that are not known are dropped, not refused.")
+		}
+		var inner []dte.Member
+		for _, g := range c.groups.Get(m.Use).Members() {
+			if slices.Contains(m.Due, g.Name) {
+				g.Value = notNull(g.Value)
+			}
+			inner = append(inner, g)
+		}
+		o := c.object(t, about, slices.Concat(m.Members, m.Extra), inner, loose)
+		if len(m.Due) > 0 {
+			due := o.Get("required")
+			all := make([]dte.Value, 0, due.Len()+len(m.Due))
+			for _, d := range m.Due {
+				all = append(all, dte.Str(d))
+			}
+			for i := range due.Len() {
+				all = append(all, due.Index(i))
+			}
+			o = o.With("required", dte.Arr(all...))
+		}
+		if l := m.Layout; len(l.Before)+len(l.Since) > 0 {
+			var x []dte.Member
+			for _, g := range []struct {
+				name  string
+				wants []string
+			}{{"before DTE 2.0", l.Before}, {"DTE 2.0", l.Since}} {
+				if len(g.wants) > 0 {
+					x = append(x, dte.Member{Name: g.name, Value: texts(g.wants)})
+				}
+			}
+			o = o.With("x-required", dte.Obj(x...))
+		}
+		s, about = c.component(name, t, o), ""
+	case shape == isList:
+		limit := fieldsOf(m)[0].limit
+		s = js(`{"type":"array"}`).With("items", c.component(name, t, c.object(t, "", m.Members, nil, m.Loose))).
+			With("minItems", js("1")).With("maxItems", dte.Num(dte.Amount(limit)*dte.Scale))
+	case shape == isTexts:
+		s = js(`{"type":"array","items":{"type":"string"}}`)
+	case m.Equals != "":
+		s, about = c.component(titled(m.Name), t, js(`{"type":"string","description":%s,"enum":[%s]}`, about, m.Equals)), ""
+	case m.Format == "code":
+		s = schemaRef("Codigo")
+	case shape == isNumber && m.Above && m.Min == "0" && m.Max == "":
+		s = schemaRef("Positivo")
+	case shape == isNumber || shape == isInteger:
+		s = js(`{"type":"integer"}`)
+		if shape == isNumber {
+			s = js(`{"type":"number","format":"double"}`)
+		}
+		if m.Min != "" {
+			s = s.With(map[bool]string{true: "exclusiveMinimum", false: "minimum"}[m.Above], raw([]byte(m.Min)))
+		}
+		if m.Max != "" {
+			s = s.With("maximum", raw([]byte(m.Max)))
+		}
+	case shape == isFlag:
+		s = js(`{"type":"boolean"}`)
+	default:
+		s = js(`{"type":"string"}`)
+		if m.Format == "date" {
+			s = s.With("format", dte.Str(m.Format))
+		}
+	}
+	if about != "" {
+		s = s.With("description", dte.Str(about))
+	}
+	if !m.Required {
+		s = orNull(s)
+	}
+	return s
+}
+
+// notNull makes a member of a group one that is due.
+func notNull(s dte.Value) dte.Value {
+	if first := s.Get("anyOf").Index(0); first.Exists() {
+		return first
+	}
+	if kind := s.Get("type"); kind.Kind() == dte.KindArray {
+		return s.With("type", kind.Index(0))
+	}
+	return s
+}
+
+func texts(list []string) dte.Value {
+	var all []dte.Value
+	for _, t := range list {
+		all = append(all, dte.Str(t))
+	}
+	return dte.Arr(all...)
+}
+
+// titled makes a part of a schema's name of the name of a member.
+func titled(name string) string {
+	r := []rune(name)
+	return string(unicode.ToUpper(r[0])) + string(r[1:])
+}
