@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -84,6 +85,34 @@ func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 			}
 			sold.Facts = sold.Facts.With("receptor", customer)
 			b.takenBack(earlier, []*record.View{issued(b.t, b.engine, sold, record.EstadoProcessed)})
+		}
+		b.audit()
+	})
+}
+
+// MH takes no withholding voucher of the generation before in contingency (CAT-023): while MH does not answer, none is numbered. One that
+// was numbered when the silence began stays signed, in its normal form, and is sent when MH answers.
+func TestContingency_NotForThisType(t *testing.T) {
+	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
+		b.chaos(simulator.Chaos{})
+		o := b.originals("before")
+		b.cable.set(refusing)
+		ask := func(key string) (*record.View, error) {
+			return b.engine.Issue(context.Background(), o.request("07", key))
+		}
+		_, err := ask("first")
+		refused(t, err, refusal.CodeUnavailable, "")
+		_, err = ask("second")
+		refused(t, err, refusal.CodeUnavailable, "")
+		issued(t, b.engine, o.request("01", "beside"), record.EstadoContingency)
+		time.Sleep(time.Hour)
+		b.cable.set(plugged)
+		time.Sleep(20 * time.Minute)
+		for i, key := range []string{"first", "second"} {
+			r, err := ask(key)
+			if err != nil || r.Estado != record.EstadoProcessed || text(t, r, "identificacion", "tipoModelo") != "1" || r.SequenceNumber != strconv.Itoa(i+1) {
+				t.Errorf("%s: %v %+v", key, err, r)
+			}
 		}
 		b.audit()
 	})

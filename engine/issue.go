@@ -74,6 +74,9 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 	if period, release := e.contingency.Hold(); period != nil {
 		defer release()
+		if err := e.deferrable(req.Document, dte.Date(d.now)); err != nil {
+			return nil, pathRefused, err
+		}
 		d.putInPeriod(period)
 	} else {
 		release()
@@ -272,6 +275,11 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 	if req.TestContingency && e.issuer.Ambiente == "01" {
 		return nil, refusal.Of([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition, Message: "Solo se admite en el ambiente de pruebas"}})
 	}
+	if req.TestContingency {
+		if err := e.deferrable(req.Document, dte.Date(now)); err != nil {
+			return nil, err
+		}
+	}
 	code, err := dte.NewCode(e.rand)
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -297,6 +305,21 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		d.reason = "testContingencia"
 	}
 	return d, nil
+}
+
+// errAway means that MH does not answer, and that it takes no document of this type in contingency.
+var errAway = errors.New("MH does not answer, and takes no such document in contingency")
+
+// deferrable refuses a document of a type and day that MH does not take in contingency (MF2 p.18). No number is spent.
+func (e *Engine) deferrable(document, day string) error {
+	t := record.TypeOf(document)
+	if r, err := e.rules().Pick(document, e.issuer.Ambiente, day); err == nil && r.Type != nil {
+		t = r.Type
+	}
+	if !t.Deferrable() {
+		return refusal.Unavailable(errAway, "Hacienda no admite el documento "+t.Es+" en contingencia: repita la venta cuando Hacienda responda")
+	}
+	return nil
 }
 
 // mark makes the draft one of the contingency form.

@@ -49,6 +49,9 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 	if until := e.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
 		return e.putOff(ctx, entry, h, until)
 	}
+	if e.contingency.Current() != nil && e.deferrable(h.Document, h.Date) != nil {
+		return e.putOff(ctx, entry, h, e.now().Add(settleAgain))
+	}
 	jws, err := record.Part(e.store, code, record.FormNormal)
 	if errors.Is(err, record.ErrLost) {
 		return e.settleLost(ctx, entry, h, err)
@@ -149,6 +152,10 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
 		return d, refusal.Internal(err)
 	}
+	if e.deferrable(h.Document, h.Date) != nil { // it stays Signed, and is asked for and sent again
+		entry, err := e.putOff(ctx, d.entry, h, e.now().Add(settleAgain))
+		return standing{entry: entry, head: h, jws: d.jws}, err
+	}
 	period, release := e.contingency.Hold()
 	defer release()
 	h.Cause = 1
@@ -195,6 +202,9 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 // settleAfter is how long a request may hold a document before the recovery takes over: longer than the policy's
 // three transmissions and three queries of 8 s.
 const settleAfter = 2 * time.Minute
+
+// settleAgain is how long a document that MH does not take in contingency waits before MH is asked again.
+const settleAgain = time.Minute
 
 // Recover settles, once, every signed document that was due before the given time. It ends at the first error: the store's, or
 // of a document that cannot be settled.

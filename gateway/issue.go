@@ -35,7 +35,7 @@ func (g *Gateway) issuingRoute(r reply.Router) {
 	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
 		path, _ := ctx.UserValue("tipo").(string)
 		switch t := g.o.Types(path); {
-		case t != nil && t.Form != nil:
+		case t != nil:
 			g.issuing(t).answer(ctx)
 		case slices.Contains(r.List()[fasthttp.MethodGet], "/dte/"+path):
 			r.MethodNotAllowed(ctx)
@@ -59,12 +59,23 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	if have, there := g.doors.Load(t); there {
 		return have.(*issuing)
 	}
-	i := &issuing{form: form.New(t)}
+	i := new(issuing)
+	if t.Form != nil {
+		i.form = form.New(t)
+	}
 	i.answer = g.handle("/dte/"+t.Path, func(ctx *fasthttp.RequestCtx, token *Token) error {
+		if i.form == nil {
+			return undescribed(t)
+		}
 		return g.issue(ctx, token, i.form)
 	})
 	have, _ := g.doors.LoadOrStore(t, i)
 	return have.(*issuing)
+}
+
+// undescribed refuses a sale of a type whose bundle was taken off: documents of it are stored, and nothing says how to ask for one.
+func undescribed(t *bundle.Type) error {
+	return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed, "Las reglas de esta sucursal no tienen ya el documento "+t.Name)
 }
 
 // issue answers a creation endpoint.
@@ -123,7 +134,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	kind := g.o.Types(record.TypeOf(r.Document).Path)
 	if kind == nil || kind.Form == nil {
-		return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed, "Nadie describe ya las solicitudes del tipo "+r.Document)
+		return undescribed(record.TypeOf(r.Document))
 	}
 	return g.make(ctx, t, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context, req engine.Request) (*record.View, error) {
 		return g.o.Sales.Correct(ctx, code, req)

@@ -117,7 +117,6 @@ func TestEvents_Refuse(t *testing.T) {
 	plugintest.Refusals(t, v3, invalidation(), map[string]string{
 		`{"documento":{"tipoDte":"18"}}`: "documento.numeroControl",
 		`{"documento":{"tipoDte":"05","codigoGeneracionR":` + another + `},"motivo":{"tipoAnulacion":1}}`: "documento.codigoGeneracionR",
-		`{"documento":{"tipoDte":"99"}}`:         "documento.tipoDte",
 		`{"motivo":{"tipDocResponsable":"99"}}`:  "motivo.tipDocResponsable",
 		`{"documento":{"tipoDocumento":"xx"}}`:   "documento.tipoDocumento",
 		`{"emisor":{"nit":"0614-180494-103-5"}}`: "emisor.nit",
@@ -137,7 +136,6 @@ func TestEvents_Refuse(t *testing.T) {
 			`{"motivo":{"hFin":"24:00:00"}}`:                                               "motivo.hFin",
 			`{"emisor":{"nombreResponsable":null}}`:                                        "emisor.nombreResponsable",
 			`{"emisor":{"tipoEstablecimiento":"99"}}`:                                      "emisor.tipoEstablecimiento",
-			`{"detalleDTE":[{"tipoDoc":"20"}]}`:                                            "detalleDTE[0].tipoDoc",
 			`{"detalleDTE":[{"codigoGeneracion":"ff84e5db-79c5-42ce-b415-000000000000"}]}`: "detalleDTE[0].codigoGeneracion",
 		})
 	}

@@ -314,7 +314,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 		}
 	}
 	accept := func(b *rulestore.Book) error { return start.CheckIssuer(cfg, b) }
-	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, Types: plugins.Earlier(), OnFailure: cfg.Rules.OnFailure.Kinds(),
+	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, Types: plugins.Earlier(), Open: cfg.Types.Open, OnFailure: cfg.Rules.OnFailure.Kinds(),
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {

@@ -237,7 +237,7 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 		return err
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
+		return c.setAsideUnlistable(ctx, g, faults)
 	}
 	jws, err := c.branch.Signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
@@ -254,6 +254,26 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
 		Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
 	return err
+}
+
+// setAsideUnlistable sets aside the documents that the event's layout does not list, such as one of a type that the event's bundle does
+// not know: the others do not wait for them. Any other fault of an event is an error.
+func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults []dte.Fault) error {
+	found := false
+	for _, f := range faults {
+		var i int
+		if n, _ := fmt.Sscanf(f.Path, "detalleDTE[%d]", &i); n != 1 || i < 0 || i >= len(g.documents) {
+			continue
+		}
+		found = true
+		if err := c.branch.Lost.SetAside(ctx, g.documents[i].entry, fmt.Errorf("the contingency event does not take it: %w", f)); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
+	}
+	return nil
 }
 
 // eventFacts returns the event's facts. MH writes times in whole seconds: the cause began in the second of its first

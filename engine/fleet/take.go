@@ -310,20 +310,18 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 // errOwed means that the branch still has a bundle that the centre does not want any more.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle of a roll-out: it takes a coming bundle off, and puts back the bundle that one in force
-// replaced.
+// stepBack leaves a bundle of a roll-out: it puts back the bundle that it replaced, and takes off a bundle that is to come or that
+// replaced none, because it brought a type of document.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
 	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 	switch {
 	case b == nil || !b.inForce():
 		return nil
-	case b.Where == Coming:
+	case b.Where == Coming || r.Replaced == nil:
 		if err := a.o.Rules.Cancel(ctx, *b, order(d, rollout)); err != nil {
 			return fmt.Errorf("cancelling %s %s: %w", b.Name, b.Version, err)
 		}
 		return nil
-	case r.Replaced == nil:
-		return fmt.Errorf("%s %s is not wanted any more, and there was none before it", b.Name, b.Version)
 	}
 	if err := a.o.Rules.StepBack(ctx, *r.Replaced, order(d, rollout)); err != nil {
 		return fmt.Errorf("going back to %s %s: %w", r.Replaced.Name, r.Replaced.Version, err)

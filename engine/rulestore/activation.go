@@ -293,6 +293,10 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 		detail += fmt.Sprintf("; warning: no till can ask for a document of type %s: the bundle has no %s", i.Document,
 			strings.Join(bundle.TypeParts, ", "))
 	}
+	if i.Kind == "document" && s.o.Open != nil && !s.o.Open(i.Document) {
+		detail += fmt.Sprintf("; warning: this branch does not issue documents of type %s: [types] issue, or the chain's settings, opens it, "+
+			"and dtectl token grant lets a till ask for it", i.Document)
+	}
 	return detail, nil
 }
 

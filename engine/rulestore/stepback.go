@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/recordmac"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -180,8 +181,8 @@ type Acknowledgement struct {
 	At     time.Time `json:"at"`
 }
 
-// Cancel takes off a bundle that is not in force yet. The rules in force stay. The same bundle can be pushed again. Errors:
-// ErrReason, ErrNoSuchRule, or the store's.
+// Cancel takes off a bundle that is not in force yet, or one that brought a type of document of which nothing else is here. The other
+// rules stay in force. The same bundle can be pushed again. Errors: ErrReason, ErrNoSuchRule, or the store's.
 func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -191,7 +192,7 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 		return nil, err
 	case coming.off != nil:
 		return nil, fmt.Errorf("%w: %s %s is off already", ErrNoSuchRule, t.Name, t.Version)
-	case coming.From <= s.today():
+	case coming.From <= s.today() && !s.broughtType(coming):
 		return nil, fmt.Errorf("%w: %s %s has begun on %s: dtectl rules rollback leads back from it", ErrNoSuchRule, t.Name, t.Version, coming.From)
 	}
 	b := &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason, Off: []record.RuleRef{coming.RuleRef}, At: s.o.Now().UTC()}
@@ -207,8 +208,15 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 		return nil, err
 	}
 	s.publish(book)
-	s.o.Logger.Warn("a rule to come was cancelled", "rule", coming.Name, "version", coming.Version, "who", b.Who, "reason", b.Reason)
+	s.o.Logger.Warn("a rule was cancelled", "rule", coming.Name, "version", coming.Version, "who", b.Who, "reason", b.Reason)
 	return b, nil
+}
+
+// broughtType reports whether a bundle is the only one of a type of document, and no branch had that type before bundles described types:
+// without the bundle nothing is missing that the branch had before.
+func (s *Store) broughtType(i *shelved) bool {
+	had := slices.ContainsFunc(s.o.Types, func(t *bundle.Type) bool { return t.Document == i.Document })
+	return !had && i.Described != nil && !slices.ContainsFunc(s.computable(), func(o *shelved) bool { return o != i && o.Document == i.Document })
 }
 
 // Acknowledge records that somebody knows that the branch went back by itself; until then dtectl doctor reports it. Errors:

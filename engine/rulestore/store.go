@@ -43,7 +43,10 @@ type Options struct {
 	// only bundles that pinned keys have signed compute.
 	Box *recordmac.Key
 	// Types are what bundles do not say that were made before bundles described their types.
-	Types    []*bundle.Type
+	Types []*bundle.Type
+	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle of another type is admitted with a
+	// warning.
+	Open     func(document string) bool
 	Ambiente string // CAT-001
 	// OnFailure decides, by the kind of failure, how a sale whose rule fails is answered: Valid (default), Any or Refuse.
 	OnFailure map[string]string

@@ -36,9 +36,9 @@ var logged = map[string]string{
 
 	// Rules.
 	"the rules in force describe a type otherwise than before": "Las reglas vigentes describen un tipo de documento de otra manera que antes",
-	"rule bundle refused":          "Se rechazó una regla enviada; la sucursal sigue con la anterior",
-	"rules went back":              "La sucursal volvió a una regla anterior",
-	"a rule to come was cancelled": "Se canceló una regla que aún no regía",
+	"rule bundle refused":  "Se rechazó una regla enviada; la sucursal sigue con la anterior",
+	"rules went back":      "La sucursal volvió a una regla anterior",
+	"a rule was cancelled": "Se canceló una regla",
 	"a rule does harm, and the dates of the rule before are over": "Una regla causa daño, y la anterior ya terminó su vigencia",
 	"a rule failed": "Una regla falló al calcular una venta",
 	"a rule does harm and has no predecessor":                                     "Una regla falla y no hay otra anterior a la que volver: avise a soporte",

@@ -41,10 +41,15 @@ type Type struct {
 	Invalidation Invalidation        `json:"invalidation"`
 	NotLater     []string            `json:"notLater,omitempty"` // members of a line that are dates, at the latest that of issue
 	Tests        int                 `json:"tests,omitempty"`    // documents that MH seals before it authorises an issuer
+	// Contingency is false for a type that MH does not take in contingency (MF2 p.18).
+	Contingency *bool `json:"contingency,omitempty"`
 
 	Form *Form `json:"-"`
 	View *View `json:"-"`
 }
+
+// Deferrable reports whether a document of the type may be issued in contingency.
+func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency }
 
 // Effect is what a document does to its origin.
 type Effect string
@@ -173,7 +178,7 @@ const (
 )
 
 var (
-	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|` +
+	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|contingency|` +
 		`(origins|notLater)(\[\d+\])?|creditable(\.[^.]*(\[\d+\])?)?|invalidation(\.(months|businessDay|sameDate|noReplacement|source))?)$`)}
 	formForm = signed.Form{Name: formPart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|about|pays|origin|related|receptorError|` +
 		`does(\[\d+\])?|either(\[\d+\](\[\d+\])?)?|members|examples(\..*)?|` + memberPath + `(\.` + memberPath + `)*(\.(` + memberNames + `))?)$`)}

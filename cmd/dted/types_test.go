@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+)
+
+// invented puts a type of document that nobody has foreseen into a folder of its own, as a rule author has it: testdata/prenda and its
+// compiled module. It returns the folder.
+func invented(t *testing.T) string {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	root, from := plugintest.Root(t), t.TempDir()
+	for _, name := range []string{"rules", "engine", "storage", "plugins/sdk"} { // a checkout, as far as the module needs it
+		must(os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755))
+		must(os.Symlink(filepath.Join(root, name), filepath.Join(from, name)))
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		must(err)
+		must(os.WriteFile(filepath.Join(from, name), text, 0o600))
+	}
+	folder := filepath.Join(from, "plugins", "prenda")
+	must(os.CopyFS(folder, os.DirFS(filepath.Join("testdata", "prenda"))))
+	must(os.Rename(filepath.Join(folder, "main.go.txt"), filepath.Join(folder, "main.go")))
+	must(os.CopyFS(filepath.Join(from, "plugins", "catalogues"), os.DirFS(filepath.Join(root, "plugins", "catalogues"))))
+	must(plugins.Compile(context.Background(), from, "prenda", filepath.Join(from, "prenda.wasm")))
+	return from
+}
+
+// TestType_Invented brings a type that this program knows nothing of to a branch that runs: it is proven, pushed, opened, permitted, sold
+// with an operation of its own, printed, reported after an outage, invalidated and taken back.
+func TestType_Invented(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a module")
+	}
+	t.Parallel()
+	from := invented(t)
+	b := newBranch(t, "invalidacion/v3")
+	b.start()
+	o := b.operated()
+	private, err := bundle.MarshalPrivate(plugintest.Signer().Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("rules.key", private)
+	o.does("rules test prenda/v1 --source "+from+" --module "+from+"/prenda.wasm", "2 golden cases")
+	o.does("rules build prenda/v1 --source " + from + " --module " + from + "/prenda.wasm --out " + b.dir + " --key " + filepath.Join(b.dir, "rules.key"))
+	o.does("rules push "+b.dir+"/prenda-1.0.0.dterule --reason new", "live", "[types]")
+	layout, err := os.ReadFile(from + "/plugins/prenda/v1/schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.sim.Enact(simulator.Law{Document: "77", From: "2026-01-01", Layout: layout, Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	form, err := os.ReadFile(from + "/plugins/prenda/form.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var described struct {
+		Examples struct{ Example json.RawMessage }
+	}
+	if err := json.Unmarshal(form, &described); err != nil {
+		t.Fatal(err)
+	}
+	loan := string(described.Examples.Example)
+	ask := func(method, path, key, body string) (int, string) { // the test's contract knows the types of today alone
+		t.Helper()
+		req, err := http.NewRequest(method, "http://"+b.api+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("x-api-token", testToken+"1")
+		if key != "" {
+			req.Header.Set("Idempotency-Key", key)
+		}
+		status, said, err := do(http.DefaultClient, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status, string(said)
+	}
+	says := func(path string, want int, texts ...string) string {
+		t.Helper()
+		status, said := ask(http.MethodGet, path, "", "")
+		for _, text := range texts {
+			if status != want || !strings.Contains(said, text) {
+				t.Errorf("%s: %d, no %q in %.2000s", path, status, text, said)
+			}
+		}
+		return said
+	}
+	issues := func(key string, want int, text string) record {
+		t.Helper()
+		status, said := ask(http.MethodPost, "/dte/prenda", key, loan)
+		for end := time.Now().Add(20 * time.Second); status == http.StatusForbidden && want != status && time.Now().Before(end); {
+			time.Sleep(50 * time.Millisecond) // until the token file was read again
+			status, said = ask(http.MethodPost, "/dte/prenda", key, loan)
+		}
+		if status != want || !strings.Contains(said, text) {
+			t.Fatalf("%d, no %q in %s", status, text, said)
+		}
+		if status != http.StatusCreated {
+			return record{}
+		}
+		return decode(t, []byte(said))
+	}
+
+	// A signed bundle opens no door; who opens it is the branch, and each token is told.
+	issues("loan-1", http.StatusForbidden, "BOLETA_DE_PRENDA")
+	o.does("token grant 11 BOLETA_DE_PRENDA")
+	issues("loan-1", http.StatusConflict, "TYPE_NOT_OPEN")
+	if strings.Contains(says("/openapi.json", http.StatusOK, "/dte/dte01"), "prenda") {
+		t.Error("the contract shows a type that the branch does not issue")
+	}
+	b.stop()
+	b.section("[types]\nissue = [\"01\", \"77\"]\n")
+	b.start()
+	says("/openapi.json", http.StatusOK, `"/dte/prenda":{"post":{"operationId":"emitirPrenda"`, `"ClienteDePrenda"`, "Rosa Pineda")
+	says("/docs", http.StatusOK, "Pawn ticket (77)")
+	sold := issues("loan-1", http.StatusCreated, `"estado":"PROCESSED"`)
+	if again := issues("loan-1", http.StatusCreated, sold.Code); again.Code != sold.Code {
+		t.Errorf("a retry made %s of %s", again.Code, sold.Code)
+	}
+	if sold.ControlNumber != "DTE-77-M001P001-000000000000001" {
+		t.Errorf("the number is %s", sold.ControlNumber)
+	}
+	status, said := ask(http.MethodPost, "/dte/prenda", "", strings.Replace(loan, "120.5", "300", 1))
+	if status != http.StatusBadRequest || !strings.Contains(said, `"path":"prendas[0].prestamo"`) {
+		t.Errorf("a loan above the value: %d %s", status, said)
+	}
+	for _, layout := range []string{"", "&layout=ticket80"} {
+		if says("/dte/pdf/"+sold.Code+"?format=base64"+layout, http.StatusOK, "JVBER"); t.Failed() {
+			t.FailNow()
+		}
+	}
+	says("/dte/documentos?tipo=77", http.StatusOK, sold.Code)
+
+	// Without MH it goes by contingency like any document.
+	b.chaos(simulator.Chaos{Outage: true})
+	away := issues("loan-2", http.StatusCreated, `"estado":"CONTINGENCIA"`)
+	b.chaos(simulator.Chaos{})
+	for end := time.Now().Add(20 * time.Second); b.waiting() > 0 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if b.waiting() > 0 {
+		t.Fatalf("it still waits: %+v\n%s", b.owed(), b.log.String())
+	}
+	says("/dte/documento/"+away.Code, http.StatusOK, `"estado":"PROCESSED"`)
+	status, said = ask(http.MethodPost, "/dte/invalidacion/"+sold.Code, "", `{"tipoAnulacion":2,"motivo":"Se devolvió la prenda",`+
+		`"responsable":{"nombre":"Eva Ruiz","tipoDocumento":"13","numDocumento":"012345678"},`+
+		`"solicita":{"nombre":"Rosa Pineda","tipoDocumento":"13","numDocumento":"012345678"}}`)
+	if status != http.StatusOK || !strings.Contains(said, "INVALIDATED") {
+		t.Errorf("%d %s", status, said)
+	}
+
+	// Taken back, nothing new is made; what was made stays, also over a restart.
+	o.does("rules cancel prenda 1 1.0.0 --reason over")
+	issues("loan-3", http.StatusConflict, "TYPE_NOT_OPEN")
+	b.kill()
+	b.start()
+	issues("loan-3", http.StatusConflict, "TYPE_NOT_OPEN")
+	says("/dte/documento/"+sold.Code, http.StatusOK, `"estado":"INVALIDATED"`, "BOLETA_DE_PRENDA")
+	says("/dte/pdf/"+away.Code+"?format=base64", http.StatusOK, "JVBER")
+	says("/dte/documentos?tipo=77", http.StatusOK, sold.Code, away.Code)
+	if strings.Contains(says("/openapi.json", http.StatusOK, "/dte/dte01"), "emitirPrenda") {
+		t.Error("the contract shows a type that the branch does not issue any more")
+	}
+	b.stop()
+	o.does("fsck")
+}
