@@ -117,9 +117,9 @@ func TestEvents_Refuse(t *testing.T) {
 	plugintest.Refusals(t, v3, invalidation(), map[string]string{
 		`{"documento":{"tipoDte":"18"}}`: "documento.numeroControl",
 		`{"documento":{"tipoDte":"05","codigoGeneracionR":` + another + `},"motivo":{"tipoAnulacion":1}}`: "documento.codigoGeneracionR",
-		`{"motivo":{"tipDocResponsable":"99"}}`:  "motivo.tipDocResponsable",
-		`{"documento":{"tipoDocumento":"xx"}}`:   "documento.tipoDocumento",
-		`{"emisor":{"nit":"0614-180494-103-5"}}`: "emisor.nit",
+		`{"motivo":{"tipDocResponsable":"99"}}`:                                                           "motivo.tipDocResponsable",
+		`{"documento":{"tipoDocumento":"xx"}}`:                                                            "documento.tipoDocumento",
+		`{"emisor":{"nit":"0614-180494-103-5"}}`:                                                          "emisor.nit",
 	})
 	for _, bundle := range []string{"contingencia/v3", "contingencia/v4"} {
 		filler, _ := plugintest.EventFiller(t, bundle)
