@@ -60,6 +60,10 @@ func TestType_Invented(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("rules.key", private)
+	o.does("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "form.json", "TODO")
+	o.does("rules test boleta --update --source "+from, "boleta/v1", "would pass")
+	o.refused("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "exists")
+	o.refused("rules new otra --type 77 --source "+from, "--schema")
 	o.does("rules test prenda/v1 --source "+from+" --module "+from+"/prenda.wasm", "2 golden cases")
 	o.does("rules build prenda/v1 --source " + from + " --module " + from + "/prenda.wasm --out " + b.dir + " --key " + filepath.Join(b.dir, "rules.key"))
 	o.does("rules push "+b.dir+"/prenda-1.0.0.dterule --reason new", "live", "[types]")

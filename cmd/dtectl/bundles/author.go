@@ -30,15 +30,21 @@ type newCommand struct {
 	From   string `default:"dte01" help:"Folder in plugins/ that is copied: a rule (dte01), or one generation of it (dte01/v2)."`
 	On     string `placeholder:"2027-01-01" help:"First day of a generation or version, in both ambientes; its own version becomes the next one."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+	Type   string `placeholder:"11" help:"A type of CAT-002 that is new: the folder is made from MH's schema of it."`
+	Schema string `type:"existingfile" placeholder:"FILE" help:"MH's JSON Schema of the type."`
 }
 
 var (
 	ruleName    = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+	typeNumber  = regexp.MustCompile(`^[0-9]{2}$`)
 	siblingName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 )
 
-// Run copies a rule under another name, and says what comes next.
+// Run copies a rule under another name, or makes one of MH's schema, and says what comes next.
 func (c *newCommand) Run() error {
+	if c.Type != "" || c.Schema != "" {
+		return c.ofSchema()
+	}
 	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
 	if sibling, name, is := strings.Cut(c.Name, "/"); is {
 		if lists := rule == "catalogues" && !only; !only && !lists || sibling != rule || !siblingName.MatchString(name) {
@@ -91,6 +97,37 @@ func (c *newCommand) Run() error {
 	}
 	term.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
 		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
+	return nil
+}
+
+// ofSchema makes the folder of a type of document.
+func (c *newCommand) ofSchema() error {
+	to := filepath.Join(c.Source, "plugins", c.Name)
+	switch {
+	case !ruleName.MatchString(c.Name):
+		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
+	case !typeNumber.MatchString(c.Type) || c.Schema == "":
+		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON Schema of it")
+	}
+	if _, err := os.Stat(to); err == nil {
+		return fmt.Errorf("%s exists", to)
+	}
+	schema, err := os.ReadFile(c.Schema)
+	if err != nil {
+		return err
+	}
+	files, err := workshop.NewType(to, c.Type, schema)
+	if err != nil {
+		return err
+	}
+	if err := c.writeTest(to); err != nil {
+		return fmt.Errorf("writing the rule's test: %w", err)
+	}
+	for _, f := range files {
+		term.Printf("%s\n", f)
+	}
+	term.Printf("Mend what says TODO, and what the schema cannot know: the arithmetic (rule.go), which members a till says (form.json), the rates (manifest.json).\n"+
+		"  first case    dtectl rules test %s --update writes the document that comes of it: read it\n  try it        dtectl rules test %s\n", c.Name, c.Name)
 	return nil
 }
 

@@ -1,0 +1,405 @@
+package workshop
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/format"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+)
+
+// NewType makes the folder of a type of document from MH's JSON Schema of it: plugins/<name> with the module, and a generation with its
+// first case. What the schema does not say is a text that begins with TODO. document is the type's number in CAT-002.
+func NewType(folder, document string, schema []byte) (files []string, err error) {
+	s, err := dte.Parse(schema)
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema: %w", err)
+	}
+	t := &newType{schema: s, name: filepath.Base(folder), document: document}
+	for _, part := range []string{"identificacion", "emisor", "cuerpoDocumento", "resumen"} {
+		if !t.of(part).Exists() {
+			return nil, fmt.Errorf("the schema has no %s: it is no document of MH's", part)
+		}
+	}
+	version, _ := t.of("identificacion").Get("properties").Get("version").Get("const").Int()
+	generation := fmt.Sprintf("v%d", max(1, version))
+	t.read()
+	for _, f := range [][2]string{
+		{"main.go", "// Module " + t.name + " computes " + t.title() + ".\npackage main\n\nimport \"dtegate/plugins/sdk\"\n\nfunc init() { sdk.Register(description, evaluate) }\n\nfunc main() {}\n"},
+		{"rule.go", t.rule()},
+		{"type.json", t.typePart()},
+		{"form.json", t.form()},
+		{"view.json", t.view()},
+		{generation + "/manifest.json", t.manifest(max(1, version))},
+		{generation + "/schema.json", string(schema)},
+		{generation + "/overlay.json", t.overlay()},
+		{generation + "/cases/first.json", t.firstCase()},
+	} {
+		file := filepath.Join(folder, f[0])
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(f[1]), 0o644)); err != nil {
+			return nil, fmt.Errorf("writing %s: %w", file, err)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// newType is what a schema says of a type.
+type newType struct {
+	schema                     dte.Value
+	name, document             string
+	sale                       bool     // its lines are those of a sale
+	inputs, outputs, summaries []string // amounts of a line that a till says; of a line and of the resumen that the rule answers
+	total                      string
+	inWords                    string   // the member of the resumen that has the total in words
+	ofIssuer                   []string // members of the issuer that the request has: the branch does not know them
+	facts                      []dte.Member
+	members                    []string
+}
+
+func (t *newType) of(part string) dte.Value { return t.schema.Get("properties").Get(part) }
+
+func (t *newType) title() string {
+	if title := t.schema.Get("title").Text(); title != "" {
+		return title
+	}
+	return "the type " + t.document
+}
+
+// kindOf is the JSON type of a schema; nullable says that it may be null.
+func kindOf(s dte.Value) (kind string, nullable bool) {
+	k := s.Get("type")
+	if k.Kind() != dte.KindArray {
+		return k.Text(), false
+	}
+	for i := range k.Len() {
+		if name := k.Index(i).Text(); name == "null" {
+			nullable = true
+		} else if kind == "" {
+			kind = name
+		}
+	}
+	return kind, nullable
+}
+
+// ofSales are the members of a line that every sale has, and that the group "sale" of a form makes.
+var ofSales = []string{"numItem", "tipoItem", "cantidad", "codigo", "uniMedida", "descripcion", "precioUni", "montoDescu", "codTributo",
+	"tributos", "noGravado"}
+
+// read finds out what a till says, and what the rule answers.
+func (t *newType) read() {
+	line := t.of("cuerpoDocumento")
+	list := line.Get("items").Exists()
+	if list {
+		line = line.Get("items")
+	}
+	t.sale = list && line.Get("properties").Get("cantidad").Exists() && line.Get("properties").Get("precioUni").Exists()
+	for _, part := range t.schema.Get("properties").Members() {
+		switch part.Name {
+		case "identificacion", "emisor", "resumen", "cuerpoDocumento":
+		case "apendice":
+			t.members = append(t.members, `{"use": "appendix"}`)
+		default:
+			t.member(part.Name, "", part.Value, isDue(t.schema, part.Name), 1)
+			t.facts = append(t.facts, dte.Member{Name: part.Name, Value: sample(part.Value)})
+		}
+	}
+	var columns []dte.Member
+	for _, m := range line.Get("properties").Members() {
+		kind, _ := kindOf(m.Value)
+		switch {
+		case t.sale && !slices.Contains(ofSales, m.Name) && kind == "number":
+			t.outputs = append(t.outputs, m.Name)
+		case t.sale && !slices.Contains(ofSales, m.Name):
+			columns = append(columns, m)
+		case !t.sale && m.Name != "numItem":
+			columns = append(columns, m)
+			if kind == "number" {
+				t.inputs = append(t.inputs, m.Name)
+			}
+		}
+	}
+	facts := dte.Obj()
+	for _, m := range columns {
+		facts = facts.With(m.Name, sample(m.Value))
+	}
+	if t.sale {
+		t.inputs = []string{"cantidad", "precioUni"}
+		facts = facts.With("descripcion", dte.Str("TODO: what is sold")).With("cantidad", dte.Int(2)).With("precioUni", dte.Int(10)).
+			With("tipoItem", dte.Int(1)).With("uniMedida", dte.Int(59))
+		t.members = append(t.members, `{"use": "sale"}`)
+	} else {
+		var inner []string
+		for _, m := range columns {
+			inner = append(inner, describe(m.Name, "", m.Value, isDue(line, m.Name), 2))
+		}
+		t.members = append(t.members, fmt.Sprintf("{\"name\": \"items\", \"to\": \"cuerpoDocumento\", \"shape\": \"list\", \"required\": true, \"numbered\": %v, \"members\": [\n   %s]}",
+			line.Get("properties").Get("numItem").Exists(), strings.Join(inner, ",\n   ")))
+	}
+	if line.Get("properties").Get("numItem").Exists() {
+		facts = facts.With("numItem", dte.Int(1))
+	}
+	t.facts = append(t.facts, dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(facts)})
+	resumen := dte.Obj()
+	for _, m := range t.of("resumen").Get("properties").Members() {
+		switch kind, _ := kindOf(m.Value); {
+		case kind == "number":
+			t.summaries = append(t.summaries, m.Name)
+			if t.total == "" || m.Name == "totalPagar" {
+				t.total = m.Name
+			}
+		case strings.HasSuffix(m.Name, "Letras"):
+			t.inWords = m.Name
+		case t.sale && slices.Contains([]string{"condicionOperacion", "pagos", "observaciones", "tributos"}, m.Name):
+		default:
+			t.member(m.Name, "resumen.", m.Value, isDue(t.of("resumen"), m.Name), 1)
+			resumen = resumen.With(m.Name, sample(m.Value))
+		}
+	}
+	for _, m := range t.of("emisor").Get("properties").Members() {
+		if !issuer.Get(m.Name).Exists() {
+			t.ofIssuer = append(t.ofIssuer, m.Name)
+			t.member(m.Name, "resumen.", m.Value, isDue(t.of("emisor"), m.Name), 1)
+			resumen = resumen.With(m.Name, sample(m.Value))
+		}
+	}
+	if t.sale {
+		resumen = resumen.With("condicionOperacion", dte.Int(1)).With("pagos", dte.Arr(dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")})))
+	}
+	t.facts = append(t.facts, dte.Member{Name: "resumen", Value: resumen})
+}
+
+func (t *newType) member(name, to string, s dte.Value, due bool, depth int) {
+	t.members = append(t.members, describe(name, to, s, due, depth))
+}
+
+// isDue reports whether an object wants a member, and not null.
+func isDue(object dte.Value, name string) bool {
+	_, nullable := kindOf(object.Get("properties").Get(name))
+	for i := range object.Get("required").Len() {
+		if object.Get("required").Index(i).Text() == name {
+			return !nullable
+		}
+	}
+	return false
+}
+
+// describe writes a member of a form.
+func describe(name, to string, s dte.Value, due bool, depth int) string {
+	text := `{"name": "` + name + `"`
+	if to != "" {
+		text += `, "to": "` + to + name + `"`
+	}
+	if due {
+		text += `, "required": true`
+	}
+	object, shape := s, ""
+	switch kind, _ := kindOf(s); {
+	case kind == "number" || kind == "integer":
+		shape = kind
+	case kind == "boolean":
+		shape = "flag"
+	case kind == "object":
+		shape = kind
+	case kind == "array" && s.Get("items").Get("properties").Exists():
+		shape, object = "list", s.Get("items")
+	case kind == "array":
+		shape = "texts"
+	case s.Get("format").Text() == "date":
+		text += `, "format": "date"`
+	}
+	if shape != "" {
+		text += `, "shape": "` + shape + `"`
+	}
+	if inner := object.Get("properties").Members(); len(inner) > 0 {
+		if object.Get("properties").Get("numDocumento").Exists() {
+			text += `, "person": true`
+		}
+		var list []string
+		for _, m := range inner {
+			list = append(list, describe(m.Name, "", m.Value, isDue(object, m.Name), depth+1))
+		}
+		in := "\n" + strings.Repeat(" ", depth+2)
+		text += `, "members": [` + in + strings.Join(list, ","+in) + "]"
+	}
+	return text + "}"
+}
+
+// sample is a value that a schema takes, as far as that can be guessed.
+func sample(s dte.Value) dte.Value {
+	if e := s.Get("enum"); e.Len() > 0 {
+		for i := range e.Len() {
+			if !e.Index(i).IsNull() {
+				return e.Index(i)
+			}
+		}
+	}
+	kind, nullable := kindOf(s)
+	switch {
+	case s.Get("const").Exists():
+		return s.Get("const")
+	case nullable:
+		return dte.Null()
+	case kind == "object":
+		o := dte.Obj()
+		for _, m := range s.Get("properties").Members() {
+			o = o.With(m.Name, sample(m.Value))
+		}
+		return o
+	case kind == "array":
+		return dte.Arr(sample(s.Get("items")))
+	case kind == "number", kind == "integer":
+		return dte.Int(1)
+	case kind == "boolean":
+		return dte.Bool(true)
+	case s.Get("format").Text() == "date":
+		return dte.Str("2026-12-02")
+	case s.Get("format").Text() == "email":
+		return dte.Str("a@example.com")
+	}
+	least, _ := s.Get("minLength").Int()
+	text := "TODO" + strings.Repeat("x", int(max(0, least-4)))
+	if most, ok := s.Get("maxLength").Int(); ok {
+		text = text[:min(int64(len(text)), most)]
+	}
+	return dte.Str(text)
+}
+
+func (t *newType) typePart() string {
+	if known := record.TypeOf(t.document); known.Document != "" { // what documents are stored by never changes
+		text, err := json.MarshalIndent(known, "", " ")
+		if err == nil {
+			return string(text) + "\n"
+		}
+	}
+	upper, title := strings.ToUpper(t.name), strings.ToUpper(t.name[:1])+t.name[1:]
+	return fmt.Sprintf(`{
+ "name": %q,
+ "es": %q,
+ "en": %q,
+ "path": %q,
+ "operation": %q,
+ "permission": %q,
+ "effect": "nothing",
+ "invalidation": {"months": 3, "source": "TODO: the law that sets the window"}}
+`, upper, t.title(), t.title(), t.name, "emitir"+title, upper)
+}
+
+func (t *newType) form() string {
+	return fmt.Sprintf("{\n \"about\": \"TODO: what the document is for.\",\n \"pays\": %v,\n \"members\": [\n  %s]}\n", t.sale, strings.Join(t.members, ",\n  "))
+}
+
+func (t *newType) view() string {
+	party := "receptor"
+	if !t.of(party).Exists() {
+		party = "TODO"
+	}
+	return fmt.Sprintf("{\n \"party\": {\"paths\": [%q], \"heading\": \"Receptor\"},\n \"final\": [%q]}\n", party, t.total)
+}
+
+func (t *newType) manifest(version int64) string {
+	return fmt.Sprintf(`{
+  "name": %q,
+  "version": "%d.0.0",
+  "kind": "document",
+  "document": %q,
+  "schema": %d,
+  "abi": 1,
+  "validity": {"00": {"from": "2026-01-01", "until": ""}, "01": {"from": "2026-12-01", "until": ""}},
+  "params": []
+}
+`, t.name, version, t.document, version)
+}
+
+func (t *newType) overlay() string {
+	var from []string
+	if t.inWords != "" {
+		from = append(from, fmt.Sprintf("\n  {\"path\": \"resumen.%s\", \"words\": %q, \"reason\": \"the total in words\"}", t.inWords, t.total))
+	}
+	if t.sale {
+		from = append(from, fmt.Sprintf("\n  {\"path\": \"resumen.pagos[].montoPago\", \"fact\": \"resumen.pagos[].montoPago\", \"amount\": %q, "+
+			"\"reason\": \"one payment without an amount pays the whole\"}", t.total))
+	}
+	for _, name := range t.ofIssuer {
+		from = append(from, fmt.Sprintf("\n  {\"path\": \"emisor.%s\", \"fact\": \"resumen.%s\", \"reason\": \"the request has it beside the totals\"}", name, name))
+	}
+	return fmt.Sprintf("{\n \"total\": %q,\n \"from\": [%s]}\n", t.total, strings.Join(from, ","))
+}
+
+// issuer is the issuer of the first case: its members are what a branch knows of itself.
+var issuer = func() dte.Value {
+	v, _ := dte.Parse([]byte(`{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda de Ejemplo, S.A. de C.V.","nombreComercial":"La Tienda",` +
+		`"codActividad":"47111","descActividad":"Venta en supermercados","tipoEstablecimiento":"02","direccion":{"departamento":"06","municipio":"23",` +
+		`"distrito":"14","complemento":"Calle Arce 101"},"telefono":"22571234","correo":"ventas@example.com","codEstable":"M001","codPuntoVenta":"P001"}`))
+	return v
+}()
+
+// firstCase is a case without its document: rules test --update writes that, to be read.
+func (t *newType) firstCase() string {
+	id := dte.Obj()
+	for _, m := range [][2]string{{"ambiente", "00"}, {"numeroControl", "DTE-" + t.document + "-M001P001-000000000000001"},
+		{"codigoGeneracion", "FF84E5DB-79C5-42CE-B415-EC510C53EFB5"}, {"fecEmi", "2026-12-02"}, {"horEmi", "10:15:30"}, {"tipoMoneda", "USD"}} {
+		id = id.With(m[0], dte.Str(m[1]))
+	}
+	id = id.With("tipoModelo", dte.Int(1)).With("tipoOperacion", dte.Int(1)).With("tipoContingencia", dte.Null()).With("motivoContin", dte.Null())
+	facts := dte.Obj(append([]dte.Member{{Name: "identificacion", Value: id}, {Name: "emisor", Value: issuer}}, t.facts...)...)
+	return "{\n\"why\": \"TODO: what this case shows\",\n\"facts\": " + string(facts.Append(nil)) + ",\n\"document\": {}\n}\n"
+}
+
+// rule is the arithmetic to begin with: each line is its first two amounts multiplied, and their sum is every total.
+func (t *newType) rule() string {
+	var columns []string
+	for _, name := range t.inputs {
+		columns = append(columns, fmt.Sprintf("\t\t{Name: %q, Kind: \"amount\"},\n", name))
+	}
+	var outputs []string
+	for _, name := range t.outputs {
+		outputs = append(outputs, fmt.Sprintf("\t\t{Name: %q, Kind: \"amount\"},\n", name))
+	}
+	list := func(open string, items []string, end string) string {
+		if len(items) == 0 {
+			return ""
+		}
+		return open + strings.Join(items, "") + end
+	}
+	var quoted []string
+	for _, name := range t.summaries {
+		quoted = append(quoted, fmt.Sprintf("%q", name))
+	}
+	amount := "in.Lines[i*columns]"
+	if len(t.inputs) == 0 {
+		amount = "sdk.One // TODO: no amount of a line comes from the till"
+	} else if t.sale {
+		amount = "product"
+	}
+	text := "package main\n\nimport (\n\t\"dtegate/plugins/sdk\"\n\t\"dtegate/rules/abi\"\n)\n\n" +
+		"const faultOverflow = 0\n\n// columns and outputs are how many amounts a line brings and gets.\n" +
+		fmt.Sprintf("const columns, outputs = %d, %d\n\n", len(t.inputs), len(t.outputs)) +
+		"var description = &abi.Description{\n\tName: " + fmt.Sprintf("%q", t.name) + ",\n" +
+		list("\tColumns: []abi.Field{\n", columns, "\t},\n") + list("\tLineOutputs: []abi.Field{\n", outputs, "\t},\n") +
+		"\tSummary: []string{" + strings.Join(quoted, ", ") + "},\n" +
+		"\tFaults: []abi.FaultText{faultOverflow: {Code: \"AMOUNT_OVERFLOW\", Message: \"El monto supera 92,000,000,000.00\"}},\n}\n\n" +
+		"// evaluate is a beginning. TODO: each output of a line, and each amount of the summary.\nfunc evaluate(in *abi.Input, out *abi.Output) {\n" +
+		"\tout.Lines = sdk.Zeroed(out.Lines, in.N*outputs)\n\tvar total int64\n\tfor i := range in.N {\n"
+	if t.sale {
+		text += "\t\tproduct, ok := sdk.Times(in.Lines[i*columns], in.Lines[i*columns+1])\n\t\tif !ok {\n" +
+			"\t\t\tout.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})\n\t\t\treturn\n\t\t}\n"
+	}
+	text += "\t\tsum, ok := sdk.Add(total, " + amount + ")\n\t\tif !ok {\n\t\t\tout.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})\n" +
+		"\t\t\treturn\n\t\t}\n\t\ttotal = sum\n\t}\n\ttotal = sdk.Round2(total)\n"
+	var sums []string
+	for _, name := range t.summaries {
+		sums = append(sums, "\tout.Summary = append(out.Summary, total) // "+name+"\n")
+	}
+	text += strings.Join(sums, "") + "}\n"
+	if formatted, err := format.Source([]byte(text)); err == nil {
+		text = string(formatted)
+	}
+	return text
+}
