@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,23 +86,7 @@ func TestType_Invented(t *testing.T) {
 		t.Fatal(err)
 	}
 	loan := string(described.Examples.Example)
-	ask := func(method, path, key, body string) (int, string) { // the test's contract knows the types of today alone
-		t.Helper()
-		req, err := http.NewRequest(method, "http://"+b.api+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("x-api-token", testToken+"1")
-		if key != "" {
-			req.Header.Set("Idempotency-Key", key)
-		}
-		status, said, err := do(http.DefaultClient, req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return status, string(said)
-	}
+	ask := b.ask
 	says := func(path string, want int, texts ...string) string {
 		t.Helper()
 		status, said := ask(http.MethodGet, path, "", "")
@@ -169,9 +154,7 @@ func TestType_Invented(t *testing.T) {
 		t.Fatalf("it still waits: %+v\n%s", b.owed(), b.log.String())
 	}
 	says("/dte/documento/"+away.Code, http.StatusOK, `"estado":"PROCESSED"`)
-	status, said = ask(http.MethodPost, "/dte/invalidacion/"+sold.Code, "", `{"tipoAnulacion":2,"motivo":"Se devolvió la prenda",`+
-		`"responsable":{"nombre":"Eva Ruiz","tipoDocumento":"13","numDocumento":"012345678"},`+
-		`"solicita":{"nombre":"Rosa Pineda","tipoDocumento":"13","numDocumento":"012345678"}}`)
+	status, said = ask(http.MethodPost, "/dte/invalidacion/"+sold.Code, "", invalidated)
 	if status != http.StatusOK || !strings.Contains(said, "INVALIDATED") {
 		t.Errorf("%d %s", status, said)
 	}
@@ -190,4 +173,63 @@ func TestType_Invented(t *testing.T) {
 	}
 	b.stop()
 	o.does("fsck")
+}
+
+// TestType_Further sells the example of each further type, in a branch that issues them all, prints it and invalidates it.
+func TestType_Further(t *testing.T) {
+	t.Parallel()
+	b := newBranch(t, append(slices.Clone(plugins.Further), "invalidacion/v3")...)
+	b.section("[types]\nissue = [\"01\", \"04\", \"08\", \"09\", \"11\", \"15\"]\n")
+	o := b.operated()
+	var granted []string
+	further := slices.DeleteFunc(plugins.Types(), func(k *bundle.Type) bool { return slices.Contains(plugins.Issued(), k.Document) })
+	for _, k := range further {
+		granted = append(granted, k.Permission)
+	}
+	o.does("token grant 11 " + strings.Join(granted, " "))
+	b.start()
+	for _, k := range further {
+		var sale string
+		for _, example := range k.Form.Examples {
+			sale = string(example)
+		}
+		status, said := b.ask(http.MethodPost, "/dte/"+k.Path, "", sale)
+		if status != http.StatusCreated || !strings.Contains(said, `"estado":"PROCESSED"`) {
+			t.Errorf("%s: %d %s", k.Path, status, said)
+			continue
+		}
+		sold := decode(t, []byte(said))
+		if status, said := b.ask(http.MethodGet, "/dte/pdf/"+sold.Code+"?format=base64&layout=ticket58", "", ""); status != http.StatusOK {
+			t.Errorf("%s is not printed: %d %s", k.Path, status, said)
+		}
+		status, said = b.ask(http.MethodPost, "/dte/invalidacion/"+sold.Code, "", invalidated)
+		if status != http.StatusOK || !strings.Contains(said, "INVALIDATED") {
+			t.Errorf("%s is not invalidated: %d %s", k.Path, status, said)
+		}
+	}
+	b.stop()
+	o.does("fsck")
+}
+
+const invalidated = `{"tipoAnulacion":2,"motivo":"Error en el documento",` +
+	`"responsable":{"nombre":"Eva Ruiz","tipoDocumento":"13","numDocumento":"012345678"},` +
+	`"solicita":{"nombre":"Rosa Pineda","tipoDocumento":"13","numDocumento":"012345678"}}`
+
+// ask sends a till's request of a type that the test's contract does not know.
+func (b *branch) ask(method, path, key, body string) (int, string) {
+	b.t.Helper()
+	req, err := http.NewRequest(method, "http://"+b.api+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("x-api-token", testToken+"1")
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	status, said, err := do(http.DefaultClient, req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return status, string(said)
 }
