@@ -429,17 +429,10 @@ func (r *run) addUp() {
 			r.contradict(name(i), "is below 0")
 		}
 	}
-	tolerance := dte.Amount(sumTolerance)
-	for _, i := range a.strange { // its effect on the other amounts is unknown
-		if n := r.number(resumen, i); n > 0 {
-			tolerance += n
-		} else {
-			tolerance -= n
-		}
-	}
+	strange := r.strangeSums(resumen)
 	all, counted := r.taxSums(resumen)
 	for i := range a.equations {
-		if e := &a.equations[i]; !r.holds(e, resumen, all, tolerance) && !r.holds(e, resumen, counted, tolerance) {
+		if e := &a.equations[i]; !r.holds(e, resumen, all, strange) && !r.holds(e, resumen, counted, strange) {
 			wrong(e.total)
 		}
 	}
@@ -476,8 +469,35 @@ func (r *run) hasPlaces() {
 	}
 }
 
-// holds reports whether an equation is true, with this sum of taxes.
-func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amount) bool {
+// mostStrange is how many amounts that no equation knows may differ from 0 in one document.
+const mostStrange = 5
+
+// strangeSums returns what the amounts of resumen that no equation knows may come to in a total: each is in it, or off it, or only
+// informs. A difference that they do not make exactly is none of theirs.
+func (r *run) strangeSums(resumen *slot) []dte.Sum {
+	sums, known := append(r.strange[:0], dte.Sum{}), 0
+	for _, i := range r.filler.amounts.strange {
+		n := r.number(resumen, i)
+		if n == 0 {
+			continue
+		}
+		if known++; known > mostStrange {
+			r.contradict(summaryName, "has more amounts that nobody knows than can be added up")
+			break
+		}
+		for _, s := range sums {
+			with, without := s, s
+			with.Add(n)
+			without.Sub(n)
+			sums = append(sums, with, without)
+		}
+	}
+	r.strange = sums
+	return sums
+}
+
+// holds reports whether an equation is true, with this sum of taxes, and with one of the sums of amounts that no equation knows.
+func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, strange []dte.Sum) bool {
 	total := r.number(resumen, e.total)
 	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
 		return true
@@ -495,9 +515,11 @@ func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, tolerance dte.Amo
 		sum.Sub(r.number(resumen, i))
 	}
 	near := func() bool {
-		rest := sum
-		rest.Sub(total)
-		return rest.Within(tolerance) || total == 0 && sum.Negative()
+		return total == 0 && sum.Negative() || slices.ContainsFunc(strange, func(s dte.Sum) bool {
+			s.Merge(sum)
+			s.Sub(total)
+			return s.Within(sumTolerance)
+		})
 	}
 	if near() {
 		return true

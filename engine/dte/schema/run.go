@@ -11,6 +11,7 @@ import (
 // run is one Fill or Check. Runs are pooled: their slices keep their capacity, and the texts of a document stay
 // reachable until the next document or until the collector empties the pool.
 type run struct {
+	strange  []dte.Sum // see strangeSums
 	filler   *Filler
 	facts    dte.Value
 	computed *Computed
