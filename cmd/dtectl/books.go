@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,11 +30,12 @@ import (
 )
 
 type booksCommand struct {
-	Month   string   `placeholder:"2026-11" help:"Month of issue; with --explain the document's own, unless given."`
-	Out     string   `type:"path" placeholder:"DIR" help:"Folder to make the files in; books that it holds already are made anew."`
-	Backup  []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch of the taxpayer, instead of the running appliance."`
-	Explain string   `placeholder:"CODE" help:"Say in which files, rows and columns a document is, and why, instead of making the books."`
-	NoPDF   bool     `name:"no-pdf" help:"Leave out the books as PDF."`
+	Month    string   `placeholder:"2026-11" help:"Month of issue; with --explain the document's own, unless given."`
+	Out      string   `type:"path" placeholder:"DIR" help:"Folder to make the files in; books that it holds already are made anew."`
+	Backup   []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch of the taxpayer, instead of the running appliance."`
+	Explain  string   `placeholder:"CODE" help:"Say in which files, rows and columns a document is, and why, instead of making the books."`
+	Received string   `type:"existingdir" placeholder:"DIR" help:"Make the annexes 3, 6, 7 and 8 too, from the JSON files that suppliers and customers mailed."`
+	NoPDF    bool     `name:"no-pdf" help:"Leave out the books as PDF."`
 }
 
 // Run makes the accountant's files of a month from the running appliance or from backups.
@@ -57,7 +60,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	if c.Explain != "" {
 		return c.explain(ctx, sources, settings)
 	}
-	return c.make(ctx, sources, settings)
+	return c.make(ctx, sources, settings, top)
 }
 
 func (c *booksCommand) check() error {
@@ -204,7 +207,7 @@ func bookDocument(d *month.Document) (books.Document, error) {
 }
 
 // make writes the books aside and puts them in their place when they are whole.
-func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings books.Settings) error {
+func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings books.Settings, top *adminclient.Options) error {
 	if err := c.replaceable(); err != nil {
 		return err
 	}
@@ -216,7 +219,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 		return err
 	}
 	defer os.RemoveAll(aside)
-	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: adminclient.Local(time.Now())}
+	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: adminclient.Local(time.Now()), Received: c.Received != ""}
 	if !c.NoPDF {
 		printer, err := pdf.New(pdf.Options{})
 		if err != nil {
@@ -232,6 +235,11 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	if err := collect(ctx, sources, c.Month, b); err != nil {
 		return err
 	}
+	if c.Received != "" {
+		if err := c.receive(b, top); err != nil {
+			return err
+		}
+	}
 	if err := b.Finish(); err != nil {
 		return err
 	}
@@ -241,10 +249,46 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	for _, f := range b.Rows() {
 		term.Printf("%-25s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
 	}
+	if c.Received != "" {
+		nowhere := slices.DeleteFunc(b.Received(), func(r books.ReceivedFile) bool { return r.Motive == "" })
+		term.Printf("received, in no file %d documents: %s names them\n", len(nowhere), books.SummaryName)
+	}
 	if nowhere, notes := b.Nowhere(); nowhere+notes > 0 {
 		term.Printf("in no file %d documents, remarks %d: %s names them\n", nowhere, notes, books.SummaryName)
 	}
 	return nil
+}
+
+// maxReceived is the largest file of a supplier that is read, in bytes.
+const maxReceived = 8 << 20
+
+// receive reads the files of suppliers, whatever they are called; those that are no JSON by name are passed over.
+func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
+	to, ok := b.Addressee()
+	if !ok { // the month has no document of the taxpayer's own
+		cfg, err := config.Load(top.Config)
+		if err != nil {
+			return fmt.Errorf("--received: no document of the month says whose they are: %w", err)
+		}
+		to = books.Addressee{NIT: cfg.Issuer.NIT, NRC: cfg.Issuer.NRC, Test: cfg.Ambiente != "01"}
+	}
+	return filepath.WalkDir(c.Received, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.EqualFold(filepath.Ext(file), ".json") {
+			return err
+		}
+		name, err := filepath.Rel(c.Received, file)
+		if err != nil {
+			return err
+		}
+		if info, err := d.Info(); err != nil || info.Size() > maxReceived {
+			return errors.Join(err, b.Receive(name, nil, to))
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		return b.Receive(name, bytes.TrimPrefix(data, []byte("\ufeff")), to)
+	})
 }
 
 // restsPerPage is how many times as long as a page of the running appliance took nothing is asked of it.

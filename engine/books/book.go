@@ -21,6 +21,8 @@ type Options struct {
 	// Volume is how many rows one PDF holds, default 10,000: a volume is what can be bound, and memory stays bounded.
 	Volume int
 	Made   string // when the books are made, for resumen.json
+	// Received: the annexes of what suppliers issued are made too, see Receive.
+	Received bool
 }
 
 // Table is a VAT book, or a volume of one, in the form in which it is printed.
@@ -46,8 +48,11 @@ type Book struct {
 	days   map[dayKey]*line
 	series map[seriesKey]*line
 	codes  [][16]byte
-	files  map[*layout]*tally
-	sum    summary
+	// received are the files of suppliers; made are the files of rows that Finish writes: those of suppliers too, if there are any.
+	received []ReceivedFile
+	made     []*layout
+	files    map[*layout]*tally
+	sum      summary
 }
 
 // New begins the books of a month.
@@ -63,7 +68,11 @@ func New(o Options) (*Book, error) {
 	}
 	b := &Book{o: o, spools: make(map[*layout]*spool), days: make(map[dayKey]*line), series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
 	b.sum.groups = make(map[groupKey]*group)
-	for _, l := range layouts {
+	b.made = layouts
+	if o.Received {
+		b.made = slices.Concat(layouts, receivedLayouts)
+	}
+	for _, l := range b.made {
 		b.files[l] = &tally{sums: make([]decimal.Decimal, len(l.sums)), net: make([]decimal.Decimal, len(l.sums))}
 	}
 	return b, nil
@@ -157,7 +166,7 @@ func (b *Book) Finish() error {
 	if err := b.shared(); err != nil {
 		return err
 	}
-	for _, l := range layouts {
+	for _, l := range b.made {
 		if err := b.write(l); err != nil {
 			return err
 		}

@@ -158,6 +158,9 @@ func (b *Book) summarise() (err error) {
 		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes", b.o.Settings.forSummary()),
 		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)), member("archivos", b.fileSums()),
 		member("sin_archivo_cantidad", b.sum.nowhereN))
+	if b.o.Received {
+		err = errors.Join(err, member("recibidos", b.received))
+	}
 	if err != nil {
 		return err
 	}
@@ -207,8 +210,8 @@ func (b *Book) groups(earlier bool) []*group {
 }
 
 func (b *Book) fileSums() []fileSum {
-	list := make([]fileSum, 0, len(layouts))
-	for _, l := range layouts {
+	list := make([]fileSum, 0, len(b.made))
+	for _, l := range b.made {
 		t := b.files[l]
 		f := fileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string), Net: make(map[string]string)}
 		for i, column := range l.sums {
@@ -243,8 +246,8 @@ func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhereN, b.sum.n
 
 // Rows returns the number of rows of each file, in the order of the manual.
 func (b *Book) Rows() []FileRows {
-	list := make([]FileRows, 0, len(layouts))
-	for _, l := range layouts {
+	list := make([]FileRows, 0, len(b.made))
+	for _, l := range b.made {
 		list = append(list, FileRows{l.Name, b.files[l].rows, b.files[l].documents})
 	}
 	return list

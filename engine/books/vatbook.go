@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,7 +164,7 @@ func IsFile(name string) bool {
 	if name == SummaryName {
 		return true
 	}
-	for _, l := range layouts {
+	for _, l := range slices.Concat(layouts, receivedLayouts) {
 		if name == l.Name || l.header && strings.HasPrefix(name, strings.TrimSuffix(l.Name, ".csv")) && strings.HasSuffix(name, ".pdf") {
 			return true
 		}
