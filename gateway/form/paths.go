@@ -31,7 +31,10 @@ next:
 			f.Message = totalName(name) + " " + f.Message
 		}
 		f.Message = Sentence(f.Message)
-		f.Path = d.requestPath(f.Path)
+		summed := strings.Contains(f.Path, "[]")
+		if f.Path = d.requestPath(f.Path); summed {
+			f.Path = d.sent(f.Path)
+		}
 		for _, have := range d.Faults {
 			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {
 				continue next
@@ -39,6 +42,35 @@ next:
 		}
 		d.fault(f.Path, f.Code, f.Message)
 	}
+}
+
+// sent is the deepest part of a path that the till sent. What is wrong with the sum of a member of all items ("pagos[].montoPago") is told
+// at the only item, else at the list; a member that the till left out is not blamed.
+func (d *Filled) sent(path string) string {
+	v, kept, rest := d.body, "", path
+	for rest != "" {
+		name, below := segment(rest)
+		if v = v.Get(name); !hasValue(v) {
+			break
+		}
+		kept += dot(kept) + name
+		if number, ok := strings.CutPrefix(below, "["); ok {
+			number, below, _ = strings.Cut(number, "]")
+			if number == "" && v.Len() != 1 {
+				return kept
+			}
+			i := position(number)
+			if v = v.Index(i); !v.Exists() {
+				return kept
+			}
+			kept = index(kept, i)
+		}
+		rest = strings.TrimPrefix(below, ".")
+	}
+	if kept == "" {
+		return path
+	}
+	return kept
 }
 
 // Sentence returns a message with a capital first letter, like all messages about a request.
