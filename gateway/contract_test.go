@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/problem"
+	"dtegate/rules/bundle"
 )
 
 // contractOf parses the document.
@@ -137,6 +138,12 @@ func TestContract_Routes(t *testing.T) {
 			continue
 		}
 		for _, p := range paths {
+			if own, below := strings.CutPrefix(p, "/dte/"); below {
+				own, _, _ = strings.Cut(own, "/")
+				if own != "{tipo}" && !strings.Contains(own, "-") && !slices.Contains(bundle.OwnPaths, own) {
+					t.Errorf("a type could take the path %s of the API", p)
+				}
+			}
 			if i := strings.Index(p, "{ruta"); i >= 0 {
 				p = p[:i]
 			}

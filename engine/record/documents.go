@@ -53,8 +53,9 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 		if o.Document == t.Document {
 			continue
 		}
-		for _, f := range [][3]string{{"name", t.Name, o.Name}, {"path", t.Path, o.Path}, {"operation", t.Operation, o.Operation}} {
-			if f[1] == f[2] {
+		for _, f := range [][3]string{{"name", t.Name, o.Name}, {"path", t.Path, o.Path}, {"operation", t.Operation, o.Operation},
+			{"permission", t.Permission, o.Permission}} {
+			if f[1] == f[2] && f[1] != "" {
 				return fmt.Errorf("%w: type.json: %s: %q is that of the type %s", bundle.ErrFormat, f[0], f[1], o.Document)
 			}
 		}

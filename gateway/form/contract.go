@@ -27,6 +27,11 @@ func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
 		c.made[m.Name] = string(m.Value.Append(nil))
 	}
 	var paths []dte.Member
+	for _, path := range doc.Get("paths").Members() {
+		for _, o := range path.Value.Members() {
+			c.operations = append(c.operations, o.Value.Get("operationId").Text())
+		}
+	}
 	for _, t := range issued {
 		if t.Form != nil {
 			paths = append(paths, dte.Member{Name: "/dte/" + t.Path, Value: dte.Obj(dte.Member{Name: "post", Value: c.operation(t)})})
@@ -61,6 +66,8 @@ type contract struct {
 	groups  dte.Value
 	schemas []dte.Member
 	made    map[string]string // the text of each schema, by its name
+	// operations are the ids that the API has itself; a type's that is one of them gets the type's number.
+	operations []string
 }
 
 // js parses JSON that stands in this file, with texts in the places of %s.
@@ -110,6 +117,10 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 	case t.Form.ReceptorError:
 		invalid = "InvalidaReceptor"
 	}
+	id := t.Operation
+	if slices.Contains(c.operations, id) {
+		id += t.Document
+	}
 	var responses []dte.Member
 	for _, r := range [][2]string{{"200", "Validada"}, {"201", "Emitida"}, {"400", invalid}, {"401", "SinToken"}, {"403", "SinPermiso"},
 		{"404", none}, {"409", conflict}, {"413", "Grande"}, {"415", "OtroMedio"}, {"422", "OtroCuerpo"}, {"429", "Demasiadas"},
@@ -120,7 +131,7 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 	}
 	return js(`{"operationId":%s,"tags":["Issue"],"summary":%s,"description":%s,"parameters":[`+
 		`{"$ref":"#/components/parameters/IdempotencyKey"},{"$ref":"#/components/parameters/Prefer"}]}`,
-		t.Operation, t.En+" ("+t.Document+")", about).
+		id, t.En+" ("+t.Document+")", about).
 		With("requestBody", js(`{"required":true}`).With("content", dte.Obj(dte.Member{Name: "application/json", Value: body}))).
 		With("responses", dte.Obj(responses...))
 }

@@ -51,6 +51,10 @@ type Type struct {
 // Deferrable reports whether a document of the type may be issued in contingency.
 func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency }
 
+// OwnPaths are the routes below /dte/ that the API has itself: no type is asked for under one of them.
+var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos", "information", "invalidacion", "json",
+	"pdf", "resend"}
+
 // Effect is what a document does to its origin.
 type Effect string
 
@@ -239,6 +243,9 @@ func (t *Type) faults(add add) {
 		if !f.form.MatchString(f.value) {
 			add(f.path, "%q is not like %s", f.value, f.like)
 		}
+	}
+	if slices.Contains(OwnPaths, t.Path) {
+		add("path", "%q is a route of the API's own", t.Path)
 	}
 	for _, f := range [][2]string{{"es", t.Es}, {"en", t.En}} {
 		if f[1] == "" {
