@@ -17,7 +17,7 @@ var boxClock = map[string]string{
 	"health/gate.go Run":          "how long ago MH was asked for the time",
 	"health/pulse.go Run":         "how long a start takes",
 	"config/open.go BoxAuthority": "a certificate of TLS ends by the clock of those who connect",
-	"config/rehearsal.go Now":     "the branch's clock is made of it",
+	"config/clock.go Now":         "the branch's clock is made of it",
 	"fleet.go openFleet":          "the centre compares what a box says with its own clock, and directors' orders end by it",
 	"fleet.go openShipper":        "how long ago a piece was shipped, and the centre compares when",
 	"background.go newWitness":    "how long a sale waits",
