@@ -275,16 +275,14 @@ func (r *Register) countDocument(d *dayCount, x *Closing, entry storage.Entry, h
 	if estado != record.EstadoProcessed && estado != record.EstadoContingency {
 		return nil
 	}
-	kind := h.Document
-	if record.TypeOf(kind).Effect == bundle.TakesBack {
-		if kind, err = r.returnKind(h); err != nil {
-			return err
-		}
+	kind, err := r.closingKind(h)
+	if err != nil {
+		return err
 	}
 	net := of(d.net, kind)
 	net.sum.Add(total)
 	net.vat.Add(vat)
-	d.pay(summary, h.Document)
+	d.pay(summary, kind)
 	return nil
 }
 
@@ -305,7 +303,7 @@ func (d *dayCount) number(entry storage.Entry, h *record.Head) {
 }
 
 // pay adds the payments of a document. A return and a withholding voucher bear none.
-func (d *dayCount) pay(summary dte.Value, document string) {
+func (d *dayCount) pay(summary dte.Value, kind string) {
 	seen := make(map[string]bool)
 	for _, p := range summary.Get("pagos").Items() {
 		amount, err := p.Get("montoPago").Amount()
@@ -317,7 +315,7 @@ func (d *dayCount) pay(summary dte.Value, document string) {
 		if !seen[method] {
 			t.count, seen[method] = t.count+1, true
 		}
-		if document == "14" {
+		if kind == bundle.Purchase {
 			t.vat.Add(amount)
 		} else {
 			t.sum.Add(amount)
@@ -353,8 +351,25 @@ func vatOf(summary dte.Value) dte.Amount {
 	return vat
 }
 
-// returnKind is "18" for a return of a sale, "18/14" for that of a purchase.
-func (r *Register) returnKind(h *record.Head) (string, error) {
+// What a day's closing counts documents with an effect as, beside those of bundle.Type.
+const (
+	debit            = "debit"
+	credit           = "credit"
+	returned         = "return"
+	returnedPurchase = "return of a purchase"
+)
+
+// closingKind is what a closing counts a document as; "" counts it in no sum.
+func (r *Register) closingKind(h *record.Head) (string, error) {
+	switch t := record.TypeOf(h.Document); t.Effect {
+	case bundle.Credits:
+		return credit, nil
+	case bundle.Debits:
+		return debit, nil
+	case bundle.TakesBack:
+	default:
+		return t.Closing, nil
+	}
 	code, err := dte.ParseCode(h.Origin)
 	if err != nil {
 		return "", fmt.Errorf("reading origin: %w", err)
@@ -364,10 +379,10 @@ func (r *Register) returnKind(h *record.Head) (string, error) {
 		return "", fmt.Errorf("reading origin: %w", err)
 	}
 	origin, err := record.DecodeHead(entry)
-	if err == nil && origin.Document == "14" {
-		return "18/14", nil
+	if err == nil && record.TypeOf(origin.Document).Closing == bundle.Purchase {
+		return returnedPurchase, nil
 	}
-	return "18", err
+	return returned, err
 }
 
 // show writes the sums into a closing, in a fixed order.
@@ -393,10 +408,8 @@ func (d *dayCount) show(x *Closing, catalogue Catalogue) {
 	}
 	slices.SortFunc(x.Payments, func(a, b ClosingPayment) int { return strings.Compare(a.Method, b.Method) })
 	var net, vat, sales, purchases dte.Sum
-	for _, kind := range []string{"01", "03"} {
-		sales.Merge(of(d.net, kind).sum)
-	}
-	for kind, back := range map[string]bool{"01": false, "03": false, "06": false, "05": true, "18": true} {
+	sales.Merge(of(d.net, bundle.Sale).sum)
+	for kind, back := range map[string]bool{bundle.Sale: false, debit: false, credit: true, returned: true} {
 		t := of(d.net, kind)
 		if back {
 			net.Take(t.sum)
@@ -406,12 +419,11 @@ func (d *dayCount) show(x *Closing, catalogue Catalogue) {
 		net.Merge(t.sum)
 		vat.Merge(t.vat)
 	}
-	purchases.Merge(of(d.net, "14").sum)
-	purchases.Take(of(d.net, "18/14").sum)
-	x.Net = ClosingNet{Sales: sales.Fixed2(), Debits: of(d.net, "06").sum.Fixed2(), Credits: of(d.net,
-		"05").sum.Fixed2(),
-		Returns: of(d.net, "18").sum.Fixed2(),
-		Total:   net.Fixed2(), VAT: vat.Fixed2(), Purchases: purchases.Fixed2(), Withheld: of(d.net, "07").sum.Fixed2()}
+	purchases.Merge(of(d.net, bundle.Purchase).sum)
+	purchases.Take(of(d.net, returnedPurchase).sum)
+	x.Net = ClosingNet{Sales: sales.Fixed2(), Debits: of(d.net, debit).sum.Fixed2(), Credits: of(d.net, credit).sum.Fixed2(),
+		Returns: of(d.net, returned).sum.Fixed2(), Total: net.Fixed2(), VAT: vat.Fixed2(), Purchases: purchases.Fixed2(),
+		Withheld: of(d.net, bundle.Withholding).sum.Fixed2()}
 }
 
 // Slip returns the closing as a ticket.

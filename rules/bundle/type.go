@@ -41,12 +41,22 @@ type Type struct {
 	Invalidation Invalidation        `json:"invalidation"`
 	NotLater     []string            `json:"notLater,omitempty"` // members of a line that are dates, at the latest that of issue
 	Tests        int                 `json:"tests,omitempty"`    // documents that MH seals before it authorises an issuer
+	// Closing is what a day's closing counts a document as that has no effect: a sale (default where a payment is due), a purchase, a
+	// withholding; "": nothing.
+	Closing string `json:"closing,omitempty"`
 	// Contingency is false for a type that MH does not take in contingency (MF2 p.18).
 	Contingency *bool `json:"contingency,omitempty"`
 
 	Form *Form `json:"-"`
 	View *View `json:"-"`
 }
+
+// What a day's closing counts a document as.
+const (
+	Sale        = "sale"
+	Purchase    = "purchase"
+	Withholding = "withholding"
+)
 
 // Deferrable reports whether a document of the type may be issued in contingency.
 func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency }
@@ -182,7 +192,7 @@ const (
 )
 
 var (
-	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|contingency|` +
+	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|contingency|closing|` +
 		`(origins|notLater)(\[\d+\])?|creditable(\.[^.]*(\[\d+\])?)?|invalidation(\.(months|businessDay|sameDate|noReplacement|source))?)$`)}
 	formForm = signed.Form{Name: formPart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|about|pays|origin|related|receptorError|` +
 		`does(\[\d+\])?|either(\[\d+\](\[\d+\])?)?|members|examples(\..*)?|` + memberPath + `(\.` + memberPath + `)*(\.(` + memberNames + `))?)$`)}
@@ -210,8 +220,12 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 		return nil, fmt.Errorf("%w: %s go together: it has %d of them", ErrFormat, strings.Join(TypeParts, ", "), have)
 	}
 	t := &Type{Document: document, Form: &Form{}, View: &View{}}
-	return t, errors.Join(parsePart(typeForm, parts[typePart], t, t.faults), parsePart(formForm, parts[formPart], t.Form, t.formFaults),
+	err := errors.Join(parsePart(typeForm, parts[typePart], t, t.faults), parsePart(formForm, parts[formPart], t.Form, t.formFaults),
 		parsePart(viewForm, parts[viewPart], t.View, t.View.faults))
+	if t.Closing == "" && t.Effect == Nothing && t.Form.Pays {
+		t.Closing = Sale
+	}
+	return t, err
 }
 
 // add notes a fault at a path.
@@ -273,6 +287,9 @@ func (t *Type) faults(add add) {
 		}
 	}
 	t.Invalidation.faults(add)
+	if !slices.Contains([]string{"", Sale, Purchase, Withholding}, t.Closing) || t.Closing != "" && against {
+		add("closing", "%q is not %s, %s or %s, of a type without an effect", t.Closing, Sale, Purchase, Withholding)
+	}
 	if t.Tests < 0 {
 		add("tests", "%d is negative", t.Tests)
 	}
