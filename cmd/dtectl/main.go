@@ -47,6 +47,7 @@ type cli struct {
 	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
 	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
 	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: publish rules to branches, roll them out, see every branch."`
+	Completion  completionCommand  `cmd:"" help:"Print the shell's completion: source <(dtectl completion bash)."`
 	Demo        demo.Command       `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 
