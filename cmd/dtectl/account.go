@@ -23,7 +23,7 @@ import (
 // the files that the operator names, which may lie where only root reads.
 
 // authoring are the verbs of those who make rules and demonstrations. They touch no box, as those of a chain's centre, and their files are their own.
-var authoring = []string{"rules keygen", "rules new", "rules test", "rules params", "rules build", "rules sign", "demo"}
+var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules params", "rules build", "rules sign", "demo"}
 
 // becomeAccount makes a process of root one of the account that owns the branch's data. It does nothing for others, for authoring
 // verbs, where root itself owns the data, and where the configuration cannot be used: the verb says so.
