@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/health"
@@ -111,6 +112,9 @@ type remembering struct {
 }
 
 func (h remembering) Handle(ctx context.Context, record slog.Record) error {
+	if begin, ends := page.Ends[record.Message]; ends {
+		h.recent.end(begin, record.Time)
+	}
 	if record.Level >= slog.LevelWarn {
 		text := record.Message + h.given
 		record.Attrs(func(a slog.Attr) bool {
@@ -155,6 +159,17 @@ func (r *recent) note(record slog.Record, text string) {
 	}
 	r.list = slices.Insert(r.list, 0, recalled{record.Message, t})
 	r.list = r.list[:min(len(r.list), recentMost)]
+}
+
+// end notes that a trouble is over.
+func (r *recent) end(message string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.list {
+		if r.list[i].message == message {
+			r.list[i].trouble.Ended = at
+		}
+	}
 }
 
 func (r *recent) troubles() []page.Trouble {

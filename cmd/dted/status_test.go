@@ -24,6 +24,14 @@ func TestRecent(t *testing.T) {
 	if len(got) != 2 || got[0].Text != "slow part=store took=2s" || got[0].Count != 2 || got[0].Error || got[1].Text != "gone part=store error=no route" || !got[1].Error {
 		t.Errorf("%+v", got)
 	}
+	log.Warn("in contingency")
+	log.Info("out of contingency")
+	if got = r.troubles(); got[0].Ended.IsZero() || !got[1].Ended.IsZero() {
+		t.Errorf("what is over: %+v", got)
+	}
+	if log.Warn("in contingency"); !r.troubles()[0].Ended.IsZero() {
+		t.Error("a trouble that came again is over")
+	}
 	for i := range 3 * recentMost {
 		log.Error(strings.Repeat("á", i+recentLong))
 	}

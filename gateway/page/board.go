@@ -61,6 +61,7 @@ type (
 
 	troubleLine struct {
 		At, Text, Raw, Level string
+		Ended                string // "" while it goes on, or nobody says
 		Count                int
 	}
 )
@@ -91,6 +92,9 @@ func newBoard(lang string, o *Overview) *board {
 	b.box(lang, o)
 	for _, x := range o.Trouble {
 		line := troubleLine{At: momentText(lang, x.At, o.At), Count: x.Count, Level: troubleLevel(x, o.At)}
+		if !x.Ended.IsZero() {
+			line.Ended, line.Level = clock(x.Ended), ""
+		}
 		line.Text, line.Raw = notice(lang, x)
 		b.Trouble = append(b.Trouble, line)
 	}

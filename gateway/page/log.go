@@ -1,5 +1,7 @@
 package page
 
+import "strings"
+
 // logged is what each warning and error of the log means, in Spanish, by its message. The Spanish page shows these sentences:
 // whoever reads it at a counter cannot read the log, which is English. A test finds every message of the sources here.
 var logged = map[string]string{
@@ -138,12 +140,26 @@ var logged = map[string]string{
 	"the tokens' bytes of today begin anew": "No se pudo leer cuánto guardó hoy cada caja; la cuenta empieza de nuevo",
 }
 
-// notice is what the page says of a line of the log, and what it keeps folded: in Spanish the sentence of its message, with the
-// line itself, which is English; in English the line.
+// Ends are the lines of the log that end a trouble: the message of the trouble by that of its end.
+var Ends = map[string]string{
+	"the disk takes the store's tables again": "the disk does not take the store's tables",
+	"out of contingency":                      "in contingency",
+	"clock is right again":                    "clock is wrong: nothing new is issued",
+	"disk has room again":                     "disk is full: nothing new is issued",
+	"second copy is live":                     "second copy is not written",
+	"the mark is as it was written again":     "the next start will refuse the mark: do not restart",
+	"sales wait for the chain's store":        "sales do not wait for the chain's store any more",
+}
+
+// notice is what the page says of a line of the log, and what it keeps folded: the sentence of its message, and the line itself, which is
+// English.
 func notice(lang string, x Trouble) (text, raw string) {
 	raw = masked(x.Text)
 	if lang != "es" {
-		return raw, ""
+		if text = x.Message; text == "" {
+			return raw, ""
+		}
+		return strings.ToUpper(text[:1]) + text[1:], raw
 	}
 	if text = logged[x.Message]; text == "" {
 		text = say(lang, "trouble.other")

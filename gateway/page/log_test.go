@@ -120,6 +120,15 @@ func TestLogged(t *testing.T) {
 			found[c.message] = true
 		}
 	}
+	infos := make(map[string]bool)
+	for _, c := range logCalls(t) {
+		infos[c.message] = infos[c.message] || c.level == "Info"
+	}
+	for end, begin := range Ends {
+		if !infos[end] || logged[begin] == "" {
+			t.Errorf("%q is not logged, or does not end the trouble %q", end, begin)
+		}
+	}
 	for message, text := range logged {
 		if !found[message] {
 			t.Errorf("nothing logs %q", message)

@@ -87,8 +87,9 @@ func renderStatus(lang string, o *Overview) []byte {
 			el("div", b.waitingHTML(t), b.todayHTML(t), b.troubleHTML(t),
 				el("section", txt("h2", t("deliveries")), facts(lang, b.Deliveries),
 					g.If(b.GivenUp > 0, el("p", class("bad"), g.Text(strconv.Itoa(b.GivenUp)+" "+t("given.up"))))),
-				b.monthHTML(t), g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) })),
-			el("div", el("section", txt("h2", t("box")), facts(lang, b.Box)), b.rulesHTML(t))),
+				b.monthHTML(t)),
+			el("div", el("section", txt("h2", t("box")), facts(lang, b.Box)), b.rulesHTML(t),
+				g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) }))),
 		el("footer", txt("p", t("updated")+", "+t("refresh")+". "+t("more")+".")))
 }
 
@@ -155,6 +156,9 @@ func (b *board) troubleHTML(t func(string) string) g.Node {
 	return el("section", txt("h2", t("trouble")),
 		listed("ol", b.Trouble, func(l troubleLine) g.Node {
 			at := l.At
+			if l.Ended != "" {
+				at += " · " + t("ended") + " " + l.Ended
+			}
 			if l.Count > 1 {
 				at += fmt.Sprintf(" · %d %s", l.Count, t("times"))
 			}
@@ -246,6 +250,7 @@ type Trouble struct {
 	// Message is the line's constant part, Text the whole line with its attributes.
 	Message, Text string
 	Count         int
+	Ended         time.Time // when it was over, see Ends; zero: nobody has said so
 }
 
 // ErrNoRules means that the branch has no rule that is valid today.

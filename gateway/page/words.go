@@ -186,6 +186,7 @@ var words = func() map[string]map[string]string {
 		"trouble.other": {"Un aviso del equipo", "A warning of the box"},
 		"trouble.none":  {"Ninguno desde el inicio.", "None since the start."},
 		"times":         {"veces", "times"},
+		"ended":         {"terminó a las", "over at"},
 		"more":          {"Más: /status (JSON), /metrics, RUNBOOK", "More: /status (JSON), /metrics, RUNBOOK"},
 		"left":          {"faltan", "in"},
 		"overdue":       {"venció hace", "late by"},

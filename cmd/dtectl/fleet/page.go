@@ -37,7 +37,7 @@ var words = map[string][2]string{
 	"branches": {"branches", "sucursales"}, "selling": {"sell", "venden"}, "closed": {"cannot sell", "no pueden vender"}, "contingency": {"in contingency", "en contingencia"},
 	"silent": {"silent", "sin noticias"}, "waiting": {"wait to be enrolled", "esperan inscripción"}, "version": {"version", "versión"}, "until": {"good until", "vigente hasta"},
 	"rollout": {"roll-out", "despliegue"}, "held": {"HELD", "DETENIDO"}, "took": {"took it", "lo tomaron"}, "failed": {"failed", "fallaron"}, "unsaid": {"have not said yet", "aún no responden"},
-	"live": {"in force", "en vigor"}, "seen": {"seen", "visto"}, "ago": {"ago", "atrás"}, "never": {"never", "nunca"}, "points": {"points of sale", "puntos de venta"},
+	"refused": {"refused", "rechazados"}, "live": {"in force", "en vigor"}, "seen": {"seen", "visto"}, "ago": {"ago", "atrás"}, "never": {"never", "nunca"}, "points": {"points of sale", "puntos de venta"},
 	"rules": {"rules", "reglas"}, "more": {"more: search for them", "más: búsquelas"}, "none": {"no branch is like that", "ninguna sucursal así"}, "fine": {"nothing to know", "sin novedad"},
 	"read": {"read", "leído"}, "stale": {"The store cannot be read; this is how it was. ", "No se puede leer el almacén; así estaba. "}, "unread": {"The chain's store was not read yet.", "Aún no se ha leído el almacén de la cadena."},
 	"each": {"each of them", "una por una"}, "all": {"all", "todas"}, "documents": {"documents today", "documentos hoy"}, "of": {"of", "de"}, "box": {"box", "caja"}, "sells": {"sells", "vende"}, "unknown": {"unknown", "sin datos"},
