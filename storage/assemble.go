@@ -583,10 +583,9 @@ func lacking(db *pebble.DB) (list []Affected, err error) {
 		return nil
 	}
 	if len(h.partial) > 0 {
-		err = scan(db, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
-			l, err := decodeLink(value)
-			if err != nil || l.Op == opSkip {
-				return err
+		err = eachLink(db, func(key, _ []byte, l *link) error {
+			if l.Op == opSkip {
+				return nil
 			}
 			return add(l.ID, l.Number, be.Uint32(key[1:]), l.Code)
 		})
@@ -597,22 +596,11 @@ func lacking(db *pebble.DB) (list []Affected, err error) {
 // soundUntil is since when a store may lack changes, in Unix ns: the latest change before the first that is missing; when none
 // is, the latest of all.
 func soundUntil(db *pebble.DB, series map[string]seriesRow, h *holes) (until int64, err error) {
-	for name, row := range series {
-		l, err := lastLink(db, name, row)
-		if err != nil {
-			return 0, err
-		}
-		until = max(until, l.At)
-	}
-	if len(h.at) == 0 && len(h.partial) == 0 {
-		return until, nil
+	if until, err = latestChange(db, series); err != nil || len(h.at) == 0 && len(h.partial) == 0 {
+		return until, err
 	}
 	var before int64 // the link before
-	return until, scan(db, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
-		l, err := decodeLink(value)
-		if err != nil {
-			return err
-		}
+	err = eachLink(db, func(key, _ []byte, l *link) error {
 		sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
 		if l.Op != opSkip && h.partial[l.ID] {
 			until = min(until, l.At)
@@ -629,4 +617,5 @@ func soundUntil(db *pebble.DB, series map[string]seriesRow, h *holes) (until int
 		before = l.At
 		return nil
 	})
+	return until, err
 }

@@ -227,7 +227,7 @@ func TestOpenReadOnly(t *testing.T) {
 		t.Errorf("a store in use: %v", err)
 	}
 	backup(t, s, backupDir)
-	latest, err := s.LastChange()
+	latest, err := s.lastChange()
 	if err != nil || latest.Year() != 2026 {
 		t.Errorf("last change %v, %v", latest, err)
 	}
@@ -256,8 +256,8 @@ func TestOpenReadOnly(t *testing.T) {
 			}
 		}
 		if name == "store" {
-			if err := s.CheckMark(); err != nil {
-				t.Error(err)
+			if mark, err := s.LookAtMark(""); err != nil || mark.Kind != MarkSound {
+				t.Errorf("the mark: %+v, %v", mark, err)
 			}
 		}
 		sound(t, s)

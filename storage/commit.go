@@ -247,10 +247,10 @@ func (s *Store) LastBeat() (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err
 	}
+	defer s.leave()
 	row, err := get(s.db, keyBeat)
-	s.leave()
 	if err != nil || len(row) != 8 {
-		return s.LastChange()
+		return s.lastChange()
 	}
 	return time.Unix(0, int64(be.Uint64(row))).UTC(), nil
 }

@@ -84,6 +84,28 @@ func decodeLink(b []byte) (l link, err error) {
 	return l, c.end("journal link")
 }
 
+// eachLink calls fn with every link of every series' journal, in order. A link that cannot be decoded ends it.
+func eachLink(r pebble.Reader, fn func(key, value []byte, l *link) error) error {
+	return scan(r, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
+		l, err := decodeLink(value)
+		if err != nil {
+			return err
+		}
+		return fn(key, value, &l)
+	})
+}
+
+// readLink reads one link of a series' journal, and its hash.
+func readLink(r pebble.Reader, sequence uint32, position uint64) (l link, hash [32]byte, err error) {
+	key := journalKey(sequence, position)
+	value, err := get(r, key)
+	if err != nil {
+		return l, hash, err
+	}
+	l, err = decodeLink(value)
+	return l, hashLink(key, value), err
+}
+
 func hashLink(key, value []byte) (sum [32]byte) {
 	h := sha256.New()
 	h.Write(key)

@@ -68,7 +68,7 @@ func (m *mender) mend(told copyState) ([]knownSeries, error) {
 			err = scan(m.db, []byte{t}, []byte{t + 1}, fn)
 		}
 	}
-	table(tableJournal, m.link)
+	err = eachLink(m.db, m.link)
 	table(tablePart, m.part)
 	for _, t := range leadTables { // made anew, of the entries
 		_ = m.b.DeleteRange([]byte{t}, []byte{t + 1}, nil) // memory
@@ -87,12 +87,8 @@ func (m *mender) mend(told copyState) ([]knownSeries, error) {
 }
 
 // link follows a series' journal.
-func (m *mender) link(key, value []byte) error {
+func (m *mender) link(key, value []byte, l *link) error {
 	sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
-	l, err := decodeLink(value)
-	if err != nil {
-		return err
-	}
 	s := m.series[sequence]
 	if s == nil {
 		s = &mendedSeries{name: fmt.Sprintf("unknown series %d", sequence)}

@@ -255,13 +255,9 @@ func (s *Store) load() error {
 
 // lastLink reads the end of a series' journal. ErrCorrupt when it is not the one that its row says.
 func lastLink(r pebble.Reader, name string, row seriesRow) (link, error) {
-	key := journalKey(row.Sequence, row.Position)
-	value, err := get(r, key)
-	if err == nil && hashLink(key, value) == row.Hash {
-		var l link
-		if l, err = decodeLink(value); err == nil {
-			return l, nil
-		}
+	l, hash, err := readLink(r, row.Sequence, row.Position)
+	if err == nil && hash == row.Hash {
+		return l, nil
 	}
 	return link{}, fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt, err))
 }
@@ -402,48 +398,29 @@ func OpenBackup(dir string, o Options) (*Store, error) {
 	return OpenReadOnly(o)
 }
 
-// CheckMark compares the store with the mark's file. ErrMark if they do not agree.
-func (s *Store) CheckMark() error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	j, err := newMarkJudge(s.db)
-	if err != nil {
-		return err
-	}
-	if state := j.look(s.o.FS, s.o.MarkPath); state.Kind != MarkSound {
-		return j.refuse(&s.o, state)
-	}
-	return nil
-}
-
-// LastChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty store.
-func (s *Store) LastChange() (time.Time, error) {
-	if err := s.enter(); err != nil {
-		return time.Time{}, err
-	}
-	defer s.leave()
-	return s.lastChange()
-}
-
+// lastChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty store.
 func (s *Store) lastChange() (time.Time, error) {
 	series, err := readAllSeries(s.db)
 	if err != nil {
 		return time.Time{}, err
 	}
-	var latest int64
+	latest, err := latestChange(s.db, series)
+	if err != nil || latest == 0 {
+		return time.Time{}, err
+	}
+	return time.Unix(0, latest).UTC(), nil
+}
+
+// latestChange is when the latest change of these series was written, in Unix ns; 0: never.
+func latestChange(r pebble.Reader, series map[string]seriesRow) (latest int64, err error) {
 	for name, row := range series {
-		l, err := lastLink(s.db, name, row)
+		l, err := lastLink(r, name, row)
 		if err != nil {
-			return time.Time{}, err
+			return 0, err
 		}
 		latest = max(latest, l.At)
 	}
-	if latest == 0 {
-		return time.Time{}, nil
-	}
-	return time.Unix(0, latest).UTC(), nil
+	return latest, nil
 }
 
 // CopyState is what doctor shows of a second copy: a Witness if the copy knows more than the store, and the result of the last

@@ -129,11 +129,7 @@ func (f *filler) fillBetween(from, to *segmentHead) error {
 // lastAt is the last number of a series at a position of its journal.
 func lastAt(r pebble.Reader, sequence uint32, at uint64) (uint64, error) {
 	for ; at > 0; at-- {
-		value, err := get(r, journalKey(sequence, at))
-		if err != nil {
-			return 0, err
-		}
-		l, err := decodeLink(value)
+		l, _, err := readLink(r, sequence, at)
 		if err != nil {
 			return 0, err
 		}

@@ -160,13 +160,9 @@ const archiveMedium = "archive"
 // prove reads the journals that there are by now.
 func (a *assembly) prove(ctx context.Context) error {
 	a.proof = newProof()
-	return scan(a.db, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
-		l, err := decodeLink(value)
-		if err != nil {
-			return err
-		}
-		a.proof.link(key, &l)
-		return errors.Join(setCounters(a.db, &l), ctx.Err())
+	return eachLink(a.db, func(key, _ []byte, l *link) error {
+		a.proof.link(key, l)
+		return errors.Join(setCounters(a.db, l), ctx.Err())
 	})
 }
 
@@ -234,10 +230,9 @@ func (a *assembly) ask(ctx context.Context) error {
 	if a.from.Part == nil {
 		return nil
 	}
-	return scan(a.db, []byte{tableJournal}, []byte{tableJournal + 1}, func(_, value []byte) error {
-		l, err := decodeLink(value)
-		if err != nil || l.Op == opSkip {
-			return err
+	return eachLink(a.db, func(_, _ []byte, l *link) error {
+		if l.Op == opSkip {
+			return nil
 		}
 		for _, d := range l.Parts {
 			key := partKey(l.ID, d.Name)
