@@ -4,13 +4,17 @@ package plugins
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"dtegate/rules/bundle"
@@ -58,12 +62,16 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 		if err == nil && d.IsDir() && file != folder && isBundle(file) {
 			return fs.SkipDir // another version beside this one: catalogues/2027 in catalogues
 		}
-		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".json") {
+		if err != nil || d.IsDir() {
 			return err
 		}
 		rel, err := filepath.Rel(folder, file)
 		if err != nil {
 			return err
+		}
+		if !isPart.MatchString(filepath.ToSlash(rel)) {
+			return fmt.Errorf("%s is no part of a bundle: manifest, schema, overlay, type, form, view or catalogues.json, "+
+				"or cases/*.json", rel)
 		}
 		parts[filepath.ToSlash(rel)], err = os.ReadFile(file)
 		return err
@@ -84,6 +92,9 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 		return nil, m, fmt.Errorf("reading plugins/%s: %w", name, err)
 	}
 	delete(parts, "manifest.json")
+	if err := inValidity(parts, m); err != nil {
+		return nil, m, fmt.Errorf("plugins/%s/%w", name, err)
+	}
 	wasm := s.Module
 	if wasm == "" {
 		module := path.Dir(name)
@@ -104,6 +115,30 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	}
 	return parts, m, nil
 }
+
+// inValidity refuses a case of a day on which the bundle is in force in no ambiente: it would prove nothing.
+func inValidity(parts map[string][]byte, m bundle.Manifest) error {
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		var c struct {
+			Facts struct {
+				Identificacion struct{ FecEmi string }
+			}
+		}
+		if !strings.HasPrefix(name, "cases/") || json.Unmarshal(parts[name], &c) != nil || c.Facts.Identificacion.FecEmi == "" {
+			continue // a case that cannot be read is named by the steps
+		}
+		day, in := c.Facts.Identificacion.FecEmi, false
+		for _, w := range m.Validity {
+			in = in || w.From <= day && (w.Until == "" || day <= w.Until)
+		}
+		if !in {
+			return fmt.Errorf("%s: facts.identificacion.fecEmi: %s lies outside the validity of the manifest", name, day)
+		}
+	}
+	return nil
+}
+
+var isPart = regexp.MustCompile(`^((manifest|schema|overlay|type|form|view|catalogues)|cases/[^/]+)\.json$`)
 
 func isBundle(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "manifest.json"))

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -136,9 +140,16 @@ func TestType_Invented(t *testing.T) {
 	if status != http.StatusBadRequest || !strings.Contains(said, `"path":"prendas[0].prestamo"`) {
 		t.Errorf("a loan above the value: %d %s", status, said)
 	}
-	for _, layout := range []string{"", "&layout=ticket80"} {
-		if says("/dte/pdf/"+sold.Code+"?format=base64"+layout, http.StatusOK, "JVBER"); t.Failed() {
-			t.FailNow()
+	// What the view names is printed. A ticket has no columns: it leaves the heads out.
+	for layout, texts := range map[string][]string{
+		"":                 {"Pignorante", "Rosa Pineda", "Meses del préstamo", "Avalúo", "Total prestado", "TOTAL A CANCELAR"},
+		"&layout=ticket80": {"Rosa Pineda", "Meses del préstamo", "Total prestado", "TOTAL A CANCELAR"},
+	} {
+		text := printed(t, says("/dte/pdf/"+sold.Code+"?format=base64"+layout, http.StatusOK, "JVBER"))
+		for _, want := range texts {
+			if !strings.Contains(text, want) {
+				t.Errorf("layout %q does not print %q:\n%s", layout, want, text)
+			}
 		}
 	}
 	says("/dte/documentos?tipo=77", http.StatusOK, sold.Code)
@@ -209,6 +220,27 @@ func TestType_Further(t *testing.T) {
 	}
 	b.stop()
 	o.does("fsck")
+}
+
+// printed is the text of a PDF in an answer, as another program reads it.
+func printed(t *testing.T, answer string) string {
+	t.Helper()
+	reader, err := exec.LookPath("pdftotext")
+	if err != nil {
+		t.Skip("pdftotext is not here")
+	}
+	encoded := regexp.MustCompile(`JVBER[A-Za-z0-9+/=]+`).FindString(answer)
+	pdf, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(reader, "-layout", "-enc", "UTF-8", "-", "-")
+	cmd.Stdin = bytes.NewReader(pdf)
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 const invalidated = `{"tipoAnulacion":2,"motivo":"Error en el documento",` +

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -171,11 +172,36 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 	if list := Differences(old, made); len(list) > 0 {
 		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"), cmp.Or(list[0].Old, "nothing there"), len(list))
 	}
-	at := 0
-	for at < len(document) && at < want.Len() && document[at] == want.Bytes()[at] {
-		at++
+	return errors.New(cmp.Or(textDiffers("", old, made), "it is the same, written otherwise: rules test --update writes it"))
+}
+
+// textDiffers names the first place where two documents differ, "" for none.
+func textDiffers(path string, want, made dte.Value) string {
+	a, b := string(want.Append(nil)), string(made.Append(nil))
+	switch {
+	case want.Exists() && made.Exists() && a == b:
+		return ""
+	case want.Kind() == dte.KindObject && made.Kind() == dte.KindObject:
+		for _, m := range slices.Concat(want.Members(), made.Members()) {
+			at := strings.TrimPrefix(path+"."+m.Name, ".")
+			if d := textDiffers(at, want.Get(m.Name), made.Get(m.Name)); d != "" {
+				return d
+			}
+		}
+	case want.Kind() == dte.KindArray && made.Kind() == dte.KindArray && want.Len() == made.Len():
+		for i := range want.Len() {
+			if d := textDiffers(fmt.Sprintf("%s[%d]", path, i), want.Index(i), made.Index(i)); d != "" {
+				return d
+			}
+		}
 	}
-	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:]) // a text: no amount differs
+	if !made.Exists() {
+		b = "not there"
+	}
+	if !want.Exists() {
+		a = "nothing there"
+	}
+	return fmt.Sprintf("%s is %.60s, want %.60s", cmp.Or(path, "the document"), b, a)
 }
 
 // PeakFuel returns the most fuel that a call of a rule's module has used, for its golden cases and for documents that repeat

@@ -155,6 +155,9 @@ func (c *newCommand) sibling(rule, generation, name string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", manifest, err)
 		}
+		if err := dateCases(to, c.On); err != nil {
+			return fmt.Errorf("dating the cases of %s: %w", to, err)
+		}
 		term.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n", version, c.On)
 	}
 	if generation == "" {
@@ -193,6 +196,7 @@ func copyBundle(to, from string) error {
 var (
 	manifestVersion = regexp.MustCompile(`"version": *"([0-9]+)\.([0-9]+)\.[0-9]+"`)
 	manifestFrom    = regexp.MustCompile(`"from": *"[^"]*"`)
+	caseIssued      = regexp.MustCompile(`"fecEmi": *"([^"]*)"`)
 )
 
 // dateManifest gives a manifest the next version, and a first day.
@@ -213,6 +217,30 @@ func dateManifest(path, day string) (version string, err error) {
 	data = bytes.Replace(data, at[0], fmt.Appendf(nil, `"version": %q`, version), 1)
 	data = manifestFrom.ReplaceAll(data, fmt.Appendf(nil, `"from": %q`, day))
 	return version, os.WriteFile(path, data, 0o644)
+}
+
+// dateCases gives cases of before a day that day.
+func dateCases(folder, day string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		data = caseIssued.ReplaceAllFunc(data, func(m []byte) []byte {
+			if string(caseIssued.FindSubmatch(m)[1]) >= day {
+				return m
+			}
+			return fmt.Appendf(nil, `"fecEmi": %q`, day)
+		})
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeTest gives the copy a test that runs the golden cases of each generation.

@@ -3,6 +3,7 @@ package bundles
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -42,7 +43,7 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	})
 }
 
-// push sends bundles to a branch in their order. The first bundle that fails ends it.
+// push sends bundles to a branch in their order. The first bundle that fails ends it; the error names those that were not sent.
 func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*bundleFile, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -50,17 +51,23 @@ func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*b
 	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &has); err != nil {
 		return err
 	}
-	for _, f := range files {
+	failed := func(i int, err error) error {
+		for _, f := range files[i+1:] {
+			err = fmt.Errorf("%w; not sent: %s", err, f)
+		}
+		return err
+	}
+	for i, f := range files {
 		if state := has.state(f.digest); state == "live" || state == "coming" {
 			term.Fprintf(out, "%s was %s already\n", f, state)
 			continue
 		}
 		var a activation
 		if err := b.Ask(ctx, http.MethodPost, "/admin/rules", query, f.data, &a); err != nil {
-			return err
+			return failed(i, err)
 		}
 		if err := a.print(out); err != nil {
-			return err
+			return failed(i, err)
 		}
 	}
 	return nil

@@ -140,3 +140,22 @@ func TestPush_Steps(t *testing.T) {
 		t.Errorf("pushed %d, %d and %d times:\n%s", offices[0].pushes, offices[1].pushes, offices[2].pushes, said)
 	}
 }
+
+// A push of several bundles ends at the first that is refused, and names those that were not sent.
+func TestPush_NotSent(t *testing.T) {
+	put := filesIn(t, t.TempDir())
+	server := httptest.NewServer(&office{refuse: true})
+	defer server.Close()
+	c := &PushCommand{Reason: "test", BranchFlags: adminclient.BranchFlags{Branches: put("branches", server.URL+" "+put("token", "secret")+"\n"), Parallel: 1}}
+	for _, name := range []string{"contingencia/v4", "contingencia/v3"} {
+		c.Files = append(c.Files, put(name[13:]+".dterule", string(plugintest.Bundle(t, name))))
+	}
+	said := cmdtest.Capture(t, func() {
+		if err := c.Run(t.Context(), &adminclient.Options{}); err == nil {
+			t.Error("it succeeds")
+		}
+	})
+	if !strings.Contains(said, "FAILED: the bundle is refused at the step compiler; not sent: contingencia 1.") {
+		t.Errorf("it says\n%s", said)
+	}
+}

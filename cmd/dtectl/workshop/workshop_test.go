@@ -2,6 +2,7 @@ package workshop
 
 import (
 	"crypto/ed25519"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +20,15 @@ var sum = map[string]string{
   "params": [{"name": "rate", "value": "0.13", "source": "Ley de IVA art. 54"}]}`,
 	"schema.json": `{"type": "object", "additionalProperties": false, "properties": {
   "cuerpoDocumento": {"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": {
-    "cantidad": {"type": "number"}, "ventaGravada": {"type": "number"}}, "required": ["cantidad", "ventaGravada"]}},
+    "cantidad": {"type": "number"}, "descripcion": {"type": ["string", "null"]}, "ventaGravada": {"type": "number"}},
+    "required": ["cantidad", "descripcion", "ventaGravada"]}},
   "resumen": {"type": "object", "additionalProperties": false, "properties": {"total": {"type": "number"}}, "required": ["total"]}
 }, "required": ["cuerpoDocumento", "resumen"]}`,
 	"overlay.json": `{"total": "total"}`,
-	"cases/two.json": `{"why": "two lines", "facts": {"cuerpoDocumento": [{"cantidad": 2}, {"cantidad": 0.5}]},
-  "document": {"cuerpoDocumento": [{"cantidad": 2, "ventaGravada": 2}, {"cantidad": 0.5, "ventaGravada": 0.5}], "resumen": {"total": 2.5}}}`,
+	"cases/two.json": `{"why": "two lines", "facts": {"cuerpoDocumento": [{"cantidad": 2, "descripcion": "Pan"}, {"cantidad": 0.5, "descripcion": null}]},
+  "document": {"cuerpoDocumento": [{"cantidad": 2, "descripcion": "Pan", "ventaGravada": 2},
+    {"cantidad": 0.5, "descripcion": null, "ventaGravada": 0.5}], "resumen": {"total": 2.5}}}`,
+	"cases/old.json": `{"why": "nothing", "facts": {"cuerpoDocumento": []}, "document": {"cuerpoDocumento": [], "resumen": {"total": 0}}}`,
 }
 
 // checkout makes the folder of a rule, with a text changed in one of its files, and the module beside it.
@@ -34,7 +38,10 @@ func checkout(t *testing.T, file, old, new string) (root, module string) {
 	if err := os.CopyFS(filepath.Join(root, "plugins", "catalogues"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", "catalogues"))); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range sum {
+	files := maps.Clone(sum)
+	files[file] += "" // a file that is not there
+	delete(files, "")
+	for name, text := range files {
 		if name == file {
 			text = strings.Replace(text, old, new, 1)
 		}
@@ -63,6 +70,11 @@ func TestBuild(t *testing.T) {
 	for _, c := range []struct{ file, old, new, want string }{
 		{"", "", "", ""},
 		{"cases/two.json", `"total": 2.5`, `"total": 2.6`, "it is not built: suma 1.0.0 fails at the step interpreter: cases/two.json: resumen.total is 2.5, want 2.6"},
+		{"cases/two.json", `"Pan", "ventaGravada"`, `"Pan ", "ventaGravada"`,
+			`cases/two.json: cuerpoDocumento[0].descripcion is "Pan", want "Pan "`},
+		{"cases/old.json", `{"cuerpoDocumento"`, `{"identificacion": {"fecEmi": "2025-12-31"}, "cuerpoDocumento"`,
+			"plugins/suma/v1/cases/old.json: facts.identificacion.fecEmi: 2025-12-31 lies outside the validity"},
+		{"cases/two.json.orig", "", "x", "cases/two.json.orig is no part of a bundle"},
 		{"cases/two.json", `"document"`, `"faults": [], "documents"`, `want a refusal that names its faults`},
 		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "valid_from": "2027-01-01",`, "valid_from: there is no such field"},
 		{"manifest.json", `"rate"`, `"rato"`, "parameter"},
