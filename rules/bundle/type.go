@@ -175,6 +175,8 @@ type ViewField struct {
 	Label     string `json:"label"`
 	Catalogue string `json:"catalogue,omitempty"`
 	In        string `json:"in"`
+	// As is count for a number of things; another number is money.
+	As string `json:"as,omitempty"`
 }
 
 // ViewColumn is a column of the lines.
@@ -197,7 +199,7 @@ var (
 	formForm = signed.Form{Name: formPart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|about|pays|origin|related|receptorError|` +
 		`does(\[\d+\])?|either(\[\d+\](\[\d+\])?)?|members|examples(\..*)?|` + memberPath + `(\.` + memberPath + `)*(\.(` + memberNames + `))?)$`)}
 	viewForm = signed.Form{Name: viewPart, Wrong: ErrFormat, Free: "labels", Members: regexp.MustCompile(`^(|party(\.(heading|paths(\[\d+\])?))?|` +
-		`final(\[\d+\])?|labels(\..*)?|fields(\[\d+\](\.(path|label|catalogue|in))?)?|columns(\[\d+\](\.(paths(\[\d+\])?|head|as|catalogue))?)?)$`)}
+		`final(\[\d+\])?|labels(\..*)?|fields(\[\d+\](\.(path|label|catalogue|as|in))?)?|columns(\[\d+\](\.(paths(\[\d+\])?|head|as|catalogue))?)?)$`)}
 	typePath       = regexp.MustCompile(`^[a-z][a-z0-9]{1,30}$`)
 	typeName       = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,40}$`)
 	operationName  = regexp.MustCompile(`^[a-z][A-Za-z0-9]{1,40}$`)
@@ -404,6 +406,9 @@ func (v *View) faults(add add) {
 		}
 		if !slices.Contains([]string{"emisor", "party", "terms", "issue"}, f.In) {
 			add(path+".in", "%q is not emisor, party, terms or issue", f.In)
+		}
+		if f.As != "" && f.As != "count" {
+			add(path+".as", "%q is not count", f.As)
 		}
 	}
 	for i, c := range v.Columns {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
 )
 
 // labels are the names of amounts, in the words of MF2's layouts.
@@ -95,7 +96,9 @@ func (b *builder) summary(v *View) {
 		row(name)
 	}
 	for _, m := range s.Members() {
-		if !slices.Contains(sequence, m.Name) && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" {
+		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name } // it stands elsewhere, and may be no amount
+		if !slices.Contains(sequence, m.Name) && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
+			!slices.ContainsFunc(b.of.Fields, named) {
 			row(m.Name)
 		}
 	}

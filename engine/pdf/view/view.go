@@ -330,6 +330,8 @@ func (b *builder) at(f bundle.ViewField) string {
 	switch {
 	case f.Catalogue != "":
 		return b.word(f.Catalogue, v.Text())
+	case f.As == "count":
+		return b.number(v, 0)
 	case v.Kind() == dte.KindNumber:
 		return b.number(v, 2)
 	}
