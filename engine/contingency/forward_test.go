@@ -77,9 +77,9 @@ func TestRecordAnswer(t *testing.T) {
 		code  string        // MH's, of a refusal
 		want  storage.State
 	}{
-		"accepted":                                     {kind: authority.Accepted, want: record.Accepted},
-		"no answer":                                    {kind: authority.Unknown, want: doubt},
-		"refused, and held":                            {kind: authority.Rejected, query: "seal", ago: time.Minute, want: adopted},
+		"accepted":          {kind: authority.Accepted, want: record.Accepted},
+		"no answer":         {kind: authority.Unknown, want: doubt},
+		"refused, and held": {kind: authority.Rejected, query: "seal", ago: time.Minute, want: adopted},
 		"refused, and nobody says whether it is held":  {kind: authority.Rejected, query: "silence", ago: time.Hour, want: doubt},
 		"refused at once, silence":                     {kind: authority.Rejected, query: "silence", want: doubt},
 		"refused, not held, sent a minute ago":         {kind: authority.Rejected, query: "none", ago: time.Minute, want: doubt},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -173,6 +174,79 @@ func TestQueue_Forgets(t *testing.T) {
 		}
 		if err := work(q, 1, 0); !errors.As(err, &busy) {
 			t.Errorf("behind five thousand others an hour's work is forgotten: %v", err)
+		}
+	})
+}
+
+// TestQueue_Model: whoever asks, however often, and however the clock is set, is refused exactly as long as its own work so far asks
+// for; nobody's idle time is a credit, no debt is forgotten, and the house owes nothing.
+func TestQueue_Model(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	o := Options{Slots: 1, Each: 1, Waiting: 1, Now: func() time.Time { return now }, Allowance: Allowance{Burst: 2 * time.Second, Share: .25}}
+	q, debts, r := New(o), make(map[int64]time.Time), rand.New(rand.NewPCG(7, 8))
+	refused, forgotten := 0, 0
+	for range 40_000 {
+		who := r.Int64N(4)
+		if r.IntN(2) == 0 {
+			who = r.Int64N(4000)
+		}
+		now = now.Add(time.Duration(r.IntN(400)-50) * time.Millisecond)
+		want := max(0, debts[who].Sub(now)) - 8*time.Second
+		known := len(q.by)
+		leave, err := q.Enter(t.Context(), who)
+		if len(q.by) < known {
+			forgotten++
+		}
+		var busy *Busy
+		if want > 0 && who != House {
+			if refused++; !errors.As(err, &busy) || busy.Wait != want {
+				t.Fatalf("%d owes %v: %v", who, want, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%d may work: %v", who, err)
+		}
+		worked := time.Duration(r.IntN(2000)-200) * time.Millisecond
+		now = now.Add(worked)
+		leave()
+		if debts[who].Before(now) {
+			debts[who] = now
+		}
+		debts[who] = debts[who].Add(4 * max(0, worked))
+	}
+	if refused < 200 || forgotten == 0 {
+		t.Errorf("%d were refused, and some forgotten %d times", refused, forgotten)
+	}
+}
+
+// TestQueue_Turns: two who ask for much take turns on the only slot; the house waits in any number.
+func TestQueue_Turns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Slots: 1, Each: 1, Waiting: 4, Now: time.Now})
+		var order []int64
+		var asked sync.WaitGroup
+		ask := func(who int64, times int) {
+			for range times {
+				asked.Go(func() {
+					leave, err := q.Enter(t.Context(), who)
+					if err != nil {
+						t.Errorf("%d: %v", who, err)
+						return
+					}
+					order = append(order, who)
+					time.Sleep(time.Second)
+					leave()
+				})
+				synctest.Wait()
+			}
+		}
+		ask(1, 4)
+		ask(2, 3)
+		ask(House, 9)
+		asked.Wait()
+		if want := []int64{1, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0}; !slices.Equal(order, want) {
+			t.Errorf("the turns were %v, want %v", order, want)
 		}
 	})
 }

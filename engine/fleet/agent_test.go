@@ -460,3 +460,96 @@ func TestAgent_BadState(t *testing.T) {
 	}
 	same(t, "changes", w.gate.Changes, "admit a 1.0.0")
 }
+
+// TestAgent_Held: a roll-out that the box has begun goes no further while it is held, and goes on afterwards.
+func TestAgent_Held(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	w.live(first)
+	w.store.Lose(fleetproto.RuleKey(second.File)) // the box begins, and does not get it
+	w.start()
+	w.rollout("r1", second)
+	w.pass(10 * time.Minute)
+	if stage := w.stage(); stage != fleetproto.StageWaiting {
+		t.Fatal(stage)
+	}
+	w.publish(func(d *fleetproto.Desired) { d.Rollout.Held = true })
+	w.pass(10 * time.Minute)
+	w.rule("catalogos", "1.0.1")
+	w.pass(20 * time.Minute)
+	if where := w.where(second); where != "" {
+		t.Errorf("held, and %s", where)
+	}
+	w.publish(func(d *fleetproto.Desired) { d.Rollout.Held = false })
+	w.pass(10 * time.Minute)
+	if where := w.where(second); where != "live" {
+		t.Errorf("no longer held: %q", where)
+	}
+}
+
+// TestAgent_AskedAgain: what a branch refused of the live state it is asked again by the next version, and by no repetition of the same.
+func TestAgent_AskedAgain(t *testing.T) {
+	w := newWorld(t)
+	rule, asked, why := w.rule("catalogos", "1.0.0"), 0, "case 3 differs"
+	w.gate.Refuse = func(*bundle.Bundle) string { asked++; return why }
+	w.live(rule)
+	w.start()
+	w.pass(20 * time.Minute)
+	if asked != 1 || w.where(rule) != "" {
+		t.Errorf("asked %d times: %s", asked, w.where(rule))
+	}
+	why = ""
+	w.pass(20 * time.Minute)
+	if asked != 1 {
+		t.Errorf("the same version is asked %d times", asked)
+	}
+	w.live(rule)
+	w.pass(20 * time.Minute)
+	if asked != 2 || w.where(rule) != "live" {
+		t.Errorf("asked %d times: %q", asked, w.where(rule))
+	}
+}
+
+// TestAgent_UndoesComing: a roll-out that is refused leaves nothing that is to come, and keeps a type that has nothing to return to.
+func TestAgent_UndoesComing(t *testing.T) {
+	w := newWorld(t)
+	coming, began, bad := w.rule("a", "1.0.0", "2026-12-01"), w.rule("b", "1.0.0"), w.rule("c", "1.0.0")
+	w.gate.Refuse = func(b *bundle.Bundle) string {
+		if b.Manifest.Name == "c" {
+			return "case 3 differs"
+		}
+		return ""
+	}
+	w.start()
+	w.rollout("r1", coming, began, bad)
+	w.pass(20 * time.Minute)
+	if got := w.where(coming) + " " + w.where(began); got != "retiredcentre live" {
+		t.Error(got)
+	}
+}
+
+// TestAgent_Orders: only what every box runs needs nobody's word that amounts change or that cases are dropped; a roll-out needs it.
+func TestAgent_Orders(t *testing.T) {
+	for name, c := range map[string]struct {
+		rollout, amounts, cases bool
+		want                    [2]bool
+	}{
+		"live":                     {want: [2]bool{true, true}},
+		"a roll-out":               {rollout: true},
+		"a roll-out with amounts":  {rollout: true, amounts: true, want: [2]bool{true, false}},
+		"a roll-out without cases": {rollout: true, cases: true, want: [2]bool{false, true}},
+	} {
+		w := newWorld(t)
+		rule := w.rule("catalogos", "1.0.0")
+		rule.AmountsChange, rule.FewerCases = c.amounts, c.cases
+		w.start()
+		if w.live(rule); c.rollout {
+			w.live()
+			w.rollout("r1", rule)
+		}
+		w.pass(10 * time.Minute)
+		if len(w.ordered) != 1 || [2]bool{w.ordered[0].AmountsChange, w.ordered[0].FewerCases} != c.want || w.ordered[0].Who == "" {
+			t.Errorf("%s: %+v", name, w.ordered)
+		}
+	}
+}

@@ -313,3 +313,78 @@ func TestAgent_Mends(t *testing.T) {
 		t.Errorf("%+v, %s", s.Desired, w.where(third))
 	}
 }
+
+// TestAgent_WaitsToNumber: a box does not number by an enrolment before it knows the version, and the later epochs, that it names.
+func TestAgent_WaitsToNumber(t *testing.T) {
+	for name, c := range map[string]struct {
+		alter func(*fleetproto.Enrolment)
+		then  func(*world)
+	}{
+		"the next version": {func(e *fleetproto.Enrolment) { e.After = 2 }, func(w *world) { w.publish(func(*fleetproto.Desired) {}) }},
+		"the next epoch":   {func(e *fleetproto.Enrolment) { e.Highest = 2 }, func(w *world) { w.enrol(2, w.box, director) }},
+	} {
+		w := newWorld(t)
+		w.publish(func(*fleetproto.Desired) {})
+		w.enrolAs(w.box, director, 1, c.alter)
+		w.start()
+		if w.pass(20 * time.Minute); w.numbers(points[0]) {
+			t.Errorf("%s is not there, and the box numbers", name)
+		}
+		c.then(w)
+		if w.pass(20 * time.Minute); !w.numbers(points[0]) {
+			t.Errorf("%s is there, and the box does not number: %+v", name, w.agent.Fence().Standing())
+		}
+	}
+}
+
+// TestAgent_ForeignEnrolments: what nobody trusted has signed, where the next enrolments belong, hides no enrolment behind it.
+func TestAgent_ForeignEnrolments(t *testing.T) {
+	for _, foreign := range []int64{1, 15} {
+		w := newWorld(t)
+		w.enrol(1, w.box, director)
+		w.start()
+		w.pass(10 * time.Minute)
+		for n := range foreign {
+			w.enrol(2+n, w.box, thief)
+		}
+		w.enrol(2+foreign, signer("new", 4), director)
+		if w.pass(10 * time.Minute); !w.agent.Fence().Standing().Replaced {
+			t.Errorf("behind %d of a thief's the box does not see who replaced it", foreign)
+		}
+	}
+}
+
+// TestAgent_OwnEpoch: a box that was replaced reports under the epoch that it had, also once nobody trusts who signed that.
+func TestAgent_OwnEpoch(t *testing.T) {
+	w := newWorld(t)
+	next := signer("next", 5)
+	w.directors = append(w.directors, public(next))
+	w.enrol(1, w.box, director)
+	w.publish(func(*fleetproto.Desired) {})
+	w.start()
+	w.pass(10 * time.Minute)
+	w.by = next
+	w.publish(func(*fleetproto.Desired) {})
+	w.pass(10 * time.Minute)
+	w.enrol(2, signer("new", 4), next)
+	w.pass(10 * time.Minute)
+	if s := w.agent.Fence().Standing(); s.Epoch != 1 || !s.Replaced {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestFence_Close: a box of which a copy runs numbers nothing, whatever its enrolment says later.
+func TestFence_Close(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.start()
+	w.pass(10 * time.Minute)
+	w.agent.Fence().Close()
+	for range 2 {
+		if w.numbers(points[0]) || !w.agent.Fence().Standing().Replaced {
+			t.Errorf("%+v", w.agent.Fence().Standing())
+		}
+		w.enrol(2, w.box, director)
+		w.pass(10 * time.Minute)
+	}
+}

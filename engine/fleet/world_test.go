@@ -24,6 +24,7 @@ type world struct {
 	now        time.Time
 	store      *fleettest.Store
 	gate       *fleettest.Gate
+	ordered    []fleet.Order // of the admissions
 	disk       *fleettest.File
 	box        fleetproto.Signer
 	agent      *fleet.Agent
@@ -57,12 +58,23 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// orders is a gate that notes what is ordered.
+type orders struct {
+	fleet.Rules
+	of *world
+}
+
+func (o orders) Admit(ctx context.Context, file []byte, by fleet.Order) (fleet.Admission, error) {
+	o.of.ordered = append(o.of.ordered, by)
+	return o.Rules.Admit(ctx, file, by)
+}
+
 // start begins the agent, as a start of the appliance does.
 func (w *world) start() {
 	w.t.Helper()
 	var err error
 	w.agent, err = fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: w.group, Director: w.directors, Box: w.box,
-		Points: points, Poll: w.poll, Look: w.look, Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler),
+		Points: points, Poll: w.poll, Look: w.look, Rules: orders{w.gate, w}, State: w.disk, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return w.now }, Rand: rand.New(rand.NewPCG(1, 1)),
 		Describe: func(s *fleetproto.Status) { s.Ready = true }})
 	if err != nil {
