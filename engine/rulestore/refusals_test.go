@@ -1,9 +1,13 @@
 package rulestore
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"dtegate/engine/record"
 )
 
 // decision runs a stream of verdicts over a bundle and the one before it, and returns after how many of the bundle's own
@@ -110,5 +114,81 @@ func TestGuard_Streams(t *testing.T) {
 	})
 	if returned == 0 && !testing.Short() {
 		t.Error("no stream made the branch return: the property says nothing")
+	}
+}
+
+// TestGuard_Bounds: the branch leaves a bundle at the very decision that its bounds name, and not one before.
+func TestGuard_Bounds(t *testing.T) {
+	// many returns decisions at two points of sale, of which so many are refused.
+	many := func(refused, accepted int) *tally {
+		tally := newTally()
+		for i := range refused + accepted {
+			tally.count(Verdict{Point: int64(i % 2), Accepted: i >= refused, Cause: CauseRule, Shape: Shape{byte(i)}})
+		}
+		return tally
+	}
+	for name, c := range map[string]struct {
+		before, now *tally
+		leave       bool
+	}{
+		"four refused":                           {nil, many(MostRefused-1, 0), false},
+		"five refused":                           {nil, many(MostRefused, 0), true},
+		"half of them":                           {nil, many(MostRefused, MostRefused), true},
+		"less than half":                         {nil, many(MostRefused, MostRefused+1), false},
+		"few before: half of them":               {many(0, EnoughBefore-1), many(MostRefused, MostRefused+1), false},
+		"enough before, none refused":            {many(0, EnoughBefore), many(MostRefused, 90), true},
+		"three times the ratio before":           {many(1, EnoughBefore-1), many(6, 34), false},
+		"more than three times the ratio before": {many(1, EnoughBefore-1), many(6, 33), true},
+	} {
+		if why := c.now.leave(c.before, 2); (why != "") != c.leave {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+	alone := newTally()
+	for i := range MostRefused {
+		alone.count(Verdict{Point: 1, Cause: CauseRule, Shape: Shape{byte(i)}})
+	}
+	alone.count(Verdict{Point: 2, Accepted: true})
+	if why := alone.leave(nil, 2); why != "" {
+		t.Errorf("one till alone, beside another that sells: %s", why)
+	}
+}
+
+// TestGuard_AsksOnce: a return is asked for once; again after it could not be made, and again from zero after the bundle was put back.
+func TestGuard_AsksOnce(t *testing.T) {
+	g, r, now := newGuard(2), &Rule{Ref: record.RuleRef{Digest: "d"}}, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
+	fail := func(times int) (asked int) {
+		for i := range times {
+			g.Failed(r, int64(i%2), Shape{byte(i)}, errors.New("it traps"), now)
+		}
+		asked = len(g.wanted)
+		for range asked {
+			<-g.wanted
+		}
+		return asked
+	}
+	steps := []struct {
+		what  string
+		do    func()
+		times int
+		want  int
+	}{
+		{"two fail", func() {}, mostFailures - 1, 0},
+		{"the third", func() {}, 1, 1},
+		{"more", func() {}, 5, 0},
+		{"the return was not made", func() { g.NotMade("d") }, 1, 1},
+		{"put back: two fail", func() { g.Forgive("d") }, mostFailures - 1, 0},
+		{"and the third", func() {}, 1, 1},
+		{"a minute later", func() { g.NotMade("d"); now = now.Add(failuresOf) }, mostFailures - 1, 0},
+		{"within the minute", func() { now = now.Add(failuresOf - 1) }, 1, 1},
+	}
+	for _, s := range steps {
+		s.do()
+		if asked := fail(s.times); asked != s.want {
+			t.Errorf("%s: asked for %d returns, want %d", s.what, asked, s.want)
+		}
+	}
+	if !r.Suspended() {
+		t.Error("sales still use the bundle")
 	}
 }

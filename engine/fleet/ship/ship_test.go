@@ -320,3 +320,28 @@ func TestShip_Store(t *testing.T) {
 		t.Errorf("%+v, %v; %+v", b, err, got)
 	}
 }
+
+// TestShip_OneLookBehind: of the file that grows, only what was there at the look before is shipped: the rest may not be on the medium
+// yet. A file that has a later one beside it is whole.
+func TestShip_OneLookBehind(t *testing.T) {
+	w := newWorld(t)
+	shipped := func(want string) {
+		t.Helper()
+		if err := w.ship.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := w.fetch()
+		if want == "" && !errors.Is(err, ship.ErrNothing) || want != "" && (err != nil || got != want) {
+			t.Errorf("shipped %q, %v, want %q", got, err, want)
+		}
+	}
+	w.grow("0000000001.copy", "head")
+	shipped("")
+	w.grow("0000000001.copy", "-one")
+	shipped("0000000001.copy: \"head\"\n")
+	w.grow("0000000001.copy", "-two")
+	w.grow("0000000002.copy", "next")
+	shipped("0000000001.copy: \"head-one-two\"\n")
+	w.grow("0000000002.copy", "-more")
+	shipped("0000000001.copy: \"head-one-two\"\n0000000002.copy: \"next\"\n")
+}

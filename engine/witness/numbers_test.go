@@ -1,0 +1,128 @@
+package witness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/dte"
+	"dtegate/engine/seller"
+	"dtegate/storage"
+)
+
+// bucket is an archive's store: it lists its objects and gives them out.
+type bucket map[string][]byte
+
+func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Request: r}
+	held, there := b[strings.TrimPrefix(r.URL.Path, "/documentos/")]
+	if r.URL.Query().Get("list-type") == "2" {
+		text := `<ListBucketResult><Name>documentos</Name><IsTruncated>false</IsTruncated>`
+		for _, key := range slices.Sorted(maps.Keys(b)) {
+			if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
+				text += fmt.Sprintf(`<Contents><Key>%s</Key><Size>%d</Size><ETag>"1"</ETag></Contents>`, key, len(b[key]))
+			}
+		}
+		held = []byte(text + `</ListBucketResult>`)
+		answer.Header.Set("Content-Type", "application/xml")
+	} else if !there {
+		answer.StatusCode = http.StatusNotFound
+	}
+	answer.ContentLength, answer.Body = int64(len(held)), io.NopCloser(bytes.NewReader(held))
+	answer.Header.Set("Content-Length", fmt.Sprint(len(held)))
+	answer.Header.Set("ETag", `"1"`)
+	answer.Header.Set("Last-Modified", time.Unix(1e9, 0).UTC().Format(http.TimeFormat))
+	return answer, nil
+}
+
+// TestAskArchive: a number in the archive that is one above the store's last holds its series, up to the highest that is there; one that
+// the store has given out, another branch's, another year's and an unreadable object hold nothing. A restart keeps the hold.
+func TestAskArchive(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
+	const first, second = "00/01/M001/P001/2026", "00/03/M001/P001/2026"
+	for name, c := range map[string]struct {
+		archived map[string]string // control numbers, by day
+		want     map[string]uint64
+	}{
+		"nothing":               {nil, nil},
+		"the last number":       {map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}, nil},
+		"one ahead":             {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"}, map[string]uint64{first: 4}},
+		"the highest of them":   {map[string]string{"DTE-01-M001P001-000000000000006": "2026-11-23", "DTE-01-M001P001-000000000000005": "2026-11-22"}, map[string]uint64{first: 6}},
+		"two series":            {map[string]string{"DTE-01-M001P001-000000000000009": "2026-11-23", "DTE-03-M001P001-000000000000001": "2026-11-23"}, map[string]uint64{first: 9, second: 1}},
+		"the day before":        {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-20"}, map[string]uint64{first: 4}},
+		"long ago":              {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-18"}, nil},
+		"another point of sale": {map[string]string{"DTE-01-M001P002-000000000000009": "2026-11-23"}, nil},
+		"another establishment": {map[string]string{"DTE-01-M002P001-000000000000009": "2026-11-23"}, nil},
+		"no control number":     {map[string]string{"DTE-01": "2026-11-23"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quiet := slog.New(slog.DiscardHandler)
+			o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: func() time.Time { return now },
+				Fatal: func(m string) { panic(m) }}
+			if err := storage.Create(o); err != nil {
+				t.Fatal(err)
+			}
+			store, err := storage.Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := store.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			for n := range byte(3) {
+				_, err := store.Append(t.Context(), storage.Keys{Series: first}, storage.Draft{Code: storage.Code{n + 1}, State: 1, Head: []byte("{}")})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			objects, n := bucket{"tienda/DTES/test/2026/11/23/x.pdf": nil}, byte(100)
+			for control, day := range c.archived {
+				n++
+				key := "tienda/DTES/test/" + strings.ReplaceAll(day, "-", "/") + "/" + dte.Code{n}.String() + ".json"
+				objects[key] = fmt.Appendf(nil, `{"identificacion":{"numeroControl":%q,"fecEmi":%q}}`, control, day)
+			}
+			shelf, err := archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos", AccessKey: "a", Secret: "s", PathStyle: true, Transport: objects})
+			if err != nil {
+				t.Fatal(err)
+			}
+			issuer := seller.Issuer{Slug: "tienda", Ambiente: "00"}
+			g := New(store, issuer, shelf, quiet)
+			if g.Behind() != nil {
+				t.Fatal("held before anybody asked")
+			}
+			points := []seller.Point{{Establishment: "M001", PointOfSale: "P001"}}
+			if err := g.AskArchive(context.Background(), points, now.Add(-48*time.Hour), now); err != nil {
+				t.Fatal(err)
+			}
+			held, err := store.Held()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]uint64)
+			for _, h := range held {
+				if got[h.Series] = h.There; h.Witness != Archive || h.Series == first && h.Here != 3 || h.Series == second && h.Here != 0 {
+					t.Errorf("%+v", h)
+				}
+			}
+			if !maps.Equal(got, c.want) {
+				t.Errorf("held %v, want %v", got, c.want)
+			}
+			if again := New(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) || (again.Behind() != nil) != (c.want != nil) {
+				t.Errorf("%v, after a restart %v", g.Behind(), again.Behind())
+			}
+		})
+	}
+}
