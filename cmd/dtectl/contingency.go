@@ -76,9 +76,7 @@ func (c *contingencyReport) Run(ctx context.Context, top *adminclient.Options) e
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(term.Data())
-		e.SetIndent("", "  ")
-		return e.Encode(&r)
+		return term.JSON(&r)
 	}
 	return printReport(term.Out, &r, cfg.Now())
 }
@@ -141,7 +139,8 @@ func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) e
 }
 
 type queueCommand struct {
-	Watch bool `help:"Show it again every second until nothing waits."`
+	Watch bool `help:"Show it again every second until nothing waits." xor:"form"`
+	JSON  bool `name:"json" help:"Write one JSON object." xor:"form"`
 }
 
 // Run asks the running appliance what the branch owes MH, and by when.
@@ -151,6 +150,15 @@ func (c *queueCommand) Run(ctx context.Context, top *adminclient.Options) error 
 		return err
 	}
 	for {
+		if c.JSON {
+			var s struct {
+				Owed json.RawMessage `json:"owed"`
+			}
+			if err := adminclient.AskOwn(ctx, cfg, http.MethodGet, "/status", nil, &s); err != nil {
+				return err
+			}
+			return term.JSON(s.Owed)
+		}
 		s, err := adminclient.AskStatus(ctx, cfg)
 		if err != nil {
 			return err

@@ -17,7 +17,10 @@ type deliveryCommand struct {
 	Forget deliveryForget `cmd:"" help:"Take a document off the list: it was delivered otherwise, or need not be."`
 }
 
-type deliveryList struct{ adminclient.Flags }
+type deliveryList struct {
+	JSON bool `name:"json" help:"Write one JSON array."`
+	adminclient.Flags
+}
 
 // failure is what the appliance says of something that was given up.
 type failure struct {
@@ -44,6 +47,9 @@ func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error 
 	list, err := givenUp(ctx, c.Flags, top)
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		return term.JSON(append([]failure{}, list...))
 	}
 	if len(list) == 0 {
 		term.Printf("nothing was given up\n")

@@ -67,7 +67,7 @@ var hostilities = map[string]*smtp.SMTPError{
 func serveWithInbox(ctx context.Context, s *simulator.Simulator, management http.Handler, protocol, manage net.Listener, log *slog.Logger) error {
 	l, err := net.Listen("tcp", cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"))
 	if err != nil {
-		return errors.Join(fmt.Errorf("listening for mail: %w", err), protocol.Close(), manage.Close())
+		return errors.Join(fmt.Errorf("listening for mail (DTESIM_SMTP_ADDR): %w", err), protocol.Close(), manage.Close())
 	}
 	log.Info("inbox, memory only", "smtp", l.Addr())
 	b := &inbox{log: log}

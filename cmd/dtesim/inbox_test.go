@@ -95,7 +95,7 @@ func TestInbox_PortTaken(t *testing.T) {
 	t.Setenv("DTESIM_SMTP_ADDR", taken.Addr().String())
 	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
 	err := serveWithInbox(t.Context(), simulator.New(simulator.Options{Now: time.Now}), http.NotFoundHandler(), protocol, manage, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "listening for mail") {
+	if err == nil || !strings.Contains(err.Error(), "listening for mail (DTESIM_SMTP_ADDR)") {
 		t.Error(err)
 	}
 }

@@ -67,11 +67,11 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	protocol, err := net.Listen("tcp", cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"))
 	if err != nil {
-		return fmt.Errorf("listening for the protocol: %w", err)
+		return fmt.Errorf("listening for the protocol (DTESIM_ADDR): %w", err)
 	}
 	manage, err := net.Listen("tcp", cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"))
 	if err != nil {
-		return fmt.Errorf("listening for the management: %w", err)
+		return fmt.Errorf("listening for the management (DTESIM_MANAGE_ADDR): %w", err)
 	}
 	log.Info("simulated authority", "protocol", protocol.Addr(), "manage", manage.Addr(), "issuers", len(issuers))
 	ambiente := "00"

@@ -5,6 +5,7 @@
 package term
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,13 @@ func Data() io.Writer {
 		return Out
 	}
 	return os.Stdout
+}
+
+// JSON writes an answer for programs.
+func JSON(v any) error {
+	e := json.NewEncoder(Data())
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // Visible returns a text as one line without any character that a terminal obeys: control and format characters, line and

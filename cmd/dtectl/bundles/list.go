@@ -2,6 +2,8 @@ package bundles
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -120,13 +122,28 @@ func (a *activation) print(out io.Writer) error {
 }
 
 type listCommand struct {
-	All bool `help:"Also those that were superseded or taken off."`
+	All  bool `help:"Also those that were superseded or taken off."`
+	JSON bool `name:"json" help:"Write one JSON object: what the appliance says of its rules, all of them."`
 	adminclient.BranchFlags
 }
 
 // Run prints a line a bundle.
 func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return c.Each(ctx, top, c.list)
+	if !c.JSON {
+		return c.Each(ctx, top, c.list)
+	}
+	if c.Branches != "" {
+		return errors.New("--json: is for one branch")
+	}
+	b, err := c.Flags.Open(top)
+	if err != nil {
+		return err
+	}
+	var s json.RawMessage
+	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
+		return err
+	}
+	return term.JSON(s)
 }
 
 func (c *listCommand) list(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {

@@ -33,22 +33,26 @@ const (
 	demoRule   = "dte01/v2" // that README publishes under the next version
 )
 
+// chainAddresses is the variable that sets the addresses of the store, the page and the branches.
+const chainAddresses = "DTED_CHAIN_ADDRS"
+
 // chainDemo is where a chain's demonstration lies and listens.
 type chainDemo struct {
 	dir, shown  string
-	store, page string // addresses
+	store, page string   // addresses
+	addresses   []string // those two and the branches'
 	branches    []*Demo
 }
 
 // newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. It appears whole or not
 // at all; the configurations are written anew each time, so that addresses can change.
 func newChain(ctx context.Context, dir string) (*chainDemo, error) {
-	addresses := strings.Split(cmp.Or(os.Getenv("DTED_CHAIN_ADDRS"),
+	addresses := strings.Split(cmp.Or(os.Getenv(chainAddresses),
 		"127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")
 	if len(addresses) != 2+2*len(Branches) {
-		return nil, errors.New("DTED_CHAIN_ADDRS: wants the store's address, the page's, and two of each branch, with commas between")
+		return nil, errors.New(chainAddresses + ": wants the store's address, the page's, and two of each branch, with commas between")
 	}
-	d := &chainDemo{dir: dir, shown: dir, store: addresses[0], page: addresses[1]}
+	d := &chainDemo{dir: dir, shown: dir, store: addresses[0], page: addresses[1], addresses: addresses}
 	if wd, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
 			d.shown = rel
@@ -220,11 +224,11 @@ func (c *Command) runChain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	addresses := append(d.branches[0].addresses(), d.store, d.page)
-	for _, b := range d.branches[1:] {
-		addresses = append(addresses, b.API, b.Ops)
+	places := d.branches[0].simulated()
+	for _, address := range d.addresses {
+		places = append(places, place{chainAddresses, address})
 	}
-	if err := awaitFree(ctx, addresses...); err != nil {
+	if err := awaitFree(ctx, places...); err != nil {
 		return err
 	}
 	at := func(name string) string { return filepath.Join(c.Dir, name) }
@@ -232,7 +236,7 @@ func (c *Command) runChain(ctx context.Context) error {
 	run := func(pid string, start func() *exec.Cmd) { g.Go(func() error { return supervise(ctx, at(pid), start) }) }
 	run("store.pid", func() *exec.Cmd {
 		cmd := child(c.Store, "--quiet", "--port", d.store, "posix", "--sidecar", at("side"), at("store"))
-		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+demoAccess, "ROOT_SECRET_KEY="+secret) // no command line shows it
+		cmd.Env = append(cmd.Env, "ROOT_ACCESS_KEY="+demoAccess, "ROOT_SECRET_KEY="+secret) // no command line shows it
 		return cmd
 	})
 	run("dtesim.pid", func() *exec.Cmd {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,7 +40,7 @@ func (c *Command) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("preparing %s: %w", c.Dir, err)
 	}
-	if err := awaitFree(ctx, d.addresses()...); err != nil {
+	if err := awaitFree(ctx, append(d.simulated(), place{"DTED_API_ADDR", d.API}, place{"DTED_OPS_ADDR", d.Ops})...); err != nil {
 		return err
 	}
 	authority := []string{"-issuers", filepath.Join(c.Dir, "issuers.json"), "-ahead", d.ahead.String(),
@@ -82,6 +83,10 @@ func command(name string, args ...string) *exec.Cmd {
 
 func child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
+	// A box takes its addresses from the configuration that the demonstration wrote, not from a variable that all boxes would share.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
+	})
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	// The supervisor's death takes its processes with it; a Ctrl-C reaches the supervisor alone.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -190,12 +195,12 @@ const freeWithin = 5 * time.Second
 
 // awaitFree fails when somebody goes on listening on an address that a demonstration is about to use: its programs would be started again
 // and again, and the tills would meet somebody else's.
-func awaitFree(ctx context.Context, addresses ...string) error {
+func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()
-	for _, address := range addresses {
+	for _, p := range places {
 		for {
-			l, err := net.Listen("tcp", address)
+			l, err := net.Listen("tcp", p.address)
 			if err == nil {
 				err = l.Close()
 			}
@@ -204,7 +209,8 @@ func awaitFree(ctx context.Context, addresses ...string) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("%s is not free: if another demonstration runs, end it first (Ctrl-C): %w", address, err)
+				return fmt.Errorf("%s is not free: if another demonstration runs, end it first (Ctrl-C), or set %s: %w",
+					p.address, p.variable, err)
 			case <-time.After(100 * time.Millisecond):
 			}
 		}
@@ -212,5 +218,10 @@ func awaitFree(ctx context.Context, addresses ...string) error {
 	return nil
 }
 
-// addresses are those of a branch and its authority.
-func (d *Demo) addresses() []string { return []string{d.API, d.Ops, d.authority, d.manage, d.inbox} }
+// place is an address, and the variable of the environment that sets it.
+type place struct{ variable, address string }
+
+// simulated are the addresses of the simulated authority.
+func (d *Demo) simulated() []place {
+	return []place{{"DTESIM_ADDR", d.authority}, {"DTESIM_MANAGE_ADDR", d.manage}, {"DTESIM_SMTP_ADDR", d.inbox}}
+}

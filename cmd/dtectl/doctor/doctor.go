@@ -3,7 +3,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -27,9 +26,7 @@ func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	d.examine(ctx, top.Config)
 	var err error
 	if c.JSON {
-		e := json.NewEncoder(term.Data())
-		e.SetIndent("", "  ")
-		err = e.Encode(d.findings)
+		err = term.JSON(d.findings)
 	} else {
 		err = d.print(term.Out)
 	}

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -36,9 +35,7 @@ func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	x := newExamination(store, c.Writers, c.Rounds, time.Now)
 	x.examine(ctx)
 	if c.JSON {
-		e := json.NewEncoder(term.Data())
-		e.SetIndent("", "  ")
-		err = e.Encode(x.findings)
+		err = term.JSON(x.findings)
 	} else {
 		err = printFindings(term.Out, x.findings)
 	}

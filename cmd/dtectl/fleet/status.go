@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -43,9 +42,7 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(term.Data())
-		e.SetIndent("", "  ")
-		err = e.Encode(s.Report(c.shows))
+		err = term.JSON(s.Report(c.shows))
 	} else {
 		err = s.Print(term.Out, c.shows)
 	}

@@ -137,7 +137,8 @@ func (c *tokenRevoke) Run(top *adminclient.Options) error {
 }
 
 type tokenList struct {
-	All bool `help:"The revoked ones too."`
+	All  bool `help:"The revoked ones too."`
+	JSON bool `name:"json" help:"Write one JSON array."`
 }
 
 // Run prints a line a token; the tokens themselves are not kept anywhere.
@@ -150,14 +151,33 @@ func (c *tokenList) Run(top *adminclient.Options) error {
 	if err != nil {
 		return err
 	}
+	listed := slices.DeleteFunc(file.Tokens, func(t config.Token) bool { return !t.Active() && !c.All })
+	if c.JSON {
+		list := make([]tokenAnswer, len(listed))
+		for i, t := range listed {
+			list[i] = tokenAnswer{t.ID, t.Name, t.Point, t.Permissions, t.Made, t.MadeBy, t.Rotated, t.PreviousUntil, t.Revoked}
+		}
+		return term.JSON(list)
+	}
 	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
 	term.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
-	for _, t := range file.Tokens {
-		if t.Active() || c.All {
-			term.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now()))
-		}
+	for _, t := range listed {
+		term.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now()))
 	}
 	return w.Flush()
+}
+
+// tokenAnswer is what programs are told of a token: its hashes stay in the file.
+type tokenAnswer struct {
+	ID            int64     `json:"id"`
+	Name          string    `json:"name"`
+	Point         int64     `json:"point_of_sale"`
+	Permissions   []string  `json:"permissions"`
+	Made          time.Time `json:"made,omitzero"`
+	MadeBy        string    `json:"made_by,omitempty"`
+	Rotated       time.Time `json:"rotated,omitzero"`
+	PreviousUntil time.Time `json:"previous_until,omitzero"`
+	Revoked       time.Time `json:"revoked,omitzero"`
 }
 
 // lived tells a token's life in words.

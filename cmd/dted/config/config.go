@@ -3,6 +3,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -274,7 +275,10 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Load reads and checks a configuration; the error is an *Invalid with every fault. DTED_API_ADDR and DTED_OPS_ADDR override its addresses.
+// Variables of the environment override addresses.
+var Variables = map[string]string{"api.listen": "DTED_API_ADDR", "ops.listen": "DTED_OPS_ADDR"}
+
+// Load reads and checks a configuration; the error is an *Invalid with every fault. Variables override its addresses.
 func Load(path string) (*Config, error) {
 	c := new(Config)
 	if err := read(path, c); err != nil {
@@ -298,12 +302,8 @@ func Load(path string) (*Config, error) {
 	for i := range c.Rules.Keys {
 		resolve(folder, &c.Rules.Keys[i].File)
 	}
-	if a := os.Getenv("DTED_API_ADDR"); a != "" {
-		c.API.Listen = a
-	}
-	if a := os.Getenv("DTED_OPS_ADDR"); a != "" {
-		c.Ops.Listen = a
-	}
+	c.API.Listen = cmp.Or(os.Getenv(Variables["api.listen"]), c.API.Listen)
+	c.Ops.Listen = cmp.Or(os.Getenv(Variables["ops.listen"]), c.Ops.Listen)
 	if c.Rules.Engine == "" {
 		c.Rules.Engine = "compiler"
 	}

@@ -108,7 +108,8 @@ func decoding(path string, err error) error {
 		var faults []error
 		for _, e := range strict.Errors {
 			line, _ := e.Position()
-			faults = append(faults, fmt.Errorf("%s: is no setting (line %d)", strings.Join(e.Key(), "."), line))
+			faults = append(faults, fmt.Errorf("%s: is no setting (line %d): it is misspelt, or a later version of dted brought it",
+				strings.Join(e.Key(), "."), line))
 		}
 		return invalid(path, faults...)
 	case errors.As(err, &wrong):

@@ -220,6 +220,9 @@ func (in *Inputs) CheckShipped(c *config.Config) error {
 
 // Listening returns the error for an address that dted cannot listen on.
 func Listening(setting string, err error) error {
+	if name := config.Variables[setting]; os.Getenv(name) != "" {
+		setting += ": " + name
+	}
 	return fmt.Errorf("%s: %s", setting, strings.TrimPrefix(err.Error(), "listen tcp "))
 }
 
