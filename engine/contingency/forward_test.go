@@ -3,15 +3,19 @@ package contingency
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/bell"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/rules"
@@ -57,10 +61,9 @@ func (m *moves) AdoptHeld(_ context.Context, e storage.Entry, _ *record.Head, _ 
 	return e, nil
 }
 
-// TestRecordAnswer: what a document becomes by MH's answer and, where MH refuses it, by what MH says when it is asked whether it holds
-// an earlier sending. Only what is certain decides it: else it stays in doubt, in the queue, with the time of its sending.
-func TestRecordAnswer(t *testing.T) {
-	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+// newContingency is a contingency without a store: it moves documents, and asks an authority.
+func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time) *Contingency {
+	t.Helper()
 	none, err := rules.NewGeneration()
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +72,20 @@ func TestRecordAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	clock := func() time.Time { return now }
+	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: "06140101901019", Password: "secreto", Ambiente: "00",
+		UserAgent: "dtegate", Now: clock, Transport: way})
+	c := &Contingency{metrics: newMetrics(), suspicion: bell.New(), branch: Branch{Documents: m, Now: clock, SendID: func() int64 { return 1 },
+		Rules: func() *rulestore.Book { return book }, Logger: slog.New(slog.DiscardHandler),
+		Sender: authority.NewSender(&authority.Sender{Client: client, Now: clock, Away: func() bool { return false }, Suspect: func() {}})}}
+	c.branch.Issuer.Ambiente = "00"
+	return c
+}
+
+// TestRecordAnswer: what a document becomes by MH's answer and, where MH refuses it, by what MH says when it is asked whether it holds
+// an earlier sending. Only what is certain decides it: else it stays in doubt, in the queue, with the time of its sending.
+func TestRecordAnswer(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	const adopted, doubt = storage.State(250), storage.State(251)
 	for name, c := range map[string]struct {
 		kind  authority.Kind
@@ -88,16 +105,10 @@ func TestRecordAnswer(t *testing.T) {
 		"refused for its number, of which MH has none": {kind: authority.Rejected, query: "none", code: authority.CodeRegistered, want: record.Rejected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := func() time.Time { return now }
 			m := &moves{}
-			client := authority.New(authority.Options{BaseURL: "http://mh", NIT: "06140101901019", Password: "secreto", Ambiente: "00", UserAgent: "dtegate",
-				Now: clock, Transport: c.query})
+			w := newContingency(t, m, c.query, now)
 			taken := ""
-			b := Branch{Documents: m, Rules: func() *rulestore.Book { return book }, Logger: slog.New(slog.DiscardHandler), Now: clock,
-				Sender: authority.NewSender(&authority.Sender{Client: client, Now: clock, Away: func() bool { return false }, Suspect: func() {},
-					Taken: func(code, _ string) { taken = code }})}
-			w := &Contingency{branch: b, metrics: newMetrics()}
-			w.branch.Issuer.Ambiente = "00"
+			w.branch.Sender.Taken = func(code, _ string) { taken = code }
 			o := document{entry: storage.Entry{Code: storage.Code{1}, State: record.Reported}, head: &record.Head{Document: "01", CreatedAt: now.Add(-time.Hour), Doubtful: true}}
 			if c.ago > 0 {
 				o.head.Sent = now.Add(-c.ago)
@@ -186,5 +197,104 @@ func TestLotSizes(t *testing.T) {
 	}
 	if l.forget(codes[0]); l.sizeFor(codes[0], 100) != 100 {
 		t.Error("a decided document is remembered")
+	}
+}
+
+// sending is an authority that answers a document that is sent, too: "refusal", "noise" (that may be anybody's) or "cable" (it is cut).
+type sending struct {
+	sent  string
+	query answers
+}
+
+func (a sending) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "/recepciondte") {
+		return a.query.RoundTrip(r)
+	}
+	status, text := http.StatusOK, "<html>"
+	switch a.sent {
+	case "cable":
+		return nil, syscall.ECONNREFUSED
+	case "refusal":
+		status, text = http.StatusBadRequest, `{"estado":"RECHAZADO","codigoGeneracion":"01000000-0000-0000-0000-000000000000","selloRecibido":null,"codigoMsg":"096"}`
+	}
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{}, Request: r}, nil
+}
+
+// TestForwardOne: what certainly did not reach MH is as it was before; what may have, is in doubt, and MH is probed; a refusal of the
+// only sending is final, however lately it was sent.
+func TestForwardOne(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for sent, c := range map[string]struct {
+		want      storage.State
+		due       *storage.Due
+		suspicion bool
+		err       error
+	}{
+		"cable":   {want: record.Reported, due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}, err: ErrAway},
+		"noise":   {want: record.Reported, due: &storage.Due{Queue: record.QueueForward, At: now.Add(2 * time.Minute)}, suspicion: true},
+		"refusal": {want: record.Rejected, due: &storage.Due{Queue: record.QueueCorrect, At: now.Add(24 * time.Hour)}},
+	} {
+		m := &moves{}
+		w := newContingency(t, m, sending{sent, "none"}, now)
+		o := document{head: &record.Head{Document: "01", CreatedAt: now.Add(-time.Hour)},
+			entry: storage.Entry{Code: storage.Code{1}, State: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}}}
+		if err := w.forwardOne(t.Context(), o); !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", sent, err)
+		}
+		if m.to.To != c.want || m.to.Due == nil || *m.to.Due != *c.due || (len(w.suspicion) > 0) != c.suspicion {
+			t.Errorf("%s: %+v due %+v, suspicion %v", sent, m.to, m.to.Due, len(w.suspicion) > 0)
+		}
+		if sent == "cable" && (m.head.Doubtful || !m.head.Sent.IsZero() || !m.head.Forwarded.IsZero()) {
+			t.Errorf("what MH never got is taken for sent: %+v", m.head)
+		}
+	}
+}
+
+// TestBacklog_Deadlines: which deadline a waiting document has, by its state, its queue and the event that it waits for.
+func TestBacklog_Deadlines(t *testing.T) {
+	at := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		queue            string
+		state            storage.State
+		event, documents time.Time
+	}{
+		"no event yet":            {record.QueueReport, record.Deferred, at.Add(24 * time.Hour), time.Time{}},
+		"its event is sealed":     {record.QueueForward, record.Reported, time.Time{}, at.Add(time.Hour)},
+		"refused":                 {record.QueueCorrect, record.Rejected, time.Time{}, time.Time{}},
+		"signed, nothing decided": {record.QueueSettle, record.Signed, time.Time{}, time.Time{}},
+	} {
+		head, err := json.Marshal(&record.Head{Document: "01", CreatedAt: at, Until: at, Limit: at.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := count{owed: &Backlog{}, law: law{event: 24 * time.Hour, documents: 72 * time.Hour}}
+		if err := n.add(c.queue, storage.Entry{State: c.state, Head: head}); err != nil {
+			t.Fatal(err)
+		}
+		if !n.owed.EventDeadline.Equal(c.event) || !n.owed.DocumentDeadline.Equal(c.documents) {
+			t.Errorf("%s: event by %v, document by %v", name, n.owed.EventDeadline, n.owed.DocumentDeadline)
+		}
+	}
+}
+
+// TestDocument_Unknown: of which documents MH may hold a form that the box does not know of.
+func TestDocument_Unknown(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	sent, unsent := record.Correction{Forwarded: at}, record.Correction{}
+	for name, c := range map[string]struct {
+		head             record.Head
+		turnUp, newForms bool
+	}{
+		"never sent":                   {record.Head{}, false, false},
+		"sent in its normal form":      {record.Head{Sent: at}, true, false},
+		"and in its form of the event": {record.Head{Sent: at, Forwarded: at}, false, false},
+		"corrected":                    {record.Head{Form: record.FormCorrection + "1", Corrections: []record.Correction{unsent}}, false, true},
+		"corrected and sent":           {record.Head{Form: record.FormCorrection + "1", Corrections: []record.Correction{sent}}, false, false},
+		"corrected again":              {record.Head{Form: record.FormCorrection + "2", Corrections: []record.Correction{sent, unsent}}, false, true},
+	} {
+		o := document{head: &c.head}
+		if o.mayTurnUp() != c.turnUp || o.newlyCorrected() != c.newForms {
+			t.Errorf("%s: may turn up %v, newly corrected %v", name, o.mayTurnUp(), o.newlyCorrected())
+		}
 	}
 }
