@@ -27,7 +27,7 @@ type certifyCommand struct {
 	Report      string        `type:"path" help:"Write how far it is, and what was refused, as JSON to this file, and as a page for printing beside it (.html)." placeholder:"FILE"`
 	PointOfSale int64         `help:"Id of the point of sale that issues; default: the configuration's first."`
 	Token       string        `type:"existingfile" help:"File with a till's token of that point of sale; default: one of its own, made for the run and revoked behind it." placeholder:"FILE"`
-	Receivers   string        `type:"existingfile" help:"JSON list of taxpayers that MH knows, each a receptor of POST /dte/dte03; default: made-up ones, which MH may refuse." placeholder:"FILE"`
+	Receivers   string        `type:"existingfile" help:"JSON list of taxpayers that MH knows, each a receptor of the API; default: made-up ones, which MH may refuse." placeholder:"FILE"`
 	Seed        uint64        `help:"Which sales; default: of the issuer's NIT and the day."`
 	Every       time.Duration `default:"250ms" help:"The least time from one sending to the next: MH publishes no limit, and this is a till's."`
 	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may be away."`
@@ -168,7 +168,7 @@ func readReceivers(file string) (list []map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&list); err != nil {
-		return nil, fmt.Errorf("%s: it must be a JSON list of objects, each a receptor of POST /dte/dte03: %w", file, err)
+		return nil, fmt.Errorf("%s: it must be a JSON list of objects, each a receptor of the API: %w", file, err)
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s names no receiver", file)
@@ -194,7 +194,10 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 		}
 		missing := k.Missing()
 		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Wanted, k.Sealed, k.Waiting, missing)
-		sale := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(o.Now()), o.Receivers)
+		sale, err := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(o.Now()), o.Receivers)
+		if err != nil {
+			return err
+		}
 		if missing == 0 || sale == nil {
 			continue
 		}
@@ -202,7 +205,7 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 		if err != nil {
 			return err
 		}
-		samples = append(samples, fmt.Sprintf("POST /dte/dte%s %s", k.Kind, text))
+		samples = append(samples, fmt.Sprintf("POST %s %s", certify.Path(k.Kind), text))
 	}
 	if err := w.Flush(); err != nil {
 		return err

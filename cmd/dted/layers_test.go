@@ -100,7 +100,7 @@ var layers = map[string][]string{
 	"cmd/term":                 {},
 	"cmd/version":              {},
 	"cmd/dted":                 {"engine/outbox", "engine/authorisation", "cmd/dted/health", "cmd/dted/access", "engine/documents", "engine/contingency", "engine/fleet/ship", "engine/seller", "engine/rulestore", "rules/bundle", "engine/fleet", "engine/fleet/fleetproto", "engine/refusal", "cmd/term", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/adminapi", "gateway/reply", "gateway/page", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/connpool", "engine/recordmac", "rules", "storage", "plugins"},
-	"cmd/dtectl/certify":       {"engine/dte", "cmd/dtectl/adminclient"},
+	"cmd/dtectl/certify":       {"plugins", "rules/bundle", "engine/dte", "cmd/dtectl/adminclient"},
 	"cmd/dtectl/workshop":      {"engine/dte/schema", "engine/rulestore", "engine/dte", "plugins", "rules", "rules/bundle", "engine/record", "engine/seller", "cmd/dted/config"},
 	"rules/abi/example/tinygo": {},
 	"cmd/dtectl/adminclient":   {"cmd/dted/config", "cmd/term", "engine/dte", "engine/fleet/fleetproto", "engine/record", "gateway/certificate", "storage"},

@@ -202,7 +202,7 @@ func TestCertify_Refused(t *testing.T) {
 	if err := report.WritePage(&page, "Abarrotes <La Ceiba>", "06141804941035"); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"Abarrotes &lt;La Ceiba&gt; · NIT 0614-180494-103-5", "Hacienda selló el mínimo", "Comprobante de crédito fiscal", "resumen.totalPagar", "desde el 2026-09-23"} {
+	for _, text := range []string{"Abarrotes &lt;La Ceiba&gt; · NIT 0614-180494-103-5", "Hacienda selló el mínimo", "Crédito fiscal", "resumen.totalPagar", "desde el 2026-09-23"} {
 		if !strings.Contains(page.String(), text) {
 			t.Errorf("the page lacks %q", text)
 		}

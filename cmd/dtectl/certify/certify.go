@@ -14,22 +14,55 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/engine/dte"
+	"dtegate/plugins"
+	"dtegate/rules/bundle"
 )
 
-// Kinds are the kinds of documents that can be sent, in the order of the plan: types of CAT-002 (18 is a return), and the two
-// events.
-var Kinds = []string{"01", "03", "05", "06", "07", "14", "18", "invalidacion", "contingencia"}
+// Kinds are the kinds of documents that can be sent, in the order of the plan: types of CAT-002, and the two events.
+var Kinds []string
 
 const (
 	invalidation = "invalidacion"
 	contingency  = "contingencia"
 )
 
-// endpoints are where a till sends the documents.
-var endpoints = map[string]string{"01": "dte01", "03": "dte03", "05": "dte05", "06": "dte06", "07": "dte07", "14": "dte14", "18": "retorno"}
+var (
+	// types are the types of documents that MH wants tests of.
+	types = make(map[string]*bundle.Type)
+	// sales are the types that are sales. The first is the one that is invalidated, and that is issued in contingency.
+	sales []string
+)
 
-// origins are the kinds that are made against a document, with the document's kind.
-var origins = map[string]string{"05": "03", "06": "03", "18": "01", invalidation: "01"}
+func init() {
+	for _, t := range plugins.Types() {
+		if t.Tests == 0 {
+			continue
+		}
+		types[t.Document], Kinds = t, append(Kinds, t.Document)
+		if t.Closing == bundle.Sale {
+			sales = append(sales, t.Document)
+		}
+	}
+	Kinds = append(Kinds, invalidation, contingency)
+}
+
+// Path returns where a till sends a document of a kind.
+func Path(kind string) string { return "/dte/" + types[kind].Path }
+
+// originOf returns the kind of the documents that a kind is made against: the last sale among them; "" if there is none.
+func originOf(kind string) string {
+	if kind == invalidation {
+		return sales[0]
+	}
+	if t := types[kind]; t != nil {
+		for _, o := range slices.Backward(t.Origins) {
+			if slices.Contains(sales, o) {
+				return o
+			}
+		}
+	}
+	return ""
+}
 
 // Person signs an invalidation. DocumentType is CAT-022.
 type Person struct {
@@ -156,7 +189,10 @@ func (r *Runner) count(kind string) adminclient.Tests {
 	return adminclient.Tests{Kind: kind}
 }
 
-func (r *Runner) wants(kind string) bool { return slices.Contains(r.o.Kinds, kind) }
+// wants reports whether this run sends a kind: one that MH wants of this branch.
+func (r *Runner) wants(kind string) bool {
+	return slices.Contains(r.o.Kinds, kind) && r.count(kind).Wanted > 0
+}
 
 // say tells how far the run is, and what happens.
 func (r *Runner) say(what string) {

@@ -8,12 +8,16 @@ import (
 	"dtegate/engine/dte"
 )
 
-// names are what people call the kinds.
-var names = map[string]string{"01": "Factura", "03": "Comprobante de crédito fiscal", "05": "Nota de crédito", "06": "Nota de débito", "07": "Comprobante de retención",
-	"14": "Factura de sujeto excluido", "18": "Evento de retorno", invalidation: "Evento de invalidación", contingency: "Evento de contingencia"}
+// name returns what people call a kind.
+func name(kind string) string {
+	if t := types[kind]; t != nil {
+		return t.Es
+	}
+	return map[string]string{invalidation: "Evento de invalidación", contingency: "Evento de contingencia"}[kind]
+}
 
 // page is the report for printing: it loads nothing.
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"name": func(kind string) string { return names[kind] },
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"name": name,
 	"by": func(by string) string { return map[string]string{"MH": "Hacienda", "branch": "la sucursal"}[by] }}).Parse(`<!doctype html>
 <html lang="es"><head><meta charset="utf-8"><title>Pruebas para la autorización</title>
 <style>

@@ -63,10 +63,10 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 		if s, given := r.stopped[kind]; given {
 			p.Stopped = append(p.Stopped, s)
 		}
-		if base := origins[kind]; r.wants(kind) && c.Sealed < c.Wanted && !r.givenUp(kind) && !r.able(kind) {
+		if base := originOf(kind); r.wants(kind) && c.Sealed < c.Wanted && !r.givenUp(kind) && !r.able(kind) {
 			p.Stopped = append(p.Stopped, Stopped{kind, "there is no " + base + " to make it against", "no hay documento de tipo " + base + " sobre el cual hacerlo"})
 		}
-		if c.Refused == 0 || endpoints[kind] == "" {
+		if c.Refused == 0 || types[kind] == nil {
 			continue
 		}
 		list, err := r.till.documents(ctx, kind, "REJECTED", p.Since)

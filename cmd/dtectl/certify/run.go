@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"dtegate/rules/bundle"
 )
 
 // poll is how often a run that waits for MH looks again.
@@ -111,12 +113,12 @@ func (r *Runner) next() (kind string, deferred bool) {
 			kind, part = k, p
 		}
 	}
-	if base := origins[kind]; base != "" && len(r.pools[base]) == 0 {
+	if base := originOf(kind); base != "" && len(r.pools[base]) == 0 {
 		kind = base // first the document that it is made against
 	}
 	if r.eventDue() {
-		if kind == "" || origins[kind] != "" {
-			kind = "01"
+		if kind == "" || originOf(kind) != "" {
+			kind = sales[0]
 		}
 		return kind, true
 	}
@@ -125,14 +127,14 @@ func (r *Runner) next() (kind string, deferred bool) {
 
 // able reports whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is none.
 func (r *Runner) able(kind string) bool {
-	base := origins[kind]
+	base := originOf(kind)
 	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
 }
 
 // eventDue reports whether a document in contingency must be issued for the next event: one event at a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
-	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp("01") && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
+	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
 }
 
 // one sends one test and notes what came of it.
@@ -157,7 +159,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 		return err
 	}
 	var got record
-	err = r.till.insist(ctx, http.MethodPost, "/dte/"+endpoints[kind], fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal), text, &got)
+	err = r.till.insist(ctx, http.MethodPost, Path(kind), fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal), text, &got)
 	var no *refused
 	if errors.As(err, &no) {
 		r.unissued(kind, origin, no)
@@ -167,8 +169,8 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 		return err
 	}
 	r.invalid[kind] = 0
-	if kind == "18" {
-		r.use("01", origin) // it cannot be invalidated
+	if types[kind].Effect == bundle.TakesBack {
+		r.use(originOf(kind), origin) // it cannot be invalidated
 	}
 	switch got.Estado {
 	case "PROCESSED":
@@ -200,7 +202,7 @@ func (r *Runner) unissued(kind, origin string, no *refused) {
 	r.invalid[kind]++
 	last := r.invalid[kind] >= mostInvalid || no.Status == http.StatusForbidden || no.Status == http.StatusUnauthorized
 	if origin != "" {
-		r.use(origins[kind], origin) // it has given what it had: another document serves as well
+		r.use(originOf(kind), origin) // it has given what it had: another document serves as well
 	}
 	if origin == "" || last {
 		r.faults = append(r.faults, f)
@@ -213,7 +215,7 @@ func (r *Runner) unissued(kind, origin string, no *refused) {
 // fillPools reads which documents others may be made against, where this run knows of none: those of earlier runs, and
 // those that MH sealed late.
 func (r *Runner) fillPools(ctx context.Context) error {
-	for _, kind := range []string{"01", "03"} {
+	for _, kind := range sales {
 		sealed := r.count(kind).Sealed
 		if len(r.pools[kind]) > 0 || sealed == r.filled[kind] {
 			continue
@@ -240,12 +242,12 @@ func (r *Runner) use(kind, code string) {
 
 // body is a till's request, and the code of the document that it is made against, or "".
 func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree, origin string, err error) {
-	if body := Sample(r.o.Seed, kind, ordinal, r.today(), r.o.Receivers); body != nil {
-		return body, "", nil
+	if body, err := Sample(r.o.Seed, kind, ordinal, r.today(), r.o.Receivers); err != nil || body != nil {
+		return body, "", err
 	}
-	pool := r.pools[origins[kind]]
+	pool := r.pools[originOf(kind)]
 	at := ordinal % len(pool)
-	if kind != "05" {
+	if types[kind].Effect != bundle.Credits {
 		at = len(pool) - 1 - at // not those of the credit notes, nor those that are invalidated
 	}
 	d, err := r.till.document(ctx, pool[at])
@@ -257,7 +259,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 		return nil, "", fmt.Errorf("reading document %s: %w", d.Code, err)
 	}
 	m := newMaker(r.o.Seed, kind, ordinal, nil)
-	if kind == "18" {
+	if types[kind].Effect == bundle.TakesBack {
 		return m.giveBack(pool[at], of), pool[at], nil
 	}
 	return m.note(kind, pool[at], of), pool[at], nil
@@ -266,7 +268,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 // invalidate takes an invoice back, in turn because of an error, with the one that replaces it, and because the sale is
 // rescinded.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
-	pool, at := r.pools["01"], 0 // the oldest: a run that goes on takes the same
+	pool, at := r.pools[sales[0]], 0 // the oldest: a run that goes on takes the same
 	m := newMaker(r.o.Seed, invalidation, ordinal, nil)
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,
 		"solicita": Person{Name: m.person(), DocumentType: "13", Document: m.dui()}}
@@ -288,7 +290,7 @@ func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 		return err
 	}
 	r.invalid[invalidation] = 0
-	r.use("01", pool[at])
+	r.use(sales[0], pool[at])
 	switch {
 	case got.Estado == "INVALIDATED":
 		r.inARow[invalidation] = 0

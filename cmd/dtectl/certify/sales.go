@@ -1,12 +1,16 @@
 package certify
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
 )
 
 // tree is a till's request: objects are tree, lists []any, numbers json.Number.
@@ -112,14 +116,11 @@ func (m *maker) taxpayer() tree {
 	return r
 }
 
-// sale is an invoice (01), a tax credit voucher (03) or a purchase from an excluded subject (14).
-func (m *maker) sale(kind string) tree {
-	if kind == "14" {
-		return m.purchase()
-	}
+// sale is an invoice, or a tax credit voucher where the customer is a taxpayer.
+func (m *maker) sale(taxpayer bool) tree {
 	r := tree{"receptor": m.consumer()}
 	flag := ""
-	if kind == "03" {
+	if taxpayer {
 		r["receptor"] = m.taxpayer()
 		if m.often(35) {
 			flag = pick(m, "isRetenIva", "isRetenIva", "isPerciIva")
@@ -261,7 +262,7 @@ func (m *maker) note(kind, code string, of *sold) tree {
 			continue
 		}
 		it["precioUnitario"] = cents(m.between(1, most/5)) // several notes may follow
-		if kind == "06" {
+		if types[kind].Effect == bundle.Debits {
 			it["descripcion"] = pick(m, "Flete no facturado", "Diferencia de precio", "Recargo por entrega")
 		}
 		items = append(items, it)
@@ -297,15 +298,31 @@ func centsOf(n json.Number) int {
 	return int(a / (dte.Scale / 100))
 }
 
-// Sample returns the n-th sale of a kind that needs no other document (01, 03, 07, 14), for a day (yyyy-mm-dd); nil for other
-// kinds. The same arguments give the same sale.
-func Sample(seed uint64, kind string, n int, day string, receivers []map[string]any) map[string]any {
-	m := newMaker(seed, kind, n, receivers)
-	switch kind {
-	case "01", "03", "14":
-		return m.sale(kind)
-	case "07":
-		return m.withholding(day)
+// Sample returns the n-th sale of a kind that needs no other document, for a day (yyyy-mm-dd); nil for other kinds. The same
+// arguments give the same sale. Of a type that is neither sold, bought nor withheld as those here, the examples of its form serve in turn.
+func Sample(seed uint64, kind string, n int, day string, receivers []map[string]any) (map[string]any, error) {
+	t := types[kind]
+	if t == nil || t.Effect != bundle.Nothing {
+		return nil, nil
 	}
-	return nil
+	m := newMaker(seed, kind, n, receivers)
+	uses := func(group string) bool {
+		return slices.ContainsFunc(t.Form.Members, func(f bundle.Member) bool { return f.Use == group })
+	}
+	switch {
+	case t.Closing == bundle.Purchase:
+		return m.purchase(), nil
+	case t.Closing == bundle.Sale && (uses("consumer") || uses("taxpayer")):
+		return m.sale(uses("taxpayer")), nil
+	case slices.Contains(t.Form.Does, "withholding"):
+		return m.withholding(day), nil
+	}
+	names := slices.Sorted(maps.Keys(t.Form.Examples))
+	d := json.NewDecoder(bytes.NewReader(t.Form.Examples[names[n%len(names)]]))
+	d.UseNumber()
+	var example tree
+	if err := d.Decode(&example); err != nil {
+		return nil, fmt.Errorf("reading the example of %s: %w", kind, err)
+	}
+	return example, nil
 }

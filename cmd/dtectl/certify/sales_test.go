@@ -2,6 +2,7 @@ package certify_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,8 +12,9 @@ import (
 // TestSample: the same seed makes the same sales, another seed others, and together they use every way to sell.
 func TestSample(t *testing.T) {
 	text := func(seed uint64, kind string, n int) string {
-		b, err := json.Marshal(certify.Sample(seed, kind, n, "2026-11-23", nil))
-		if err != nil {
+		sale, err := certify.Sample(seed, kind, n, "2026-11-23", nil)
+		b, wrong := json.Marshal(sale)
+		if err := errors.Join(err, wrong); err != nil {
 			t.Fatal(err)
 		}
 		return string(b)
@@ -42,8 +44,13 @@ func TestSample(t *testing.T) {
 		}
 	}
 	own := []map[string]any{{"nombre": "Un cliente de verdad"}}
-	b, _ := json.Marshal(certify.Sample(seed, "03", 1, "2026-11-23", own))
-	if !strings.Contains(string(b), "Un cliente de verdad") {
-		t.Errorf("%s", b)
+	sale, err := certify.Sample(seed, "03", 1, "2026-11-23", own)
+	if b, _ := json.Marshal(sale); err != nil || !strings.Contains(string(b), "Un cliente de verdad") {
+		t.Errorf("%v %s", err, b)
+	}
+	for _, kind := range []string{"04", "08", "09", "11", "15"} { // the examples of their forms
+		if one := text(seed, kind, 0); one == "null" || one != text(other, kind, 0) {
+			t.Errorf("%s: %s", kind, one)
+		}
 	}
 }
