@@ -43,6 +43,28 @@ func TestForged_Refused(t *testing.T) {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}
+	const items = `{"name":"items","shape":"list","to":"cuerpoDocumento","members":[`
+	for want, c := range map[string][2]string{
+		`"cuerpoDocumento[].montoDescu" has no default`:      {"form", items + `{"name":"montoDescu","shape":"number","default":1}]}`},
+		`"cuerpoDocumento[].noGravado" has no default`:       {"form", items + `{"name":"noGravado","shape":"integer","default":1,"catalogue":"CAT-014"}]}`},
+		`"cuerpoDocumento[].cantidad" does not take`:         {"form", items + `{"name":"precioUni","shape":"number","to":"cantidad"}]}`},
+		`"cuerpoDocumento[].cantidadOrigen" is what the box`: {"form", items + `{"name":"cantidadOrigen","shape":"number"}]}`},
+		`"descuentoGlobal.gravada" has no default`:           {"form", `{"name":"descuentoGlobal","shape":"object","members":[{"name":"gravada","shape":"integer","default":1,"catalogue":"CAT-014"}]}`},
+		`"receptor.nombre" has no default`:                   {"form", `{"name":"receptor","shape":"object","members":[{"name":"nombre","default":"X","catalogue":"CAT-022"}]}`},
+		`"emisor" is what the box says itself`:               {"form", `{"name":"emisor","shape":"object","members":[{"name":"nit"}]}`},
+		`members[0].loose`:                                   {"form", `{"name":"receptor","shape":"object","loose":true,"members":[{"name":"nit"}]}`},
+		`final[0]: "subTotal" is not the overlay's total`:    {"view", `{"party":{"paths":["receptor"],"heading":"R"},"final":["subTotal"]}`},
+		`party.paths[0]: "emisor" is not the other party`:    {"view", `{"party":{"paths":["emisor"],"heading":"R"}}`},
+	} {
+		forged := func(parts map[string][]byte, _ *bundle.Manifest) {
+			if parts[c[0]+".json"] = []byte(c[1]); c[0] == "form" {
+				parts["form.json"] = []byte(`{"about":"a","members":[` + c[1] + `]}`)
+			}
+		}
+		if a := push(t, s, edition(t, "9.0.0", forged)); a.Refused == "" || !strings.Contains(a.Error, want) {
+			t.Errorf("%s: %+v", want, a)
+		}
+	}
 	target := overlaid(`{"path":"documento.codigoGeneracion","value":"11111111-2222-4333-8444-555555555555","reason":"r"}`)
 	event := func(changes ...bundletest.Change) *rulestore.Activation {
 		return push(t, s, bundletest.Edition(t, "invalidacion/v3", "9.0.0", append(changes, bundletest.In("2026-01-01", ""))...))

@@ -652,6 +652,21 @@ func TestForged_Aimed(t *testing.T) {
 			}
 			raise(a, one, "totalIvaRetenido")
 		}},
+		"the donor and the issuer change places": {"dte15/v1", func(a *rogueAnswer) {
+			a.from("donatario", `"fact":"receptor"`)
+			a.from("donante", `"fact":"emisor"`)
+			for _, name := range []string{"donatario.codEstableMH", "donatario.codPuntoVentaMH", "donante.numDocumento"} {
+				a.from(name, "")
+			}
+		}},
+		"an issuer that the request names": {"dte15/v1", func(a *rogueAnswer) {
+			a.facts = a.facts.With("donatario", a.facts.Get("receptor"))
+			a.from("donatario", "")
+			a.from("donante", `"fact":"emisor"`)
+			for _, name := range []string{"donatario.codEstableMH", "donatario.codPuntoVentaMH", "donante.numDocumento"} {
+				a.from(name, "")
+			}
+		}},
 		"another unit of measure": {"dte01/v2", func(a *rogueAnswer) {
 			for i := range a.n {
 				a.column("uniMedida")[i] = int64(58 * one)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dtegate/engine/dte/schema"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 )
@@ -33,11 +34,12 @@ func (r *Rule) checkType() error {
 		case strings.HasPrefix(to, bundle.ToLine):
 			to = LinesName + "." + to[len(bundle.ToLine):]
 		}
+		faults = append(faults, givesOtherwise(m, at, to))
 		if !r.takes(to) {
 			wrong("form.json", at+".to", to)
 			continue
 		}
-		r.checkMembers(m, at, to, wrong)
+		faults = append(faults, r.checkMembers(m, at, to, wrong))
 	}
 	reached := func(part, path string, alternatives []string, prefix string) {
 		if !slices.ContainsFunc(alternatives, func(a string) bool { return r.Filler.Has(prefix + a) }) {
@@ -46,6 +48,17 @@ func (r *Rule) checkType() error {
 	}
 	v := r.Type.View
 	reached("view.json", "party.paths", v.Party.Paths, "")
+	for i, path := range v.Party.Paths {
+		if root, _, _ := strings.Cut(path, "."); schema.Issuer(root) || root == "identificacion" {
+			faults = append(faults, fmt.Errorf("%w: view.json: party.paths[%d]: %q is not the other party", bundle.ErrFormat, i, path))
+		}
+	}
+	for i, name := range v.Final {
+		if !strings.EqualFold(name, r.Filler.Total()) { // generations differ in capitals
+			faults = append(faults, fmt.Errorf("%w: view.json: final[%d]: %q is not the overlay's total, %s", bundle.ErrFormat, i, name,
+				r.Filler.Total()))
+		}
+	}
 	if len(v.Final) > 0 {
 		reached("view.json", "final", v.Final, "resumen.")
 	}
@@ -59,7 +72,8 @@ func (r *Rule) checkType() error {
 }
 
 // checkMembers looks below a member, at fact, for members that lead nowhere. The members of groups are the API's own.
-func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, path, fact string)) {
+func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, path, fact string)) error {
+	var faults []error
 	if m.Shape == "list" {
 		fact += "[]"
 	}
@@ -73,13 +87,35 @@ func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, 
 			if inner.Use != "" && inner.Name == "" {
 				continue
 			}
-			if to = fact + "." + to; !r.takes(to) {
+			to = fact + "." + to
+			faults = append(faults, givesOtherwise(inner, path, to))
+			if !r.takes(to) {
 				wrong("form.json", path, to)
 				continue
 			}
-			r.checkMembers(inner, path, to, wrong)
+			faults = append(faults, r.checkMembers(inner, path, to, wrong))
 		}
 	}
+	return errors.Join(faults...)
+}
+
+// givesOtherwise refuses a member by which a form would say what the till does not say, or what the box says itself. Only a code of
+// a catalogue has a default.
+func givesOtherwise(m *bundle.Member, at, fact string) error {
+	name := fact[strings.LastIndexByte(fact, '.')+1:]
+	root, _, below := strings.Cut(fact, ".")
+	why := ""
+	switch {
+	case len(m.Default) > 0 && (m.Shape == "number" || m.Catalogue == "" || schema.Said(name) || root == "descuentoGlobal"):
+		why = "has no default: only the till says it"
+	case name != m.Name && (schema.Priced(m.Name) || below && root == "descuentoGlobal"):
+		why = "does not take what the till calls " + m.Name
+	case root == "emisor" || root == "identificacion" || root == "devuelto" || strings.HasSuffix(name, "Origen"):
+		why = "is what the box says itself"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
 // takes reports whether a fact has a place in the layout, is taken from by the overlay, or is an input of the module.

@@ -228,7 +228,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	shape := fieldsOf(m)[0].shape
 	switch {
 	case shape == isObject:
-		loose := m.Use != "" || m.Loose
+		loose := m.Use != ""
 		if loose {
 			about = strings.TrimSpace(about + " Members that are not known are dropped, not refused.")
 		}
@@ -266,7 +266,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 		s, about = c.component(name, t, o), ""
 	case shape == isList:
 		limit := fieldsOf(m)[0].limit
-		s = js(`{"type":"array"}`).With("items", c.component(name, t, c.object(t, "", m.Members, nil, m.Loose))).
+		s = js(`{"type":"array"}`).With("items", c.component(name, t, c.object(t, "", m.Members, nil, false))).
 			With("minItems", js("1")).With("maxItems", dte.Num(dte.Amount(limit)*dte.Scale))
 	case shape == isTexts:
 		s = js(`{"type":"array","items":{"type":"string"}}`)

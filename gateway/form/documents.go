@@ -82,7 +82,7 @@ func fieldsOf(m *bundle.Member) []field {
 		}
 		return []field{d}
 	}
-	f := field{name: m.Name, required: m.Required, above: m.Above, loose: m.Loose, person: m.Person, limit: m.Limit, numbered: m.Numbered,
+	f := field{name: m.Name, required: m.Required, above: m.Above, person: m.Person, limit: m.Limit, numbered: m.Numbered,
 		blank: m.Blank, lines: m.Lines, label: m.Label, equals: m.Equals, min: bound(m.Min), max: bound(m.Max),
 		shape: shape(max(0, slices.Index(bundle.Shapes, m.Shape)))}
 	f.place, f.fact = target(m.To)

@@ -123,7 +123,6 @@ type Member struct {
 	Members   []Member        `json:"members"`
 	Limit     int             `json:"limit"` // most items of a list
 	Numbered  bool            `json:"numbered"`
-	Loose     bool            `json:"loose"`  // members that are not known are dropped, not refused
 	Person    bool            `json:"person"` // an object that holds a person's identity numbers
 	Blank     bool            `json:"blank"`  // a text that is like none when it is blank
 	Lines     bool            `json:"lines"`  // a text that may have several lines
@@ -189,7 +188,7 @@ type ViewColumn struct {
 
 const (
 	memberPath  = `(members|extra)\[\d+\]`
-	memberNames = `name|use|shape|due(\[\d+\])?|extra|required|min|max|above|default|to|label|members|limit|numbered|loose|person|` +
+	memberNames = `name|use|shape|due(\[\d+\])?|extra|required|min|max|above|default|to|label|members|limit|numbered|person|` +
 		`blank|lines|equals|catalogue|format|about|component|layout(\.(before|since)(\[\d+\])?)?`
 )
 

@@ -29,6 +29,24 @@ const Contradiction = "CONTRADICTION"
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
+// roles are what MH's layouts call the issuer and the other party: under such a name stands nobody else.
+var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "receptor": "receptor",
+	"sujetoExcluido": "receptor", "donante": "receptor"}
+
+// Issuer reports whether a part of a document is the issuer, by one of MH's names.
+func Issuer(root string) bool { return roles[root] == "emisor" }
+
+// Said reports whether only a till says the fact of this name: an amount, a quantity, or who somebody is.
+func Said(name string) bool { return Priced(name) || slices.Contains(identity, name) }
+
+// Priced reports whether a fact of this name makes what a line comes to.
+func Priced(name string) bool {
+	return slices.Contains(saidOfLine, name) || slices.Contains(withheldOf, name) || slices.Contains(soldAs, name)
+}
+
+// saidOfLine are the amounts of a line that the till says.
+var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado"}
+
 // freeRoots are the parts that rules compute.
 var freeRoots = []string{linesName, summaryName}
 
@@ -132,6 +150,11 @@ func (f *Filler) Meets(q Requirements) error {
 	}
 	for i := range f.fields {
 		x := &f.fields[i]
+		root, _, below := strings.Cut(x.document, ".")
+		from, _, _ := strings.Cut(x.path, ".")
+		if role := roles[root]; below && x.types != 0 && role != "" && role != root && from != role {
+			return fmt.Errorf("overlay: from: %s: only the %s may stand here, not %s", x.document, role, x.path)
+		}
 		if x.types == 0 || x.document != "identificacion.tipoDte" && x.document != "identificacion.tipoEvento" {
 			continue
 		}
@@ -311,7 +334,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.discounts[i] = fact
 		}
 	}
-	a.lineLacks = append([]string{"cantidad", "precioUni", "montoDescu", "noGravado"}, withheldOf...)
+	a.lineLacks = slices.Concat(saidOfLine, withheldOf)
 	for _, fact := range globalDiscounts {
 		a.globalLacks = append(a.globalLacks, fact)
 	}
