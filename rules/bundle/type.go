@@ -65,6 +65,9 @@ func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency
 var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos", "information", "invalidacion", "json",
 	"pdf", "resend"}
 
+// ownPermissions are those of the API that no type has (seller.PermissionRead, PermissionMail).
+var ownPermissions = []string{"CONSULTA", "REENVIO"}
+
 // Effect is what a document does to its origin.
 type Effect string
 
@@ -276,6 +279,9 @@ func (t *Type) faults(add add) {
 	}
 	if takesBack := t.Effect == TakesBack; t.Permission == "" != takesBack || !takesBack && !typeName.MatchString(t.Permission) {
 		add("permission", "%q is not like FACTURA_EXPORTACION, or empty for what takes back", t.Permission)
+	}
+	if slices.Contains(ownPermissions, t.Permission) {
+		add("permission", "%q is a permission of the API's own", t.Permission)
 	}
 	for i, o := range t.Origins {
 		if !documentNumber.MatchString(o) {
