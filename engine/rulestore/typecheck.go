@@ -99,14 +99,14 @@ func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, 
 	return errors.Join(faults...)
 }
 
-// givesOtherwise refuses a member by which a form would say what the till does not say, or what the box says itself. Only a code of
-// a catalogue has a default.
+// givesOtherwise refuses a member by which a form would say what the till does not say, or what the box says itself. A number
+// has a default only if it is a code of a catalogue.
 func givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")
 	why := ""
 	switch {
-	case len(m.Default) > 0 && (m.Shape == "number" || m.Catalogue == "" || schema.Said(name) || root == "descuentoGlobal"):
+	case len(m.Default) > 0 && (m.Shape == "number" || m.Shape == "integer" && m.Catalogue == "" || schema.Said(name) || root == "descuentoGlobal"):
 		why = "has no default: only the till says it"
 	case name != m.Name && (schema.Priced(m.Name) || below && root == "descuentoGlobal"):
 		why = "does not take what the till calls " + m.Name
