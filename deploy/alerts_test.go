@@ -48,7 +48,8 @@ func alerts(t *testing.T) []alert {
 // TestAlerts: the alerts are few; each names metrics that exist and leads to a heading of the runbook for each of its
 // reasons, fires in the unit tests for each, and stands in the runbook's table with its severities and reasons.
 func TestAlerts(t *testing.T) {
-	listed, tests := page(t), text(t, "prometheus/alerts_test.yml")+text(t, "prometheus/days_test.yml")+text(t, "prometheus/weeks_test.yml")
+	listed, tests := page(t), text(t, "prometheus/alerts_test.yml")+text(t, "prometheus/days_test.yml")+text(t,
+		"prometheus/weeks_test.yml")
 	headings, all, names := anchors(t), alerts(t), make(map[string][]string)
 	for _, a := range all {
 		if a.expression == "" || a.severity != "page" && a.severity != "ticket" {
@@ -74,7 +75,8 @@ func TestAlerts(t *testing.T) {
 		t.Errorf("%d alerts: the test has lost them, or nobody can know them all", len(names))
 	}
 	rows := make(map[string]string)
-	for _, m := range regexp.MustCompile("(?m)^\\| `(DTE\\w+)` \\| (.+) \\|$").FindAllStringSubmatch(text(t, "RUNBOOK.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(DTE\\w+)` \\| (.+) \\|$").FindAllStringSubmatch(text(t,
+		"RUNBOOK.md"), -1) {
 		if rows[m[1]] = m[2]; names[m[1]] == nil {
 			t.Errorf("the runbook's table has %s, which is no alert", m[1])
 		}
@@ -103,9 +105,11 @@ func anchors(t *testing.T) map[string]bool {
 }
 
 // without are the sections of the runbook that a till or a verb leads to, and no alert.
-var without = []string{"archive-differs", "documents-of-a-wrong-rule", "no-mark-at-the-start", "one-till-asks-for-too-much"}
+var without = []string{"archive-differs", "documents-of-a-wrong-rule", "no-mark-at-the-start",
+	"one-till-asks-for-too-much"}
 
-// TestRunbookSections: every section of the runbook's second part has its alert, or another way to it, and the three parts.
+// TestRunbookSections: every section of the runbook's second part has its alert, or another way to it, and the three
+// parts.
 func TestRunbookSections(t *testing.T) {
 	_, part, ok := strings.Cut(text(t, "RUNBOOK.md"), "\n# Alerts\n")
 	if !ok {
@@ -133,7 +137,8 @@ func TestRunbookSections(t *testing.T) {
 
 // anchorOf is a heading as links name it.
 func anchorOf(heading string) string {
-	return strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+	return strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading), ""),
+		" ", "-")
 }
 
 // TestRunbookLinks: what the runbook links to inside itself is there.
@@ -150,7 +155,8 @@ func TestRunbookLinks(t *testing.T) {
 func TestPromtool(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
-	for _, args := range []string{"check rules alerts.yml", "test rules alerts_test.yml days_test.yml weeks_test.yml", "check config scrape.yml"} {
+	for _, args := range []string{"check rules alerts.yml", "test rules alerts_test.yml days_test.yml weeks_test.yml",
+		"check config scrape.yml"} {
 		cmd := exec.Command(tool, strings.Fields(args)...)
 		cmd.Dir = "prometheus"
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -81,7 +81,8 @@ func TestDashboardQueries(t *testing.T) {
 	var rules strings.Builder
 	rules.WriteString("groups:\n  - name: dashboard\n    rules:\n")
 	for i, expression := range annotations {
-		fmt.Fprintf(&rules, "      - record: q%d\n        expr: %q\n", i, strings.ReplaceAll(expression, "$__rate_interval", "5m"))
+		fmt.Fprintf(&rules, "      - record: q%d\n        expr: %q\n", i, strings.ReplaceAll(expression,
+			"$__rate_interval", "5m"))
 	}
 	path := filepath.Join(t.TempDir(), "rules.yml")
 	if err := os.WriteFile(path, []byte(rules.String()), 0o600); err != nil {

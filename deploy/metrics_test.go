@@ -37,11 +37,13 @@ func text(t *testing.T, path string) string {
 func page(t *testing.T) map[string]metric {
 	t.Helper()
 	all := make(map[string]metric)
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\|([^|]*)\\| (.+) \\|$").FindAllStringSubmatch(text(t, "METRICS.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\|([^|]*)\\| (.+) \\|$").FindAllStringSubmatch(
+		text(t, "METRICS.md"), -1) {
 		if _, twice := all[m[1]]; twice {
 			t.Errorf("METRICS.md: %s stands twice", m[1])
 		}
-		all[m[1]] = metric{m[2], strings.Fields(strings.ReplaceAll(m[3], "`", " ")), regexp.MustCompile("(?i)absent").MatchString(m[4])}
+		all[m[1]] = metric{m[2], strings.Fields(strings.ReplaceAll(m[3], "`", " ")),
+			regexp.MustCompile("(?i)absent").MatchString(m[4])}
 	}
 	return all
 }
@@ -172,14 +174,16 @@ func TestMetricNames(t *testing.T) {
 		if total := strings.HasSuffix(name, "_total"); total != (m.kind == "counter") {
 			t.Errorf("%s is a %s: a counter, and nothing else, ends in _total", name, m.kind)
 		}
-		if m.kind == "histogram" && !strings.HasSuffix(name, "_seconds") && !strings.HasSuffix(name, "_units") && !strings.HasSuffix(name, "_bytes") {
+		if m.kind == "histogram" && !strings.HasSuffix(name, "_seconds") && !strings.HasSuffix(name, "_units") &&
+			!strings.HasSuffix(name, "_bytes") {
 			t.Errorf("%s: a histogram ends in its unit", name)
 		}
 	}
 }
 
 // standard are the metrics of Prometheus and of its Go client that alerts and dashboard may use.
-var standard = []string{"up", "process_start_time_seconds", "process_resident_memory_bytes", "go_build_info", "go_goroutines"}
+var standard = []string{"up", "process_start_time_seconds", "process_resident_memory_bytes", "go_build_info",
+	"go_goroutines"}
 
 // recorded are the names of the recording rules of alerts.yml, of which promtool's tests see whether they are there.
 var recorded = regexp.MustCompile(`\bbranch:\w+:\w+`)
@@ -199,7 +203,8 @@ func check(t *testing.T, where, expression string, listed map[string]metric) {
 	}
 	for _, m := range regexp.MustCompile(`(dte_[a-z0-9_]+)\{([^}]*)\}`).FindAllStringSubmatch(expression, -1) {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(m[1], "")
-		have := append([]string{"job", "instance", "branch", "le"}, append(listed[m[1]].labels, listed[base].labels...)...)
+		have := append([]string{"job", "instance", "branch", "le"}, append(listed[m[1]].labels,
+			listed[base].labels...)...)
 		for _, l := range regexp.MustCompile(`(\w+)\s*[=!]~?=?\s*"`).FindAllStringSubmatch(m[2], -1) {
 			if !slices.Contains(have, l[1]) {
 				t.Errorf("%s: %s has no label %s", where, m[1], l[1])

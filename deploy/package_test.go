@@ -22,7 +22,8 @@ func filled(t *testing.T, uncomment bool) string {
 	if uncomment {
 		sample = regexp.MustCompile(`(?m)^# (\[|[a-z0-9_"]+ = )`).ReplaceAllString(sample, "$1")
 	}
-	// A rehearsal of production needs a simulated authority on this machine: no value of the other settings fits beside it.
+	// A rehearsal of production needs a simulated authority on this machine: no value of the other settings fits beside
+	// it.
 	sample = regexp.MustCompile(`(?m)^rehearsal = `).ReplaceAllString(sample, "# rehearsal = ")
 	sample = strings.Replace(sample, `ambiente = ""`, `ambiente = "00"`, 1)
 	sample = strings.Replace(sample, `logo_url = ""`, `# logo_url = ""`, 1) // which goes with print.logo alone
@@ -64,7 +65,9 @@ func TestPackageContents(t *testing.T) {
 			t.Errorf("nfpm.yaml takes %s, which is not there", m[1])
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^(?:# )?[a-z_]+ = "/run/credentials/dted.service/([a-z.]+)"`).FindAllStringSubmatch(text(t, "dted.toml"), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^(?:# )?[a-z_]+ = "/run/credentials/dted.service/([a-z.]+)"`).FindAllStringSubmatch(text(t, "dted.toml"),
+		-1) {
 		if !strings.Contains(unit, "LoadCredentialEncrypted="+m[1]+":/etc/dted/"+m[1]+".cred\n") {
 			t.Errorf("dted.toml reads the credential %s, which the unit does not load", m[1])
 		}
@@ -88,7 +91,8 @@ func TestPackageContents(t *testing.T) {
 	}
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		s := text(t, "deb/"+script)
-		for _, m := range regexp.MustCompile(`(?m)^\s*(?:rm|mv|chown|chmod|find|userdel|deluser)\b.*$`).FindAllString(s, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\s*(?:rm|mv|chown|chmod|find|userdel|deluser)\b.*$`).FindAllString(s,
+			-1) {
 			if strings.TrimSpace(m) != "rm -rf /var/cache/dted" {
 				t.Errorf("%s touches what may be data: %s", script, strings.TrimSpace(m))
 			}
@@ -132,12 +136,14 @@ func TestUnit(t *testing.T) {
 	}
 	verify()
 	// And with executable memory denied.
-	if err := errors.Join(os.Mkdir(unit+".d", 0o700), os.WriteFile(filepath.Join(unit+".d", "interpreter.conf"), []byte(text(t, "interpreter.conf")), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(unit+".d", 0o700), os.WriteFile(filepath.Join(unit+".d", "interpreter.conf"),
+		[]byte(text(t, "interpreter.conf")), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	verify()
 	out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", unit).CombinedOutput()
-	if err != nil || !regexp.MustCompile(`(?m)^. MemoryDenyWriteExecute= +Service cannot create writable executable memory mappings`).Match(out) {
+	if err != nil || !regexp.MustCompile(
+		`(?m)^. MemoryDenyWriteExecute= +Service cannot create writable executable memory mappings`).Match(out) {
 		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
 }

@@ -11,14 +11,15 @@ import (
 	"testing"
 )
 
-// TestScrape compares the page with what a running appliance says, whose /metrics is in DTE_SCRAPE: every metric that it
-// shows is on the page with that type and those labels, and every metric that an alert or the dashboard names is shown, but
-// for those that the page calls absent at times. A labelled counter shows once something was counted: sell before, in
-// contingency too.
+// TestScrape compares the page with what a running appliance says, whose /metrics is in DTE_SCRAPE: every metric that
+// it shows is on the page with that type and those labels, and every metric that an alert or the dashboard names is
+// shown, but for those that the page calls absent at times. A labelled counter shows once something was counted: sell
+// before, in contingency too.
 func TestScrape(t *testing.T) {
 	url := os.Getenv("DTE_SCRAPE")
 	if url == "" {
-		t.Skip("no DTE_SCRAPE: TestREADME of cmd/dtectl runs this against the demonstration, http://127.0.0.1:8081/metrics")
+		t.Skip("no DTE_SCRAPE: TestREADME of cmd/dtectl runs this against the demonstration, " +
+			"http://127.0.0.1:8081/metrics")
 	}
 	resp, err := http.Get(url)
 	if err != nil {
@@ -51,12 +52,14 @@ func TestScrape(t *testing.T) {
 		}
 		want := slices.Sorted(slices.Values(listed[name].labels))
 		if slices.Sort(have); kinds[name] != listed[name].kind || !slices.Equal(have, want) {
-			t.Errorf("%s is a %s with the labels %v; METRICS.md: %s %v", name, kinds[name], have, listed[name].kind, want)
+			t.Errorf("%s is a %s with the labels %v; METRICS.md: %s %v", name, kinds[name], have, listed[name].kind,
+				want)
 		}
 	}
 	named := make(map[string]string) // by whom
 	name := func(who, expression string) {
-		for _, name := range regexp.MustCompile(`\b(?:dte|process|go)_[a-z0-9_]+`).FindAllString(recorded.ReplaceAllString(expression, ""), -1) {
+		for _, name := range regexp.MustCompile(`\b(?:dte|process|go)_[a-z0-9_]+`).FindAllString(
+			recorded.ReplaceAllString(expression, ""), -1) {
 			if !shown[name] {
 				name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 			}

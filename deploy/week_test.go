@@ -17,32 +17,44 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// weekStory is, for each alert, what of the normal week comes nearest to it and must not raise it. An alert without a story
-// fails TestAlerts_Week, and so does a story without its alert.
+// weekStory is, for each alert, what of the normal week comes nearest to it and must not raise it. An alert without a
+// story fails TestAlerts_Week, and so does a story without its alert.
 var weekStory = map[string]string{
-	"DTEBranchDown":         "boxes are switched off at night while the router lives; two outages of the WAN; an update; a holiday",
-	"DTEBranchAway":         "outages of the WAN in opening hours; a router that goes off with its box; a branch without hours, off on Sunday",
-	"DTENotScraped":         "a target that does not answer is still a target; all branches that close at night are away together",
-	"DTEBoxFailing":         "a start each morning, and an update; invalidations in contingency get 503; an update cuts two requests off",
-	"DTECannotSell":         "the clock is set after the start; a branch that starts says that it is not ready; store and disk are sound",
-	"DTESlow":               "a slow day at MH, the 95th percentile is six seconds; a sale of 30 s late in the evening; a sync of 400 ms in fifty",
-	"DTEWithoutMH":          "outages of 12 and 25 minutes; a slow day with a contingency of two hours; a start has asked nothing yet",
+	"DTEBranchDown": "boxes are switched off at night while the router lives; two outages of the WAN; an " +
+		"update; a holiday",
+	"DTEBranchAway": "outages of the WAN in opening hours; a router that goes off with its box; a branch " +
+		"without hours, off on Sunday",
+	"DTENotScraped": "a target that does not answer is still a target; all branches that close at night are " +
+		"away together",
+	"DTEBoxFailing": "a start each morning, and an update; invalidations in contingency get 503; an update " +
+		"cuts two requests off",
+	"DTECannotSell": "the clock is set after the start; a branch that starts says that it is not ready; store " +
+		"and disk are sound",
+	"DTESlow": "a slow day at MH, the 95th percentile is six seconds; a sale of 30 s late in the " +
+		"evening; a sync of 400 ms in fifty",
+	"DTEWithoutMH": "outages of 12 and 25 minutes; a slow day with a contingency of two hours; a start has " +
+		"asked nothing yet",
 	"DTECredentialsRefused": "logins each morning, all taken",
 	"DTERejections":         "two documents a day are refused for their customer's data",
-	"DTEDeadlineNear":       "each contingency leaves an event for a moment; one goes in the morning after; MH refuses an event once",
-	"DTEDeadlineMissed":     "the event that waited for the morning is in time",
-	"DTEQueueStuck":         "documents of yesterday wait at the start in the morning",
-	"DTELostRecords":        "every record is one that this version wrote",
-	"DTERuleFailing":        "sales that a rule refuses are no failures of it; a rule is pushed in the middle of the week",
-	"DTEExpires":            "a rule ends in three months, as a certificate of TLS; what a chain desires in two",
-	"DTEDelivery":           "the mail server refuses the box for a quarter of an hour; letters wait over the night",
-	"DTEMark":               "proved each minute, not while the box is off; 400 ms for one write in fifty during a backup",
-	"DTENotProtected":       "no backup on Sunday; the card takes ten minutes after a start; the first minutes are not shipped yet",
-	"DTEDiskFilling":        "the disk loses 100 MB a day, and 2 GB for the minutes of a backup",
-	"DTEClockSkew":          "90 seconds off in the first minutes of a start, until NTP has set it",
-	"DTEAccess":             "sound files; a till with an old token tries thirty times, somebody's scanner forty",
-	"DTEChainOutOfStep":     "the store is not reached in the first minutes of a start",
-	"DTEChain":              "the centre cannot read the store for half an hour of each day; boxes are off at night and on a holiday",
+	"DTEDeadlineNear": "each contingency leaves an event for a moment; one goes in the morning after; MH " +
+		"refuses an event once",
+	"DTEDeadlineMissed": "the event that waited for the morning is in time",
+	"DTEQueueStuck":     "documents of yesterday wait at the start in the morning",
+	"DTELostRecords":    "every record is one that this version wrote",
+	"DTERuleFailing": "sales that a rule refuses are no failures of it; a rule is pushed in the middle of the " +
+		"week",
+	"DTEExpires":  "a rule ends in three months, as a certificate of TLS; what a chain desires in two",
+	"DTEDelivery": "the mail server refuses the box for a quarter of an hour; letters wait over the night",
+	"DTEMark": "proved each minute, not while the box is off; 400 ms for one write in fifty during a " +
+		"backup",
+	"DTENotProtected": "no backup on Sunday; the card takes ten minutes after a start; the first minutes are " +
+		"not shipped yet",
+	"DTEDiskFilling":    "the disk loses 100 MB a day, and 2 GB for the minutes of a backup",
+	"DTEClockSkew":      "90 seconds off in the first minutes of a start, until NTP has set it",
+	"DTEAccess":         "sound files; a till with an old token tries thirty times, somebody's scanner forty",
+	"DTEChainOutOfStep": "the store is not reached in the first minutes of a start",
+	"DTEChain": "the centre cannot read the store for half an hour of each day; boxes are off at night " +
+		"and on a holiday",
 }
 
 // naive are alerts that page for the normal case, each of which the week must provoke: else its silence says nothing.
@@ -54,15 +66,16 @@ var naive = map[string]string{
 	"NaiveContingency":  "time() - (dte_contingency_since_timestamp_seconds > 0) > 30 * 60",
 	"NaiveEvent":        "(branch:dte_event_deadline:last > 0) - time() < 20 * 3600",
 	"NaiveErrors":       "sum by (branch) (increase(dte_http_requests_total{class=\"5xx\"}[20m])) > 3",
-	"NaiveSlow":         "histogram_quantile(0.95, sum by (branch, le) (rate(dte_issue_duration_seconds_bucket{path=\"online\"}[30m]))) > 8",
-	"NaiveBackup":       "time() - dte_store_backup_timestamp_seconds > 30 * 3600",
-	"NaiveSecondCopy":   "dte_store_second_copy_live == 0",
-	"NaiveSkew":         "abs(dte_clock_skew_seconds) > 60",
-	"NaiveQueue":        "time() - (dte_queue_oldest_timestamp_seconds > 0) > 2 * 3600",
-	"NaiveRead":         "dte_store_read_timestamp_seconds < time() - 86400",
-	"NaiveDisk":         "predict_linear(dte_store_free_bytes[30m], 14 * 86400) < 1e9",
-	"NaiveChainSilent":  "dte_chain_survey_timestamp_seconds - dte_chain_branch_seen_timestamp_seconds > 86400",
-	"NaiveMarkClock":    "changes(dte_store_mark_proved_timestamp_seconds[15m]) == 0",
+	"NaiveSlow": "histogram_quantile(0.95, sum by (branch, le) " +
+		"(rate(dte_issue_duration_seconds_bucket{path=\"online\"}[30m]))) > 8",
+	"NaiveBackup":      "time() - dte_store_backup_timestamp_seconds > 30 * 3600",
+	"NaiveSecondCopy":  "dte_store_second_copy_live == 0",
+	"NaiveSkew":        "abs(dte_clock_skew_seconds) > 60",
+	"NaiveQueue":       "time() - (dte_queue_oldest_timestamp_seconds > 0) > 2 * 3600",
+	"NaiveRead":        "dte_store_read_timestamp_seconds < time() - 86400",
+	"NaiveDisk":        "predict_linear(dte_store_free_bytes[30m], 14 * 86400) < 1e9",
+	"NaiveChainSilent": "dte_chain_survey_timestamp_seconds - dte_chain_branch_seen_timestamp_seconds > 86400",
+	"NaiveMarkClock":   "changes(dte_store_mark_proved_timestamp_seconds[15m]) == 0",
 }
 
 const (
@@ -70,9 +83,9 @@ const (
 	weekStep = 5 * time.Minute // between two samples: the longest that Prometheus takes for one series
 )
 
-// TestAlerts_Week holds every alert silent over a normal week of four branches: one closes at night and switches its box
-// off; one leaves it on and is scraped by a way of its own, so that its contingencies are seen; one names no hours and has
-// no router that is probed; one switches box and router off together and keeps a holiday.
+// TestAlerts_Week holds every alert silent over a normal week of four branches: one closes at night and switches its
+// box off; one leaves it on and is scraped by a way of its own, so that its contingencies are seen; one names no hours
+// and has no router that is probed; one switches box and router off together and keeps a holiday.
 func TestAlerts_Week(t *testing.T) {
 	all := alerts(t)
 	w := simulateWeek()
@@ -86,7 +99,8 @@ func TestAlerts_Week(t *testing.T) {
 		if weekStory[a.name] == "" {
 			t.Errorf("%s has no story in the normal week", a.name)
 		}
-		for _, name := range regexp.MustCompile(`\b(?:dte|process)_[a-z0-9_]+|\bup\b|\bprobe_success\b`).FindAllString(recorded.ReplaceAllString(a.expression, ""), -1) {
+		for _, name := range regexp.MustCompile(`\b(?:dte|process)_[a-z0-9_]+|\bup\b|\bprobe_success\b`).FindAllString(
+			recorded.ReplaceAllString(a.expression, ""), -1) {
 			if !shown[name] {
 				t.Errorf("%s asks for %s, of which the week has no sample: its silence says nothing", a.name, name)
 			}
@@ -119,13 +133,17 @@ func TestAlerts_Week(t *testing.T) {
 	}
 	b.WriteString("    promql_expr_test:\n")
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		fmt.Fprintf(&b, "      - {eval_time: %dh, expr: 'sum by (alertname, severity, branch) (count_over_time(ALERTS{alertname=\"%s\", alertstate=\"firing\"}[%dd]))', exp_samples: []}\n", weekDays*24, name, weekDays)
+		fmt.Fprintf(&b, "      - {eval_time: %dh, expr: 'sum by (alertname, severity, branch) "+
+			"(count_over_time(ALERTS{alertname=\"%s\", alertstate=\"firing\"}[%dd]))', exp_samples: []}\n", weekDays*24,
+			name, weekDays)
 	}
 	var provoked strings.Builder
 	provoked.WriteString("groups:\n  - name: naive\n    rules:\n")
 	for _, name := range slices.Sorted(maps.Keys(naive)) {
 		fmt.Fprintf(&provoked, "      - {alert: %s, expr: %q}\n", name, naive[name])
-		fmt.Fprintf(&b, "      - {eval_time: %dh, expr: 'count(count_over_time(ALERTS{alertname=\"%s\", alertstate=\"firing\"}[%dd])) > bool 0', exp_samples: [{labels: '{}', value: 1}]}\n", weekDays*24, name, weekDays)
+		fmt.Fprintf(&b, "      - {eval_time: %dh, expr: 'count(count_over_time(ALERTS{alertname=\"%s\", "+
+			"alertstate=\"firing\"}[%dd])) > bool 0', exp_samples: [{labels: '{}', value: 1}]}\n", weekDays*24, name,
+			weekDays)
 	}
 	for name, content := range map[string]string{"week.yml": b.String(), "naive.yml": provoked.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -142,13 +160,15 @@ func TestAlerts_Week(t *testing.T) {
 // alertGroups are the groups of alerts.yml in their order.
 func alertGroups(t *testing.T) (names []string) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`(?m)^  - name: (\w+)$`).FindAllStringSubmatch(text(t, "prometheus/alerts.yml"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  - name: (\w+)$`).FindAllStringSubmatch(text(t,
+		"prometheus/alerts.yml"), -1) {
 		names = append(names, m[1])
 	}
 	return names
 }
 
-// notation writes samples as promtool reads them: runs of one value, and the mark that a series ended. NaN is no sample.
+// notation writes samples as promtool reads them: runs of one value, and the mark that a series ended. NaN is no
+// sample.
 func notation(samples []float64) string {
 	var list []string
 	for i := 0; i < len(samples); {

@@ -128,7 +128,8 @@ func (b *simulated) live(t time.Time, on, people, wan bool) {
 		return
 	}
 	up := t.Sub(b.started)
-	if at := t.Sub(t.Truncate(24 * time.Hour)); b.night && at == hm(2, 0) || !b.night && up == 15*time.Minute && t.Weekday() != time.Sunday {
+	if at := t.Sub(t.Truncate(24 * time.Hour)); b.night && at == hm(2, 0) || !b.night && up == 15*time.Minute &&
+		t.Weekday() != time.Sunday {
 		b.backup = t
 	}
 	if up == 10*time.Minute || up > 0 && up%(24*time.Hour) == 10*time.Minute {

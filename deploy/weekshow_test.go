@@ -6,7 +6,8 @@ import (
 )
 
 // show puts what a scrape of the branch's box reads.
-func (b *simulated) show(put func(name, more string, v float64), unix func(time.Time) float64, t time.Time, people bool) {
+func (b *simulated) show(put func(name, more string, v float64), unix func(time.Time) float64, t time.Time,
+	people bool) {
 	gauge := func(name string, v float64) { put(name, "", v) }
 	flag := func(name string, set bool) {
 		v := 0.0
@@ -36,9 +37,12 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 		path, le string
 		v        float64
 	}{
-		{"contingency", "0.01", n["contingency"] * 0.9}, {"contingency", "8", n["contingency"] * 0.95}, {"contingency", "+Inf", n["contingency"]},
-		{"online", "0.5", n["online"]}, {"online", "2.5", n["online"] + 0.5*n["slow"]}, {"online", "8", n["online"] + 0.97*n["slow"]},
-		{"online", "32", n["online"] + n["slow"] + n["endless"]}, {"online", "+Inf", n["online"] + n["slow"] + n["endless"]},
+		{"contingency", "0.01", n["contingency"] * 0.9}, {"contingency", "8", n["contingency"] * 0.95}, {"contingency",
+			"+Inf", n["contingency"]},
+		{"online", "0.5", n["online"]}, {"online", "2.5", n["online"] + 0.5*n["slow"]}, {"online", "8",
+			n["online"] + 0.97*n["slow"]},
+		{"online", "32", n["online"] + n["slow"] + n["endless"]}, {"online", "+Inf",
+			n["online"] + n["slow"] + n["endless"]},
 	} {
 		put("dte_issue_duration_seconds_bucket", `, path="`+bucket.path+`", le="`+bucket.le+`"`, bucket.v)
 	}
@@ -119,7 +123,8 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 	gauge("dte_clock_skew_seconds", skew)
 	flag("dte_clock_doubted", false)
 	for i, name := range []string{"api", "ops", "ca"} {
-		put("dte_tls_certificate_expiry_timestamp_seconds", fmt.Sprintf(`, certificate=%q`, name), float64((120+1000*i)*86400))
+		put("dte_tls_certificate_expiry_timestamp_seconds", fmt.Sprintf(`, certificate=%q`, name),
+			float64((120+1000*i)*86400))
 		put("dte_tls_certificate_broken", fmt.Sprintf(`, certificate=%q`, name), 0)
 	}
 	gauge("dte_signing_certificate_expiry_timestamp_seconds", 180*86400)

@@ -11,22 +11,25 @@ import (
 	"dtegate/engine/seller"
 )
 
-// TestAuthorisation: what MH sealed, refused and has not decided is counted from the records alone, by a tally that looked
-// on and by one that has just begun; what is older than two months does not count.
+// TestAuthorisation: what MH sealed, refused and has not decided is counted from the records alone, by a tally that
+// looked on and by one that has just begun; what is older than two months does not count.
 func TestAuthorisation(t *testing.T) { inBubble(t, authorise) }
 
 func authorise(b *box) {
 	old := authorisation.NewTally(b.engine.documents, b.store, 1, b.now)
 	look := func(want map[string]authorisation.Sealed) {
 		b.t.Helper()
-		for _, tally := range []*authorisation.Tally{old, authorisation.NewTally(b.engine.documents, b.store, 1, b.now)} {
+		for _, tally := range []*authorisation.Tally{old, authorisation.NewTally(b.engine.documents, b.store, 1,
+			b.now)} {
 			got, err := tally.Count(context.Background())
-			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-authorisation.Days)) || len(got.Kinds) != len(authorisation.Requirements()) {
+			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-authorisation.Days)) ||
+				len(got.Kinds) != len(authorisation.Requirements()) {
 				b.t.Fatalf("%+v %v", got, err)
 			}
 			for i, k := range got.Kinds {
 				expected := want[k.Kind]
-				expected.Kind, expected.Wanted = authorisation.Requirements()[i].Kind, authorisation.Requirements()[i].Wanted
+				expected.Kind, expected.Wanted = authorisation.Requirements()[i].Kind,
+					authorisation.Requirements()[i].Wanted
 				if k != expected {
 					b.t.Errorf("%+v, want %+v", k, expected)
 				}
@@ -54,12 +57,15 @@ func authorise(b *box) {
 		b.t.Fatal(err)
 	}
 	eva := seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"}
-	if _, err := b.engine.Invalidate(context.Background(), InvalidationRequest{Code: code, Kind: 2, Reason: "Se rescinde", Responsible: eva, Applicant: eva, Caller: testCaller(1)}); err != nil {
+	if _, err := b.engine.Invalidate(context.Background(), InvalidationRequest{Code: code, Kind: 2,
+		Reason: "Se rescinde", Responsible: eva, Applicant: eva, Caller: testCaller(1)}); err != nil {
 		b.t.Fatal(err)
 	}
-	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}, "invalidacion": {Sealed: 1}})
+	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1},
+		"invalidacion": {Sealed: 1}})
 	b.skew.Store(int64((authorisation.Days - 1) * 24 * time.Hour))
-	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}, "invalidacion": {Sealed: 1}})
+	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1},
+		"invalidacion": {Sealed: 1}})
 	b.skew.Add(int64(24 * time.Hour))
 	look(nil)
 }

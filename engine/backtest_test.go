@@ -20,9 +20,10 @@ import (
 func backtest(t *testing.T, s *rulestore.Store, data []byte) (*rulestore.BacktestTotals, []*rulestore.Comparison) {
 	t.Helper()
 	var list []*rulestore.Comparison
-	totals, a, err := s.Backtest(t.Context(), data, rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"}, rulestore.BacktestReport{
-		Differs:  func(c *rulestore.Comparison) error { list = append(list, c); return nil },
-		Progress: func(int, string) error { return nil }})
+	totals, a, err := s.Backtest(t.Context(), data, rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"},
+		rulestore.BacktestReport{
+			Differs:  func(c *rulestore.Comparison) error { list = append(list, c); return nil },
+			Progress: func(int, string) error { return nil }})
 	if err != nil || totals == nil {
 		t.Fatalf("%+v, %v", a, err)
 	}
@@ -49,25 +50,30 @@ func TestShelf_Backtest(t *testing.T) {
 	}
 	// 15 % of VAT inside the price: 11.30 has 1.47 and not 1.30 of it.
 	totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
-	want := []rulestore.Difference{{Path: "cuerpoDocumento[0].ivaItem", Old: "1.3", New: "1.47391304"}, {Path: "resumen.totalIva", Old: "1.3", New: "1.47"}}
+	want := []rulestore.Difference{{Path: "cuerpoDocumento[0].ivaItem", Old: "1.3", New: "1.47391304"},
+		{Path: "resumen.totalIva", Old: "1.3", New: "1.47"}}
 	if totals.Results[rulestore.MadeOther] != 4 || len(list) != 4 || !slices.Equal(list[0].Differences, want) {
 		t.Errorf("%+v %+v", totals, list)
 	}
-	if f := totals.Fields["resumen.totalIva"]; f == nil || f.Documents != 4 || f.Amounts != 4 || f.Old != "9.1" || f.New != "10.31" {
+	if f := totals.Fields["resumen.totalIva"]; f == nil || f.Documents != 4 || f.Amounts != 4 || f.Old != "9.1" ||
+		f.New != "10.31" {
 		t.Errorf("totals of totalIva: %+v", f)
 	}
-	if totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Small(t, "dte01/v2", bundletest.Trap))); totals.Results[rulestore.MadeFailed] != 4 || list[0].Error == "" {
+	if totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Small(t, "dte01/v2",
+		bundletest.Trap))); totals.Results[rulestore.MadeFailed] != 4 || list[0].Error == "" {
 		t.Errorf("with a rule that traps: %+v", totals)
 	}
 	if live := s.Book().Active("00", "2026-11-21")["01"].Version; live != "2.1.0" {
 		t.Errorf("%s is live after the backtests", live)
 	}
-	if _, a, err := s.Backtest(t.Context(), []byte("PK"), rulestore.DocumentPeriod{}, rulestore.BacktestReport{}); err != nil || a.Refused != "signature" {
+	if _, a, err := s.Backtest(t.Context(), []byte("PK"), rulestore.DocumentPeriod{},
+		rulestore.BacktestReport{}); err != nil || a.Refused != "signature" {
 		t.Errorf("%+v, %v", a, err)
 	}
 	// Whoever asked has gone away.
 	gone := errors.New("gone")
-	_, _, err := s.Backtest(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"},
+	_, _, err := s.Backtest(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals),
+		rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"},
 		rulestore.BacktestReport{Differs: func(*rulestore.Comparison) error { return gone }})
 	if !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
@@ -95,12 +101,14 @@ func TestShelf_Replay(t *testing.T) {
 	corrected := w.corrected(t, during)
 	push(t, s, edition(t, "2.1.1"))
 	for name, r := range map[string]*record.View{"online": online, "deferred": both, "corrected": corrected} {
-		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != rulestore.MadeSame || c.Rule.Version != "2.1.0" {
+		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != rulestore.MadeSame ||
+			c.Rule.Version != "2.1.0" {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
 	n := 0
-	err = s.ReplayPeriod(t.Context(), rulestore.DocumentPeriod{From: "2026-11-21", To: "2026-11-21"}, func(c *rulestore.Comparison) error { n++; return nil })
+	err = s.ReplayPeriod(t.Context(), rulestore.DocumentPeriod{From: "2026-11-21", To: "2026-11-21"},
+		func(c *rulestore.Comparison) error { n++; return nil })
 	if err != nil || n != 3 {
 		t.Errorf("%d documents, %v", n, err)
 	}
@@ -137,7 +145,8 @@ func TestShelf_Shadow(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	s := w.shelf(shipped(t))
-	if a, err := s.Shadow(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), 2, time.Hour); err != nil || a.Refused != "" {
+	if a, err := s.Shadow(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), 2,
+		time.Hour); err != nil || a.Refused != "" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -154,7 +163,8 @@ func TestShelf_Shadow(t *testing.T) {
 	stop()
 	<-done
 	got := s.Shadowed()
-	if got.Running || got.Count != 2 || got.Results[rulestore.MadeOther] != 2 || len(got.Differing) != 2 || got.Differing[0].Differences[1].New != "1.47" {
+	if got.Running || got.Count != 2 || got.Results[rulestore.MadeOther] != 2 || len(got.Differing) != 2 ||
+		got.Differing[0].Differences[1].New != "1.47" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -180,8 +190,12 @@ func BenchmarkBacktest(b *testing.B) {
 	candidate := edition(b, "9.0.0")
 	documents, took := 0, 0.0
 	for b.Loop() {
-		t, _, err := s.Backtest(b.Context(), candidate, rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"}, rulestore.BacktestReport{
-			Differs: func(c *rulestore.Comparison) error { return errors.New(c.Result) }, Progress: func(int, string) error { return nil }})
+		t, _, err := s.Backtest(b.Context(), candidate, rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"},
+			rulestore.BacktestReport{
+				Differs: func(c *rulestore.Comparison) error { return errors.New(c.Result) }, Progress: func(int,
+					string) error {
+					return nil
+				}})
 		if err != nil {
 			b.Fatal(err)
 		}

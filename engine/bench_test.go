@@ -32,7 +32,8 @@ func BenchmarkIssue(b *testing.B) {
 	})
 	b.Run("signature", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			if _, err := w.engine.signer.Right([16]byte{}, fmt.Sprint(i)).Sign(context.Background(), make([]byte, 6000)); err != nil {
+			if _, err := w.engine.signer.Right([16]byte{}, fmt.Sprint(i)).Sign(context.Background(),
+				make([]byte, 6000)); err != nil {
 				b.Fatal(err)
 			}
 		}

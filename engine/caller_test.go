@@ -12,8 +12,8 @@ import (
 	"dtegate/engine/seller"
 )
 
-// A document goes to its receiver's address, in the document's own spelling; to another only where the caller may, and that is
-// an act of the token's.
+// A document goes to its receiver's address, in the document's own spelling; to another only where the caller may, and
+// that is an act of the token's.
 func TestResend_Elsewhere(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		var acts []Act
@@ -33,7 +33,8 @@ func TestResend_Elsewhere(t *testing.T) {
 		_, err = b.engine.outbox.Resend(ctx, codeOf(nobody), "eva@example.com", c)
 		refused(t, err, refusal.CodePermission, "")
 		for _, to := range []string{"", "ana@example.com", "ANA@Example.com"} {
-			if resent, err := b.engine.outbox.Resend(ctx, codeOf(r), to, c); err != nil || resent.To != "ana@example.com" {
+			if resent, err := b.engine.outbox.Resend(ctx, codeOf(r), to, c); err != nil ||
+				resent.To != "ana@example.com" {
 				t.Errorf("%q: %+v %v", to, resent, err)
 			}
 		}
@@ -45,7 +46,8 @@ func TestResend_Elsewhere(t *testing.T) {
 		if _, err := b.engine.outbox.Resend(ctx, codeOf(r), "gone@example.com", c); err != nil {
 			t.Fatal(err)
 		}
-		if want := []Act{{TokenID: 42, From: "192.0.2.7", What: ActMail, Code: codeOf(r), Detail: "gone@example.com"}}; !slices.Equal(acts, want) {
+		if want := []Act{{TokenID: 42, From: "192.0.2.7", What: ActMail, Code: codeOf(r),
+			Detail: "gone@example.com"}}; !slices.Equal(acts, want) {
 			t.Errorf("acts %+v", acts)
 		}
 		time.Sleep(time.Second)
@@ -55,7 +57,8 @@ func TestResend_Elsewhere(t *testing.T) {
 	})
 }
 
-// A token that reads what it may issue alone reads nothing else, by no way; the permission to invalidate reads what it takes.
+// A token that reads what it may issue alone reads nothing else, by no way; the permission to invalidate reads what it
+// takes.
 func TestCaller_OwnTypes(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -67,7 +70,8 @@ func TestCaller_OwnTypes(t *testing.T) {
 		}
 		issued[shown.Document] = shown
 	}
-	back, err := w.engine.Issue(t.Context(), returnOf("c", issued["01"], dte.Obj(member("numItem", dte.Int(1)), member("cantidad", dte.Int(1)))))
+	back, err := w.engine.Issue(t.Context(), returnOf("c", issued["01"], dte.Obj(member("numItem", dte.Int(1)),
+		member("cantidad", dte.Int(1)))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +121,8 @@ func TestCaller_OwnTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.engine.Invalidate(t.Context(), InvalidationRequest{Code: codeOf(other), Kind: 2, Reason: "Devolución", Responsible: who, Applicant: who, Caller: caller})
+	r, err := w.engine.Invalidate(t.Context(), InvalidationRequest{Code: codeOf(other), Kind: 2, Reason: "Devolución",
+		Responsible: who, Applicant: who, Caller: caller})
 	if err != nil || r.Invalidation.TokenID != 9 || r.TokenID != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -11,14 +11,15 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// A rollback takes back what is in force and leaves what is to come. That is cancelled by its name, and the same bundle can be pushed
-// again, before a restart or after it.
+// A rollback takes back what is in force and leaves what is to come. That is cancelled by its name, and the same bundle
+// can be pushed again, before a restart or after it.
 func TestShelf_Cancel(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	s := w.shelf(shipped(t))
 	push(t, s, edition(t, "2.1.7"))
-	coming := edition(t, "8.0.0", bundletest.In("2026-12-24", ""), bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
+	coming := edition(t, "8.0.0", bundletest.In("2026-12-24", ""), bundletest.Param("ivaRate", "0.15"),
+		bundletest.Refusals)
 	states := func(version string) string {
 		for _, b := range s.List().Rules {
 			if b.Name == "dte01" && b.Version == version {
@@ -42,7 +43,8 @@ func TestShelf_Cancel(t *testing.T) {
 		return rulestore.Target{Name: "dte01", Schema: 2, Version: version}
 	}
 	why := rulestore.Order{Who: "ana", Reason: "the law was put off"}
-	if _, err := s.Rollback(t.Context(), target("2.1.0"), rulestore.Order{Who: "ana"}); !errors.Is(err, rulestore.ErrReason) {
+	if _, err := s.Rollback(t.Context(), target("2.1.0"), rulestore.Order{Who: "ana"}); !errors.Is(err,
+		rulestore.ErrReason) {
 		t.Errorf("without a reason: %v", err)
 	}
 	if _, err := s.Rollback(t.Context(), target("2.1.0"), why); err != nil {
@@ -50,7 +52,8 @@ func TestShelf_Cancel(t *testing.T) {
 	}
 	expect("rolled back", "2.1.0", rulestore.Coming)
 	for version, want := range map[string]string{"2.1.0": "has begun", "7.0.0": "never here"} {
-		if _, err := s.Cancel(t.Context(), target(version), why); !errors.Is(err, rulestore.ErrNoSuchRule) || !strings.Contains(err.Error(), want) {
+		if _, err := s.Cancel(t.Context(), target(version), why); !errors.Is(err, rulestore.ErrNoSuchRule) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("cancelling %s: %v", version, err)
 		}
 	}
@@ -98,7 +101,8 @@ func TestShelf_Acknowledge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if r := s.List().Return; r == nil || r.Acknowledged == nil || r.Acknowledged.Who != "ana" || r.Acknowledged.At.IsZero() {
+		if r := s.List().Return; r == nil || r.Acknowledged == nil || r.Acknowledged.Who != "ana" ||
+			r.Acknowledged.At.IsZero() {
 			t.Errorf("%+v", r)
 		}
 		w.clock.set(w.now().Add(time.Minute))
@@ -106,8 +110,8 @@ func TestShelf_Acknowledge(t *testing.T) {
 	}
 }
 
-// The first bundle of a new generation that is to come is taken off by its name: a rollback to what is in force refuses, and so does one
-// to the bundle itself, and both refusals name the verb that does it.
+// The first bundle of a new generation that is to come is taken off by its name: a rollback to what is in force
+// refuses, and so does one to the bundle itself, and both refusals name the verb that does it.
 func TestShelf_CancelGeneration(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -121,8 +125,10 @@ func TestShelf_CancelGeneration(t *testing.T) {
 	}
 	why := rulestore.Order{Who: "ana", Reason: "MH put the generation off"}
 	coming := rulestore.Target{Name: "dte01", Schema: 2, Version: "2.4.0"}
-	for name, to := range map[string]rulestore.Target{"what is in force": {Name: "dte01", Schema: 1, Version: "1.5.0"}, "itself": coming} {
-		if _, err := s.Rollback(t.Context(), to, why); !errors.Is(err, rulestore.ErrNoSuchRule) || !strings.Contains(err.Error(), "2.4.0") ||
+	for name, to := range map[string]rulestore.Target{"what is in force": {Name: "dte01", Schema: 1, Version: "1.5.0"},
+		"itself": coming} {
+		if _, err := s.Rollback(t.Context(), to, why); !errors.Is(err, rulestore.ErrNoSuchRule) ||
+			!strings.Contains(err.Error(), "2.4.0") ||
 			!strings.Contains(err.Error(), "begins on 2026-12-01 only: dtectl rules cancel takes it off") {
 			t.Errorf("back to %s: %v", name, err)
 		}

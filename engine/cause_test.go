@@ -17,7 +17,8 @@ import (
 // is 5.
 func (b *box) marked(r *record.View, cause, motive string) {
 	b.t.Helper()
-	if r.Estado != record.EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != cause || text(b.t, r, "identificacion", "motivoContin") != motive {
+	if r.Estado != record.EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != cause ||
+		text(b.t, r, "identificacion", "motivoContin") != motive {
 		b.t.Errorf("%s, not of cause %s %q: %s", r.Estado, cause, motive, r.JSON)
 	}
 }
@@ -48,13 +49,14 @@ func TestCause_Probed(t *testing.T) {
 		internet []string
 		cause    int
 	}{
-		"refused":                             {state: refusing, cause: 1},
-		"silence":                             {silence: true, cause: 1},
-		"no name":                             {state: noName, cause: 3},
-		"no route":                            {state: cutOff, cause: 3},
-		"refused, and nobody else is there":   {state: refusing, internet: []string{nobody}, cause: 3},
-		"refused, and somebody else is there": {state: refusing, internet: []string{nobody, neighbour.Addr().String()}, cause: 1},
-		"packets dropped, nobody is there":    {state: dropping, internet: []string{nobody}, cause: 3},
+		"refused":                           {state: refusing, cause: 1},
+		"silence":                           {silence: true, cause: 1},
+		"no name":                           {state: noName, cause: 3},
+		"no route":                          {state: cutOff, cause: 3},
+		"refused, and nobody else is there": {state: refusing, internet: []string{nobody}, cause: 3},
+		"refused, and somebody else is there": {state: refusing, internet: []string{nobody, neighbour.Addr().String()},
+			cause: 1},
+		"packets dropped, nobody is there": {state: dropping, internet: []string{nobody}, cause: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *box) {
@@ -175,11 +177,13 @@ func TestCause_Refused(t *testing.T) {
 			path   string
 		}{{0, "x", "cause"}, {6, "x", "cause"}, {5, "", "reason"}, {1, string(make([]rune, 501)), "reason"}} {
 			err := b.engine.contingency.Declare(context.Background(), c.cause, c.reason)
-			if !errors.As(err, &e) || e.Code != refusal.CodeValidation || len(e.Faults) != 1 || e.Faults[0].Path != c.path {
+			if !errors.As(err, &e) || e.Code != refusal.CodeValidation || len(e.Faults) != 1 ||
+				e.Faults[0].Path != c.path {
 				t.Errorf("cause %d, reason of %d: %v", c.cause, len(c.reason), err)
 			}
 		}
-		if err := b.engine.contingency.Lift(context.Background()); !errors.As(err, &e) || e.Code != refusal.CodeNoContingency {
+		if err := b.engine.contingency.Lift(context.Background()); !errors.As(err, &e) ||
+			e.Code != refusal.CodeNoContingency {
 			t.Errorf("lifting nothing: %v", err)
 		}
 		if b.engine.contingency.Current() != nil {

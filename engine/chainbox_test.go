@@ -66,15 +66,19 @@ func (m *chainBox) numbered() fleetwire.Point {
 func (m *chainBox) turnOn() {
 	m.box.start()
 	var err error
-	m.agent, err = fleet.New(fleet.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Group: chainGroup, Director: []fleetwire.Key{fleetwire.Public(chainDirector)}, Box: m.key,
+	m.agent, err = fleet.New(fleet.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Group: chainGroup,
+		Director: []fleetwire.Key{fleetwire.Public(chainDirector)}, Box: m.key,
 		Points: []fleetwire.Point{m.numbered()}, Rules: m.gate, State: m.disk, Logger: quiet, Now: m.now,
-		Rand: fork(m.rand), Poll: 30 * time.Minute, Look: 5 * time.Minute, Report: time.Hour, Describe: func(s *fleetwire.Status) { s.Ready = true }})
+		Rand: fork(m.rand), Poll: 30 * time.Minute, Look: 5 * time.Minute, Report: time.Hour,
+		Describe: func(s *fleetwire.Status) { s.Ready = true }})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.ship, err = ship.New(ship.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Box: m.key, Folder: m.dir, Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
+	m.ship, err = ship.New(ship.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Box: m.key, Folder: m.dir,
+		Epoch:  func() int64 { return m.agent.Fence().Standing().Epoch },
 		Live:   func() bool { return m.live },
-		Cloned: func() { m.t.Errorf("%s: the box takes itself for a copy", m.site.name); m.agent.Fence().Close() }, State: m.shipping, Logger: quiet, Now: m.now})
+		Cloned: func() { m.t.Errorf("%s: the box takes itself for a copy", m.site.name); m.agent.Fence().Close() },
+		State:  m.shipping, Logger: quiet, Now: m.now})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -121,7 +125,8 @@ func (m *chainBox) runShip(ctx context.Context) {
 	}
 }
 
-// away tries once more without an answer, then waits until the store answers: a try costs a signature. True: the box ends.
+// away tries once more without an answer, then waits until the store answers: a try costs a signature. True: the box
+// ends.
 func (m *chainBox) away(ctx context.Context, rest func(time.Duration) bool) bool {
 	_ = m.shipOnce(ctx)
 	for {
@@ -287,7 +292,8 @@ func (m *chainBox) alone() bool {
 }
 
 func (m *chainBox) caller() seller.Caller {
-	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(m.point), BranchID: 1, Establishment: m.site.establishment(), PointOfSale: fmt.Sprintf("P%03d", m.point)}}
+	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(m.point), BranchID: 1,
+		Establishment: m.site.establishment(), PointOfSale: fmt.Sprintf("P%03d", m.point)}}
 }
 
 // series are those that the box can have numbered in a chain's month.
@@ -305,14 +311,17 @@ func (s *site) newMember(point int) *chainBox {
 	c := s.chain
 	s.made++
 	key := signer32(s.name, s.made)
-	b := &box{t: c.t, sim: c.sim, cable: newCable(), fs: disktest.New(c.rules), rand: fork(c.rand), log: quiet, password: "secreto-mh.2026", every: 10 * time.Minute, second: copyFolder,
-		policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
+	b := &box{t: c.t, sim: c.sim, cable: newCable(), fs: disktest.New(c.rules), rand: fork(c.rand), log: quiet,
+		password: "secreto-mh.2026", every: 10 * time.Minute, second: copyFolder,
+		policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13",
+			Document: "012345678"}}}
 	if os.Getenv("DTE_LOG") != "" {
 		b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	b.server = &http.Server{Handler: c.sim.Protocol()}
 	go func() { _ = b.server.Serve(b.cable) }()
-	m := &chainBox{box: b, site: s, point: point, key: key, disk: &fleettest.File{}, shipping: &fleettest.File{}, dir: c.t.TempDir(),
+	m := &chainBox{box: b, site: s, point: point, key: key, disk: &fleettest.File{}, shipping: &fleettest.File{},
+		dir:  c.t.TempDir(),
 		line: &storeLine{under: c.store, rand: fork(c.rand), since: time.Now()}}
 	c.boxes = append(c.boxes, m)
 	m.gate = &fleettest.Gate{Keys: c.keys, Ambiente: "00", Today: func() string { return dte.Date(m.now()) }}

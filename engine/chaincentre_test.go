@@ -30,14 +30,17 @@ func (c *chain) publish() {
 			d.Live, d.Rollout = fleetwire.State{Rules: []fleetwire.Rule{r}}, nil
 			return
 		}
-		d.Rollout = &fleetwire.Rollout{Name: fmt.Sprint("r", c.version), State: fleetwire.State{Rules: []fleetwire.Rule{r}}, Share: 1 + c.rand.IntN(fleetwire.Whole), Opened: time.Now().UTC()}
+		d.Rollout = &fleetwire.Rollout{Name: fmt.Sprint("r", c.version),
+			State: fleetwire.State{Rules: []fleetwire.Rule{r}}, Share: 1 + c.rand.IntN(fleetwire.Whole),
+			Opened: time.Now().UTC()}
 	})
 }
 
 // rule puts the next version of the catalogue into the store.
 func (c *chain) rule() fleetwire.Rule {
 	c.version++
-	m := bundle.Manifest{Name: "catalogos", Version: fmt.Sprintf("1.0.%d", c.version), Kind: "catalogue", Document: "catalogos", Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}}
+	m := bundle.Manifest{Name: "catalogos", Version: fmt.Sprintf("1.0.%d", c.version), Kind: "catalogue",
+		Document: "catalogos", Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}}
 	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, m, chainAuthor)
 	if err != nil {
 		c.t.Fatal(err)
@@ -47,7 +50,8 @@ func (c *chain) rule() fleetwire.Rule {
 		c.t.Fatal(err)
 	}
 	c.put(fleetwire.RuleKey(fleetwire.Digest(data)), data)
-	return fleetwire.Rule{File: fleetwire.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document}
+	return fleetwire.Rule{File: fleetwire.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version,
+		Bundle: m.Kind, Document: m.Document}
 }
 
 // order signs the next version of what is desired.
@@ -71,7 +75,8 @@ func (c *chain) order(alter func(*fleetwire.Desired)) {
 // enrol gives the branch to a box.
 func (s *site) enrol(m *chainBox) {
 	s.epoch++
-	e := fleetwire.Enrolment{Branch: s.name, Epoch: s.epoch, Key: fleetwire.EncodeKey(fleetwire.Public(m.key).Public), At: time.Now().UTC(), By: "ana",
+	e := fleetwire.Enrolment{Branch: s.name, Epoch: s.epoch, Key: fleetwire.EncodeKey(fleetwire.Public(m.key).Public),
+		At: time.Now().UTC(), By: "ana",
 		Points: []fleetwire.Point{m.numbered()}}
 	data, err := chainName.SealEnrolment(e, chainDirector)
 	if err != nil {

@@ -53,8 +53,8 @@ func (s *site) another(old *chainBox) *chainBox {
 	return m
 }
 
-// The old box comes back in the middle of a sale: the sale ends with the number that it has, of a series that nobody else numbers, and
-// is the last one.
+// The old box comes back in the middle of a sale: the sale ends with the number that it has, of a series that nobody
+// else numbers, and is the last one.
 func TestChainDrill_ComesBack(t *testing.T) {
 	drill(t, monday, func(c *chain, s *site) {
 		old := s.box
@@ -125,7 +125,8 @@ func TestChainDrill_January(t *testing.T) {
 	}
 }
 
-// Two boxes are made for one branch at once, for one point of sale. The one that was enrolled last has it, whoever starts first.
+// Two boxes are made for one branch at once, for one point of sale. The one that was enrolled last has it, whoever
+// starts first.
 func TestChainDrill_Race(t *testing.T) {
 	for name, order := range map[string][2]int{"in order": {0, 1}, "against it": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
@@ -153,8 +154,8 @@ func TestChainDrill_Race(t *testing.T) {
 	}
 }
 
-// The store forgets the last piece of a dead box: what was in it is not in the new box, and no number comes twice, with its mark or
-// without.
+// The store forgets the last piece of a dead box: what was in it is not in the new box, and no number comes twice, with
+// its mark or without.
 func TestChainDrill_LastPieceLost(t *testing.T) {
 	for name, kind := range map[string]int{"its mark lives": markLives, "nothing lives": nothing} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,8 @@ func TestChainDrill_LastPieceLost(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				media := old.powerOff()
-				pieces := slices.DeleteFunc(c.store.Keys("copy/v1/"+s.name+"/"), func(key string) bool { return strings.HasSuffix(key, ".jws") })
+				pieces := slices.DeleteFunc(c.store.Keys("copy/v1/"+s.name+"/"),
+					func(key string) bool { return strings.HasSuffix(key, ".jws") })
 				c.store.Lose(pieces[len(pieces)-1])
 				m := s.rebuilt(old, kind, media)
 				m.turnOn()

@@ -12,7 +12,8 @@ import (
 	fleetwire "dtegate/engine/fleet/fleetproto"
 )
 
-// storeLine is a box's way to the chain's store. It can be away, and one request in fifty fails, or is carried out without an answer.
+// storeLine is a box's way to the chain's store. It can be away, and one request in fifty fails, or is carried out
+// without an answer.
 type storeLine struct {
 	under  fleetwire.Lister
 	mu     sync.Mutex

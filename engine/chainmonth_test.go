@@ -43,7 +43,8 @@ var chainName = fleetwire.Chain{Name: "super", Ambiente: "00"}
 
 var chainDirector, chainAuthor = signer32("director"), signer32("autor")
 
-// chain is a centre, its store, MH, and branches whose boxes crash, die, are replaced, come back, and lose the way to either.
+// chain is a centre, its store, MH, and branches whose boxes crash, die, are replaced, come back, and lose the way to
+// either.
 type chain struct {
 	t     testing.TB
 	rand  *rand.Rand
@@ -64,8 +65,10 @@ type chain struct {
 type chainPlayed struct{ months, sales, lost, cuts, deaths, replaced, refused, orders, sealed, unsure int }
 
 func (p *chainPlayed) add(o chainPlayed) {
-	p.months, p.sales, p.lost, p.cuts, p.deaths = p.months+o.months, p.sales+o.sales, p.lost+o.lost, p.cuts+o.cuts, p.deaths+o.deaths
-	p.replaced, p.refused, p.orders, p.sealed = p.replaced+o.replaced, p.refused+o.refused, p.orders+o.orders, p.sealed+o.sealed
+	p.months, p.sales, p.lost, p.cuts, p.deaths = p.months+o.months, p.sales+o.sales, p.lost+o.lost, p.cuts+o.cuts,
+		p.deaths+o.deaths
+	p.replaced, p.refused, p.orders, p.sealed = p.replaced+o.replaced, p.refused+o.refused, p.orders+o.orders,
+		p.sealed+o.sealed
 	p.unsure += o.unsure
 }
 
@@ -96,14 +99,16 @@ type chainSale struct {
 
 func (s *site) establishment() string { return fmt.Sprintf("M%03d", s.index+1) }
 
-// TestChainMonth plays months of a chain: three branches with real stores, agents and shippers, whose power fails, whose boxes die and
-// are replaced while the old one lives on or not, with outages of MH and of the chain's store. No number stands on two documents
-// at MH, nothing that was answered is lost beside what a dead box had not shipped, each branch ends with what the centre desires.
+// TestChainMonth plays months of a chain: three branches with real stores, agents and shippers, whose power fails,
+// whose boxes die and are replaced while the old one lives on or not, with outages of MH and of the chain's store. No
+// number stands on two documents at MH, nothing that was answered is lost beside what a dead box had not shipped, each
+// branch ends with what the centre desires.
 //
-// The suite plays some days of a few; DTE_SOAK plays 200 months, DTE_CHAIN_MONTHS as many as it says. DTE_SEED is the first seed, and
-// plays it alone without the other.
+// The suite plays some days of a few; DTE_SOAK plays 200 months, DTE_CHAIN_MONTHS as many as it says. DTE_SEED is the
+// first seed, and plays it alone without the other.
 func TestChainMonth(t *testing.T) {
-	first, seeds, length := uint64(1), uint64(3), 10*24*time.Hour // a seed for each way in which a disk loses; one over New Year
+	// a seed for each way in which a disk loses; one over New Year
+	first, seeds, length := uint64(1), uint64(3), 10*24*time.Hour
 	number := func(name string) uint64 {
 		text := os.Getenv(name)
 		if text == "" {
@@ -176,13 +181,15 @@ func inChain(t *testing.T, seed uint64, begin time.Time, fn func(*chain)) {
 
 func newChain(t *testing.T, seed uint64) *chain {
 	t.Helper()
-	c := &chain{t: t, rand: rand.New(rand.NewPCG(seed, 22)), rules: disktest.AllRules[seed%3], store: fleettest.New(time.Now), keys: bundle.Keys{Pinned: []bundle.Key{fleetwire.Public(chainAuthor)}}}
+	c := &chain{t: t, rand: rand.New(rand.NewPCG(seed, 22)), rules: disktest.AllRules[seed%3],
+		store: fleettest.New(time.Now), keys: bundle.Keys{Pinned: []bundle.Key{fleetwire.Public(chainAuthor)}}}
 	c.sim = simulator.New(simulator.Options{Seed: seed, Now: time.Now, Logger: quiet,
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
 	c.chaos(simulator.Chaos{})
 	c.publish()
 	for i := range chainBranches {
-		s := &site{chain: c, name: fmt.Sprintf("sucursal-%d", i+1), index: i, point: 1, sales: make(map[string]*chainSale)}
+		s := &site{chain: c, name: fmt.Sprintf("sucursal-%d", i+1), index: i, point: 1,
+			sales: make(map[string]*chainSale)}
 		c.sites = append(c.sites, s)
 		s.box = s.newMember(1)
 		if err := storage.Create(s.box.storage()); err != nil {
@@ -309,13 +316,15 @@ func (s *site) sell(m *chainBox) {
 		case errors.Is(err, errReplaced):
 			s.chain.played.refused++
 			if m == s.box {
-				s.chain.t.Errorf("%s: %s is refused by the box that has the branch: %+v", s.name, key, m.agent.Fence().Standing())
+				s.chain.t.Errorf("%s: %s is refused by the box that has the branch: %+v", s.name, key,
+					m.agent.Fence().Standing())
 			}
 		case err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal):
 			s.chain.t.Errorf("%s: %v", key, err)
 		case err != nil:
 		case late:
-			s.chain.t.Errorf("P11: %s has number %s of a box that could know for half an hour that another has its branch", key, view.ControlNumber)
+			s.chain.t.Errorf("P11: %s has number %s of a box that could know for half an hour that another has its "+
+				"branch", key, view.ControlNumber)
 		default:
 			s.sales[key] = &chainSale{view: view, by: m, at: time.Now()}
 		}
@@ -368,13 +377,18 @@ func (s *site) check(numbers map[string]string) {
 			continue
 		}
 		a, _ := s.chain.sim.Document(r.Code)
-		warned := slices.ContainsFunc(r.Warnings, func(s string) bool { return strings.Contains(s, "después del respaldo") })
+		warned := slices.ContainsFunc(r.Warnings, func(s string) bool {
+			return strings.Contains(s,
+				"después del respaldo")
+		})
 		switch {
-		case r.Estado == record.EstadoProcessed && a.Accepted && string(a.Document) != string(r.JSON) && (warned || x.by != s.box):
+		case r.Estado == record.EstadoProcessed && a.Accepted && string(a.Document) != string(r.JSON) &&
+			(warned || x.by != s.box):
 			// Two boxes had the document in contingency, and MH took the other one's form: no query tells which.
 			s.chain.played.unsure++
 		case r.Code != x.view.Code || r.ControlNumber != x.view.ControlNumber:
-			t.Errorf("P2: %s was answered %s %s and is %s %s", key, x.view.Code, x.view.ControlNumber, r.Code, r.ControlNumber)
+			t.Errorf("P2: %s was answered %s %s and is %s %s", key, x.view.Code, x.view.ControlNumber, r.Code,
+				r.ControlNumber)
 		case r.Estado == record.EstadoProcessed && (!a.Accepted || string(a.Document) != string(r.JSON)):
 			t.Errorf("%s is %s, MH holds %s\n%s\n%s", key, r.Estado, a.Sello, r.JSON, a.Document)
 		case r.Estado == record.EstadoRejected && numbers[numberOf(r.JSON)] != "":
@@ -396,7 +410,8 @@ func (s *site) check(numbers map[string]string) {
 	want, got := s.desired(), s.live()
 	status := s.box.agent.Status()
 	if got != want || status.Desired.Version != s.chain.last.Version || status.Desired.Trouble != "" {
-		t.Errorf("P12: %s runs %q and not %q; it read version %d of %d: %s", s.name, got, want, status.Desired.Version, s.chain.last.Version, status.Desired.Trouble)
+		t.Errorf("P12: %s runs %q and not %q; it read version %d of %d: %s", s.name, got, want, status.Desired.Version,
+			s.chain.last.Version, status.Desired.Trouble)
 	}
 }
 

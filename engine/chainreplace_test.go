@@ -74,12 +74,13 @@ func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.T
 	return media, limit
 }
 
-// rebuilt is another box for the branch, made of what lives, else of the chain's store, as the runbook says. Where nobody can prove the
-// last numbers, it numbers another point of sale.
+// rebuilt is another box for the branch, made of what lives, else of the chain's store, as the runbook says. Where
+// nobody can prove the last numbers, it numbers another point of sale.
 func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox {
 	c := s.chain
 	folder, dir := "/fetched", c.t.TempDir()
-	_, err := ship.Fetch(context.Background(), c.store, chainName, []fleetwire.Key{fleetwire.Public(chainDirector)}, s.name, 0, dir, nil)
+	_, err := ship.Fetch(context.Background(), c.store, chainName, []fleetwire.Key{fleetwire.Public(chainDirector)},
+		s.name, 0, dir, nil)
 	if errors.Is(err, ship.ErrNothing) {
 		if folder = ""; kind == markLives {
 			kind = nothing // there is no store that the mark belongs to
@@ -90,7 +91,8 @@ func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox 
 	if kind == nothing || kind == allLives {
 		s.point++
 		c.order(func(d *fleetwire.Desired) {
-			closed := fleetwire.ClosedPoint{Branch: s.name, Establishment: s.establishment(), Point: fmt.Sprintf("P%03d", old.point), Year: dte.Year(time.Now()), Since: s.epoch + 1}
+			closed := fleetwire.ClosedPoint{Branch: s.name, Establishment: s.establishment(),
+				Point: fmt.Sprintf("P%03d", old.point), Year: dte.Year(time.Now()), Since: s.epoch + 1}
 			d.Closed = append(slices.Clone(d.Closed), closed)
 		})
 	}
@@ -140,7 +142,8 @@ func (s *site) unshipped(m *chainBox) {
 	}
 }
 
-// reckon compares what the branch's new box knows with what its tills were answered: lost is nothing that a box had shipped.
+// reckon compares what the branch's new box knows with what its tills were answered: lost is nothing that a box had
+// shipped.
 func (s *site) reckon(old, now *chainBox, alive bool, limit time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +161,8 @@ func (s *site) reckon(old, now *chainBox, alive bool, limit time.Time) {
 			s.chain.t.Errorf("P2: %s was answered %s and is %s", key, x.view.ControlNumber, r.ControlNumber)
 		case alive && x.by == old: // it lives on there
 		case x.by != old || !x.at.After(limit):
-			s.chain.t.Errorf("%s was answered at %s by the box before, everything until %s was shipped, and it is lost: %v", key, x.at, limit, err)
+			s.chain.t.Errorf("%s was answered at %s by the box before, everything until %s was shipped, and it is "+
+				"lost: %v", key, x.at, limit, err)
 			x.lost = true
 		default:
 			x.lost = true

@@ -82,7 +82,8 @@ func TestChanges(t *testing.T) {
 			time.AfterFunc(time.Second, stop)
 			_, err := b.engine.Issue(ctx, sale("k", 100))
 			refused(b.t, err, refusal.CodeUnavailable, "")
-			b.chaos(simulator.Chaos{Reject: 2}) // what the silence swallowed may be accepted yet: the first refusal is not believed
+			// what the silence swallowed may be accepted yet: the first refusal is not believed
+			b.chaos(simulator.Chaos{Reject: 2})
 			b.crash()
 			time.Sleep(5 * time.Minute)
 			b.announced(b.issue(sale("k", 100)).Code, record.EstadoRejected)

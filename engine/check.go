@@ -13,11 +13,11 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
-// Check; one that it could read is refused by compute and draw, which collect likewise.
+// This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes
+// to Check; one that it could read is refused by compute and draw, which collect likewise.
 
-// Check returns what is wrong with the facts of a request: what the schema refuses, what the origin forbids, and, if every
-// amount that the rule reads is known, what the rule refuses. It takes no number and stores nothing.
+// Check returns what is wrong with the facts of a request: what the schema refuses, what the origin forbids, and, if
+// every amount that the rule reads is known, what the rule refuses. It takes no number and stores nothing.
 func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
@@ -99,9 +99,10 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all of it:
-// the faults known so far, the rule's, the origin's and the layout's.
-func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin, faults []dte.Fault) (*rulestore.Evaluation, error) {
+// amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all
+// of it: the faults known so far, the rule's, the origin's and the layout's.
+func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin,
+	faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, r, d)
 	if err != nil {
 		if found := refusal.Faults(err); len(found) > 0 {

@@ -38,7 +38,8 @@ func saturday(b *box) {
 		days = 1
 	}
 	time.Sleep(days*24*time.Hour - time.Hour)
-	if o := b.engine.CountBacklog(); !o.EventDeadline.IsZero() || o.Contingency == nil || o.Waiting[record.QueueReport] != 151 {
+	if o := b.engine.CountBacklog(); !o.EventDeadline.IsZero() || o.Contingency == nil ||
+		o.Waiting[record.QueueReport] != 151 {
 		b.t.Errorf("before MH is back %+v: no deadline runs before the cause ends", o)
 	}
 	b.crash()
@@ -101,7 +102,8 @@ func hesitant(b *box) {
 	b.cable.set(plugged)
 	b.chaos(simulator.Chaos{})
 	time.Sleep(20 * time.Minute)
-	if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "1" {
+	if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(b.t, now, "identificacion",
+		"tipoModelo") != "1" {
 		b.t.Errorf("MH held the normal form; the record is %s %s", now.Estado, now.JSON)
 	}
 	b.audit()
@@ -125,8 +127,8 @@ func TestContingency_NormalFormHeld(t *testing.T) {
 	inBubble(t, hesitant)
 }
 
-// TestContingency_Resumed: trouble that comes back before a contingency is reported goes on with it, in one event. Trouble that
-// comes back later is another contingency, with an event of its own.
+// TestContingency_Resumed: trouble that comes back before a contingency is reported goes on with it, in one event.
+// Trouble that comes back later is another contingency, with an event of its own.
 func TestContingency_Resumed(t *testing.T) {
 	for name, c := range map[string]struct {
 		calm            time.Duration

@@ -17,10 +17,10 @@ import (
 	"dtegate/storage"
 )
 
-// Correct makes a document again from a corrected sale, if the document was issued in contingency and MH refused it afterwards.
-// Code, number, date and marks of contingency stay; it is signed again and queued to be forwarded. If the request is repeated,
-// Correct returns the document as it stands now. A *refusal.Error of CodeNotCorrectable means that the sale must be issued as a
-// new document.
+// Correct makes a document again from a corrected sale, if the document was issued in contingency and MH refused it
+// afterwards. Code, number, date and marks of contingency stay; it is signed again and queued to be forwarded. If the
+// request is repeated, Correct returns the document as it stands now. A *refusal.Error of CodeNotCorrectable means that
+// the sale must be issued as a new document.
 func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
 	if _, err := e.documents.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
@@ -45,11 +45,14 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	until := h.CorrectableUntil(e.contingency.CorrectWithin())
 	switch {
 	case entry.State != record.Rejected:
-		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
+		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable,
+			Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
 	case until.IsZero():
-		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
+		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable,
+			Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
 	case !e.now().Before(until):
-		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
+		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable,
+			Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
 	}
 	entry, stored, err := e.correct(ctx, entry, h, req, digest)
 	if err != nil {
@@ -65,8 +68,10 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	return r, err
 }
 
-// correct computes, signs and stores the corrected form in one batch, and returns how many bytes that took. The caller holds the document's lock.
-func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
+// correct computes, signs and stores the corrected form in one batch, and returns how many bytes that took. The caller
+// holds the document's lock.
+func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request,
+	digest string) (_ storage.Entry, stored int64, err error) {
 	part, err := e.store.Part(entry.Code, h.FactsPart())
 	if err != nil {
 		return entry, 0, refusal.Internal(err)
@@ -78,13 +83,17 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	next := *h
 	n := strconv.Itoa(len(h.Corrections) + 1)
 	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
-		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: record.RefusalText(h.Response)})
-	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false, time.Time{}
+		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest,
+			Refused: record.RefusalText(h.Response)})
+	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false,
+		time.Time{}
 
-	p := seller.Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
+	p := seller.Point{Establishment: was.Get("emisor").Get("codEstable").Text(),
+		PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
 	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
 		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)},
-			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause, h.Motive)...)})}
+			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause,
+				h.Motive)...)})}
 	d.request.Document = h.Document
 	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
@@ -109,14 +118,15 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 		outbox.Recipient(d.facts)
 	next.Warnings = append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...)
 	next.Total = dte.Amount(ev.Computed.Summary[r.Total]).Fixed2()
-	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()},
+	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward,
+		At: e.now()},
 		Parts: []storage.Part{{Name: next.FactsPart(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
 // expireCorrections takes the documents out of their queue that can no longer be corrected. MH is asked for each a last
-// time: a sending that it swallowed may have been accepted since. In a branch that was restored from a backup it is asked at
-// once: the document may have been corrected after the backup.
+// time: a sending that it swallowed may have been accepted since. In a branch that was restored from a backup it is
+// asked at once: the document may have been corrected after the backup.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {

@@ -32,7 +32,8 @@ func TestCorrect(t *testing.T) {
 			list := late(b, sales)
 			r := b.document(list[0].Code)
 			o := b.engine.CountBacklog()
-			if r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != min(2, sales) || time.Until(o.RefusedDeadline).Round(time.Hour) != 24*time.Hour {
+			if r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != min(2, sales) ||
+				time.Until(o.RefusedDeadline).Round(time.Hour) != 24*time.Hour {
 				b.t.Fatalf("%s, %+v", r.Estado, o)
 			}
 			before := b.document(list[0].Code)
@@ -42,7 +43,8 @@ func TestCorrect(t *testing.T) {
 				b.cable.set(refusing) // both wait, and go in one lot
 				b.correct(list[1].Code, 800)
 			}
-			if r := b.correct(list[0].Code, 900); r.Estado != record.EstadoContingency || r.ControlNumber != before.ControlNumber || r.Total != "9.00" {
+			if r := b.correct(list[0].Code, 900); r.Estado != record.EstadoContingency ||
+				r.ControlNumber != before.ControlNumber || r.Total != "9.00" {
 				b.t.Errorf("%s %s %s", r.Estado, r.ControlNumber, r.Total)
 			}
 			b.crash()
@@ -52,7 +54,8 @@ func TestCorrect(t *testing.T) {
 			}
 			time.Sleep(30 * time.Minute)
 			now := b.document(list[0].Code)
-			if now.Estado != record.EstadoProcessed || now.Sello == "" || text(b.t, now, "identificacion", "tipoModelo") != "2" ||
+			if now.Estado != record.EstadoProcessed || now.Sello == "" || text(b.t, now, "identificacion",
+				"tipoModelo") != "2" ||
 				text(b.t, now, "identificacion", "fecEmi") != text(b.t, before, "identificacion", "fecEmi") {
 				b.t.Errorf("%s %s", now.Estado, now.JSON)
 			}
@@ -95,7 +98,8 @@ func TestCorrect_TooLate(t *testing.T) {
 		refused(t, err, refusal.CodeNotCorrectable, "")
 		b.correct(list[1].Code, 801)
 		time.Sleep(20 * time.Minute)
-		if r := b.document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" || b.engine.CountBacklog().Waiting[record.QueueCorrect] != 0 {
+		if r := b.document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" ||
+			b.engine.CountBacklog().Waiting[record.QueueCorrect] != 0 {
 			b.t.Errorf("%s %s, %+v", r.Estado, r.Total, b.engine.CountBacklog())
 		}
 		// One that MH refused at once has no customer yet.

@@ -30,7 +30,8 @@ type scenario struct {
 }
 
 func (s scenario) String() string {
-	return fmt.Sprintf("%s, crash at point %d, %d %% of unsynced data survives, seed %d", s.name, s.point, s.unsynced, s.seed)
+	return fmt.Sprintf("%s, crash at point %d, %d %% of unsynced data survives, seed %d", s.name, s.point, s.unsynced,
+		s.seed)
 }
 
 // hostilities of the authority under which the crashes are tried.
@@ -137,8 +138,10 @@ func (w *world) audit(disk *disktest.Disk, answered map[string]*record.View) (fa
 			fault("P3: repeating %s: %v", key, err)
 			continue
 		}
-		if before := answered[key]; before != nil && (before.Code != r.Code || !bytes.Equal(before.JWS, r.JWS) || before.ControlNumber != r.ControlNumber || before.Estado != r.Estado) {
-			fault("P2: %s was answered %s %s %s, is %s %s %s", key, before.Code, before.ControlNumber, before.Estado, r.Code, r.ControlNumber, r.Estado)
+		if before := answered[key]; before != nil && (before.Code != r.Code || !bytes.Equal(before.JWS, r.JWS) ||
+			before.ControlNumber != r.ControlNumber || before.Estado != r.Estado) {
+			fault("P2: %s was answered %s %s %s, is %s %s %s", key, before.Code, before.ControlNumber, before.Estado,
+				r.Code, r.ControlNumber, r.Estado)
 		}
 		if other, twice := codes[r.Code]; twice {
 			fault("%s and %s are one document", key, other)

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// TestEvent_WaitsHalfItsTime: a document that MH may hold and does not tell holds the event of the others up for half of the
-// time that there is, and no longer.
+// TestEvent_WaitsHalfItsTime: a document that MH may hold and does not tell holds the event of the others up for half
+// of the time that there is, and no longer.
 func TestEvent_WaitsHalfItsTime(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.doubtFor = 40 * time.Hour // nothing is certain before
@@ -33,17 +33,19 @@ func TestEvent_WaitsHalfItsTime(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		if got := b.sim.Received(); got.Events != 1 || b.document(certain.Code).Estado != record.EstadoProcessed {
-			t.Errorf("after half of its time the event of the others is not there: %+v, %s", got, b.document(certain.Code).Estado)
+			t.Errorf("after half of its time the event of the others is not there: %+v, %s", got,
+				b.document(certain.Code).Estado)
 		}
 	})
 }
 
-// TestInvalidate_OwnDate: the event bears the document's own date, however late it is made (MF2 pp.9-17); those of 01 and 14
-// bear the day on which they are made, as those of before DTE 2.0 do.
+// TestInvalidate_OwnDate: the event bears the document's own date, however late it is made (MF2 pp.9-17); those of 01
+// and 14 bear the day on which they are made, as those of before DTE 2.0 do.
 func TestInvalidate_OwnDate(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	voucherOf, invoiceOf := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
+	voucherOf, invoiceOf := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed),
+		w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
 	w.clock.set(start.Add(72 * time.Hour))
 	for r, want := range map[*record.View]string{voucherOf: "2026-11-21", invoiceOf: "2026-11-24"} {
 		done, err := w.engine.Invalidate(context.Background(), invalidation(r, 2, ""))

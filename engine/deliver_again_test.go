@@ -25,7 +25,8 @@ func TestDeliver_Again(t *testing.T) {
 		ctx := context.Background()
 		p.set(func() { p.replies = map[string]int{"gone@example.com": 550, "other@example.com": 550} })
 		one, two := b.issue(saleTo("a", "gone@example.com")), b.issue(saleTo("b", "gone@example.com"))
-		if resent, err := b.engine.outbox.Resend(ctx, codeOf(one), "other@example.com", testCaller(1)); err != nil || resent.Sent {
+		if resent, err := b.engine.outbox.Resend(ctx, codeOf(one), "other@example.com", testCaller(1)); err != nil ||
+			resent.Sent {
 			t.Fatalf("%+v %v", resent, err)
 		}
 		time.Sleep(time.Minute)
@@ -81,7 +82,8 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		ctx := context.Background()
 		p.set(func() { p.replies["gone@example.com"] = 550 })
 		r := b.issue(saleTo("a", ""))
-		if resent, err := b.engine.outbox.Resend(ctx, codeOf(r), "gone@example.com", testCaller(1)); err != nil || resent.Sent || !resent.Refused {
+		if resent, err := b.engine.outbox.Resend(ctx, codeOf(r), "gone@example.com", testCaller(1)); err != nil ||
+			resent.Sent || !resent.Refused {
 			t.Fatalf("%+v %v", resent, err)
 		}
 		time.Sleep(time.Minute)
@@ -113,23 +115,29 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		file, err := b.engine.outbox.Archivo(ctx, codeOf(r), testCaller(1))
-		if err != nil || string(shelf.get(r.JSONURL)) != string(file) || string(shelf.get(r.PDFURL)) == string(printed) || b.undelivered().GivenUp != 0 {
-			t.Errorf("%v, the archive holds %.50s and %.50s, %+v", err, shelf.get(r.JSONURL), shelf.get(r.PDFURL), b.undelivered())
+		if err != nil || string(shelf.get(r.JSONURL)) != string(file) ||
+			string(shelf.get(r.PDFURL)) == string(printed) || b.undelivered().GivenUp != 0 {
+			t.Errorf("%v, the archive holds %.50s and %.50s, %+v", err, shelf.get(r.JSONURL), shelf.get(r.PDFURL),
+				b.undelivered())
 		}
 	})
 }
 
-// TestDeliver_AgainCutShort: the operator's request ends while what was given up is settled. Settled without an error means all of it;
-// after an error the rest is still on the list, and the next request settles it.
+// TestDeliver_AgainCutShort: the operator's request ends while what was given up is settled. Settled without an error
+// means all of it; after an error the rest is still on the list, and the next request settles it.
 func TestDeliver_AgainCutShort(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		for name, settle := range map[string]func(context.Context, dte.Code) (int, error){
-			"retry":  func(ctx context.Context, code dte.Code) (int, error) { return b.engine.outbox.Retry(ctx, code, false) },
+			"retry": func(ctx context.Context, code dte.Code) (int, error) {
+				return b.engine.outbox.Retry(ctx, code,
+					false)
+			},
 			"forget": b.engine.outbox.Forget,
 		} {
 			p.set(func() { p.replies = map[string]int{"gone@example.com": 550, "other@example.com": 550} })
 			r := b.issue(saleTo(name, "gone@example.com"))
-			if resent, err := b.engine.outbox.Resend(context.Background(), codeOf(r), "other@example.com", testCaller(1)); err != nil || resent.Sent {
+			if resent, err := b.engine.outbox.Resend(context.Background(), codeOf(r), "other@example.com",
+				testCaller(1)); err != nil || resent.Sent {
 				t.Fatalf("%+v %v", resent, err)
 			}
 			time.Sleep(time.Minute)

@@ -56,13 +56,16 @@ func (c *crowd) fill(t *testing.T, s *storage.Store) {
 		wg.Go(func() {
 			for i := range work {
 				code := c.code(i)
-				h := &record.Head{Document: "01", Ambiente: "00", Date: c.date(i), Form: record.FormNormal, Delivery: &record.Delivery{Archive: &record.Step{Result: record.StepDone}}}
+				h := &record.Head{Document: "01", Ambiente: "00", Date: c.date(i), Form: record.FormNormal,
+					Delivery: &record.Delivery{Archive: &record.Step{Result: record.StepDone}}}
 				for file, ext := range outbox.ArchiveFiles {
-					h.Delivery.Archive.Held[file] = record.ArchivedObject{Sum: strings.Repeat("x", 44), Tag: c.tag(archive.Key("tienda", "test", h.Date, "01", code.String(), ext))}
+					h.Delivery.Archive.Held[file] = record.ArchivedObject{Sum: strings.Repeat("x", 44),
+						Tag: c.tag(archive.Key("tienda", "test", h.Date, "01", code.String(), ext))}
 				}
 				head, err := json.Marshal(h)
 				if err == nil {
-					_, err = s.Append(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)}, storage.Draft{Code: storage.Code(code), State: record.Accepted, Head: head})
+					_, err = s.Append(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026",
+						i%8)}, storage.Draft{Code: storage.Code(code), State: record.Accepted, Head: head})
 				}
 				if err != nil {
 					t.Error(err)
@@ -97,7 +100,8 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := page{IsTruncated: from+1000 < 2*c.documents, NextContinuationToken: strconv.Itoa(from + 1000)}
 	for o := from; o < min(from+1000, 2*c.documents); o++ {
 		if !c.missing(o) {
-			p.Contents = append(p.Contents, content{c.key(o), "2026-11-21T12:00:00.000Z", strconv.Quote(c.tag(c.key(o))), 1})
+			p.Contents = append(p.Contents, content{c.key(o), "2026-11-21T12:00:00.000Z",
+				strconv.Quote(c.tag(c.key(o))), 1})
 		}
 	}
 	_ = xml.NewEncoder(w).Encode(p) // the client may be gone
@@ -115,7 +119,8 @@ func TestArchiveCheck_Many(t *testing.T) {
 	c.fill(t, w.store)
 	server := httptest.NewServer(c)
 	defer server.Close()
-	a, err := archive.New(archive.Options{Endpoint: server.URL, Bucket: "documentos", AccessKey: "a", Secret: "s", PathStyle: true})
+	a, err := archive.New(archive.Options{Endpoint: server.URL, Bucket: "documentos", AccessKey: "a", Secret: "s",
+		PathStyle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +139,8 @@ func TestArchiveCheck_Many(t *testing.T) {
 		}}
 	began := time.Now()
 	totals, err := check.Run(t.Context())
-	if err != nil || totals.Documents != c.documents || totals.Findings[outbox.ArchiveMissing] != c.documents/1000 || len(totals.Findings) != 1 {
+	if err != nil || totals.Documents != c.documents || totals.Findings[outbox.ArchiveMissing] != c.documents/1000 ||
+		len(totals.Findings) != 1 {
 		t.Fatalf("%+v %v", totals, err)
 	}
 	t.Logf("%d documents in %v, the heap grew by %d KiB", c.documents, time.Since(began), (most-before)>>10)
@@ -148,8 +154,8 @@ func TestArchiveCheck_Many(t *testing.T) {
 	}
 }
 
-// TestArchiveCheck_Read: what the store lists with the tag of the day is taken for the same, unless every object is to be read; what it
-// lists with another tag, or none, is asked for.
+// TestArchiveCheck_Read: what the store lists with the tag of the day is taken for the same, unless every object is to
+// be read; what it lists with another tag, or none, is asked for.
 func TestArchiveCheck_Read(t *testing.T) {
 	shelf := newBucket()
 	withDelivery(t, shelf, func(b *box, _ *postOffice) {

@@ -23,7 +23,8 @@ func TestPrinted_Shares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.engine.outbox = outbox.New(outbox.Options{Delivery: outbox.Delivery{Printer: printer}, Documents: keeper{w.engine}, Store: w.store, Issuer: w.engine.issuer,
+	w.engine.outbox = outbox.New(outbox.Options{Delivery: outbox.Delivery{Printer: printer},
+		Documents: keeper{w.engine}, Store: w.store, Issuer: w.engine.issuer,
 		Logger: quiet, Now: w.now, Rand: w.engine.rand, GiveWay: func() func() { return nil }})
 	r := w.issued(sale("", 100), record.EstadoProcessed)
 	code, err := dte.ParseCode(r.Code)
@@ -45,11 +46,13 @@ func TestPrinted_Shares(t *testing.T) {
 	w.clock.set(w.now().Add(time.Minute)) // which took a minute
 	leave()
 	var refused *refusal.Error
-	if _, err := w.engine.outbox.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
+	if _, err := w.engine.outbox.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) ||
+		refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
 		t.Errorf("beyond its allowance: %v", err)
 	}
 	// It is told before its document is read.
-	if _, err := w.engine.outbox.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy {
+	if _, err := w.engine.outbox.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) ||
+		refused.Code != refusal.CodeBusy {
 		t.Errorf("beyond its allowance, of a document that there is not: %v", err)
 	}
 	if _, err := w.engine.outbox.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {

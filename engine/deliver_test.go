@@ -21,7 +21,8 @@ func TestDeliver_Accepted(t *testing.T) {
 		b.issue(saleTo("b", ""))
 		time.Sleep(time.Second)
 		got := p.taken()
-		if len(got) != 1 || got[0].to[0] != "ana@example.com" || got[0].id != "<"+strings.ToLower(r.Code)+"@tienda.example>" {
+		if len(got) != 1 || got[0].to[0] != "ana@example.com" || got[0].id != "<"+strings.ToLower(r.Code)+
+			"@tienda.example>" {
 			t.Fatalf("mailed %+v", got)
 		}
 		if got[0].subject != "[PRUEBAS] Comprobante de crédito fiscal "+r.ControlNumber+" de Abarrotes La Ceiba" {
@@ -31,7 +32,8 @@ func TestDeliver_Accepted(t *testing.T) {
 			t.Errorf("the PDF is %.20q", f)
 		}
 		file, err := dte.Parse(got[0].files[r.Code+".json"])
-		if err != nil || file.Get("firmaElectronica").Text() != string(r.JWS) || file.Get("selloRecibido").Text() != r.Sello {
+		if err != nil || file.Get("firmaElectronica").Text() != string(r.JWS) ||
+			file.Get("selloRecibido").Text() != r.Sello {
 			t.Errorf("the legal file: %v %.300s", err, got[0].files[r.Code+".json"])
 		}
 		if !strings.HasPrefix(string(got[0].files[r.Code+".json"]), strings.TrimSuffix(string(r.JSON), "}")) {
@@ -101,7 +103,8 @@ func TestDeliver_TwoDaysDown(t *testing.T) {
 				t.Errorf("%s was mailed %d times", code, n)
 			}
 		}
-		if u = b.undelivered(); u.Mail != 1 || u.MailTrouble != "" || u.GivenUp != 1 || u.Failures[0].Code != gone.Code || u.Failures[0].To != "gone@example.com" {
+		if u = b.undelivered(); u.Mail != 1 || u.MailTrouble != "" || u.GivenUp != 1 ||
+			u.Failures[0].Code != gone.Code || u.Failures[0].To != "gone@example.com" {
 			t.Errorf("with the server back: %+v", u)
 		}
 		b.showsDelivery(u)
@@ -119,7 +122,8 @@ func TestDeliver_GivenUp(t *testing.T) {
 		r := b.issue(saleTo("grey", "grey@example.com"))
 		time.Sleep(6 * 24 * time.Hour)
 		u := b.undelivered()
-		if u.Mail != 0 || u.GivenUp != 1 || u.Failures[0].Code != r.Code || !strings.Contains(u.Failures[0].Error, "given up") {
+		if u.Mail != 0 || u.GivenUp != 1 || u.Failures[0].Code != r.Code || !strings.Contains(u.Failures[0].Error,
+			"given up") {
 			t.Fatalf("after six days: %+v", u)
 		}
 		resent, err := b.engine.outbox.Resend(context.Background(), codeOf(r), "other@example.com", testCaller(1))
@@ -134,7 +138,8 @@ func TestDeliver_GivenUp(t *testing.T) {
 	})
 }
 
-// TestDeliver_OnTime: a message that was put off goes out when it is due, whenever else the outbox is busy, and no sooner.
+// TestDeliver_OnTime: a message that was put off goes out when it is due, whenever else the outbox is busy, and no
+// sooner.
 func TestDeliver_OnTime(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		p.set(func() { p.replies["grey@example.com"] = 451 })
@@ -218,7 +223,8 @@ func TestDeliver_Resend(t *testing.T) {
 		r := b.issue(saleTo("c", "ana@example.com"))
 		time.Sleep(time.Second)
 		resent, err := b.engine.outbox.Resend(ctx, codeOf(r), "", testCaller(1))
-		if err != nil || !resent.Sent || resent.To != "ana@example.com" || len(p.of(r.Code)) != 2 || p.of(r.Code)[0].id == p.of(r.Code)[1].id {
+		if err != nil || !resent.Sent || resent.To != "ana@example.com" || len(p.of(r.Code)) != 2 ||
+			p.of(r.Code)[0].id == p.of(r.Code)[1].id {
 			t.Fatalf("%+v %v %+v", resent, err, p.of(r.Code))
 		}
 		// The server is away: the till is told at once, and the outbox goes on.
@@ -261,7 +267,8 @@ func TestDeliver_Invalidated(t *testing.T) {
 	})
 }
 
-// A message is under way when the invalidation begins: what comes of it does not take the invalidation out of the queue.
+// A message is under way when the invalidation begins: what comes of it does not take the invalidation out of the
+// queue.
 func TestDeliver_WhileInvalidating(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		hold := make(chan struct{})
@@ -306,10 +313,12 @@ func TestDeliver_Contingency(t *testing.T) {
 				got := p.of(r.Code)
 				last := got[len(got)-1]
 				file, err := dte.Parse(last.files[r.Code+".json"])
-				if err != nil || file.Get("selloRecibido").Text() == "" || strings.Contains(last.subject, "contingencia") {
+				if err != nil || file.Get("selloRecibido").Text() == "" || strings.Contains(last.subject,
+					"contingencia") {
 					t.Errorf("the last message is %s, %v", last.subject, err)
 				}
-				if wanted && !strings.Contains(got[0].subject, "contingencia") || len(got) != map[bool]int{false: 1, true: 2}[wanted] {
+				if wanted && !strings.Contains(got[0].subject, "contingencia") || len(got) != map[bool]int{false: 1,
+					true: 2}[wanted] {
 					t.Errorf("mailed %+v", got)
 				}
 			})
@@ -329,7 +338,8 @@ func TestDeliver_Archive(t *testing.T) {
 			t.Errorf("with the store down: %+v", u)
 		}
 		b.showsDelivery(u)
-		if link, err := b.engine.outbox.Link(context.Background(), codeOf(r), testCaller(1), "letter", time.Minute); err != nil || link != "" {
+		if link, err := b.engine.outbox.Link(context.Background(), codeOf(r), testCaller(1), "letter",
+			time.Minute); err != nil || link != "" {
 			t.Errorf("a link to what is not there: %s %v", link, err)
 		}
 		b.crash()
@@ -357,7 +367,8 @@ func TestDeliver_Archive(t *testing.T) {
 		shelf.put(r.JSONURL, "{}", "x")
 		shelf.answering(0)
 		time.Sleep(24 * time.Hour)
-		if u = b.undelivered(); u.GivenUp != 1 || u.Failures[0].Step != "archive" || u.Failures[0].Code != r.Code || string(shelf.get(r.JSONURL)) != "{}" {
+		if u = b.undelivered(); u.GivenUp != 1 || u.Failures[0].Step != "archive" || u.Failures[0].Code != r.Code ||
+			string(shelf.get(r.JSONURL)) != "{}" {
 			t.Errorf("with a stranger in its place: %+v", u)
 		}
 	})
@@ -376,7 +387,8 @@ func TestDeliver_ArchiveRefuses(t *testing.T) {
 					keys = append(keys, r.JSONURL, r.PDFURL)
 				}
 				time.Sleep(2 * 24 * time.Hour)
-				if u := b.undelivered(); u.Archive != 5 || !strings.Contains(u.ArchiveTrouble, fmt.Sprint(status)) || u.GivenUp != 0 {
+				if u := b.undelivered(); u.Archive != 5 || !strings.Contains(u.ArchiveTrouble, fmt.Sprint(status)) ||
+					u.GivenUp != 0 {
 					t.Errorf("after two days: %+v", u)
 				}
 				shelf.answering(0)

@@ -200,7 +200,10 @@ func withDelivery(t *testing.T, shelf *bucket, fn func(*box, *postOffice)) {
 	}
 	inBubble(t, func(b *box) {
 		p := &postOffice{conns: make(chan net.Conn, 64), replies: make(map[string]int), asked: make(map[string]int)}
-		server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &smtpSession{office: p, conn: c}, nil }))
+		server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session,
+			error) {
+			return &smtpSession{office: p, conn: c}, nil
+		}))
 		server.Domain, server.ErrorLog = "mx.example", log.New(io.Discard, "", 0)
 		serving := make(chan struct{})
 		go func() { defer close(serving); _ = server.Serve(p) }()
@@ -210,14 +213,16 @@ func withDelivery(t *testing.T, shelf *bucket, fn func(*box, *postOffice)) {
 			close(p.conns)
 			<-serving
 		}()
-		sender, err := mail.New(mail.Options{Host: "mx.example", Security: mail.None, From: "dte@tienda.example", Dial: p.dial})
+		sender, err := mail.New(mail.Options{Host: "mx.example", Security: mail.None, From: "dte@tienda.example",
+			Dial: p.dial})
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.close()
 		b.delivery = outbox.Delivery{Printer: printer, Mail: sender, Domain: "tienda.example"}
 		if shelf != nil {
-			if b.delivery.Archive, err = archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos", AccessKey: "a", Secret: "s",
+			if b.delivery.Archive, err = archive.New(archive.Options{Endpoint: "http://s3.example",
+				Bucket: "documentos", AccessKey: "a", Secret: "s",
 				PathStyle: true, Transport: shelf}); err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +253,8 @@ func (s *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		body, _ = io.ReadAll(r.Body)
 		r.Body.Close()
 	}
-	answer := &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Request: r, Body: http.NoBody}
+	answer := &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Request: r,
+		Body: http.NoBody}
 	key := strings.TrimPrefix(r.URL.Path, "/documentos/")
 	held, taken := s.objects[key]
 	switch {
@@ -258,11 +264,14 @@ func (s *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		var list strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(s.objects)) {
 			if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
-				fmt.Fprintf(&list, `<Contents><Key>%s</Key><Size>%d</Size><ETag>%q</ETag></Contents>`, key, len(s.objects[key]), s.tag)
+				fmt.Fprintf(&list, `<Contents><Key>%s</Key><Size>%d</Size><ETag>%q</ETag></Contents>`, key,
+					len(s.objects[key]), s.tag)
 			}
 		}
 		answer.Header.Set("Content-Type", "application/xml")
-		answer.Body = io.NopCloser(strings.NewReader(`<ListBucketResult><Name>documentos</Name><IsTruncated>false</IsTruncated>` + list.String() + `</ListBucketResult>`))
+		answer.Body = io.NopCloser(strings.NewReader(
+			`<ListBucketResult><Name>documentos</Name><IsTruncated>false</IsTruncated>` + list.String() +
+				`</ListBucketResult>`))
 	case r.Method == http.MethodPut && taken:
 		answer.StatusCode = http.StatusPreconditionFailed
 	case r.Method == http.MethodPut:

@@ -15,8 +15,10 @@ import (
 // The requests of the tests, as the gateway makes them of a till's.
 
 func item(number int64, quantity, price string, more ...dte.Member) dte.Value {
-	return dte.Obj(append([]dte.Member{member("numItem", dte.Int(number)), member("tipoItem", dte.Int(1)), member("cantidad", decimal(quantity)),
-		member("uniMedida", dte.Int(59)), member("descripcion", dte.Str("Resma de papel")), member("precioUni", decimal(price))}, more...)...)
+	return dte.Obj(append([]dte.Member{member("numItem", dte.Int(number)), member("tipoItem", dte.Int(1)),
+		member("cantidad", decimal(quantity)),
+		member("uniMedida", dte.Int(59)), member("descripcion", dte.Str("Resma de papel")), member("precioUni",
+			decimal(price))}, more...)...)
 }
 
 func decimal(s string) dte.Value {
@@ -28,13 +30,17 @@ func decimal(s string) dte.Value {
 }
 
 var taxpayer = dte.Obj(
-	member("tipoDocumento", dte.Str("36")), member("numDocumento", dte.Str("06140202801028")), member("nit", dte.Str("06140202801028")),
-	member("nrc", dte.Str("7654321")), member("nombre", dte.Str("Comercial El Roble")), member("codActividad", dte.Str("62010")),
+	member("tipoDocumento", dte.Str("36")), member("numDocumento", dte.Str("06140202801028")),
+	member("nit", dte.Str("06140202801028")),
+	member("nrc", dte.Str("7654321")), member("nombre", dte.Str("Comercial El Roble")), member("codActividad",
+		dte.Str("62010")),
 	member("descActividad", dte.Str("Programación informática")), member("nombreComercial", dte.Null()),
-	member("direccion", dte.Obj(member("departamento", dte.Str("05")), member("municipio", dte.Str("28")), member("distrito", dte.Str("11")), member("complemento", dte.Str("Avenida Las Magnolias 2")))),
+	member("direccion", dte.Obj(member("departamento", dte.Str("05")), member("municipio", dte.Str("28")),
+		member("distrito", dte.Str("11")), member("complemento", dte.Str("Avenida Las Magnolias 2")))),
 	member("telefono", dte.Str("22223333")), member("correo", dte.Str("compras@example.com")))
 
-var everything = []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}
+var everything = []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO",
+	"SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}
 
 func request(document, key string, facts ...dte.Member) Request {
 	c := testCaller(1)
@@ -44,7 +50,8 @@ func request(document, key string, facts ...dte.Member) Request {
 }
 
 func cash() dte.Member {
-	return member("resumen", dte.Obj(member("condicionOperacion", dte.Int(1)), member("pagos", dte.Arr(dte.Obj(member("codigo", dte.Str("01")))))))
+	return member("resumen", dte.Obj(member("condicionOperacion", dte.Int(1)), member("pagos",
+		dte.Arr(dte.Obj(member("codigo", dte.Str("01")))))))
 }
 
 func onTerms() dte.Member {
@@ -67,7 +74,8 @@ func noteOn(document, key string, original *record.View, lines ...dte.Value) Req
 
 func returnOf(key string, original *record.View, lines ...dte.Value) Request {
 	r := request("18", key, member("cuerpoDocumento", dte.Arr(lines...)), member("resumen", dte.Obj()),
-		member("apendice", dte.Arr(dte.Obj(member("campo", dte.Str("motivo")), member("etiqueta", dte.Str("Motivo")), member("valor", dte.Str("Producto dañado"))))))
+		member("apendice", dte.Arr(dte.Obj(member("campo", dte.Str("motivo")), member("etiqueta", dte.Str("Motivo")),
+			member("valor", dte.Str("Producto dañado"))))))
 	r.Origin = &Origin{Code: codeOf(original)}
 	return r
 }

@@ -12,8 +12,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it. It
-// has no return.
+// The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it.
+// It has no return.
 func TestEarlier_EveryType(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		_, err := b.engine.Issue(context.Background(), b.originals("none").request("18", "none"))
@@ -25,8 +25,8 @@ func TestEarlier_EveryType(t *testing.T) {
 	})
 }
 
-// An outage lasts over the last day of a generation. What was issued before stays as it was signed; the event, and what is
-// issued after, even against a document of the day before, are of the next.
+// An outage lasts over the last day of a generation. What was issued before stays as it was signed; the event, and what
+// is issued after, even against a document of the day before, are of the next.
 func TestEarlier_OutageOverItsEnd(t *testing.T) {
 	eve := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // 18:00 of 31 December in El Salvador
 	inBubbleFrom(t, eve, func(b *box) {
@@ -58,7 +58,8 @@ func TestEarlier_Corrected(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		for _, was := range list {
 			now := b.document(was.Code)
-			if now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "version") != earlier["01"] || text(t, now, "identificacion", "fecEmi") != "2025-12-31" {
+			if now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "version") != earlier["01"] ||
+				text(t, now, "identificacion", "fecEmi") != "2025-12-31" {
 				t.Errorf("%s %+v\n%s", now.Estado, now.Response, now.JSON)
 			}
 		}
@@ -69,7 +70,8 @@ func TestEarlier_Corrected(t *testing.T) {
 // Of a sale that names nobody, the one who asks stands for the customer: the layout has no null for him.
 func TestEarlier_InvalidatedUnnamed(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
-		b.takenBack(earlier, []*record.View{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")), record.EstadoProcessed)})
+		b.takenBack(earlier, []*record.View{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")),
+			record.EstadoProcessed)})
 		b.audit()
 	})
 }
@@ -79,7 +81,8 @@ func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		for _, correo := range []dte.Value{dte.Null(), {}} {
 			sold := invoice("", item(1, "1", "5.65"))
-			customer := dte.Obj(member("nombre", dte.Str("Ana Morales")), member("tipoDocumento", dte.Str("13")), member("numDocumento", dte.Str("01234567-8")))
+			customer := dte.Obj(member("nombre", dte.Str("Ana Morales")), member("tipoDocumento", dte.Str("13")),
+				member("numDocumento", dte.Str("01234567-8")))
 			if correo.Exists() {
 				customer = customer.With("correo", correo)
 			}
@@ -90,8 +93,8 @@ func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 	})
 }
 
-// MH takes no withholding voucher of the generation before in contingency (CAT-023): while MH does not answer, none is numbered. One that
-// was numbered when the silence began stays signed, in its normal form, and is sent when MH answers.
+// MH takes no withholding voucher of the generation before in contingency (CAT-023): while MH does not answer, none is
+// numbered. One that was numbered when the silence began stays signed, in its normal form, and is sent when MH answers.
 func TestContingency_NotForThisType(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		b.chaos(simulator.Chaos{})
@@ -110,7 +113,8 @@ func TestContingency_NotForThisType(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		for i, key := range []string{"first", "second"} {
 			r, err := ask(key)
-			if err != nil || r.Estado != record.EstadoProcessed || text(t, r, "identificacion", "tipoModelo") != "1" || r.SequenceNumber != strconv.Itoa(i+1) {
+			if err != nil || r.Estado != record.EstadoProcessed || text(t, r, "identificacion", "tipoModelo") != "1" ||
+				r.SequenceNumber != strconv.Itoa(i+1) {
 				t.Errorf("%s: %v %+v", key, err, r)
 			}
 		}

@@ -38,8 +38,9 @@ func (c *ending) Err() error {
 	return c.Context.Err()
 }
 
-// TestRun_EndsAnywhere: the branch ends at every place where its loop looks whether it has to, while it sends what an outage left, and a day
-// later, when what MH refused of it can be corrected no longer. It ends in order, and the next run finishes.
+// TestRun_EndsAnywhere: the branch ends at every place where its loop looks whether it has to, while it sends what an
+// outage left, and a day later, when what MH refused of it can be corrected no longer. It ends in order, and the next
+// run finishes.
 func TestRun_EndsAnywhere(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.stop()
@@ -88,8 +89,8 @@ func TestRun_EndsAnywhere(t *testing.T) {
 	})
 }
 
-// TestIssue_EndsAnywhere: a sale's time is over at every place where it is looked at. The till is told, or has its document; the same key gives
-// that document, and there is one.
+// TestIssue_EndsAnywhere: a sale's time is over at every place where it is looked at. The till is told, or has its
+// document; the same key gives that document, and there is one.
 func TestIssue_EndsAnywhere(t *testing.T) {
 	inBubble(t, func(b *box) {
 		told, last := 0, ""
@@ -119,7 +120,8 @@ func TestIssue_EndsAnywhere(t *testing.T) {
 	})
 }
 
-// TestShelf_EndsAnywhere: a back-test, a replay and a list of documents end where who asked has gone, and say so. None is told as whole.
+// TestShelf_EndsAnywhere: a back-test, a replay and a list of documents end where who asked has gone, and say so. None
+// is told as whole.
 func TestShelf_EndsAnywhere(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -133,7 +135,11 @@ func TestShelf_EndsAnywhere(t *testing.T) {
 	month := rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"}
 	for name, work := range map[string]func(context.Context) error{
 		"backtest": func(ctx context.Context) error {
-			_, a, err := s.Backtest(ctx, other, month, rulestore.BacktestReport{Differs: func(*rulestore.Comparison) error { return nil }, Progress: func(int, string) error { return nil }})
+			_, a, err := s.Backtest(ctx, other, month,
+				rulestore.BacktestReport{Differs: func(*rulestore.Comparison) error { return nil }, Progress: func(int,
+					string) error {
+					return nil
+				}})
 			if a != nil && strings.Contains(a.Error, context.Canceled.Error()) {
 				return context.Canceled // a step of the admission was not finished
 			}

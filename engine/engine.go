@@ -1,5 +1,5 @@
-// Package engine turns a sale into a numbered, signed and stored document, and settles the document with the tax authority (MH).
-// Begin with issue.go: Issue has the six steps that ARCHITECTURE.md describes.
+// Package engine turns a sale into a numbered, signed and stored document, and settles the document with the tax
+// authority (MH). Begin with issue.go: Issue has the six steps that ARCHITECTURE.md describes.
 package engine
 
 import (
@@ -56,17 +56,19 @@ type Options struct {
 	Delivery outbox.Delivery
 	// Reachable gets a value when MH can be reached again: in a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Gate is asked before a new document of a point of sale; its error, best a *refusal.Error, is the answer. Default: always open.
+	// Gate is asked before a new document of a point of sale; its error, best a *refusal.Error, is the answer. Default:
+	// always open.
 	Gate func(seller.Point) error
-	// Open reports whether the branch may issue a type of document: a signed bundle alone opens no door. Default: every type.
+	// Open reports whether the branch may issue a type of document: a signed bundle alone opens no door. Default: every
+	// type.
 	Open func(document string) bool
 	// Acted is told of what a token changes or sends that is no sale, once it is stored; nil tells nobody.
 	Acted func(Act)
 }
 
-// Engine issues documents. Make one with New; it is safe for concurrent use. Its chapters are the files of this package; what it
-// shares with other packages has a named field: what was issued (documents), what receivers and the archive are owed (outbox),
-// the branch without MH (contingency), the numbers that the store lacks (witness).
+// Engine issues documents. Make one with New; it is safe for concurrent use. Its chapters are the files of this
+// package; what it shares with other packages has a named field: what was issued (documents), what receivers and the
+// archive are owed (outbox), the branch without MH (contingency), the numbers that the store lacks (witness).
 type Engine struct {
 	documents   *documents.Register // and the lock of each document
 	outbox      *outbox.Outbox
@@ -130,10 +132,13 @@ func New(o Options) (e *Engine, err error) {
 	}
 	catalogue := func(list, code string) (string, bool) { return e.Catalogue(list, code) }
 	e = &Engine{
-		documents: documents.New(o.Store, o.Shelf, o.Issuer, catalogue), store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger),
-		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer,
-		large: newLarge(o.Now), gate: o.Gate, open: o.Open, patience: o.Patience, passCodes: o.PassCodes, onAct: o.Acted,
-		log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
+		documents: documents.New(o.Store, o.Shelf, o.Issuer, catalogue), store: o.Store,
+		lost:   record.NewLostRecords(o.Store, o.Logger),
+		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules },
+		issuer: o.Issuer,
+		large:  newLarge(o.Now), gate: o.Gate, open: o.Open, patience: o.Patience, passCodes: o.PassCodes,
+		onAct: o.Acted,
+		log:   o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
 	}
 	giveWay := func() func() { return nil }
 	if e.shelf != nil {
@@ -157,15 +162,16 @@ func New(o Options) (e *Engine, err error) {
 	})
 	e.sender.Taken = e.witness.NumberTaken
 	e.contingency, err = contingency.New(contingency.Branch{
-		Documents: deferred{e}, Store: e.store, Lost: e.lost, Signer: e.signer, Sender: e.sender, Rules: e.rules, Issuer: e.issuer,
+		Documents: deferred{e}, Store: e.store, Lost: e.lost, Signer: e.signer, Sender: e.sender, Rules: e.rules,
+		Issuer: e.issuer,
 		Logger: e.log, Now: e.now, Rand: e.rand, SendID: e.sendID, Reachable: o.Reachable,
 		Every: o.RecoverEvery, SettleAfter: settleAfter,
 	}, o.Contingency)
 	return e, err
 }
 
-// Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, it settles documents that
-// were signed and that no request settles any more. It watches MH, and sends what is owed.
+// Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, it settles
+// documents that were signed and that no request settles any more. It watches MH, and sends what is owed.
 func (e *Engine) Run(ctx context.Context) error {
 	if err := e.lost.Retry(ctx); err != nil && ctx.Err() == nil {
 		e.log.Error("trying lost records again", "error", err)
@@ -177,12 +183,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// TypeAt returns the type of document that is issued under a path, as the rules in force describe it; nil if nobody knows such a type.
+// TypeAt returns the type of document that is issued under a path, as the rules in force describe it; nil if nobody
+// knows such a type.
 func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
 
-// Issued returns the types of documents that the branch issues today: a rule is in force, and the branch may issue the type.
+// Issued returns the types of documents that the branch issues today: a rule is in force, and the branch may issue the
+// type.
 func (e *Engine) Issued() []*bundle.Type {
 	today := dte.Date(e.now())
 	return slices.DeleteFunc(e.rules().Types(e.issuer.Ambiente, today), func(t *bundle.Type) bool {
@@ -226,14 +234,15 @@ type Request struct {
 	// IdempotencyKey, if not empty, makes the request repeatable: the same key from the same point of sale
 	// returns the document that the first request made.
 	IdempotencyKey string
-	// Digest is that of the request's body as a JSON value (dte.Value.Digest); the same key with another digest is refused.
+	// Digest is that of the request's body as a JSON value (dte.Value.Digest); the same key with another digest is
+	// refused.
 	Digest [32]byte
-	// BytesDigest, if not nil, is the SHA-256 of the body's bytes, which older stores keep for a key instead. It is asked for
-	// only when the digests differ, and only while the request lasts.
+	// BytesDigest, if not nil, is the SHA-256 of the body's bytes, which older stores keep for a key instead. It is
+	// asked for only when the digests differ, and only while the request lasts.
 	BytesDigest func() [32]byte
 	Caller      seller.Caller
-	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became of
-	// its normal form is found out later.
+	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became
+	// of its normal form is found out later.
 	Wait time.Duration
 	// Warnings are for analisisHacienda.observaciones: what whoever read the request would have the till know.
 	Warnings []string
@@ -289,7 +298,8 @@ func (e *Engine) CountBacklog() *Backlog {
 	return &now
 }
 
-// uncounted is the last count, which says that it is not one of now: what is owed must never look as if there were nothing.
+// uncounted is the last count, which says that it is not one of now: what is owed must never look as if there were
+// nothing.
 func (c *backlogCache) uncounted(now time.Time) *Backlog {
 	o := &Backlog{Backlog: contingency.Backlog{Waiting: map[string]int{}}}
 	if c.last != nil {
@@ -311,9 +321,10 @@ func (e *Engine) countOwed() (*Backlog, error) {
 // sendID is idEnvio, a free correlative of the envelope (MT1 §4.2).
 func (e *Engine) sendID() int64 { return e.sends.Add(1) }
 
-// move takes a document from one state to another, with what follows from the step: its place in a queue, and the counters of
-// its origin, in the same batch.
-func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
+// move takes a document from one state to another, with what follows from the step: its place in a queue, and the
+// counters of its origin, in the same batch.
+func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry,
+	error) {
 	if change.Due == nil {
 		change.Due = h.OweDelivery(entry.State, change.To, e.outbox.Mails(), e.outbox.Archive() != nil, e.now())
 	}
@@ -361,8 +372,10 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	var draws []record.Draw
 	part, err := record.Part(e.store, entry.Code, record.PartDraws)
 	switch {
-	case errors.Is(err, record.ErrLost): // what it took of its origin stays taken: nothing is credited or returned twice
-		e.log.Error("the store lost what a document took of its origin", "code", dte.Code(entry.Code).String(), "origin", h.Origin)
+	// what it took of its origin stays taken: nothing is credited or returned twice
+	case errors.Is(err, record.ErrLost):
+		e.log.Error("the store lost what a document took of its origin", "code", dte.Code(entry.Code).String(),
+			"origin", h.Origin)
 	case err != nil:
 		return nil, err
 	default:
@@ -373,7 +386,8 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	return record.Effect(how, entry.State, to, draws, storage.Code(code)), nil
 }
 
-// changeDelivery changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
+// changeDelivery changes what a document's record knows of its delivery; a pending invalidation keeps its place in the
+// queue.
 func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
 	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
 	entry, h, release, err := e.documents.Lock(ctx, code)
@@ -414,8 +428,8 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c seller.Caller) (*d
 	return e.documents.CloseDay(ctx, date, c, e.now())
 }
 
-// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), from the rules in force; false if there
-// is no such code.
+// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), from the rules in force; false if
+// there is no such code.
 func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 	return e.rules().Catalogue(catalogue, code)
 }
@@ -499,12 +513,14 @@ type deferred struct{ e *Engine }
 func (d deferred) Settle(ctx context.Context, before time.Time) { d.e.sweep(ctx, before) }
 
 // Move takes a document to another state, with what follows from the step.
-func (d deferred) Move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
+func (d deferred) Move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry,
+	error) {
 	return d.e.move(ctx, entry, change, h)
 }
 
 // AdoptHeld makes the form that MH holds the record of a document.
-func (d deferred) AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+func (d deferred) AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
+	doubt time.Duration) (storage.Entry, error) {
 	return d.e.adoptHeld(ctx, entry, h, held, doubt)
 }
 

@@ -168,10 +168,13 @@ func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		b := &box{t: t, cable: newCable(), fs: disktest.New(disktest.Strict), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
-			policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
+		b := &box{t: t, cable: newCable(), fs: disktest.New(disktest.Strict), rand: rand.New(rand.NewPCG(1, 1)),
+			log: quiet, password: "secreto-mh.2026",
+			policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13",
+				Document: "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
-			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
+			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026",
+				PublicKey: common(t).key.Public()}}})
 		b.server = &http.Server{Handler: b.sim.Protocol(), ErrorLog: nil}
 		serving := make(chan struct{})
 		go func() { defer close(serving); _ = b.server.Serve(b.cable) }()
@@ -189,7 +192,8 @@ func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 func (b *box) now() time.Time { return time.Now().Add(time.Duration(b.skew.Load())) }
 
 func (b *box) storage() storage.Options {
-	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.fs, SecondCopy: b.second, Logger: quiet, Now: b.now, FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
+	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.fs, SecondCopy: b.second, Logger: quiet, Now: b.now,
+		FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
 }
 
 // start opens the branch on its filesystem.
@@ -205,9 +209,13 @@ func (b *box) start() {
 	}
 	b.link = connpool.New(options)
 	b.wire = &wire{under: b.link}
-	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.wire})
-	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: cmp.Or(b.book, common(b.t).book),
-		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(), Policy: authority.Policy{DoubtFor: b.doubtFor}, Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
+	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00",
+		UserAgent: "test", Now: b.now, Transport: b.wire})
+	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client,
+		Rules:  cmp.Or(b.book, common(b.t).book),
+		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(),
+		Policy: authority.Policy{DoubtFor: b.doubtFor}, Contingency: b.policy, RecoverEvery: cmp.Or(b.every,
+			time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -308,8 +316,8 @@ func (b *box) audit() {
 		}
 	}
 	for _, breach := range b.sim.Audit() {
-		// An event whose answer was lost is sent again, however late: only so can it be known. Refused, its documents go into
-		// another, or they would still wait.
+		// An event whose answer was lost is sent again, however late: only so can it be known. Refused, its documents
+		// go into another, or they would still wait.
 		if !strings.Contains(breach, " event ") || !strings.Contains(breach, "came after") {
 			b.t.Errorf("MH saw: %s", breach)
 		}

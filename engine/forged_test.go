@@ -20,12 +20,13 @@ import (
 // overlaid puts entries in front of those of an overlay's from.
 func overlaid(entries string) bundletest.Change {
 	return func(parts map[string][]byte, _ *bundle.Manifest) {
-		parts["overlay.json"] = bytes.Replace(parts["overlay.json"], []byte(`"from": [`), []byte(`"from": [`+entries+`,`), 1)
+		parts["overlay.json"] = bytes.Replace(parts["overlay.json"], []byte(`"from": [`), []byte(`"from": [`+entries+
+			`,`), 1)
 	}
 }
 
-// A signed bundle that fixes what the box knows is not let in, and the refusal names the path: of a document, and of the event
-// that says which document is invalidated. An event without a case is not let in either.
+// A signed bundle that fixes what the box knows is not let in, and the refusal names the path: of a document, and of
+// the event that says which document is invalidated. An event without a case is not let in either.
 func TestForged_Refused(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -45,16 +46,25 @@ func TestForged_Refused(t *testing.T) {
 	}
 	const items = `{"name":"items","shape":"list","to":"cuerpoDocumento","members":[`
 	for want, c := range map[string][2]string{
-		`"cuerpoDocumento[].montoDescu" has no default`:      {"form", items + `{"name":"montoDescu","shape":"number","default":1}]}`},
-		`"cuerpoDocumento[].noGravado" has no default`:       {"form", items + `{"name":"noGravado","shape":"integer","default":1,"catalogue":"CAT-014"}]}`},
-		`"cuerpoDocumento[].cantidad" does not take`:         {"form", items + `{"name":"precioUni","shape":"number","to":"cantidad"}]}`},
-		`"cuerpoDocumento[].cantidadOrigen" is what the box`: {"form", items + `{"name":"cantidadOrigen","shape":"number"}]}`},
-		`"descuentoGlobal.gravada" has no default`:           {"form", `{"name":"descuentoGlobal","shape":"object","members":[{"name":"gravada","shape":"integer","default":1,"catalogue":"CAT-014"}]}`},
-		`"receptor.nombre" has no default`:                   {"form", `{"name":"receptor","shape":"object","members":[{"name":"nombre","default":"X","catalogue":"CAT-022"}]}`},
-		`"emisor" is what the box says itself`:               {"form", `{"name":"emisor","shape":"object","members":[{"name":"nit"}]}`},
-		`members[0].loose`:                                   {"form", `{"name":"receptor","shape":"object","loose":true,"members":[{"name":"nit"}]}`},
-		`final[0]: "subTotal" is not the overlay's total`:    {"view", `{"party":{"paths":["receptor"],"heading":"R"},"final":["subTotal"]}`},
-		`party.paths[0]: "emisor" is not the other party`:    {"view", `{"party":{"paths":["emisor"],"heading":"R"}}`},
+		`"cuerpoDocumento[].montoDescu" has no default`: {"form",
+			items + `{"name":"montoDescu","shape":"number","default":1}]}`},
+		`"cuerpoDocumento[].noGravado" has no default`: {"form",
+			items + `{"name":"noGravado","shape":"integer","default":1,"catalogue":"CAT-014"}]}`},
+		`"cuerpoDocumento[].cantidad" does not take`: {"form",
+			items + `{"name":"precioUni","shape":"number","to":"cantidad"}]}`},
+		`"cuerpoDocumento[].cantidadOrigen" is what the box`: {"form",
+			items + `{"name":"cantidadOrigen","shape":"number"}]}`},
+		`"descuentoGlobal.gravada" has no default`: {"form",
+			`{"name":"descuentoGlobal","shape":"object","members":[{"name":"gravada","shape":"integer","default":1,"catalogue":"CAT-014"}]}`},
+		`"receptor.nombre" has no default`: {"form",
+			`{"name":"receptor","shape":"object","members":[{"name":"nombre","default":"X","catalogue":"CAT-022"}]}`},
+		`"emisor" is what the box says itself`: {"form",
+			`{"name":"emisor","shape":"object","members":[{"name":"nit"}]}`},
+		`members[0].loose`: {"form",
+			`{"name":"receptor","shape":"object","loose":true,"members":[{"name":"nit"}]}`},
+		`final[0]: "subTotal" is not the overlay's total`: {"view",
+			`{"party":{"paths":["receptor"],"heading":"R"},"final":["subTotal"]}`},
+		`party.paths[0]: "emisor" is not the other party`: {"view", `{"party":{"paths":["emisor"],"heading":"R"}}`},
 	} {
 		forged := func(parts map[string][]byte, _ *bundle.Manifest) {
 			if parts[c[0]+".json"] = []byte(c[1]); c[0] == "form" {
@@ -67,7 +77,8 @@ func TestForged_Refused(t *testing.T) {
 	}
 	target := overlaid(`{"path":"documento.codigoGeneracion","value":"11111111-2222-4333-8444-555555555555","reason":"r"}`)
 	event := func(changes ...bundletest.Change) *rulestore.Activation {
-		return push(t, s, bundletest.Edition(t, "invalidacion/v3", "9.0.0", append(changes, bundletest.In("2026-01-01", ""))...))
+		return push(t, s, bundletest.Edition(t, "invalidacion/v3", "9.0.0", append(changes, bundletest.In("2026-01-01",
+			""))...))
 	}
 	if a := event(target); a.Refused == "" || !strings.Contains(a.Error, "documento.codigoGeneracion") {
 		t.Errorf("%+v", a)
@@ -80,8 +91,8 @@ func TestForged_Refused(t *testing.T) {
 	}
 }
 
-// A rule whose cases do not show that it charges a dollar too much: the sale is computed by the rule before, or refused by 503.
-// No number is spent by it, and it is counted as the rule's failure.
+// A rule whose cases do not show that it charges a dollar too much: the sale is computed by the rule before, or refused
+// by 503. No number is spent by it, and it is counted as the rule's failure.
 func TestForged_Amounts(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -117,23 +128,26 @@ func TestForged_Amounts(t *testing.T) {
 			if err := strict.Load(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-		} else if a := push(t, c.shelf, edition(t, "9.0.0", bundletest.Constant(t, "dte01/v2", &honest.Out))); a.State != rulestore.Live {
+		} else if a := push(t, c.shelf, edition(t, "9.0.0", bundletest.Constant(t, "dte01/v2",
+			&honest.Out))); a.State != rulestore.Live {
 			t.Fatalf("%+v", a)
 		}
 		w.engine.shelf, w.engine.rules = c.shelf, c.shelf.Book
 		v, err := w.engine.Issue(context.Background(), sale("", 1130))
 		var refused *refusal.Error
 		switch {
-		case c.sold && (err != nil || v.Rule.Version == "9.0.0" || v.ControlNumber != "DTE-01-M001P001-000000000000001" || v.Estado != record.EstadoProcessed):
+		case c.sold && (err != nil || v.Rule.Version == "9.0.0" ||
+			v.ControlNumber != "DTE-01-M001P001-000000000000001" || v.Estado != record.EstadoProcessed):
 			t.Errorf("%+v, %v", v, err)
-		case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed || !strings.Contains(refused.Error(), "resumen.montoTotalOperacion")):
+		case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed ||
+			!strings.Contains(refused.Error(), "resumen.montoTotalOperacion")):
 			t.Errorf("%+v, %v", v, err)
 		}
 	}
 }
 
-// A lower version does not silently win by a later day, and a push says what a higher one of an earlier day leaves behind it, and
-// that no till can ask for a type.
+// A lower version does not silently win by a later day, and a push says what a higher one of an earlier day leaves
+// behind it, and that no till can ask for a type.
 func TestActivate_Warns(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -147,16 +161,20 @@ func TestActivate_Warns(t *testing.T) {
 		}
 		return ""
 	}
-	if a := push(t, s, edition(t, "2.3.0", small, bundletest.In("2027-01-01", ""))); a.State != rulestore.Coming || warned(a) != "" {
+	if a := push(t, s, edition(t, "2.3.0", small, bundletest.In("2027-01-01", ""))); a.State != rulestore.Coming ||
+		warned(a) != "" {
 		t.Errorf("%+v", a)
 	}
-	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2027-03-01", ""))); a.Refused != rules.StepVersion || !strings.Contains(a.Error, "2.3.0") {
+	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2027-03-01", ""))); a.Refused != rules.StepVersion ||
+		!strings.Contains(a.Error, "2.3.0") {
 		t.Errorf("%+v", a)
 	}
-	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2026-12-01", ""))); a.State != rulestore.Coming || warned(a) != "" {
+	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2026-12-01", ""))); a.State != rulestore.Coming ||
+		warned(a) != "" {
 		t.Errorf("a correction for an earlier day: %+v", a)
 	}
-	if a := push(t, s, edition(t, "2.4.0", small, bundletest.In("2026-12-15", ""))); a.State != rulestore.Coming || !strings.Contains(warned(a), "2.3.0 takes over on 2027-01-01") {
+	if a := push(t, s, edition(t, "2.4.0", small, bundletest.In("2026-12-15", ""))); a.State != rulestore.Coming ||
+		!strings.Contains(warned(a), "2.3.0 takes over on 2027-01-01") {
 		t.Errorf("%+v", a)
 	}
 	export := func(parts map[string][]byte, m *bundle.Manifest) {
@@ -166,7 +184,8 @@ func TestActivate_Warns(t *testing.T) {
 		}
 		parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(`"const": "01"`), []byte(`"const": "11"`), 1)
 	}
-	if a := push(t, s, edition(t, "9.0.0", small, export)); a.State != rulestore.Live || !strings.Contains(warned(a), "type 11") {
+	if a := push(t, s, edition(t, "9.0.0", small, export)); a.State != rulestore.Live || !strings.Contains(warned(a),
+		"type 11") {
 		t.Errorf("%+v", a)
 	}
 }

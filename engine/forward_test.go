@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// MH's times are in seconds. A document that was signed in both forms, of which MH takes the second in the very second in
-// which it was sent, and whose answer is lost, is still the second.
+// MH's times are in seconds. A document that was signed in both forms, of which MH takes the second in the very second
+// in which it was sent, and whose answer is lost, is still the second.
 func TestForward_LostInItsSecond(t *testing.T) {
 	for _, fraction := range []time.Duration{0, 300 * time.Millisecond, 900 * time.Millisecond} {
 		for _, ahead := range []int64{-400, 0, 400} { // ms: MH's clock
@@ -19,7 +19,8 @@ func TestForward_LostInItsSecond(t *testing.T) {
 				time.Sleep(fraction)
 				b.chaos(simulator.Chaos{LostRequests: 3, ClockMS: ahead})
 				r := b.issue(sale("both forms", 100))
-				if _, err := b.store.Part(codeOf(r), record.FormNormal); err != nil || r.Estado != record.EstadoContingency {
+				if _, err := b.store.Part(codeOf(r), record.FormNormal); err != nil ||
+					r.Estado != record.EstadoContingency {
 					b.t.Fatalf("%s, %v", r.Estado, err)
 				}
 				b.chaos(simulator.Chaos{LostAnswers: 1, Only: "documents", ClockMS: ahead})
@@ -34,14 +35,15 @@ func TestForward_LostInItsSecond(t *testing.T) {
 	}
 }
 
-// Somebody sets the box's clock between the event and the forwarding. The answer to the second form is lost; it is still the
-// second that MH holds, whatever time the box took it for.
+// Somebody sets the box's clock between the event and the forwarding. The answer to the second form is lost; it is
+// still the second that MH holds, whatever time the box took it for.
 func TestForward_ClockSet(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		inBubble(t, func(b *box) {
 			b.chaos(simulator.Chaos{LostRequests: 3})
 			r := b.issue(sale("both forms", 100))
-			if _, err := b.store.Part(codeOf(r), record.FormNormal); err != nil || r.Estado != record.EstadoContingency {
+			if _, err := b.store.Part(codeOf(r), record.FormNormal); err != nil ||
+				r.Estado != record.EstadoContingency {
 				b.t.Fatalf("%s, %v", r.Estado, err)
 			}
 			b.chaos(simulator.Chaos{LostAnswers: 1, Only: "documents"})
@@ -52,7 +54,8 @@ func TestForward_ClockSet(t *testing.T) {
 			})
 			time.Sleep(time.Hour)
 			now := b.document(r.Code)
-			if now.Estado != record.EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "2" || b.skew.Load() == 0 {
+			if now.Estado != record.EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "2" ||
+				b.skew.Load() == 0 {
 				b.t.Errorf("the clock was set by %v: %s %s", by, now.Estado, now.JSON)
 			}
 			b.audit()
@@ -72,7 +75,8 @@ func (b *box) outage(sales int) (codes []string) {
 	return codes
 }
 
-// TestForward_LotSizes: a lot is no larger than the branch's own setting, and what MH refuses whole comes again in two halves.
+// TestForward_LotSizes: a lot is no larger than the branch's own setting, and what MH refuses whole comes again in two
+// halves.
 func TestForward_LotSizes(t *testing.T) {
 	for name, c := range map[string]struct{ size, refusals, lots int }{
 		"one lot":                      {0, 0, 1},
@@ -102,8 +106,8 @@ func TestForward_LotSizes(t *testing.T) {
 	}
 }
 
-// TestForward_AtNight: MH takes lots of cyclic billing in daytime alone, and so many a day (MT1 §3.4); lots of a contingency at any
-// hour. What goes in a lot is in the form of contingency, and a night does not hold it up.
+// TestForward_AtNight: MH takes lots of cyclic billing in daytime alone, and so many a day (MT1 §3.4); lots of a
+// contingency at any hour. What goes in a lot is in the form of contingency, and a night does not hold it up.
 func TestForward_AtNight(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.restart(func(p *contingency.Options) { p.LotSize = 2 })

@@ -21,28 +21,32 @@ func TestIssue_GenerationByDate(t *testing.T) {
 	w.server.Config.Handler = w.sim.Protocol()
 	issuer := testIssuer()
 	issuer.Ambiente = "01"
-	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "01", UserAgent: "test", Now: w.now})
+	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto-mh.2026",
+		Ambiente: "01", UserAgent: "test", Now: w.now})
 	var err error
-	if w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(t).key, 0), Authority: client, Rules: common(t).book,
+	if w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(t).key, 0), Authority: client,
+		Rules:  common(t).book,
 		Issuer: issuer, Logger: quiet, Now: w.now}); err != nil {
 		t.Fatal(err)
 	}
 	purchase := func() Request {
-		return request("14", "", member("receptor", taxpayer), member("applyrent", dte.Bool(false)), member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash())
+		return request("14", "", member("receptor", taxpayer), member("applyrent", dte.Bool(false)),
+			member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash())
 	}
 	for _, step := range []struct {
 		day      string
 		versions [3]string
 	}{{"2026-11-30", [3]string{"1", "3", "1"}}, {"2026-12-01", [3]string{"2", "4", "2"}}} {
 		for i, req := range []Request{invoice("", item(1, "1", "5")), voucher("", item(1, "1", "5")), purchase()} {
-			// An appliance in production does not believe a simulated seal: its record is not PROCESSED, and the simulated
-			// authority holds the document all the same.
+			// An appliance in production does not believe a simulated seal: its record is not PROCESSED, and the
+			// simulated authority holds the document all the same.
 			r, err := w.engine.Issue(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)
 			}
 			a, _ := w.sim.Document(r.Code)
-			if got := text(t, r, "identificacion", "version"); got != step.versions[i] || text(t, r, "identificacion", "fecEmi") != step.day || !a.Accepted {
+			if got := text(t, r, "identificacion", "version"); got != step.versions[i] || text(t, r, "identificacion",
+				"fecEmi") != step.day || !a.Accepted {
 				t.Errorf("%s on %s is version %s, MH accepted it: %v", req.Document, step.day, got, a.Accepted)
 			}
 		}

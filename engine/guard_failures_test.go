@@ -8,8 +8,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// One till whose sales make a rule fail does not undo a push, of however many kinds they are; each is computed by the bundle
-// before. Two tills' failures do, and so do those of a till that sells alone.
+// One till whose sales make a rule fail does not undo a push, of however many kinds they are; each is computed by the
+// bundle before. Two tills' failures do, and so do those of a till that sells alone.
 func TestGuard_OneTillFails(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -26,7 +26,8 @@ func TestGuard_OneTillFails(t *testing.T) {
 	asked := func() bool { return len(s.Guard().Wanted()) > 0 || s.Book().Compiled(bad.Rule.Digest).Suspended() }
 	other := sale("", 1130)
 	line := other.Facts.Get("cuerpoDocumento").Index(0)
-	other.Facts, other.Caller = other.Facts.With("cuerpoDocumento", dte.Arr(line, line, line, line, line, line, line)), testCaller(2)
+	other.Facts, other.Caller = other.Facts.With("cuerpoDocumento", dte.Arr(line, line, line, line, line, line, line)),
+		testCaller(2)
 	if _, err := w.engine.Issue(t.Context(), other); err == nil {
 		t.Fatal("a sale of seven lines is not refused")
 	}

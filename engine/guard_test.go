@@ -32,7 +32,8 @@ func (w *world) at(point, cents, lines int, receiver dte.Value) *record.View {
 }
 
 // stranger is a customer whose activity MH does not know.
-var stranger = dte.Obj(member("nombre", dte.Str("Ana")), member("codActividad", dte.Str("99999")), member("descActividad", dte.Str("Comercio")))
+var stranger = dte.Obj(member("nombre", dte.Str("Ana")), member("codActividad", dte.Str("99999")),
+	member("descActividad", dte.Str("Comercio")))
 
 // One till with a wrong customer does not undo a push, however often it sells to him.
 func TestGuard_OneTill(t *testing.T) {
@@ -43,15 +44,19 @@ func TestGuard_OneTill(t *testing.T) {
 	w.engine.passCodes = true // else the counter refuses him
 	a := push(t, s, edition(t, "2.1.1"))
 	for i := range 50 {
-		if r := w.at(1, 1130+i, 1+i%7, stranger); r.Estado != record.EstadoRejected || !strings.Contains(r.TechnicalError, "receptor.codActividad") {
+		if r := w.at(1, 1130+i, 1+i%7, stranger); r.Estado != record.EstadoRejected ||
+			!strings.Contains(r.TechnicalError, "receptor.codActividad") {
 			t.Fatalf("%s %s", r.Estado, r.TechnicalError)
 		}
 	}
 	// Other words of MH's about the customer, and about what every document has.
 	filler := s.Book().Compiled(a.Rule.Digest).Filler
-	for _, text := range []string{"[receptor.numDocumento] NO CORRESPONDE A CONTRIBUYENTE", "[receptor.nrc] FORMATO NO VÁLIDO",
-		"[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR", "Firma no válida", "[documento] NO EXISTE UN REGISTRO CON ESTE DATO",
-		"[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE", "el cliente [resumen.totalIva] CALCULO INCORRECTO", "[x.y] [resumen.totalIva]"} {
+	for _, text := range []string{"[receptor.numDocumento] NO CORRESPONDE A CONTRIBUYENTE",
+		"[receptor.nrc] FORMATO NO VÁLIDO",
+		"[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR", "Firma no válida",
+		"[documento] NO EXISTE UN REGISTRO CON ESTE DATO",
+		"[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE", "el cliente [resumen.totalIva] CALCULO INCORRECTO",
+		"[x.y] [resumen.totalIva]"} {
 		r := &authority.Response{DescripcionMsg: text}
 		if cause := rulestore.CauseOf(r, filler, sale("", 1).Facts); cause == rulestore.CauseRule {
 			t.Errorf("%s is laid on the rule", text)
@@ -65,7 +70,8 @@ func TestGuard_OneTill(t *testing.T) {
 		if got := metrictest.Values(t, s)["dte_rule_outcomes/01/document/other/2/2.1.1"]; got != 50 {
 			t.Errorf("%v refusals of a request are counted", got)
 		}
-		if o := s.Guard().Outcomes(a.Rule.Digest, w.now()); !o.Grave() || o != (dte.Outcomes{Decided: 50, Refused: 50}) {
+		if o := s.Guard().Outcomes(a.Rule.Digest, w.now()); !o.Grave() ||
+			o != (dte.Outcomes{Decided: 50, Refused: 50}) {
 			t.Errorf("the alarm counts %+v", o)
 		}
 		s = w.shelf(nil)
@@ -114,14 +120,17 @@ func TestGuard_WrongRule(t *testing.T) {
 		says string
 	}{
 		{target, rulestore.Order{Who: "eva"}, "a reason is needed"},
-		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.9"}, rulestore.Order{Who: "eva", Reason: "x"}, "was never here"},
-		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "eva", Reason: "x"}, "was not taken off"},
+		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.9"}, rulestore.Order{Who: "eva", Reason: "x"},
+			"was never here"},
+		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "eva", Reason: "x"},
+			"was not taken off"},
 	} {
 		if _, err := s.Reinstate(t.Context(), c.t, c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c.t, err)
 		}
 	}
-	if back, err := s.Reinstate(t.Context(), target, rulestore.Order{Who: "eva", Reason: "MH's catalogue was wrong"}); err != nil || back.To != bad.Rule {
+	if back, err := s.Reinstate(t.Context(), target, rulestore.Order{Who: "eva",
+		Reason: "MH's catalogue was wrong"}); err != nil || back.To != bad.Rule {
 		t.Fatalf("%+v, %v", back, err)
 	}
 	for range 2 { // now, and after a restart
@@ -155,15 +164,21 @@ func TestCauseOf(t *testing.T) {
 		{"01", "2026-12-02", "[resumen.totalLetras] FORMATO NO VÁLIDO", nil, rulestore.CauseRule},
 		{"01", "2026-12-02", "[identificacion.version] VALOR NO ES PERMITIDO", nil, rulestore.CauseRule},
 		{"01", "2026-12-02", "[cuerpoDocumento.2.ivaItem] CALCULO INCORRECTO", nil, rulestore.CauseRule},
-		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/receptor/nrc no cumple el formato requerido", "Campo #/cuerpoDocumento/0/ventaGravada contiene un valor inválido"}, rulestore.CauseRule},
-		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/resumen/ivaPerci9 es requerido"}, rulestore.CauseRule},
-		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/receptor/nrc no cumple el formato requerido"}, rulestore.CauseRequest},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON",
+			[]string{"Campo #/receptor/nrc no cumple el formato requerido",
+				"Campo #/cuerpoDocumento/0/ventaGravada contiene un valor inválido"}, rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/resumen/ivaPerci9 es requerido"},
+			rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON",
+			[]string{"Campo #/receptor/nrc no cumple el formato requerido"}, rulestore.CauseRequest},
 		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", nil, rulestore.CauseUnclear},
 		{"01", "2026-12-02", "[cuerpoDocumento.descripcion] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
 		{"01", "2026-12-02", "[resumen.pagos.codigo] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
-		{"01", "2026-12-02", "[resumen.pagos.montoPago] CALCULO INCORRECTO", nil, rulestore.CauseRule}, // of a sale that names none
+		// of a sale that names none
+		{"01", "2026-12-02", "[resumen.pagos.montoPago] CALCULO INCORRECTO", nil, rulestore.CauseRule},
 		{"01", "2026-12-02", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE", nil, rulestore.CauseRequest},
-		{"01", "2026-12-02", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR", nil, rulestore.CauseRequest},
+		{"01", "2026-12-02", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR", nil,
+			rulestore.CauseRequest},
 		{"01", "2026-12-02", "[] X", nil, rulestore.CauseUnclear},
 		{"01", "2026-12-02", "", []string{""}, rulestore.CauseUnclear},
 		{"14", "2026-11-02", "[sujetoExcluido.numDocumento] FORMATO NO VÁLIDO", nil, rulestore.CauseRequest},
@@ -173,15 +188,19 @@ func TestCauseOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts := dte.Obj(member("receptor", dte.Obj(member("tipoDocumento", dte.Str("13")), member("numDocumento", dte.Str("012345678")))),
-			member("cuerpoDocumento", sale("", 1).Facts.Get("cuerpoDocumento")), member("resumen", sale("", 1).Facts.Get("resumen")))
-		if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: c.text, Observaciones: c.notes}, r.Filler, facts); got != c.want {
+		facts := dte.Obj(member("receptor", dte.Obj(member("tipoDocumento", dte.Str("13")), member("numDocumento",
+			dte.Str("012345678")))),
+			member("cuerpoDocumento", sale("", 1).Facts.Get("cuerpoDocumento")), member("resumen",
+				sale("", 1).Facts.Get("resumen")))
+		if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: c.text, Observaciones: c.notes}, r.Filler,
+			facts); got != c.want {
 			t.Errorf("%s %v of %s %s: %s, want %s", c.text, c.notes, c.document, r.Ref.Version, got, c.want)
 		}
 	}
 	facts := dte.Obj(member("resumen", dte.Obj(member("pagos", dte.Arr(dte.Obj(member("montoPago", dte.Int(3))))))))
 	r, _ := book.Pick("01", "01", "2026-12-02")
-	if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: "[resumen.pagos.montoPago] CALCULO INCORRECTO"}, r.Filler, facts); got != rulestore.CauseRequest {
+	if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: "[resumen.pagos.montoPago] CALCULO INCORRECTO"},
+		r.Filler, facts); got != rulestore.CauseRequest {
 		t.Errorf("a payment that the till named: %s", got)
 	}
 }

@@ -42,8 +42,8 @@ type note struct {
 	units  map[int]int64
 }
 
-// TestHistories plays random histories of sales, notes, returns, invalidations, rejections, outages, crashes and retries.
-// What is left to return or to credit is what the model says, at every step.
+// TestHistories plays random histories of sales, notes, returns, invalidations, rejections, outages, crashes and
+// retries. What is left to return or to credit is what the model says, at every step.
 func TestHistories(t *testing.T) {
 	seeds, steps := uint64(8), 120
 	if os.Getenv("DTE_SOAK") != "" {
@@ -187,7 +187,8 @@ func (h *history) bringBack(s *sold) {
 // book holds what came of a note or a return against what the model wants, and writes it down.
 func (h *history) book(s *sold, n note, r *record.View, err error, want bool) {
 	var e *refusal.Error
-	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal || e.Code == refusal.CodeUnavailable) {
+	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal ||
+		e.Code == refusal.CodeUnavailable) {
 		h.t.Errorf("%s of %s: %v, the model says %v (%+v)", n.kind(), s.record.Estado, err, want, n)
 		return
 	}

@@ -37,9 +37,9 @@ const invalidateAfter = time.Minute
 // PermissionInvalidate is the permission that Invalidate takes (SPEC 2.8).
 const PermissionInvalidate = "ANULACION"
 
-// Invalidate invalidates an accepted document. The event is signed and stored before it is sent. Without an answer it stays
-// pending, and the same bytes are sent again until MH decides. If the request is repeated, Invalidate returns the document as
-// it stands now. Errors are *refusal.Error.
+// Invalidate invalidates an accepted document. The event is signed and stored before it is sent. Without an answer it
+// stays pending, and the same bytes are sent again until MH decides. If the request is repeated, Invalidate returns the
+// document as it stands now. Errors are *refusal.Error.
 func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	shown, err := e.invalidate(ctx, req)
 	e.metrics.invalidated(shown, err)
@@ -48,7 +48,8 @@ func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*reco
 
 func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	reader := req.Caller
-	reader.OwnTypes = false                                                // the permission to invalidate is one to read what is invalidated
+	// the permission to invalidate is one to read what is invalidated
+	reader.OwnTypes = false
 	if _, err := e.documents.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
 		return nil, err
 	}
@@ -69,7 +70,8 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	case entry.State == record.Invalidated:
 		return e.public(entry)
 	case entry.State != record.Accepted:
-		return nil, &refusal.Error{Code: refusal.CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
+		return nil, &refusal.Error{Code: refusal.CodeNotProcessed,
+			Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
 	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
 	default: // if a pending event is lost, another takes its place: MH knows whether the document was taken back
@@ -97,7 +99,8 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 var errNothingSent = errors.New("nothing was sent")
 
 // begin checks, signs and stores the event. After it a crash is safe: the event is due and is sent.
-func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
+func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
+	h *record.Head) (storage.Entry, *record.Head, error) {
 	now := e.now()
 	day := dte.Date(now)
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
@@ -127,10 +130,13 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 		return entry, nil, refusal.Unavailable(err, "La invalidación no pudo firmarse")
 	}
 	next := *h
-	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
-		At: now.UTC().Truncate(time.Millisecond), Version: rule.Filler.Version(), Rule: rule.Ref, TokenID: req.Caller.TokenID}
-	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted, Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
-		Due: &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
+	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind,
+		Reason: req.Reason, Replacement: req.Replacement,
+		At: now.UTC().Truncate(time.Millisecond), Version: rule.Filler.Version(), Rule: rule.Ref,
+		TokenID: req.Caller.TokenID}
+	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted,
+		Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
+		Due:   &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
 		return entry, nil, err
 	}
@@ -153,21 +159,23 @@ func (e *Engine) abandonInvalidation(ctx context.Context, entry storage.Entry, h
 	return e.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
 }
 
-// sendInvalidation sends a pending event and records what MH says; late: nobody waits for it, it is announced. The caller
-// holds the document's lock.
-func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry, error) {
+// sendInvalidation sends a pending event and records what MH says; late: nobody waits for it, it is announced. The
+// caller holds the document's lock.
+func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry,
+	error) {
 	jws, err := record.Part(e.store, entry.Code, record.PartInvalidation(h.Invalidation.Code))
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	o := e.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code, JWS: string(jws), SendID: e.sendID()})
+	o := e.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code,
+		JWS: string(jws), SendID: e.sendID()})
 	next, event := *h, *h.Invalidation
 	next.Invalidation = &event
 	event.Response = o.Response
 	switch {
 	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == authority.CodeRegistered:
-		// Already registered: MH holds the very event that it was sent before, without telling, or one that took the document
-		// back in a time that this store has lost.
+		// Already registered: MH holds the very event that it was sent before, without telling, or one that took the
+		// document back in a time that this store has lost.
 		event.Estado, event.Doubtful = record.EstadoProcessed, false
 		e.shelf.JudgeEvent(event.Rule, true)
 		return e.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
@@ -179,13 +187,18 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 		if _, err := e.abandonInvalidation(ctx, entry, h); err != nil {
 			return entry, err
 		}
-		return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
+		return entry, &refusal.Error{Code: refusal.CodeUnavailable,
+			Message:    "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde",
+			RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
 	}
 	event.Doubtful = true
-	if _, err := e.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {
+	if _, err := e.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate,
+		At: e.now().Add(invalidateAfter)}}, &next); err != nil {
 		return entry, err
 	}
-	return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter, Err: o.Err}
+	return entry, &refusal.Error{Code: refusal.CodeUnavailable,
+		Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter,
+		Err: o.Err}
 }
 
 // resumeInvalidations sends the events that are due before a time.
@@ -220,7 +233,8 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	return err
 }
 
-// invalidable returns what forbids an invalidation (MF2 pp.9-17): its time is over, or something stands against the document.
+// invalidable returns what forbids an invalidation (MF2 pp.9-17): its time is over, or something stands against the
+// document.
 func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) error {
 	forbidden := func(format string, args ...any) error {
 		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
@@ -287,15 +301,16 @@ func (e *Engine) roomWithout(o *origin) error {
 			return refusal.Internal(err)
 		}
 		if n+c.Value > int64(left[c.Line-record.LineCredited]) {
-			return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: "Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes"}
+			return &refusal.Error{Code: refusal.CodeNotInvalidable,
+				Message: "Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes"}
 		}
 	}
 	return nil
 }
 
 // window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
-// day of the month after. What the event's bundle sets for a type goes before what the type itself says. The time is over at once for
-// a document of which nobody knows the window.
+// day of the month after. What the event's bundle sets for a type goes before what the type itself says. The time is
+// over at once for a document of which nobody knows the window.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt
 	if h.Response != nil {
@@ -321,7 +336,8 @@ func window(rule *rulestore.Event, h *record.Head) time.Time {
 }
 
 // invalidationFacts are the event's facts. The receptor is the document's own, null where that is null (MF2 p.12).
-func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code, now time.Time) dte.Value {
+func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code,
+	now time.Time) dte.Value {
 	h := o.head
 	text := func(s string) dte.Value {
 		if s == "" {
@@ -362,19 +378,26 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 		number = dte.Null()
 	}
 	person := func(p seller.Person, suffix string) []dte.Member {
-		return []dte.Member{{Name: "nombre" + suffix, Value: text(p.Name)}, {Name: "tipDoc" + suffix, Value: text(p.DocumentType)}, {Name: "numDoc" + suffix, Value: text(p.Document)}}
+		return []dte.Member{{Name: "nombre" + suffix, Value: text(p.Name)}, {Name: "tipDoc" + suffix,
+			Value: text(p.DocumentType)}, {Name: "numDoc" + suffix, Value: text(p.Document)}}
 	}
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
-			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(e.issuer, seller.Point{Establishment: establishment, PointOfSale: point}))},
+			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion",
+				Value: dte.Str(code.String())},
+			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi",
+				Value: dte.Str(dte.Hour(now))})},
+		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(e.issuer, seller.Point{Establishment: establishment,
+			PointOfSale: point}))},
 		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
-			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
+			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion",
+				Value: dte.Str(dte.Code(o.entry.Code).String())},
 			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},
-			{Name: "fecEmi", Value: dte.Str(h.Date)}, {Name: "codigoGeneracionR", Value: text(req.Replacement)}}, said...)...)},
+			{Name: "fecEmi", Value: dte.Str(h.Date)}, {Name: "codigoGeneracionR", Value: text(req.Replacement)}},
+			said...)...)},
 		dte.Member{Name: "motivo", Value: dte.Obj(slices.Concat(
-			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion", Value: text(req.Reason)}},
+			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion",
+				Value: text(req.Reason)}},
 			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
 }
 
@@ -402,8 +425,8 @@ func (e *Engine) uninvalidable(d *draft) string {
 		"»: es muy corto. Si la venta puede anularse, emítala con el nombre completo"
 }
 
-// CheckInvalidation returns what is wrong with a request that the gateway could not read completely, besides the faults that
-// the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
+// CheckInvalidation returns what is wrong with a request that the gateway could not read completely, besides the faults
+// that the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
 func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
 	reader := req.Caller
 	reader.OwnTypes = false
@@ -419,15 +442,18 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 	if o.entry, err = e.store.Get(storage.Code(req.Code)); err != nil {
 		return nil
 	}
-	if o.head, err = record.DecodeHead(o.entry); err != nil || o.entry.State != record.Accepted || e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
+	if o.head, err = record.DecodeHead(o.entry); err != nil || o.entry.State != record.Accepted ||
+		e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
 		return nil
 	}
 	_, faults, _ := e.fillInvalidation(req, rule, o, req.Code, now) // any code serves
 	return faults
 }
 
-// fillInvalidation makes the event, or returns everything that is wrong with what was asked for. An error is the bundle's.
-func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code, now time.Time) ([]byte, []dte.Fault, error) {
+// fillInvalidation makes the event, or returns everything that is wrong with what was asked for. An error is the
+// bundle's.
+func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code,
+	now time.Time) ([]byte, []dte.Fault, error) {
 	var faults []dte.Fault
 	if f := e.replacementFault(req, rule, o); f != nil {
 		faults = append(faults, *f)
@@ -459,7 +485,8 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	case never:
 		return nil
 	case req.Replacement == "":
-		return fault(dte.FaultRequired, "Falta el documento que lo reemplaza: es obligatorio por error en los datos (1) y por otro motivo (3)")
+		return fault(dte.FaultRequired, "Falta el documento que lo reemplaza: es obligatorio por error en los datos "+
+			"(1) y por otro motivo (3)")
 	}
 	code, err := dte.ParseCode(req.Replacement)
 	if err != nil {
@@ -470,7 +497,8 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	if err == nil {
 		h, err = record.DecodeHead(other)
 	}
-	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
+	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document ||
+		h.BranchID != o.head.BranchID {
 		return fault(dte.FaultCondition, "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda")
 	}
 	return nil
@@ -512,8 +540,8 @@ type Recall struct {
 // NewRecall returns a Recall for the documents of an engine.
 func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
 
-// giveWayFor is how long one invalidation waits at most for the sales that are being sent: a branch that sells without a pause must
-// get through its list, too.
+// giveWayFor is how long one invalidation waits at most for the sales that are being sent: a branch that sells without
+// a pause must get through its list, too.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It changes nothing and sends nothing to MH.
@@ -530,7 +558,8 @@ func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Apprai
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	a.Document, a.Control, a.Date, a.Total, a.Estado, a.Invalidation = h.Document, h.ControlNumber, h.Date, h.Total, record.Estado(entry.State), h.Invalidation
+	a.Document, a.Control, a.Date, a.Total, a.Estado, a.Invalidation = h.Document, h.ControlNumber, h.Date, h.Total,
+		record.Estado(entry.State), h.Invalidation
 	switch {
 	case entry.State == record.Invalidated:
 		a.Verdict = RecallInvalidated
@@ -549,7 +578,8 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	e, now := r.e, r.e.now()
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
-		return &refusal.Error{Code: refusal.CodeUnavailable, Message: "No rule for invalidations is in force", Operator: true, Err: err}
+		return &refusal.Error{Code: refusal.CodeUnavailable, Message: "No rule for invalidations is in force",
+			Operator: true, Err: err}
 	}
 	if err := e.readOrigin(o); err != nil {
 		return err
@@ -590,29 +620,35 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	return nil
 }
 
-// Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for a document
-// that is invalidated already, and the same event if one waits for MH's answer. If MH has refused an event, another is sent
-// only with again. Without MH it is refused at once with CodeUnavailable.
+// Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for a
+// document that is invalidated already, and the same event if one waits for MH's answer. If MH has refused an event,
+// another is sent only with again. Without MH it is refused at once with CodeUnavailable.
 func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Another invalidation of a list is under way", Operator: true, RetryAfter: time.Second, Err: ctx.Err()}
+		return nil, &refusal.Error{Code: refusal.CodeUnavailable,
+			Message: "Another invalidation of a list is under way", Operator: true, RetryAfter: time.Second,
+			Err: ctx.Err()}
 	}
 	a, err := r.Appraise(ctx, req)
-	if err != nil || a.Verdict != RecallPossible && a.Verdict != RecallPending && !(again && a.Verdict == RecallRefused) {
+	if err != nil || a.Verdict != RecallPossible && a.Verdict != RecallPending &&
+		!(again && a.Verdict == RecallRefused) {
 		return a, err
 	}
 	if r.e.contingency.Current() != nil {
-		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "The branch is in contingency, and MH takes no invalidations then", Operator: true, RetryAfter: invalidateAfter}
+		return nil, &refusal.Error{Code: refusal.CodeUnavailable,
+			Message: "The branch is in contingency, and MH takes no invalidations then", Operator: true,
+			RetryAfter: invalidateAfter}
 	}
 	if err := r.e.traffic.rest(ctx, giveWayFor); err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está transmitiendo")
 	}
 	_, err = r.e.Invalidate(ctx, req)
 	var refused *refusal.Error
-	if err != nil && !(errors.As(err, &refused) && (refused.Code == refusal.CodeNotInvalidable || refused.Code == refusal.CodeValidation)) {
+	if err != nil && !(errors.As(err, &refused) && (refused.Code == refusal.CodeNotInvalidable ||
+		refused.Code == refusal.CodeValidation)) {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
 	return r.Appraise(ctx, req) // refused: a note came between

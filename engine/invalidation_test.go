@@ -14,15 +14,18 @@ import (
 func invalidation(r *record.View, kind int64, replacement string) InvalidationRequest {
 	c := testCaller(1)
 	c.Permissions = everything
-	return InvalidationRequest{Code: codeOf(r), Kind: kind, Reason: "Error en la cantidad", Replacement: replacement, Caller: c,
-		Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}, Applicant: seller.Person{Name: "Ana Morales", DocumentType: "13", Document: "123456789"}}
+	return InvalidationRequest{Code: codeOf(r), Kind: kind, Reason: "Error en la cantidad", Replacement: replacement,
+		Caller:      c,
+		Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
+		Applicant:   seller.Person{Name: "Ana Morales", DocumentType: "13", Document: "123456789"}}
 }
 
 func TestInvalidate(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	wrong, right := w.issued(invoice("a", item(1, "3", "5.65")), record.EstadoProcessed), w.issued(invoice("b", item(1, "2", "5.65")), record.EstadoProcessed)
+	wrong, right := w.issued(invoice("a", item(1, "3", "5.65")), record.EstadoProcessed),
+		w.issued(invoice("b", item(1, "2", "5.65")), record.EstadoProcessed)
 	_, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, ""))
 	refused(t, err, refusal.CodeValidation, "codigoGeneracionReemplazo")
 	_, err = w.engine.Invalidate(ctx, invalidation(wrong, 2, right.Code))
@@ -77,8 +80,10 @@ func TestInvalidate_Window(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	early, late := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
-	sold, soldLate := w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed), w.issued(invoice("i2", item(1, "1", "1")), record.EstadoProcessed)
+	early, late := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed),
+		w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
+	sold, soldLate := w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed),
+		w.issued(invoice("i2", item(1, "1", "1")), record.EstadoProcessed)
 	for _, step := range []struct {
 		r  *record.View
 		at time.Time // in El Salvador
@@ -127,12 +132,14 @@ func TestInvalidate_Wire(t *testing.T) {
 	}
 }
 
-// Nothing is issued against a document while its invalidation waits for MH's answer; when MH has refused the invalidation, it is.
+// Nothing is issued against a document while its invalidation waits for MH's answer; when MH has refused the
+// invalidation, it is.
 func TestInvalidate_PendingBlocks(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	original, sold := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
+	original, sold := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed),
+		w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
 	if err := w.sim.Chaos(simulator.Chaos{LostRequests: 2, Only: "invalidations"}); err != nil {
 		t.Fatal(err)
 	}

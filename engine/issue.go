@@ -26,8 +26,9 @@ import (
 	"dtegate/storage"
 )
 
-// Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error. After an error no
-// number was spent, except after step 4: then the document is stored, and the error means only that the caller must ask again.
+// Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error. After an error
+// no number was spent, except after step 4: then the document is stored, and the error means only that the caller must
+// ask again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	began := e.now()
 	shown, path, err := e.issue(ctx, req)
@@ -65,8 +66,9 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 	defer d.free()
 
-	// 3. Rules. The amounts, or everything that is wrong with the sale. What is issued against another document is computed
-	// under that document's lock, in step 4. In contingency the period stands still until the document is in it.
+	// 3. Rules. The amounts, or everything that is wrong with the sale. What is issued against another document is
+	// computed under that document's lock, in step 4. In contingency the period stands still until the document is in
+	// it.
 	if req.Origin != nil {
 		if _, err := e.findOrigin(ctx, d); err != nil {
 			return nil, pathRefused, err
@@ -87,7 +89,8 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 		}
 	}
 
-	// 4. Append. Lock, fill, number, sign once, and one synced batch. After it a crash is safe, before it nothing happened.
+	// 4. Append. Lock, fill, number, sign once, and one synced batch. After it a crash is safe, before it nothing
+	// happened.
 	now, made, release, err := e.append(ctx, d, key)
 	if err != nil {
 		return nil, pathRefused, notStored(err)
@@ -110,7 +113,8 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 }
 
 // append stores a draft under its number. Nobody else settles the document before release.
-func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency) (now standing, made *prepared, release func(), err error) {
+func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency) (now standing, made *prepared,
+	release func(), err error) {
 	a, err := e.store.Begin(ctx, d.keys(key))
 	if err != nil {
 		return now, nil, nil, err
@@ -128,8 +132,8 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	if err != nil {
 		return now, nil, nil, err
 	}
-	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its lock is taken
-	// before anybody can find it, so that nobody else settles it.
+	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its lock is
+	// taken before anybody can find it, so that nobody else settles it.
 	ctx = context.WithoutCancel(ctx)
 	unlock, err := e.documents.Hold(ctx, d.code)
 	if err != nil {
@@ -169,7 +173,8 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 		return nil, err
 	}
 	if !e.open(req.Document) {
-		return nil, closed(req.Document, `esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena`)
+		return nil, closed(req.Document,
+			`esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena`)
 	}
 	return e.makeDraft(req)
 }
@@ -200,8 +205,9 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 
 // closed refuses a type of document that is not issued here: repeating the request is of no use.
 func closed(document, why string) *refusal.Error {
-	return &refusal.Error{Code: refusal.CodeTypeClosed, Message: fmt.Sprintf("El documento de tipo %s (%s) no se emite aquí: %s", document,
-		record.TypeOf(document).Name, why)}
+	return &refusal.Error{Code: refusal.CodeTypeClosed,
+		Message: fmt.Sprintf("El documento de tipo %s (%s) no se emite aquí: %s", document,
+			record.TypeOf(document).Name, why)}
 }
 
 // idempotency returns the key of a request in its point of sale's own space, nil if it has none.
@@ -273,7 +279,8 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		return nil, refusal.Internal(fmt.Errorf("document type %q is not issued here", req.Document))
 	}
 	if req.TestContingency && e.issuer.Ambiente == "01" {
-		return nil, refusal.Of([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition, Message: "Solo se admite en el ambiente de pruebas"}})
+		return nil, refusal.Of([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition,
+			Message: "Solo se admite en el ambiente de pruebas"}})
 	}
 	if req.TestContingency {
 		if err := e.deferrable(req.Document, dte.Date(now)); err != nil {
@@ -286,7 +293,8 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 	}
 	p := req.Caller.Point
 	d := &draft{request: req, now: now, code: code, form: record.FormNormal, passCodes: e.passCodes,
-		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" + strconv.Itoa(dte.Year(now))}
+		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" +
+			strconv.Itoa(dte.Year(now))}
 	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -299,7 +307,8 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
 	}, record.NormalMarks...)
 	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.none)})
-	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
+	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)},
+		dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
@@ -317,7 +326,8 @@ func (e *Engine) deferrable(document, day string) error {
 		t = r.Type
 	}
 	if !t.Deferrable() {
-		return refusal.Unavailable(errAway, "Hacienda no admite el documento "+t.Es+" en contingencia: repita la venta cuando Hacienda responda")
+		return refusal.Unavailable(errAway, "Hacienda no admite el documento "+t.Es+
+			" en contingencia: repita la venta cuando Hacienda responda")
 	}
 	return nil
 }
@@ -342,7 +352,8 @@ func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rul
 	case err == nil:
 		e.shelf.Answered(r, d.request.Caller.Point.ID)
 	case e.shelf != nil && ctx.Err() == nil:
-		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay, dte.Date(d.now)), d.facts, d.filling(), err)
+		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay,
+			dte.Date(d.now)), d.facts, d.filling(), err)
 	}
 	var refused *refusal.Error
 	if errors.As(err, &refused) {
@@ -370,7 +381,8 @@ func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rul
 }
 
 // computeAgainst completes and computes a draft against its origin, which is locked.
-func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft) (*origin, *rulestore.Evaluation, error) {
+func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft) (*origin, *rulestore.Evaluation,
+	error) {
 	o, err := e.findOrigin(ctx, d)
 	if err != nil {
 		return nil, nil, err
@@ -408,8 +420,8 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	return p, nil
 }
 
-// stamp puts the control number n in its place, in the facts and in the document, unless that shows none (18), and returns it.
-// Rule.Make has seen that there is no other place.
+// stamp puts the control number n in its place, in the facts and in the document, unless that shows none (18), and
+// returns it. Rule.Make has seen that there is no other place.
 func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	at := d.request.Caller.Point
 	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)
@@ -455,7 +467,8 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 		Document: req.Document, Version: r.Filler.Version(), ControlNumber: control,
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
-		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
+		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID,
+		TokenID:   req.Caller.TokenID,
 		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref,
 		Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...),
 		Receiver: record.ReceiverOf(d.facts), Mail: outbox.Recipient(d.facts),
@@ -501,7 +514,8 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 		return nil, refusal.Internal(err)
 	}
 	if first != key.Digest && (req.BytesDigest == nil || first != bodyDigest(req.Document, req.BytesDigest())) {
-		return nil, &refusal.Error{Code: refusal.CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
+		return nil, &refusal.Error{Code: refusal.CodeKeyConflict,
+			Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
 	}
 	entry, err := e.settleDocument(ctx, code, false)
 	if err != nil {
@@ -514,18 +528,19 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	return shown, nil
 }
 
-// manyLines is from how many lines a sale waits for a turn: 2,000 lines take some 60 ms of the processor, 500 a quarter.
+// manyLines is from how many lines a sale waits for a turn: 2,000 lines take some 60 ms of the processor, 500 a
+// quarter.
 const manyLines = 500
 
-// newLarge shares the processor among sales of many lines: half of the cores' number are computed and signed at once, so that
-// a till with a few lines finds a core beside them. Tokens take turns.
+// newLarge shares the processor among sales of many lines: half of the cores' number are computed and signed at once,
+// so that a till with a few lines finds a core beside them. Tokens take turns.
 func newLarge(now func() time.Time) *fairqueue.Queue {
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	return fairqueue.New(fairqueue.Options{Slots: slots, Each: slots, Waiting: 16, Now: now})
 }
 
-// turn waits for the turn of a sale of many lines and returns the function that ends it; a sale of few needs none. It is asked
-// before any lock but the idempotency key's, and ended before MH is waited for.
+// turn waits for the turn of a sale of many lines and returns the function that ends it; a sale of few needs none. It
+// is asked before any lock but the idempotency key's, and ended before MH is waited for.
 func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) {
 	if req.Facts.Get(rulestore.LinesName).Len() < manyLines {
 		return func() {}, nil
@@ -533,7 +548,8 @@ func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) 
 	end, err = e.large.Enter(ctx, req.Caller.TokenID)
 	var busy *fairqueue.Busy
 	if errors.As(err, &busy) {
-		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token tiene demasiadas ventas grandes en espera"}
+		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait,
+			Message: "Este token tiene demasiadas ventas grandes en espera"}
 	}
 	if err != nil {
 		return nil, refusal.Unavailable(err, "Hay demasiadas ventas grandes a la vez")

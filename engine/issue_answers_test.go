@@ -22,7 +22,8 @@ func TestIssue_Accepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Estado != record.EstadoProcessed || r.ControlNumber != "DTE-01-M001P001-000000000000001" || r.Total != "11.30" || !strings.HasSuffix(r.Sello, "SIMU") {
+	if r.Estado != record.EstadoProcessed || r.ControlNumber != "DTE-01-M001P001-000000000000001" ||
+		r.Total != "11.30" || !strings.HasSuffix(r.Sello, "SIMU") {
 		t.Fatalf("got %+v\n%s", r, r.JSON)
 	}
 	again, err := w.engine.Issue(context.Background(), sale("k", 1130))
@@ -47,8 +48,8 @@ func TestIssue_SameKeyOtherSale(t *testing.T) {
 	}
 }
 
-// TestIssue_KeyOfOlderStore: a key that was stored with the digest of the body's bytes still finds its document, by these
-// bytes and by no others.
+// TestIssue_KeyOfOlderStore: a key that was stored with the digest of the body's bytes still finds its document, by
+// these bytes and by no others.
 func TestIssue_KeyOfOlderStore(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -93,8 +94,8 @@ func TestIssue_SameKeyAtOnce(t *testing.T) {
 	}
 }
 
-// Sales of one series at once, a third of which the schema refuses: it takes no other along, and every document bears the
-// number under which it is stored.
+// Sales of one series at once, a third of which the schema refuses: it takes no other along, and every document bears
+// the number under which it is stored.
 func TestIssue_BesideRefusals(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -110,7 +111,8 @@ func TestIssue_BesideRefusals(t *testing.T) {
 				req := sale(fmt.Sprint(till, i), 1130)
 				if i%3 == 1 {
 					line := req.Facts.Get("cuerpoDocumento").Index(0)
-					req.Facts = req.Facts.With("cuerpoDocumento", dte.Arr(line.With("descripcion", dte.Str(strings.Repeat("x", 1501)))))
+					req.Facts = req.Facts.With("cuerpoDocumento", dte.Arr(line.With("descripcion",
+						dte.Str(strings.Repeat("x", 1501)))))
 				}
 				r, err := w.engine.Issue(context.Background(), req)
 				if i%3 == 1 {

@@ -47,7 +47,8 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	var sold sync.WaitGroup
 	for i := range slots + 3 {
 		sold.Go(func() {
-			if _, err := w.engine.Issue(context.Background(), manyLined("large "+strconv.Itoa(i), manyLines)); err != nil {
+			if _, err := w.engine.Issue(context.Background(), manyLined("large "+strconv.Itoa(i),
+				manyLines)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -56,7 +57,8 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 		<-entered
 	}
 	small.Store(1) // from here on the gate stands open
-	if r, err := w.engine.Issue(context.Background(), manyLined("small", manyLines-1)); err != nil || r.Estado != record.EstadoProcessed {
+	if r, err := w.engine.Issue(context.Background(), manyLined("small", manyLines-1)); err != nil ||
+		r.Estado != record.EstadoProcessed {
 		t.Errorf("a sale of fewer lines: %+v, %v", r, err)
 	}
 	if got := asked.Load() - 1; got != int64(slots) {
@@ -71,7 +73,8 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	}
 }
 
-// TestIssue_LargeRefused: a sale of many lines that gets no turn is refused with what the till may do, and spends no number; its key is free.
+// TestIssue_LargeRefused: a sale of many lines that gets no turn is refused with what the till may do, and spends no
+// number; its key is free.
 func TestIssue_LargeRefused(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -117,7 +120,8 @@ func TestIssue_LargeRefused(t *testing.T) {
 		end()
 	}
 	waiting.Wait()
-	if r, err := w.engine.Issue(t.Context(), manyLined("a", manyLines)); err != nil || text(t, r, "identificacion", "numeroControl") != "DTE-01-M001P001-000000000000001" {
+	if r, err := w.engine.Issue(t.Context(), manyLined("a", manyLines)); err != nil || text(t, r, "identificacion",
+		"numeroControl") != "DTE-01-M001P001-000000000000001" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"dtegate/engine/contingency"
 )
 
-// TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next one began, is one cause
-// with the next: MH takes the event even when it arrives hours after the first cause's own day. A cause that can be reported in
-// time ends when it ended.
+// TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next one began, is one
+// cause with the next: MH takes the event even when it arrives hours after the first cause's own day. A cause that can
+// be reported in time ends when it ended.
 func TestEvent_LastHour(t *testing.T) {
 	for name, c := range map[string]struct {
 		second time.Duration // how long after the first cause's end the second one ends
@@ -25,8 +25,8 @@ func TestEvent_LastHour(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *box) {
-				// The event of the first cause waits for its document, which MH may hold. Without that it would be made as soon as the
-				// second cause is no more part of the first (reportAfter).
+				// The event of the first cause waits for its document, which MH may hold. Without that it would be made
+				// as soon as the second cause is no more part of the first (reportAfter).
 				const reportAfter = 15 * time.Second
 				b.doubtFor = 2 * time.Hour
 				b.restart(func(p *contingency.Options) { p.ReportAfter = reportAfter })
@@ -67,7 +67,8 @@ func TestEvent_LastHour(t *testing.T) {
 					first, second = second, first
 				}
 				if first.Ended.Sub(want).Abs() > time.Minute || second.Ended.Sub(again).Abs() > time.Minute {
-					t.Errorf("for MH the causes ended at %v and %v, not about %v and %v", first.Ended, second.Ended, want, again)
+					t.Errorf("for MH the causes ended at %v and %v, not about %v and %v", first.Ended, second.Ended,
+						want, again)
 				}
 				if n := metrictest.Values(t, b.engine)["dte_contingency_events_total/rejected"]; n != 0 {
 					t.Errorf("MH refused %v events", n)

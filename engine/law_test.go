@@ -15,10 +15,11 @@ import (
 	"dtegate/storage"
 )
 
-// What the law says of times and sizes is data of the contingency bundle in force: another bundle, other deadlines, without a
-// line of the appliance's.
+// What the law says of times and sizes is data of the contingency bundle in force: another bundle, other deadlines,
+// without a line of the appliance's.
 func TestContingency_OtherLaw(t *testing.T) {
-	data := bundletest.Edition(t, "contingencia/v4", "9.0.0", bundletest.Param("eventHours", "12"), bundletest.Param("documentHours", "36"),
+	data := bundletest.Edition(t, "contingencia/v4", "9.0.0", bundletest.Param("eventHours", "12"),
+		bundletest.Param("documentHours", "36"),
 		bundletest.Param("eventDocuments", "3"), bundletest.Param("lotDocuments", "2"))
 	other, err := bundle.Read(data, []bundle.Key{plugintest.Key()}, 1)
 	if err != nil {

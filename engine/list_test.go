@@ -17,8 +17,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar from
-// one to the next. One was refused, one waits, the first was invalidated.
+// books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar
+// from one to the next. One was refused, one waits, the first was invalidated.
 func books(t *testing.T) (*world, []documents.Line) {
 	w := newWorld(t)
 	var all []documents.Line
@@ -43,13 +43,16 @@ func books(t *testing.T) (*world, []documents.Line) {
 				w.wire.sever()
 			}
 			r := w.issued(req, estado)
-			all = append(all, documents.Line{ID: r.ID, Tipo: r.Tipo, Document: req.Document, Code: r.Code, ControlNumber: r.ControlNumber, Estado: estado,
-				Total: r.Total, Date: fmt.Sprint("2026-11-", 21+day), Sello: r.Sello, PointID: int64(1 + i%2), CreatedAt: r.CreatedAt})
+			all = append(all, documents.Line{ID: r.ID, Tipo: r.Tipo, Document: req.Document, Code: r.Code,
+				ControlNumber: r.ControlNumber, Estado: estado,
+				Total: r.Total, Date: fmt.Sprint("2026-11-", 21+day), Sello: r.Sello, PointID: int64(1 + i%2),
+				CreatedAt: r.CreatedAt})
 		}
 	}
 	w.wire.mend()
 	w.list(wholly()) // what changes after it was listed is listed as it is then
-	if _, err := w.engine.Invalidate(context.Background(), invalidation(&record.View{Code: all[0].Code}, 2, "")); err != nil {
+	if _, err := w.engine.Invalidate(context.Background(), invalidation(&record.View{Code: all[0].Code}, 2,
+		"")); err != nil {
 		t.Fatal(err)
 	}
 	all[0].Estado = record.EstadoInvalidated
@@ -76,7 +79,8 @@ func TestList_Pages(t *testing.T) {
 	defer w.close()
 	totals := []documents.Total{
 		{Tipo: "CREDITO_FISCAL", Estado: record.EstadoContingency, Count: 1, Amount: "13.56"}, // 12 and 13 %
-		{Tipo: "CREDITO_FISCAL", Estado: record.EstadoProcessed, Count: 5, Amount: "37.29"},   // 3+4+7+8+11 = 33, and 13 %
+		// 3+4+7+8+11 = 33, and 13 %
+		{Tipo: "CREDITO_FISCAL", Estado: record.EstadoProcessed, Count: 5, Amount: "37.29"},
 		{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoInvalidated, Count: 1, Amount: "1.00"},
 		{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoProcessed, Count: 4, Amount: "26.00"}, // 2+5+9+10
 		{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoRejected, Count: 1, Amount: "6.00"},
@@ -123,7 +127,8 @@ func TestList_Filters(t *testing.T) {
 		"another":     {func(f *documents.Filter) { f.PointID = 3 }, nil},
 		"type":        {func(f *documents.Filter) { f.Documents = []string{"03"} }, []int{2, 3, 6, 7, 10, 11}},
 		"types":       {func(f *documents.Filter) { f.Documents = []string{"14", "01"} }, []int{0, 1, 4, 5, 8, 9}},
-		"processed":   {func(f *documents.Filter) { f.Estado = record.EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
+		"processed": {func(f *documents.Filter) { f.Estado = record.EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9,
+			10}},
 		"rejected":    {func(f *documents.Filter) { f.Estado = record.EstadoRejected }, []int{5}},
 		"contingency": {func(f *documents.Filter) { f.Estado = record.EstadoContingency }, []int{11}},
 		"invalidated": {func(f *documents.Filter) { f.Estado = record.EstadoInvalidated }, []int{0}},
@@ -170,8 +175,8 @@ func TestList_Filters(t *testing.T) {
 	}
 }
 
-// TestList_Work: a page reads the records that it shows and no others, whatever the filter and however many documents there
-// are; two of the largest sales add up to what they are.
+// TestList_Work: a page reads the records that it shows and no others, whatever the filter and however many documents
+// there are; two of the largest sales add up to what they are.
 func TestList_Work(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -199,7 +204,10 @@ func TestList_Work(t *testing.T) {
 	if got := first.Totals[0]; got.Count != n || got.Amount != sum.Fixed2() || strings.HasPrefix(got.Amount, "-") {
 		t.Errorf("%d sales of %s add up to %s, want %s", n, one.Fixed2(), got.Amount, sum.Fixed2())
 	}
-	for _, set := range []func(*documents.Filter){func(*documents.Filter) {}, func(f *documents.Filter) { f.After = first.Next }, func(f *documents.Filter) { f.Estado = record.EstadoRejected }, func(f *documents.Filter) { f.Documents = []string{"14"} }, func(f *documents.Filter) { f.Limit = 10 }} {
+	for _, set := range []func(*documents.Filter){func(*documents.Filter) {},
+		func(f *documents.Filter) { f.After = first.Next },
+		func(f *documents.Filter) { f.Estado = record.EstadoRejected },
+		func(f *documents.Filter) { f.Documents = []string{"14"} }, func(f *documents.Filter) { f.Limit = 10 }} {
 		f := f
 		set(&f)
 		if l, records := read(f); records != float64(len(l.Lines)) {
@@ -219,8 +227,8 @@ func TestList_Stranger(t *testing.T) {
 	}
 }
 
-// The clock is a day ahead for a while, longer than any window of ids, and is then corrected: the list of each day has all of its
-// documents and no other, and so have the month's books and the day's counts.
+// The clock is a day ahead for a while, longer than any window of ids, and is then corrected: the list of each day has
+// all of its documents and no other, and so have the month's books and the day's counts.
 func TestList_ClockAhead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the full suite has the days")
@@ -254,7 +262,8 @@ func TestList_ClockAhead(t *testing.T) {
 		at := dte.Date(start.AddDate(0, 0, day))
 		w.clock.set(start.AddDate(0, 0, day))
 		l := w.list(documents.Filter{From: at, To: at, Limit: 1})
-		want := []documents.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoContingency, Count: 2 * sales, Amount: fmt.Sprint(2*sales, ".00")}}
+		want := []documents.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoContingency, Count: 2 * sales,
+			Amount: fmt.Sprint(2*sales, ".00")}}
 		if !reflect.DeepEqual(l.Totals, want) || len(l.Lines) != 1 || l.Lines[0].Date != at {
 			t.Errorf("%s: %+v, want %v", at, l, want)
 		}

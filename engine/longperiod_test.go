@@ -63,7 +63,8 @@ func TestLongPeriod(t *testing.T) {
 		if at := b.reportAt(); !about(at, needed) {
 			b.t.Errorf("after a crash the report is due at %v, not %v", at, needed)
 		}
-		if r, err := b.engine.contingency.TechnicalReport(context.Background()); err != nil || r.Needed || !about(r.NeededFrom, needed) {
+		if r, err := b.engine.contingency.TechnicalReport(context.Background()); err != nil || r.Needed ||
+			!about(r.NeededFrom, needed) {
 			b.t.Errorf("before the third day ends: %+v %v", r, err)
 		}
 		b.chaos(simulator.Chaos{RejectEvents: 1000})
@@ -91,8 +92,8 @@ func TestLongPeriod(t *testing.T) {
 	})
 }
 
-// TestLongPeriod_Noted: the operator's word ends the call for the report, through a crash; it names the documents by type
-// and point of sale until then.
+// TestLongPeriod_Noted: the operator's word ends the call for the report, through a crash; it names the documents by
+// type and point of sale until then.
 func TestLongPeriod_Noted(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
@@ -109,7 +110,8 @@ func TestLongPeriod_Noted(t *testing.T) {
 		if err != nil || !r.Needed || !r.Ended.IsZero() || len(r.Periods) != 1 || r.Noted != nil {
 			b.t.Fatalf("%+v %v", r, err)
 		}
-		want := contingency.ReportCount{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 3, First: records[0].ControlNumber, Last: records[2].ControlNumber}
+		want := contingency.ReportCount{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 3,
+			First: records[0].ControlNumber, Last: records[2].ControlNumber}
 		if len(r.Documents) != 1 || r.Documents[0] != want {
 			b.t.Errorf("the report counts %+v, not %+v", r.Documents, want)
 		}
@@ -128,7 +130,8 @@ func TestLongPeriod_Noted(t *testing.T) {
 		if at := b.reportAt(); !at.IsZero() {
 			b.t.Errorf("after a crash the report is due at %v", at)
 		}
-		if r, err := b.engine.contingency.TechnicalReport(ctx); err != nil || r.Noted == nil || r.Noted.Reference != "DGII-1" {
+		if r, err := b.engine.contingency.TechnicalReport(ctx); err != nil || r.Noted == nil ||
+			r.Noted.Reference != "DGII-1" {
 			b.t.Errorf("%+v %v", r, err)
 		}
 		b.plugIn()
@@ -140,11 +143,12 @@ func TestLongPeriod_Noted(t *testing.T) {
 	})
 }
 
-// TestLongPeriod_Waits: where the branch is told to, the event of a long contingency waits for the operator's word, and no
-// longer than it may; the event of a short one waits for nobody.
+// TestLongPeriod_Waits: where the branch is told to, the event of a long contingency waits for the operator's word, and
+// no longer than it may; the event of a short one waits for nobody.
 func TestLongPeriod_Waits(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.restart(func(p *contingency.Options) { p.AwaitReport = 48 * time.Hour }) // more than there is: 20 hours are taken
+		// more than there is: 20 hours are taken
+		b.restart(func(p *contingency.Options) { p.AwaitReport = 48 * time.Hour })
 		b.outageOf(time.Hour, "short")
 		time.Sleep(10 * time.Minute)
 		if got := b.sim.Received(); got.Events != 1 {
@@ -176,8 +180,8 @@ func TestLongPeriod_Waits(t *testing.T) {
 	})
 }
 
-// TestLongPeriod_ShortAfterLong: a short contingency soon after a long one that MH has an event of is no part of that one: its event waits
-// for nobody.
+// TestLongPeriod_ShortAfterLong: a short contingency soon after a long one that MH has an event of is no part of that
+// one: its event waits for nobody.
 func TestLongPeriod_ShortAfterLong(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.restart(func(p *contingency.Options) { p.AwaitReport = 12 * time.Hour })

@@ -45,8 +45,8 @@ func (p piece) String() string {
 	return fmt.Sprintf("state %d in %s, %s", p.entry.State, queue, name)
 }
 
-// losses are moments at which a branch has records in its queues. Each ends with the branch as it is then; early is its disk at an
-// earlier moment.
+// losses are moments at which a branch has records in its queues. Each ends with the branch as it is then; early is its
+// disk at an earlier moment.
 var losses = map[string]func(b *box, p *postOffice, archive *bucket) (early rows){
 	"sold and away": func(b *box, p *postOffice, archive *bucket) rows {
 		taken := []*record.View{b.issue(saleTo("taken 1", "")), b.issue(saleTo("taken 2", ""))}
@@ -95,7 +95,8 @@ var losses = map[string]func(b *box, p *postOffice, archive *bucket) (early rows
 		if err != nil || len(due) != 1 {
 			b.t.Fatalf("%d events: %v", len(due), err)
 		}
-		if _, err := record.Move(context.Background(), b.store, due[0].Code, record.EventSigned, storage.Change{To: record.EventAccepted, Due: due[0].Due}); err != nil {
+		if _, err := record.Move(context.Background(), b.store, due[0].Code, record.EventSigned,
+			storage.Change{To: record.EventAccepted, Due: due[0].Due}); err != nil {
 			b.t.Fatal(err)
 		}
 		return early
@@ -272,7 +273,8 @@ func (b *box) repair(backups ...string) {
 	}
 }
 
-// lostWorld plays a moment, loses its nth piece and lets the branch live for four days. It returns how many pieces there are.
+// lostWorld plays a moment, loses its nth piece and lets the branch live for four days. It returns how many pieces
+// there are.
 func lostWorld(t *testing.T, moment string, n int, again bool) (count int) {
 	archive := newBucket()
 	withDelivery(t, archive, func(b *box, p *postOffice) {
@@ -298,7 +300,8 @@ func lostWorld(t *testing.T, moment string, n int, again bool) (count int) {
 		b.cable.set(refusing) // MH is away for another hour
 		b.start()
 		time.Sleep(time.Hour)
-		if n := b.engine.CountBacklog().Waiting[record.QueueSettle]; n > 1 || n == 1 && lost.name == oldRow { // only MH knows one that is lost
+		// only MH knows one that is lost
+		if n := b.engine.CountBacklog().Waiting[record.QueueSettle]; n > 1 || n == 1 && lost.name == oldRow {
 			t.Errorf("without MH %d documents are still to be settled", n)
 		}
 		b.chaos(simulator.Chaos{})
@@ -340,8 +343,8 @@ func (b *box) sold() (codes []storage.Code) {
 	return codes
 }
 
-// goesOn is what must hold days after a piece was lost: all else is done, the branch sells, lists, invalidates and keeps books, and
-// the lost record is shown.
+// goesOn is what must hold days after a piece was lost: all else is done, the branch sells, lists, invalidates and
+// keeps books, and the lost record is shown.
 func (b *box) goesOn(lost piece, sold []storage.Code) {
 	b.t.Helper()
 	ctx := context.Background()
@@ -357,7 +360,8 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 	if owed.Contingency != nil || !owed.TechnicalReport.IsZero() {
 		b.t.Errorf("in contingency: %+v, technical report %v", owed.Contingency, owed.TechnicalReport)
 	}
-	shown := slices.ContainsFunc(owed.LostRecords, func(l record.Lost) bool { return l.Code == dte.Code(lost.entry.Code).String() && l.Why != "" })
+	shown := slices.ContainsFunc(owed.LostRecords,
+		func(l record.Lost) bool { return l.Code == dte.Code(lost.entry.Code).String() && l.Why != "" })
 	report, err := b.store.Fsck(ctx)
 	if err != nil || len(report.Problems) > 0 {
 		b.t.Errorf("fsck: %+v %v", report.Problems, err)
@@ -388,7 +392,8 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 		}
 	}
 	for _, l := range owed.LostRecords {
-		if l.Code != dte.Code(lost.entry.Code).String() && l.Queue != record.QueueDeliver { // a letter's document may be lost
+		// a letter's document may be lost
+		if l.Code != dte.Code(lost.entry.Code).String() && l.Queue != record.QueueDeliver {
 			b.t.Errorf("lost is shown to be %+v", l)
 		}
 	}
@@ -402,10 +407,12 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 	if r.Estado != record.EstadoProcessed {
 		b.t.Errorf("a sale after it is %s", r.Estado)
 	}
-	if again, err := b.engine.Invalidate(ctx, invalidation(r, 2, "")); err != nil || again.Estado != record.EstadoInvalidated {
+	if again, err := b.engine.Invalidate(ctx, invalidation(r, 2, "")); err != nil ||
+		again.Estado != record.EstadoInvalidated {
 		b.t.Errorf("an invalidation after it: %v", err)
 	}
-	if _, err := b.engine.documents.List(ctx, documents.Filter{From: "2026-11-01", To: "2026-11-30", Limit: 500}, testCaller(1)); err != nil {
+	if _, err := b.engine.documents.List(ctx, documents.Filter{From: "2026-11-01", To: "2026-11-30", Limit: 500},
+		testCaller(1)); err != nil {
 		b.t.Errorf("the list: %v", err)
 	}
 	if p, err := monthly.New(b.store).Page("2026-11", 0); err != nil || p.Next != 0 {
@@ -413,8 +420,9 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 	}
 }
 
-// TestLost loses each piece of a record of each kind in each queue once, has the store repaired without another medium, and lets the
-// branch live. The suite plays every third piece of each moment; DTE_SOAK plays all, and gives the piece back afterwards.
+// TestLost loses each piece of a record of each kind in each queue once, has the store repaired without another medium,
+// and lets the branch live. The suite plays every third piece of each moment; DTE_SOAK plays all, and gives the piece
+// back afterwards.
 func TestLost(t *testing.T) {
 	every, soak := 3, os.Getenv("DTE_SOAK") != ""
 	if soak {
@@ -431,15 +439,18 @@ func TestLost(t *testing.T) {
 
 // TestLost_Unreadable: a record whose head means nothing holds up no other, in any queue, and is shown.
 func TestLost_Unreadable(t *testing.T) {
-	for queue, state := range map[string]storage.State{record.QueueSettle: record.Signed, record.QueueReport: record.Deferred, record.QueueForward: record.Reported,
-		record.QueueEvent: record.EventSigned, record.QueueLot: record.LotOpen, record.QueueCorrect: record.Rejected, record.QueueInvalidate: record.Accepted,
-		record.QueueDeliver: record.Accepted} {
+	for queue, state := range map[string]storage.State{record.QueueSettle: record.Signed,
+		record.QueueReport: record.Deferred, record.QueueForward: record.Reported,
+		record.QueueEvent: record.EventSigned, record.QueueLot: record.LotOpen, record.QueueCorrect: record.Rejected,
+		record.QueueInvalidate: record.Accepted,
+		record.QueueDeliver:    record.Accepted} {
 		t.Run(queue, func(t *testing.T) {
 			withMail(t, func(b *box, _ *postOffice) {
 				code, err := dte.NewCode(b.engine.rand)
 				if err == nil {
-					_, err = b.store.Append(context.Background(), storage.Keys{Series: "00/rot"}, storage.Draft{Code: storage.Code(code), State: state,
-						Head: []byte("rot"), Due: &storage.Due{Queue: queue, At: time.Now()}})
+					_, err = b.store.Append(context.Background(), storage.Keys{Series: "00/rot"},
+						storage.Draft{Code: storage.Code(code), State: state,
+							Head: []byte("rot"), Due: &storage.Due{Queue: queue, At: time.Now()}})
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -460,7 +471,8 @@ func TestLost_Unreadable(t *testing.T) {
 						t.Errorf("%d wait in %s", waits, name)
 					}
 				}
-				if o.Lost != 1 || len(o.LostRecords) != 1 || o.LostRecords[0].Series != "00/rot" || o.LostRecords[0].Why == "" {
+				if o.Lost != 1 || len(o.LostRecords) != 1 || o.LostRecords[0].Series != "00/rot" ||
+					o.LostRecords[0].Why == "" {
 					t.Errorf("lost are %d: %+v", o.Lost, o.LostRecords)
 				}
 			})

@@ -17,8 +17,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestShelf_Documents: the documents of a version are exactly those whose records name it, whatever the size of the pages and the
-// days that are chosen.
+// TestShelf_Documents: the documents of a version are exactly those whose records name it, whatever the size of the
+// pages and the days that are chosen.
 func TestShelf_Documents(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -46,7 +46,8 @@ func TestShelf_Documents(t *testing.T) {
 	sell(4)
 	w.clock.set(start.Add(24 * time.Hour))
 	sell(3)
-	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Reason: "test"}); err != nil {
+	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"},
+		rulestore.Order{Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	sell(2)
@@ -96,7 +97,8 @@ func TestShelf_Documents(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range []rulestore.Made{{Rule: "x", Limit: 1}, {Rule: "abcdef1", Limit: 1}, {Rule: strings.Repeat("g", 8), Limit: 1}, {Rule: "1.0.0"}, {Rule: "1.0.0", Limit: 5001},
+	for _, m := range []rulestore.Made{{Rule: "x", Limit: 1}, {Rule: "abcdef1", Limit: 1},
+		{Rule: strings.Repeat("g", 8), Limit: 1}, {Rule: "1.0.0"}, {Rule: "1.0.0", Limit: 5001},
 		{Rule: "1.0.0", From: "x", Limit: 1}, {Rule: "1.0.0", From: "2026-11-22", To: "2026-11-21", Limit: 1}} {
 		if _, err := s.Documents(t.Context(), m); err == nil {
 			t.Errorf("%+v is taken", m)
@@ -104,7 +106,8 @@ func TestShelf_Documents(t *testing.T) {
 	}
 }
 
-// The documents of a version are found among many, in a memory that does not grow with them: DTE_SOAK=1 makes it a million.
+// The documents of a version are found among many, in a memory that does not grow with them: DTE_SOAK=1 makes it a
+// million.
 func TestShelf_DocumentsMany(t *testing.T) {
 	documents, create := 3000, newWorld
 	if os.Getenv("DTE_SOAK") != "" {
@@ -114,13 +117,18 @@ func TestShelf_DocumentsMany(t *testing.T) {
 	defer w.close()
 	s := w.shelf(shipped(t))
 	const each = 100 // one of so many is of the version
-	answer := &authority.Response{Version: 2, Ambiente: "00", Estado: "PROCESADO", SelloRecibido: strings.Repeat("2", 40), FhProcesamiento: "21/11/2026 10:00:00", CodigoMsg: "001", DescripcionMsg: "RECIBIDO"}
+	answer := &authority.Response{Version: 2, Ambiente: "00", Estado: "PROCESADO", SelloRecibido: strings.Repeat("2",
+		40), FhProcesamiento: "21/11/2026 10:00:00", CodigoMsg: "001", DescripcionMsg: "RECIBIDO"}
 	var g errgroup.Group
 	g.SetLimit(32)
 	for i := range documents {
 		g.Go(func() error {
-			h := &record.Head{Document: "01", Version: 2, ControlNumber: fmt.Sprintf("DTE-01-M001P%03d-%015d", i%8, i/8+1), Ambiente: "00", Date: start.AddDate(0, 0, -(documents-i)/1000).Format(time.DateOnly), Total: "6.95",
-				Form: record.FormNormal, BranchID: 1, PointID: 1, TokenID: 1, CreatedAt: start, Rule: record.RuleRef{Name: "dte01", Version: "2.1.0", Digest: strings.Repeat("a", 64)}, Response: answer}
+			h := &record.Head{Document: "01", Version: 2, ControlNumber: fmt.Sprintf("DTE-01-M001P%03d-%015d", i%8,
+				i/8+1), Ambiente: "00", Date: start.AddDate(0, 0, -(documents-i)/1000).Format(time.DateOnly),
+				Total: "6.95",
+				Form:  record.FormNormal, BranchID: 1, PointID: 1, TokenID: 1, CreatedAt: start,
+				Rule:     record.RuleRef{Name: "dte01", Version: "2.1.0", Digest: strings.Repeat("a", 64)},
+				Response: answer}
 			if i%each == 0 {
 				h.Rule.Version, h.Rule.Digest = "9.9.9", strings.Repeat("9", 64)
 			}
@@ -129,7 +137,8 @@ func TestShelf_DocumentsMany(t *testing.T) {
 				return err
 			}
 			_, err = w.store.Append(t.Context(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)},
-				storage.Draft{Code: storage.Code{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i), 6: 0x40, 8: 0x80}, State: record.Accepted, Head: head, Days: h.Days()})
+				storage.Draft{Code: storage.Code{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i), 6: 0x40, 8: 0x80},
+					State: record.Accepted, Head: head, Days: h.Days()})
 			return err
 		})
 	}
@@ -152,7 +161,8 @@ func TestShelf_DocumentsMany(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d of %d documents in %v, %v of the processor, %d pages; the heap grew by %d KiB", found, documents, time.Since(began), processor(t)-used, pages, (most-before)>>10)
+	t.Logf("%d of %d documents in %v, %v of the processor, %d pages; the heap grew by %d KiB", found, documents,
+		time.Since(began), processor(t)-used, pages, (most-before)>>10)
 	if found != documents/each {
 		t.Errorf("%d documents, want %d", found, documents/each)
 	}

@@ -44,11 +44,13 @@ func newMetrics() *metrics {
 			Buckets: []float64{.001, .002, .003, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 8, 16, 32, 64}},
 			[]string{"path"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_invalidations_total",
-			Help: "Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal."}, []string{"result"}),
+			Help: "Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal."},
+			[]string{"result"}),
 		corrections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_corrections_total",
 			Help: "Documents that MH had refused after the fact and that were corrected under their own code, by type."}, []string{"document"}),
 		adopted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_adopted_documents_total",
-			Help: "Documents that a query found at MH and whose form was adopted, by what told the form: times (of the sendings), archive, likeliest (nothing told it)."}, []string{"by"}),
+			Help: "Documents that a query found at MH and whose form was adopted, by what told the form: times (of " +
+				"the sendings), archive, likeliest (nothing told it)."}, []string{"by"}),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
@@ -90,7 +92,8 @@ func (m *metrics) own() []prometheus.Collector {
 }
 
 func (e *Engine) collectors() []prometheus.Collector {
-	return slices.Concat(e.metrics.own(), []prometheus.Collector{e.witness.Gauge()}, e.outbox.Counters(), e.contingency.Counters())
+	return slices.Concat(e.metrics.own(), []prometheus.Collector{e.witness.Gauge()}, e.outbox.Counters(),
+		e.contingency.Counters())
 }
 
 // Describe makes the engine its own collector.

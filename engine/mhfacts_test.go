@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// TestPolicy_LoginCodes: whatever code MH refuses the branch's own credentials with, the branch sells on in contingency with cause 2
-// (our own system, CAT-005), and everything reaches MH once the credentials are good again.
+// TestPolicy_LoginCodes: whatever code MH refuses the branch's own credentials with, the branch sells on in contingency
+// with cause 2 (our own system, CAT-005), and everything reaches MH once the credentials are good again.
 func TestPolicy_LoginCodes(t *testing.T) {
 	for code := 103; code <= 106; code++ {
 		inBubble(t, func(b *box) {
@@ -31,15 +31,17 @@ func TestPolicy_LoginCodes(t *testing.T) {
 	}
 }
 
-// TestInvalidate_HolyWeek: Thursday to Saturday of Holy Week (April 13 to 15 in 2028) are no business days: a voucher that was
-// sealed in March can be invalidated until April 18, the tenth business day, and MH takes it.
+// TestInvalidate_HolyWeek: Thursday to Saturday of Holy Week (April 13 to 15 in 2028) are no business days: a voucher
+// that was sealed in March can be invalidated until April 18, the tenth business day, and MH takes it.
 func TestInvalidate_HolyWeek(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	w.clock.set(time.Date(2028, 3, 20, 15, 0, 0, 0, time.UTC))
-	early, late := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
+	early, late := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed),
+		w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
 	w.clock.set(time.Date(2028, 4, 19, 5, 59, 0, 0, time.UTC)) // 23:59 in El Salvador
-	if r, err := w.engine.Invalidate(t.Context(), invalidation(early, 2, "")); err != nil || r.Estado != record.EstadoInvalidated {
+	if r, err := w.engine.Invalidate(t.Context(), invalidation(early, 2, "")); err != nil ||
+		r.Estado != record.EstadoInvalidated {
 		t.Errorf("on the last day: %+v %v", r, err)
 	}
 	w.clock.set(time.Date(2028, 4, 19, 6, 1, 0, 0, time.UTC))

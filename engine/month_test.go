@@ -47,8 +47,9 @@ func (p *played) add(m *month) {
 
 var monthsFor = flag.Duration("months", 0, "play branch-months for so long; see make proof")
 
-// TestMonth plays a month for each seed. DTE_SEED replays one, or a range, "3-250"; DTE_SOAK plays a thousand, -months as many as
-// fit into a time, from DTE_SEED on. The suite plays half a month of two seeds: only the second has requests that MH takes late.
+// TestMonth plays a month for each seed. DTE_SEED replays one, or a range, "3-250"; DTE_SOAK plays a thousand, -months
+// as many as fit into a time, from DTE_SEED on. The suite plays half a month of two seeds: only the second has requests
+// that MH takes late.
 func TestMonth(t *testing.T) {
 	const whole = 30 * 24 * time.Hour
 	first, seeds, length := uint64(1), uint64(2), whole/2
@@ -78,7 +79,8 @@ func TestMonth(t *testing.T) {
 	}
 	var all played
 	begin := time.Now()
-	for seed := first; seed < first+seeds && !t.Failed() && (*monthsFor == 0 || time.Since(begin) < *monthsFor); seed++ {
+	for seed := first; seed < first+seeds && !t.Failed() && (*monthsFor == 0 ||
+		time.Since(begin) < *monthsFor); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			inBubble(t, func(b *box) {
 				if os.Getenv("DTE_LOG") != "" {
@@ -88,7 +90,8 @@ func TestMonth(t *testing.T) {
 			})
 		})
 	}
-	t.Logf("%v, seeds from %d: %d branch-months with %d sales and %d power cuts; MH sealed %d documents, %d events, %d lots",
+	t.Logf("%v, seeds from %d: %d branch-months with %d sales and %d power cuts; MH sealed %d documents, %d events, "+
+		"%d lots",
 		time.Since(begin).Round(time.Second), first, all.months, all.sales, all.cuts, all.seals, all.events, all.lots)
 }
 
@@ -147,7 +150,8 @@ func (m *month) step() {
 
 func (m *month) weather() simulator.Chaos {
 	n := 1 + m.rand.IntN(3)
-	weather := []simulator.Chaos{{Reject: n}, {LostAnswers: n}, {LostRequests: n}, {ServerErrors: 5 * n}, {HTML: n}, {HalfAnswers: n}, {ExpiredTokens: n},
+	weather := []simulator.Chaos{{Reject: n}, {LostAnswers: n}, {LostRequests: n}, {ServerErrors: 5 * n}, {HTML: n},
+		{HalfAnswers: n}, {ExpiredTokens: n},
 		{RejectEvents: n}, {RejectLots: n}, {LoseLots: n}, {Silence: true},
 		{LostAnswers: n, Only: "lots"}, {LostAnswers: n, Only: "events"}, {LostAnswers: n, Only: "queries"}}
 	if m.lateness {
@@ -220,7 +224,8 @@ func (m *month) note(key string, r *record.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.sales[key]
-	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber || before.Rule != r.Rule || before.Estado == record.EstadoProcessed && !bytes.Equal(before.JWS, r.JWS)) {
+	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber ||
+		before.Rule != r.Rule || before.Estado == record.EstadoProcessed && !bytes.Equal(before.JWS, r.JWS)) {
 		m.t.Errorf("P2: %s was %s %s, is %s %s", key, before.Code, before.ControlNumber, r.Code, r.ControlNumber)
 	}
 	if r != nil {

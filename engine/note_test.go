@@ -13,7 +13,8 @@ import (
 func TestNote_Amounts(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	original := w.issued(voucher("v", item(1, "40", "4.25"), item(2, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), record.EstadoProcessed)
+	original := w.issued(voucher("v", item(1, "40", "4.25"), item(2, "1", "10", member("tipoImpuesto",
+		dte.Str("EXENTO")))), record.EstadoProcessed)
 	credit := w.issued(noteOn("05", "c1", original, item(1, "20", "4.25")), record.EstadoProcessed)
 	if credit.Total != "96.05" || credit.ControlNumber != "DTE-05-M001P001-000000000000001" {
 		t.Fatalf("%s %s\n%s", credit.Total, credit.ControlNumber, credit.JSON)
@@ -28,7 +29,8 @@ func TestNote_Amounts(t *testing.T) {
 	w.issued(noteOn("05", "c2", original, item(1, "21", "4.25")), record.EstadoProcessed)
 	refused(t, over("c3", "05", "0.01"), refusal.CodeValidation, "cuerpoDocumento")
 	// What is exempt has a room of its own.
-	w.issued(noteOn("05", "c3", original, item(1, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), record.EstadoProcessed)
+	w.issued(noteOn("05", "c3", original, item(1, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))),
+		record.EstadoProcessed)
 }
 
 func TestNote_RejectedGivesBack(t *testing.T) {
@@ -80,7 +82,8 @@ func TestNote_Refused(t *testing.T) {
 	flag.Facts = flag.Facts.With("isRetenIva", dte.Bool(true))
 	refused(t, issue(flag), refusal.CodeValidation, "isRetenIva")
 
-	excluded := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(false)), member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash()), record.EstadoProcessed)
+	excluded := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(false)),
+		member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash()), record.EstadoProcessed)
 	refused(t, issue(noteOn("05", "", excluded, item(1, "1", "1"))), refusal.CodeOriginType, "")
 
 	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
@@ -107,7 +110,8 @@ func TestNote_Inherits(t *testing.T) {
 	if note.Total != "112.00" { // 100 + 13 - 1
 		t.Errorf("total %s, want the withholding of 1 %% in it", note.Total)
 	}
-	if err := w.sim.Chaos(simulator.Chaos{LaxOrigins: true}); err != nil { // MH refuses a note on an invoice, the API admits it
+	// MH refuses a note on an invoice, the API admits it
+	if err := w.sim.Chaos(simulator.Chaos{LaxOrigins: true}); err != nil {
 		t.Fatal(err)
 	}
 	sold := w.issued(invoice("i", item(1, "1", "113")), record.EstadoProcessed)

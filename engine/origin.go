@@ -34,10 +34,11 @@ type origin struct {
 }
 
 // creditableNames are what people call the amounts of bundle.CreditableNames.
-var creditableNames = [len(bundle.CreditableNames)]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota"}
+var creditableNames = [len(bundle.CreditableNames)]string{"Lo gravado de la nota", "Lo exento de la nota",
+	"Lo no sujeto de la nota"}
 
-// findOrigin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
-// answer stand.
+// findOrigin finds the document that a request is issued against and tells what forbids it. Only under its lock does
+// the answer stand.
 func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	o := &origin{}
 	var err error
@@ -65,10 +66,13 @@ func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 func (e *Engine) eligible(d *draft, o *origin) error {
 	isReturn := record.TypeOf(d.request.Document).Effect == bundle.TakesBack
 	wrong := func(code, message string) error {
-		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
+		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code,
+			Message: message}}}
 	}
-	if !slices.Contains(record.TypeOf(d.request.Document).Origins, o.head.Document) { // of these, the rule takes what it allows
-		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.TypeOf(o.head.Document).Name+", que no admite esta operación")
+	// of these, the rule takes what it allows
+	if !slices.Contains(record.TypeOf(d.request.Document).Origins, o.head.Document) {
+		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.TypeOf(o.head.Document).Name+
+			", que no admite esta operación")
 	}
 	if p := record.TypeOf(o.head.Document).Permission; isReturn && !slices.Contains(d.request.Caller.Permissions, p) {
 		return &refusal.Error{Code: refusal.CodePermission, Message: "El token no tiene el permiso " + p}
@@ -89,10 +93,12 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 // misnamed is what a request says of its origin and is not so.
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 	if said.Document != "" && said.Document != o.head.Document {
-		faults = append(faults, dte.Fault{Path: "documentoRelacionado.tipoDte", Code: dte.FaultCondition, Message: "El documento original es de tipo " + o.head.Document})
+		faults = append(faults, dte.Fault{Path: "documentoRelacionado.tipoDte", Code: dte.FaultCondition,
+			Message: "El documento original es de tipo " + o.head.Document})
 	}
 	if said.Date != "" && said.Date != o.head.Date {
-		faults = append(faults, dte.Fault{Path: "documentoRelacionado.fechaEmision", Code: dte.FaultCondition, Message: "El documento original se emitió el " + o.head.Date})
+		faults = append(faults, dte.Fault{Path: "documentoRelacionado.fechaEmision", Code: dte.FaultCondition,
+			Message: "El documento original se emitió el " + o.head.Date})
 	}
 	return faults
 }
@@ -124,7 +130,8 @@ func (e *Engine) readOrigin(o *origin) error {
 func lostOrigin(h *record.Head, err error) error {
 	e := refusal.Internal(err)
 	if errors.Is(err, record.ErrLost) {
-		e.Message = "El equipo perdió los datos de " + h.ControlNumber + ": no admite notas, devoluciones ni invalidación en esta caja"
+		e.Message = "El equipo perdió los datos de " + h.ControlNumber +
+			": no admite notas, devoluciones ni invalidación en esta caja"
 	}
 	return e
 }
@@ -135,8 +142,8 @@ func amount(v dte.Value, name string) dte.Amount {
 	return a
 }
 
-// completeDraft completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
-// draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
+// completeDraft completes a draft from its origin, which stands still: the facts of the note or of the return, and what
+// it draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
 func (e *Engine) completeDraft(d *draft, o *origin) error {
 	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
 		return e.takeBack(d, o)
@@ -175,7 +182,8 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		}
 		if rest := int64(left[i]) - credited; n > rest {
 			faults = append(faults, dte.Fault{Path: "cuerpoDocumento", Code: "CREDIT_ABOVE_ORIGINAL",
-				Message: fmt.Sprintf("%s suma %s, y del documento original quedan %s", creditableNames[i], dte.Amount(n).Fixed2(), dte.Amount(max(0, rest)).Fixed2())})
+				Message: fmt.Sprintf("%s suma %s, y del documento original quedan %s", creditableNames[i],
+					dte.Amount(n).Fixed2(), dte.Amount(max(0, rest)).Fixed2())})
 		}
 	}
 	if len(faults) > 0 {
@@ -197,13 +205,14 @@ func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	return changes, nil
 }
 
-// noteFacts completes a note with what its original says: the reference, what the till leaves out of the receptor, and the
-// flags, which must be the original's (SPEC 4.4). It adds to the faults what the note says otherwise.
+// noteFacts completes a note with what its original says: the reference, what the till leaves out of the receptor, and
+// the flags, which must be the original's (SPEC 4.4). It adds to the faults what the note says otherwise.
 func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fault) {
 	for _, flag := range [...]string{"isRetenIva", "isPerciIva"} {
 		was := o.facts.Get(flag).Bool()
 		if said := f.Get(flag); said.Exists() && said.Bool() != was {
-			faults = append(faults, dte.Fault{Path: flag, Code: dte.FaultCondition, Message: "Debe ser " + strconv.FormatBool(was) + ", como en el documento original"})
+			faults = append(faults, dte.Fault{Path: flag, Code: dte.FaultCondition, Message: "Debe ser " +
+				strconv.FormatBool(was) + ", como en el documento original"})
 		}
 		f = f.With(flag, dte.Bool(was))
 	}
@@ -236,8 +245,8 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 // receptorPairs are the members of a receptor that mean something together only: an activity's code and its words.
 var receptorPairs = [...][2]string{{"codActividad", "descActividad"}, {"tipoDocumento", "numDocumento"}}
 
-// completeReceptor gives a receptor of a note what it leaves out, from the original's. An address is one thing, and so is a
-// pair: of these nothing is mixed.
+// completeReceptor gives a receptor of a note what it leaves out, from the original's. An address is one thing, and so
+// is a pair: of these nothing is mixed.
 func completeReceptor(said, was dte.Value) dte.Value {
 	said = identified(said)
 	complete := said
@@ -273,8 +282,8 @@ func identified(r dte.Value) dte.Value {
 	return r
 }
 
-// creditable is what notes may take of an original, by bundle.CreditableNames, as its type says: its totals less its global
-// discounts, and of an invoice whose prices include VAT, less the VAT. Notes are written without it.
+// creditable is what notes may take of an original, by bundle.CreditableNames, as its type says: its totals less its
+// global discounts, and of an invoice whose prices include VAT, less the VAT. Notes are written without it.
 func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {
@@ -316,7 +325,8 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 		line := lineNumbered(sold, number)
 		switch {
 		case !line.Exists():
-			fault(refusal.CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d", number))
+			fault(refusal.CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d",
+				number))
 			continue
 		case seen[number]:
 			fault(dte.FaultDuplicate, at+"numItem", fmt.Sprintf("El ítem %d está dos veces", number))
@@ -329,11 +339,13 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 		}
 		quantity, had := amount(asked.Index(i), "cantidad"), amount(line, "cantidad")
 		if rest := had - dte.Amount(back); quantity > rest {
-			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
+			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number,
+				rest))
 			continue
 		}
 		d.draws = append(d.draws, record.Draw{Line: uint32(number), Amount: int64(quantity)})
-		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)).With("acumuladoOrigen", dte.Num(before[number-1])))
+		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)).With("acumuladoOrigen",
+			dte.Num(before[number-1])))
 	}
 	if len(faults) > 0 {
 		return &refusal.Error{Code: reason, Message: faults[0].Message, Faults: faults}
@@ -351,7 +363,8 @@ func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	if err != nil {
 		return err
 	}
-	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).With("devuelto", given).With("emisor", o.emisorOf(d.facts.Get("emisor"))).
+	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).With("devuelto", given).With("emisor",
+		o.emisorOf(d.facts.Get("emisor"))).
 		With("isRetenIva", dte.Bool(o.facts.Get("isRetenIva").Bool())).
 		With("applyrent", dte.Bool(o.facts.Get("applyrent").Bool())).
 		With("origen", o.totals()).
@@ -362,8 +375,8 @@ func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	return nil
 }
 
-// amountsOfLine are the members of a line that hold its amount: one of them is not 0. Their order is that of the counters
-// of what was returned.
+// amountsOfLine are the members of a line that hold its amount: one of them is not 0. Their order is that of the
+// counters of what was returned.
 var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
 // returnedBefore is what earlier returns gave back of an origin, by kind of amount.
@@ -428,7 +441,8 @@ func returned(line dte.Value, number int64, origin dte.Value, quantity, before d
 		{Name: "cantidad", Value: dte.Num(quantity)}, {Name: "cantidadDevuelta", Value: dte.Num(before)},
 		{Name: "cantidadOrigen", Value: line.Get("cantidad")},
 	}
-	for _, name := range [...]string{"tipoItem", "descripcion", "codigo", "uniMedida", "codTributo", "tributos", "precioUni"} {
+	for _, name := range [...]string{"tipoItem", "descripcion", "codigo", "uniMedida", "codTributo", "tributos",
+		"precioUni"} {
 		if v := line.Get(name); v.Exists() && !v.IsNull() {
 			members = append(members, dte.Member{Name: name, Value: v})
 		}
@@ -442,24 +456,26 @@ func returned(line dte.Value, number int64, origin dte.Value, quantity, before d
 // totals are the amounts of an origin that its lines share.
 func (o *origin) totals() dte.Value {
 	members := []dte.Member{{Name: "tipoDte", Value: dte.Str(o.head.Document)}}
-	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj", "descuExenta", "descuGravada", "descu", "totalIva"} {
+	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj",
+		"descuExenta", "descuGravada", "descu", "totalIva"} {
 		members = append(members, dte.Member{Name: name, Value: dte.Num(amount(o.document.Get("resumen"), name))})
 	}
 	return dte.Obj(members...)
 }
 
-// This file holds what the layouts and the rules cannot know of a sale: dates against the day of issue, and people against
-// those of another document.
+// This file holds what the layouts and the rules cannot know of a sale: dates against the day of issue, and people
+// against those of another document.
 
-// laterThanIssue refuses related documents that are dated after the day of issue: nothing can be withheld of what was not
-// issued yet.
+// laterThanIssue refuses related documents that are dated after the day of issue: nothing can be withheld of what was
+// not issued yet.
 func laterThanIssue(d *draft) (faults []dte.Fault) {
 	today := d.facts.Get("identificacion").Get("fecEmi").Text()
 	lines := d.facts.Get("cuerpoDocumento")
 	for _, name := range record.TypeOf(d.request.Document).NotLater {
 		for i := range lines.Len() {
 			if said := lines.Index(i).Get(name).Text(); len(said) == len(today) && said > today {
-				faults = append(faults, dte.Fault{Path: "cuerpoDocumento[" + strconv.Itoa(i) + "]." + name, Code: dte.FaultRange,
+				faults = append(faults, dte.Fault{Path: "cuerpoDocumento[" + strconv.Itoa(i) + "]." + name,
+					Code:    dte.FaultRange,
 					Message: "El documento no puede tener fecha posterior a la de hoy"})
 			}
 		}
@@ -488,7 +504,8 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	var faults []dte.Fault
 	for _, name := range [...]string{"nit", "numDocumento"} {
 		if receptor.Get(name).Text() != "" {
-			faults = append(faults, dte.Fault{Path: "receptor." + name, Code: dte.FaultCondition, Message: "El documento original es de " + known + ": la nota va al mismo contribuyente"})
+			faults = append(faults, dte.Fault{Path: "receptor." + name, Code: dte.FaultCondition,
+				Message: "El documento original es de " + known + ": la nota va al mismo contribuyente"})
 		}
 	}
 	return faults
@@ -510,8 +527,10 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 // nothingToPay is the warning on a document of 0.00, which MH takes where its layout lets it.
 const nothingToPay = "El total del documento es 0.00"
 
-// beyondAnnex is the warning on a document whose amount fits no column of the annexes of F-07: the books name it and leave it out.
-const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador lo declara a mano"
+// beyondAnnex is the warning on a document whose amount fits no column of the annexes of F-07: the books name it and
+// leave it out.
+const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador " +
+	"lo declara a mano"
 
 // annexLimit is the least amount that fits no column of an annex.
 const annexLimit = 10_000_000_000 * dte.Scale
@@ -522,8 +541,9 @@ func (e *Engine) notYet(document string) *refusal.Error {
 	if from == "" {
 		return nil
 	}
-	return &refusal.Error{Code: refusal.CodeNotYet, Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
-		document, record.TypeOf(document).Name, spanishDate(from))}
+	return &refusal.Error{Code: refusal.CodeNotYet,
+		Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
+			document, record.TypeOf(document).Name, spanishDate(from))}
 }
 
 // spanishDate is a date as people say it: "1 de diciembre de 2026".
@@ -532,6 +552,7 @@ func spanishDate(date string) string {
 	if n, err := fmt.Sscanf(date, "%d-%d-%d", &year, &month, &day); n != 3 || err != nil || month < 1 || month > 12 {
 		return date
 	}
-	months := [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"}
+	months := [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
+		"octubre", "noviembre", "diciembre"}
 	return fmt.Sprintf("%d de %s de %d", day, months[month-1], year)
 }

@@ -57,7 +57,8 @@ func (b *box) drained() {
 
 // What certainly did not arrive costs the till less than a second, with a token and without one.
 func TestPolicy_CertainFailures(t *testing.T) {
-	for name, state := range map[string]cableState{"refused": refusing, "no name": noName, "no route": cutOff, "packets dropped": dropping} {
+	for name, state := range map[string]cableState{"refused": refusing, "no name": noName, "no route": cutOff,
+		"packets dropped": dropping} {
 		for _, login := range []bool{false, true} {
 			t.Run(map[bool]string{false: name, true: name + ", before a login"}[login], func(t *testing.T) {
 				inBubble(t, func(b *box) {
@@ -66,7 +67,8 @@ func TestPolicy_CertainFailures(t *testing.T) {
 						b.issue(sale("before", 100))
 					}
 					b.cable.set(state)
-					if r, took := b.timed(sale("first", 200)); r.Estado != record.EstadoContingency || took >= time.Second {
+					if r, took := b.timed(sale("first", 200)); r.Estado != record.EstadoContingency ||
+						took >= time.Second {
 						t.Errorf("the first sale is %s after %v", r.Estado, took)
 					}
 					if r, took := b.timed(sale("next", 300)); r.Estado != record.EstadoContingency || took > 0 {
@@ -100,7 +102,8 @@ func TestPolicy_Silence(t *testing.T) {
 		} {
 			wg.Go(func() {
 				time.Sleep(s.after)
-				if r, took := b.timed(sale(s.key, 200+len(s.key))); r.Estado != record.EstadoContingency || took > s.max {
+				if r, took := b.timed(sale(s.key, 200+len(s.key))); r.Estado != record.EstadoContingency ||
+					took > s.max {
 					t.Errorf("%s: %s after %v, not %v", s.key, r.Estado, took, s.max)
 				}
 			})
@@ -158,7 +161,8 @@ func TestPolicy_Wait(t *testing.T) {
 				req := sale("impatient", 200)
 				req.Wait = time.Second
 				r, took := b.timed(req)
-				if r.Estado != record.EstadoContingency || took != time.Second || text(t, r, "identificacion", "tipoModelo") != "2" {
+				if r.Estado != record.EstadoContingency || took != time.Second || text(t, r, "identificacion",
+					"tipoModelo") != "2" {
 					t.Errorf("%s after %v: %s", r.Estado, took, r.JSON)
 				}
 				if again, took := b.timed(req); again.Code != r.Code || !bytes.Equal(again.JWS, r.JWS) || took > 0 {
@@ -168,7 +172,8 @@ func TestPolicy_Wait(t *testing.T) {
 				b.chaos(simulator.Chaos{})
 				b.drained()
 				now := b.document(r.Code)
-				if got := text(t, now, "identificacion", "tipoModelo"); now.Estado != record.EstadoProcessed || got != c.modelo {
+				if got := text(t, now, "identificacion", "tipoModelo"); now.Estado != record.EstadoProcessed ||
+					got != c.modelo {
 					t.Errorf("in the end it is %s, tipoModelo %s", now.Estado, got)
 				}
 				if got := b.sim.Received(); got.Documents != 2 || got.Events != c.events {
@@ -185,7 +190,8 @@ func TestPolicy_Registered(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.lateness = true // the second sending arrives at what the first has become
 		b.issue(sale("before", 100))
-		b.chaos(simulator.Chaos{LateRequests: 1, LateMS: 300, DelayMS: 500}) // sealed while the query's answer, no, is on its way
+		// sealed while the query's answer, no, is on its way
+		b.chaos(simulator.Chaos{LateRequests: 1, LateMS: 300, DelayMS: 500})
 		asked := 0
 		b.at(func(point string) {
 			if point == "before /fesv/recepciondte" {
@@ -193,7 +199,8 @@ func TestPolicy_Registered(t *testing.T) {
 			}
 		})
 		r := b.issue(sale("late", 200))
-		if got := b.sim.Received(); r.Estado != record.EstadoProcessed || asked != 2 || got.Documents != 2 || got.Duplicates != 1 {
+		if got := b.sim.Received(); r.Estado != record.EstadoProcessed || asked != 2 || got.Documents != 2 ||
+			got.Duplicates != 1 {
 			t.Errorf("%s after %d sendings; MH received %+v", r.Estado, asked, got)
 		}
 		b.audit()

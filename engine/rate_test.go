@@ -21,7 +21,8 @@ import (
 // changeDay is when the VAT of these tests becomes 15 %.
 const changeDay = "2026-11-25"
 
-// changing is a branch whose VAT is 13 % until changeDay and 15 % from then on, by its rules, its catalogues and its authority.
+// changing is a branch whose VAT is 13 % until changeDay and 15 % from then on, by its rules, its catalogues and its
+// authority.
 func changing(t *testing.T) *world {
 	w := newWorld(t)
 	all := shipped(t)
@@ -29,17 +30,22 @@ func changing(t *testing.T) *world {
 		all[name] = plugintest.Bundle(t, name)
 	}
 	s := w.shelf(all)
-	for name, document := range map[string]string{"dte01/v2": "01", "dte03/v4": "03", "dte05/v4": "05", "dte06/v4": "06", "retorno/v1": "18"} {
-		data := bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay, ""), bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
+	for name, document := range map[string]string{"dte01/v2": "01", "dte03/v4": "03", "dte05/v4": "05",
+		"dte06/v4": "06", "retorno/v1": "18"} {
+		data := bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay, ""), bundletest.Param("ivaRate", "0.15"),
+			bundletest.Refusals)
 		if a := push(t, s, data); a.State != rulestore.Coming {
 			t.Fatalf("%s: %+v", name, a)
 		}
-		if err := w.sim.Enact(simulator.Law{Document: document, From: changeDay, VAT: big.NewRat(15, 100)}); err != nil {
+		if err := w.sim.Enact(simulator.Law{Document: document, From: changeDay, VAT: big.NewRat(15,
+			100)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
-		parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], []byte("Impuesto al Valor Agregado 13%"), []byte("Impuesto al Valor Agregado 15%"), 1)
+	names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte,
+		_ *bundle.Manifest) {
+		parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], []byte("Impuesto al Valor Agregado 13%"),
+			[]byte("Impuesto al Valor Agregado 15%"), 1)
 	})
 	if a := push(t, s, names); a.State != rulestore.Coming {
 		t.Fatalf("catalogues: %+v", a)
@@ -67,8 +73,8 @@ func numbers(t *testing.T, r *record.View, path ...string) dte.Value {
 	return v
 }
 
-// What was sold at 13 % goes back at 13 %, whatever the rate is by then: 6.95 returns 0.80 of VAT, not 0.91. The document names the
-// rule that computed it, and the tax is called by the rate that it was computed with.
+// What was sold at 13 % goes back at 13 %, whatever the rate is by then: 6.95 returns 0.80 of VAT, not 0.91. The
+// document names the rule that computed it, and the tax is called by the rate that it was computed with.
 func TestRate_GivenBack(t *testing.T) {
 	w := changing(t)
 	defer w.close()
@@ -77,7 +83,8 @@ func TestRate_GivenBack(t *testing.T) {
 	w.turn()
 
 	later := w.issued(voucher("later", item(1, "4", "25")), record.EstadoProcessed)
-	if tax := numbers(t, later, "resumen", "tributos").Index(0); amount(tax, "valor").Fixed2() != "15.00" || tax.Get("descripcion").Text() != "Impuesto al Valor Agregado 15%" {
+	if tax := numbers(t, later, "resumen", "tributos").Index(0); amount(tax, "valor").Fixed2() != "15.00" ||
+		tax.Get("descripcion").Text() != "Impuesto al Valor Agregado 15%" {
 		t.Errorf("a voucher of the day has %s", tax.Append(nil))
 	}
 	r := w.issued(returnOf("r", sold, back(1, "1")), record.EstadoProcessed)
@@ -89,7 +96,8 @@ func TestRate_GivenBack(t *testing.T) {
 	if amount(tax, "valor").Fixed2() != "3.25" || tax.Get("descripcion").Text() != "Impuesto al Valor Agregado 13%" {
 		t.Errorf("a note of 25.00 sold at 13 %% has %s", tax.Append(nil))
 	}
-	if n = w.issued(noteOn("05", "n2", later, item(1, "1", "25")), record.EstadoProcessed); amount(numbers(t, n, "resumen", "tributos").Index(0), "valor").Fixed2() != "3.75" {
+	if n = w.issued(noteOn("05", "n2", later, item(1, "1", "25")), record.EstadoProcessed); amount(numbers(t, n,
+		"resumen", "tributos").Index(0), "valor").Fixed2() != "3.75" {
 		t.Errorf("a note of 25.00 sold at 15 %%:\n%s", n.JSON)
 	}
 	for _, r := range []*record.View{r, n} {
@@ -106,8 +114,8 @@ func TestRate_GivenBack(t *testing.T) {
 	}
 }
 
-// TestRate_Pieces: sell, change the rate, return everything in pieces. What comes back is what was paid, and its VAT what was charged, both to
-// the cent.
+// TestRate_Pieces: sell, change the rate, return everything in pieces. What comes back is what was paid, and its VAT
+// what was charged, both to the cent.
 func TestRate_Pieces(t *testing.T) {
 	w := changing(t)
 	defer w.close()
@@ -120,7 +128,8 @@ func TestRate_Pieces(t *testing.T) {
 		for line := range n {
 			lines = append(lines, item(int64(line+1), "3", fmt.Sprintf("%d.%02d", rng.IntN(40), 1+rng.IntN(99))))
 		}
-		sales, units = append(sales, w.issued(invoice(fmt.Sprint("sale ", i), lines...), record.EstadoProcessed)), append(units, n)
+		sales, units = append(sales, w.issued(invoice(fmt.Sprint("sale ", i), lines...), record.EstadoProcessed)),
+			append(units, n)
 	}
 	w.turn()
 	for i, sold := range sales {
@@ -148,8 +157,8 @@ func TestRate_Pieces(t *testing.T) {
 	}
 }
 
-// The cases of a law are compared with the catalogues of its first day, not with today's: pushed before them it is refused, behind them
-// it waits for its day, and today's vouchers keep today's name.
+// The cases of a law are compared with the catalogues of its first day, not with today's: pushed before them it is
+// refused, behind them it waits for its day, and today's vouchers keep today's name.
 func TestRate_CasesOfTheDay(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -157,7 +166,8 @@ func TestRate_CasesOfTheDay(t *testing.T) {
 	all["dte03/v4"] = plugintest.Bundle(t, "dte03/v4")
 	s := w.shelf(all)
 	of13, of15 := []byte("Impuesto al Valor Agregado 13%"), []byte("Impuesto al Valor Agregado 15%")
-	law := bundletest.Edition(t, "dte03/v4", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
+	law := bundletest.Edition(t, "dte03/v4", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte,
+		_ *bundle.Manifest) {
 		for name, part := range parts {
 			if strings.HasPrefix(name, "cases/") {
 				parts[name] = bytes.ReplaceAll(part, of13, of15)
@@ -167,7 +177,8 @@ func TestRate_CasesOfTheDay(t *testing.T) {
 	if a := push(t, s, law); a.Refused == "" {
 		t.Fatalf("names that no catalogue has: %+v", a)
 	}
-	names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
+	names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte,
+		_ *bundle.Manifest) {
 		parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], of13, of15, 1)
 	})
 	for _, data := range [][]byte{names, law} {
@@ -175,7 +186,8 @@ func TestRate_CasesOfTheDay(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	tax := numbers(t, w.issued(voucher("today", item(1, "4", "25")), record.EstadoProcessed), "resumen", "tributos").Index(0)
+	tax := numbers(t, w.issued(voucher("today", item(1, "4", "25")), record.EstadoProcessed), "resumen",
+		"tributos").Index(0)
 	if got := tax.Get("descripcion").Text(); got != string(of13) {
 		t.Errorf("today's voucher has %q", got)
 	}

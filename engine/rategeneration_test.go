@@ -14,9 +14,10 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestRate_NewGeneration: the rate changes on the first day of a new generation of the layout, of which no bundle was in force when the
-// original was issued. The original's day decides all the same, once the generation has a bundle for what came before: one of
-// the same first day, of a lower version, with the old rate, whose own dates end on that day; of two of those, the later version.
+// TestRate_NewGeneration: the rate changes on the first day of a new generation of the layout, of which no bundle was
+// in force when the original was issued. The original's day decides all the same, once the generation has a bundle for
+// what came before: one of the same first day, of a lower version, with the old rate, whose own dates end on that day;
+// of two of those, the later version.
 func TestRate_NewGeneration(t *testing.T) {
 	for name, carried := range map[string]bool{"the first bundle alone": false, "with one for originals": true} {
 		t.Run(name, func(t *testing.T) {
@@ -27,17 +28,23 @@ func TestRate_NewGeneration(t *testing.T) {
 				all[name] = bundletest.Edition(t, name, "1.0.0", bundletest.In("2026-01-01", ""))
 			}
 			s := w.shelf(all)
-			names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
-				parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], []byte("Impuesto al Valor Agregado 13%"), []byte("Impuesto al Valor Agregado 15%"), 1)
-			})
+			names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""),
+				func(parts map[string][]byte, _ *bundle.Manifest) {
+					parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"],
+						[]byte("Impuesto al Valor Agregado 13%"), []byte("Impuesto al Valor Agregado 15%"), 1)
+				})
 			files := [][]byte{names}
 			for name, document := range map[string]string{"dte03/v4": "03", "dte05/v4": "05"} {
 				if carried {
-					wrong := bundletest.Edition(t, name, "7.9.9", bundletest.In(changeDay, changeDay), bundletest.Param("ivaRate", "0.10"), bundletest.Refusals)
-					files = append(files, wrong, bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay, changeDay)))
+					wrong := bundletest.Edition(t, name, "7.9.9", bundletest.In(changeDay, changeDay),
+						bundletest.Param("ivaRate", "0.10"), bundletest.Refusals)
+					files = append(files, wrong, bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay,
+						changeDay)))
 				}
-				files = append(files, bundletest.Edition(t, name, "8.0.1", bundletest.In(changeDay, ""), bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
-				if err := w.sim.Enact(simulator.Law{Document: document, From: changeDay, VAT: big.NewRat(15, 100)}); err != nil {
+				files = append(files, bundletest.Edition(t, name, "8.0.1", bundletest.In(changeDay, ""),
+					bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
+				if err := w.sim.Enact(simulator.Law{Document: document, From: changeDay, VAT: big.NewRat(15,
+					100)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -61,15 +68,18 @@ func TestRate_NewGeneration(t *testing.T) {
 			}
 			n := w.issued(noteOn("05", "n", charged, item(1, "1", "25")), record.EstadoProcessed)
 			tax := numbers(t, n, "resumen", "tributos").Index(0)
-			if amount(tax, "valor").Fixed2() != "3.25" || tax.Get("descripcion").Text() != "Impuesto al Valor Agregado 13%" || text(t, n, "identificacion", "version") != "4" {
+			if amount(tax, "valor").Fixed2() != "3.25" || tax.Get("descripcion").Text() != "Impuesto al Valor "+
+				"Agregado 13%" || text(t, n, "identificacion", "version") != "4" {
 				t.Errorf("a note of 25.00 sold at 13 %% has %s", tax.Append(nil))
 			}
-			if n = w.issued(noteOn("05", "n2", later, item(1, "1", "25")), record.EstadoProcessed); amount(numbers(t, n, "resumen", "tributos").Index(0), "valor").Fixed2() != "3.75" {
+			if n = w.issued(noteOn("05", "n2", later, item(1, "1", "25")), record.EstadoProcessed); amount(numbers(t, n,
+				"resumen", "tributos").Index(0), "valor").Fixed2() != "3.75" {
 				t.Errorf("a note of 25.00 sold at 15 %%:\n%s", n.JSON)
 			}
 			s = w.shelf(all) // as after a restart
 			n = w.issued(noteOn("05", "n3", charged, item(1, "1", "25")), record.EstadoProcessed)
-			if c, err := s.Replay(t.Context(), codeOf(n)); err != nil || c.Result != rulestore.MadeSame || n.Rule.Version != "8.0.0" {
+			if c, err := s.Replay(t.Context(), codeOf(n)); err != nil || c.Result != rulestore.MadeSame ||
+				n.Rule.Version != "8.0.0" {
 				t.Errorf("by %s, replayed: %+v, %v", n.Rule.Version, c, err)
 			}
 			if breaches := w.sim.Audit(); len(breaches) > 0 {
@@ -79,7 +89,8 @@ func TestRate_NewGeneration(t *testing.T) {
 	}
 }
 
-// A sale of that day whose rule fails is not computed by the bundle for originals, though its own dates hold: its rate is the old one.
+// A sale of that day whose rule fails is not computed by the bundle for originals, though its own dates hold: its rate
+// is the old one.
 func TestRate_NewGenerationFails(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -87,7 +98,8 @@ func TestRate_NewGenerationFails(t *testing.T) {
 	delete(all, "dte01/v2")
 	all["dte01/v1"] = bundletest.Edition(t, "dte01/v1", "1.5.0", bundletest.In("2026-01-01", ""))
 	s := w.shelf(all)
-	for _, data := range [][]byte{edition(t, "7.9.9", bundletest.In(changeDay, changeDay)), edition(t, "8.0.0", bundletest.Small(t, "dte01/v2", bundletest.Trap), bundletest.In(changeDay, ""))} {
+	for _, data := range [][]byte{edition(t, "7.9.9", bundletest.In(changeDay, changeDay)), edition(t, "8.0.0",
+		bundletest.Small(t, "dte01/v2", bundletest.Trap), bundletest.In(changeDay, ""))} {
 		if a := push(t, s, data); a.Refused != "" {
 			t.Fatalf("%+v", a)
 		}

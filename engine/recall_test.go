@@ -24,7 +24,8 @@ func recalling(r *record.View, kind int64, replacement string) InvalidationReque
 	return req
 }
 
-// TestRecall: each verdict is the one that the law and the record give, a look changes nothing, and only what is possible is sent.
+// TestRecall: each verdict is the one that the law and the record give, a look changes nothing, and only what is
+// possible is sent.
 func TestRecall(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -48,7 +49,8 @@ func TestRecall(t *testing.T) {
 	if err := w.sim.Chaos(simulator.Chaos{RejectEvents: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := recall.Invalidate(t.Context(), recalling(refusedByMH, 2, ""), false); err != nil || a.Verdict != RecallRefused || a.Invalidation.Response.DescripcionMsg == "" {
+	if a, err := recall.Invalidate(t.Context(), recalling(refusedByMH, 2, ""), false); err != nil ||
+		a.Verdict != RecallRefused || a.Invalidation.Response.DescripcionMsg == "" {
 		t.Fatalf("an event that MH refuses: %+v, %v", a, err)
 	}
 	late := w.issued(voucher("late", item(1, "1", "100")), record.EstadoProcessed)
@@ -85,7 +87,8 @@ func TestRecall(t *testing.T) {
 			w.clock.set(time.Date(2026, 12, 15, 6, 1, 0, 0, time.UTC))
 		}
 		a, err := recall.Appraise(t.Context(), c.req)
-		if err != nil || a.Verdict != c.verdict || a.Until != c.until || a.Held != c.held || (len(a.Faults) > 0) != (c.verdict == RecallNotValid || c.verdict == RecallReplacement) {
+		if err != nil || a.Verdict != c.verdict || a.Until != c.until || a.Held != c.held ||
+			(len(a.Faults) > 0) != (c.verdict == RecallNotValid || c.verdict == RecallReplacement) {
 			t.Errorf("%s: %+v, %v", c.name, a, err)
 		}
 		if c.verdict == RecallPossible {
@@ -100,11 +103,13 @@ func TestRecall(t *testing.T) {
 	}
 	w.clock.set(start)
 	for range 2 { // the second time nothing is sent
-		if a, err := recall.Invalidate(t.Context(), recalling(spare, 2, ""), false); err != nil || a.Verdict != RecallInvalidated || a.Invalidation.Response.SelloRecibido == "" {
+		if a, err := recall.Invalidate(t.Context(), recalling(spare, 2, ""), false); err != nil ||
+			a.Verdict != RecallInvalidated || a.Invalidation.Response.SelloRecibido == "" {
 			t.Fatalf("%+v, %v", a, err)
 		}
 	}
-	if a, err := recall.Invalidate(t.Context(), recalling(refusedByMH, 2, ""), true); err != nil || a.Verdict != RecallInvalidated {
+	if a, err := recall.Invalidate(t.Context(), recalling(refusedByMH, 2, ""), true); err != nil ||
+		a.Verdict != RecallInvalidated {
 		t.Errorf("again: %+v, %v", a, err)
 	}
 	if got := w.sim.Received().Invalidations; got != sent+2 {
@@ -112,9 +117,9 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestRecall_Killed: a list of documents is taken back while the power fails at any request, before it, or behind MH's answer, and while
-// MH is away when the branch is there again. The list is begun anew each time: in the end MH has taken back each document, by the
-// one event that its record names.
+// TestRecall_Killed: a list of documents is taken back while the power fails at any request, before it, or behind MH's
+// answer, and while MH is away when the branch is there again. The list is begun anew each time: in the end MH has
+// taken back each document, by the one event that its record names.
 func TestRecall_Killed(t *testing.T) {
 	const documents = 3
 	for _, away := range []bool{false, true} {
@@ -196,7 +201,8 @@ func (b *box) recallUntil(documents, k int, away bool) {
 	b.audit()
 }
 
-// TestRecall_GivesWay: while a sale is on its way to MH an invalidation of a list waits, at most two seconds; and only one is sent at a time.
+// TestRecall_GivesWay: while a sale is on its way to MH an invalidation of a list waits, at most two seconds; and only
+// one is sent at a time.
 func TestRecall_GivesWay(t *testing.T) {
 	for delay, want := range map[time.Duration]bool{time.Second: true, 5 * time.Second: false} {
 		inBubble(t, func(b *box) {
@@ -233,11 +239,13 @@ func TestRecall_GivesWay(t *testing.T) {
 					order = append(order, p)
 				}
 			}
-			sale, event := slices.Index(order, "after /fesv/recepciondte"), slices.Index(order, "before /fesv/anulardte")
+			sale, event := slices.Index(order, "after /fesv/recepciondte"), slices.Index(order,
+				"before /fesv/anulardte")
 			if (sale < event) != want {
 				t.Errorf("MH takes %v: %v", delay, order)
 			}
-			if i := slices.Index(order, "after /fesv/anulardte"); slices.Index(order[event+1:i], "before /fesv/anulardte") >= 0 {
+			if i := slices.Index(order, "after /fesv/anulardte"); slices.Index(order[event+1:i],
+				"before /fesv/anulardte") >= 0 {
 				t.Errorf("two at a time: %v", order)
 			}
 		})
@@ -259,12 +267,14 @@ func TestRecall_Contingency(t *testing.T) {
 		})
 		_, err := NewRecall(b.engine).Invalidate(context.Background(), recalling(r, 2, ""), false)
 		var refused *refusal.Error
-		if !errors.As(err, &refused) || refused.Code != refusal.CodeUnavailable || refused.RetryAfter == 0 || requests != 0 {
+		if !errors.As(err, &refused) || refused.Code != refusal.CodeUnavailable || refused.RetryAfter == 0 ||
+			requests != 0 {
 			t.Errorf("%v after %d requests", err, requests)
 		}
 		b.cable.set(plugged)
 		b.drained()
-		if a, err := NewRecall(b.engine).Invalidate(context.Background(), recalling(r, 2, ""), false); err != nil || a.Verdict != RecallInvalidated {
+		if a, err := NewRecall(b.engine).Invalidate(context.Background(), recalling(r, 2, ""), false); err != nil ||
+			a.Verdict != RecallInvalidated {
 			t.Errorf("%+v, %v", a, err)
 		}
 		b.audit()

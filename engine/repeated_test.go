@@ -16,8 +16,8 @@ import (
 // codes are the texts that have the form of a codigoGeneracion.
 var codes = regexp.MustCompile(`[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}`)
 
-// repeater is a way to MH that sends every document twice and brings back the second answer, as a proxy does that did not get
-// the first. While blind, MH's query does not find what MH holds: what it asks is about another code.
+// repeater is a way to MH that sends every document twice and brings back the second answer, as a proxy does that did
+// not get the first. While blind, MH's query does not find what MH holds: what it asks is about another code.
 type repeater struct {
 	under http.RoundTripper
 	blind bool
@@ -70,8 +70,8 @@ func (p *repeater) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestTransmit_Repeated: MH gets the first sending of a document twice and refuses the second as registered. What MH holds is
-// the document, with its seal; while MH's query does not find it, nothing is decided.
+// TestTransmit_Repeated: MH gets the first sending of a document twice and refuses the second as registered. What MH
+// holds is the document, with its seal; while MH's query does not find it, nothing is decided.
 func TestTransmit_Repeated(t *testing.T) {
 	for name, blind := range map[string]bool{"MH's query finds it": false, "MH's query finds it later": true} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,8 @@ func TestTransmit_Repeated(t *testing.T) {
 				b.start() // over a way that sends once, to an MH that finds
 				time.Sleep(time.Hour)
 				b.drained()
-				if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "tipoModelo") != "1" {
+				if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion",
+					"tipoModelo") != "1" {
 					t.Errorf("in the end it is %s, %s", now.Estado, now.JSON)
 				}
 				if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {

@@ -45,19 +45,22 @@ var walks = map[string]struct {
 	"three, event refused":       {sales: 3, late: simulator.Chaos{RejectEvents: 1}},
 	"one, answer lost":           {sales: 1, late: simulator.Chaos{LostAnswers: 1, Only: "documents"}},
 	"swallowed":                  {sales: 2, online: true, chaos: simulator.Chaos{LostRequests: 6}},
-	"sealed late":                {sales: 2, online: true, tardy: true, chaos: simulator.Chaos{LateRequests: 6, LateMS: 90_000}},
-	"sealed and silent":          {sales: 1, online: true, chaos: simulator.Chaos{LostAnswers: 1, ServerErrors: 3, Only: "documents"}},
-	"refused late":               {sales: 2, late: simulator.Chaos{Reject: 1}},
-	"corrected":                  {sales: 2, late: simulator.Chaos{Reject: 1}, correct: true},
-	"invalidated":                {sales: 1, invalidate: true},
-	"every type":                 {types: true},
+	"sealed late": {sales: 2, online: true, tardy: true, chaos: simulator.Chaos{LateRequests: 6,
+		LateMS: 90_000}},
+	"sealed and silent": {sales: 1, online: true, chaos: simulator.Chaos{LostAnswers: 1, ServerErrors: 3,
+		Only: "documents"}},
+	"refused late": {sales: 2, late: simulator.Chaos{Reject: 1}},
+	"corrected":    {sales: 2, late: simulator.Chaos{Reject: 1}, correct: true},
+	"invalidated":  {sales: 1, invalidate: true},
+	"every type":   {types: true},
 }
 
 // walk is a walk that is under way.
 type walk struct {
 	*box
 	backup, end int // the points at which the backup is taken and the power fails; 0: never
-	// backupAt and endAt are the same by name: the begin or the end of the first request to a path; endAt behind backupAt.
+	// backupAt and endAt are the same by name: the begin or the end of the first request to a path; endAt behind
+	// backupAt.
 	backupAt, endAt string
 
 	mu    sync.Mutex
@@ -167,7 +170,8 @@ func (w *walk) play(name string) {
 	w.chaos(simulator.Chaos{})
 	for i, r := range list {
 		code := codeOf(r)
-		if now, err := engine.documents.Document(context.Background(), code, testCaller(1)); c.correct && err == nil && now.Estado == record.EstadoRejected {
+		if now, err := engine.documents.Document(context.Background(), code, testCaller(1)); c.correct && err == nil &&
+			now.Estado == record.EstadoRejected {
 			fixed := saleTo("", fmt.Sprintf("customer%d@example.com", i))
 			fixed.Facts = fixed.Facts.With("cuerpoDocumento", dte.Arr(item(1, "2", "7")))
 			_, _ = engine.Correct(context.Background(), code, fixed)
@@ -193,7 +197,8 @@ func (w *walk) restore() {
 	if err := fs.RemoveAll("/data"); err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := storage.Assemble(context.Background(), storage.Sources{Backups: []string{"/backup"}}, w.storage(), nil); err != nil {
+	if _, err := storage.Assemble(context.Background(), storage.Sources{Backups: []string{"/backup"}}, w.storage(),
+		nil); err != nil {
 		w.t.Fatal(err)
 	}
 	s, err := storage.Open(w.storage())
@@ -241,16 +246,19 @@ func (w *walk) settled() {
 		}
 		if r.Estado == record.EstadoRejected {
 			// has no printed version
-		} else if _, err := w.engine.outbox.Print(context.Background(), 0, outbox.Printable(r), pdf.Letter, false); err != nil {
+		} else if _, err := w.engine.outbox.Print(context.Background(), 0, outbox.Printable(r), pdf.Letter,
+			false); err != nil {
 			w.t.Errorf("printing %s: %v", code, err)
 		}
 		a, accepted := held[code.String()]
 		switch {
 		case !accepted && r.Estado != record.EstadoRejected:
 			w.t.Errorf("%s is %s, MH does not hold it", code, r.Estado)
-		case accepted && string(r.JSON) != string(a.Document) && (w.corrected[r.Code] || slices.ContainsFunc(r.Warnings, func(s string) bool { return strings.Contains(s, "después del respaldo") })):
+		case accepted && string(r.JSON) != string(a.Document) && (w.corrected[r.Code] || slices.ContainsFunc(r.Warnings,
+			func(s string) bool { return strings.Contains(s, "después del respaldo") })):
 			w.unsure++ // made after the backup, and not archived: no query tells the form
-		case accepted && (string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado == record.EstadoRejected || r.Estado == record.EstadoContingency):
+		case accepted && (string(r.JSON) != string(a.Document) || r.Sello != a.Sello ||
+			r.Estado == record.EstadoRejected || r.Estado == record.EstadoContingency):
 			w.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
 		}
 		return nil
@@ -260,7 +268,8 @@ func (w *walk) settled() {
 	}
 	for _, breach := range w.sim.Audit() {
 		// That MH has an event for a document already is learned by listing it in another: the refusal is the answer.
-		if !strings.Contains(breach, "which was received before") && !strings.Contains(breach, "before the seal of its event was answered") && !strings.Contains(breach, " came after ") && !w.lateness {
+		if !strings.Contains(breach, "which was received before") && !strings.Contains(breach,
+			"before the seal of its event was answered") && !strings.Contains(breach, " came after ") && !w.lateness {
 			w.t.Errorf("MH saw: %s", breach)
 		}
 	}
@@ -276,11 +285,12 @@ func (w *walk) settled() {
 	}
 }
 
-// restored plays one walk with a backup at one point and a restoration at another, and returns how many points it had and
-// of how many records nothing tells the form.
+// restored plays one walk with a backup at one point and a restoration at another, and returns how many points it had
+// and of how many records nothing tells the form.
 func restored(t *testing.T, name string, backup, end int) (points, unsure int) {
 	withDelivery(t, newBucket(), func(b *box, _ *postOffice) {
-		w := &walk{box: b, backup: backup, end: end, dead: make(chan struct{}), corrected: map[string]bool{}, lost: fork(rand.New(rand.NewPCG(uint64(backup), uint64(end))))}
+		w := &walk{box: b, backup: backup, end: end, dead: make(chan struct{}), corrected: map[string]bool{},
+			lost: fork(rand.New(rand.NewPCG(uint64(backup), uint64(end))))}
 		w.play(name)
 		if points = w.point; backup == 0 || points < backup {
 			return
@@ -295,19 +305,23 @@ func restored(t *testing.T, name string, backup, end int) (points, unsure int) {
 	return points, unsure
 }
 
-// TestRestored_Steps restores between the steps of the loop: a backup from before the event, or from when it is signed, restored when
-// MH has the event and not the documents, or all of them.
+// TestRestored_Steps restores between the steps of the loop: a backup from before the event, or from when it is signed,
+// restored when MH has the event and not the documents, or all of them.
 func TestRestored_Steps(t *testing.T) {
 	const event, lot, document = "/fesv/contingencia", "/fesv/recepcionlote/", "/fesv/recepciondte"
-	for name, forward := range map[string]string{"one": document, "three": lot, "three, event's answer lost": lot, "every type": lot, "swallowed": document} {
-		for i, pair := range [][2]string{{issuedOffline, "after " + event}, {issuedOffline, "before " + forward}, {issuedOffline, "after " + forward}, {issuedOffline, ""}, {"before " + event, "after " + event}, {"before " + event, "after " + forward},
+	for name, forward := range map[string]string{"one": document, "three": lot, "three, event's answer lost": lot,
+		"every type": lot, "swallowed": document} {
+		for i, pair := range [][2]string{{issuedOffline, "after " + event}, {issuedOffline, "before " + forward},
+			{issuedOffline, "after " + forward}, {issuedOffline, ""}, {"before " + event, "after " + event},
+			{"before " + event, "after " + forward},
 			{"after " + event, "after " + forward}, {"before " + event, ""}} {
 			if walks[name].online && pair[0] == issuedOffline || walks[name].types && i > 0 {
 				continue
 			}
 			t.Run(name+", "+pair[0]+", "+pair[1], func(t *testing.T) {
 				withDelivery(t, newBucket(), func(b *box, _ *postOffice) {
-					w := &walk{box: b, backupAt: pair[0], endAt: pair[1], dead: make(chan struct{}), corrected: map[string]bool{}, lost: fork(b.rand)}
+					w := &walk{box: b, backupAt: pair[0], endAt: pair[1], dead: make(chan struct{}),
+						corrected: map[string]bool{}, lost: fork(b.rand)}
 					w.play(name)
 					if w.backupAt != "" || w.endAt != "" && pair[1] != "" {
 						t.Errorf("it did not come to %q or %q", w.backupAt, w.endAt)
@@ -327,8 +341,8 @@ func TestRestored_Steps(t *testing.T) {
 }
 
 // TestRestored takes a backup of a contingency at every moment around a request to MH at which anything changed, and
-// restores it at every later one: the branch ends with what MH holds. The suite plays a few pairs of moments of each walk,
-// DTE_SOAK plays all of them.
+// restores it at every later one: the branch ends with what MH holds. The suite plays a few pairs of moments of each
+// walk, DTE_SOAK plays all of them.
 func TestRestored(t *testing.T) {
 	played, all, unsure := 0, 0, 0
 	for name := range walks {

@@ -26,7 +26,8 @@ func TestReturn(t *testing.T) {
 	issue := func(req Request) error { _, err := w.engine.Issue(ctx, req); return err }
 	refused(t, issue(returnOf("", sold, back(1, "1.5"))), refusal.CodeOverReturn, "cuerpoDocumento[0].cantidad")
 	refused(t, issue(returnOf("", sold, back(3, "1"))), refusal.CodeItemNotFound, "cuerpoDocumento[0].numItem")
-	refused(t, issue(returnOf("", sold, back(2, "1"), back(2, "0.5"))), refusal.CodeValidation, "cuerpoDocumento[1].numItem")
+	refused(t, issue(returnOf("", sold, back(2, "1"), back(2, "0.5"))), refusal.CodeValidation,
+		"cuerpoDocumento[1].numItem")
 	held := w.issued(voucher("v", item(1, "1", "5")), record.EstadoProcessed)
 	refused(t, issue(returnOf("", held, back(1, "1"))), refusal.CodeOriginType, "")
 	poor := returnOf("", sold, back(1, "1"))
@@ -47,11 +48,13 @@ func TestReturn(t *testing.T) {
 	refused(t, issue(returnOf("", deferred, back(1, "1"))), refusal.CodeOriginStatus, "")
 }
 
-// TestReturn_OtherLine: what is returned counts for the line that the request names, wherever in the request that line stands.
+// TestReturn_OtherLine: what is returned counts for the line that the request names, wherever in the request that line
+// stands.
 func TestReturn_OtherLine(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	sold := w.issued(invoice("i", item(1, "3", "5.65"), item(2, "2", "11.30"), item(3, "7", "1.13")), record.EstadoProcessed)
+	sold := w.issued(invoice("i", item(1, "3", "5.65"), item(2, "2", "11.30"), item(3, "7", "1.13")),
+		record.EstadoProcessed)
 	w.issued(returnOf("second", sold, back(2, "2")), record.EstadoProcessed)
 	_, err := w.engine.Issue(context.Background(), returnOf("", sold, back(3, "1"), back(2, "0.5")))
 	refused(t, err, refusal.CodeOverReturn, "cuerpoDocumento[1].cantidad")
@@ -68,14 +71,17 @@ func TestReturn_OtherLine(t *testing.T) {
 func TestReturn_OfPurchase(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	bought := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(true)), member("cuerpoDocumento", dte.Arr(item(1, "10", "20"))), cash()), record.EstadoProcessed)
+	bought := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(true)),
+		member("cuerpoDocumento", dte.Arr(item(1, "10", "20"))), cash()), record.EstadoProcessed)
 	if bought.Total != "180.00" {
 		t.Fatalf("%s\n%s", bought.Total, bought.JSON)
 	}
 	w.issued(returnOf("r", bought, back(1, "5")), record.EstadoProcessed)
 
 	// Piece by piece, exactly what was paid comes back.
-	bought = w.issued(request("14", "y", member("receptor", taxpayer), member("applyrent", dte.Bool(true)), member("cuerpoDocumento", dte.Arr(item(1, "3", "33.33"), item(2, "3", "0.07"))), cash()), record.EstadoProcessed)
+	bought = w.issued(request("14", "y", member("receptor", taxpayer), member("applyrent", dte.Bool(true)),
+		member("cuerpoDocumento", dte.Arr(item(1, "3", "33.33"), item(2, "3", "0.07"))), cash()),
+		record.EstadoProcessed)
 	sum := dte.Amount(0)
 	for i := range 3 {
 		r := w.issued(returnOf(fmt.Sprint("piece ", i), bought, back(1, "1"), back(2, "1")), record.EstadoProcessed)

@@ -14,8 +14,9 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// A sale whose rule fails is computed by the rule before only where that one's own dates hold, or the branch was told to; else it is
-// refused and spends no number. The record says who computed it, and a rule whose dates are over does not come back by itself.
+// A sale whose rule fails is computed by the rule before only where that one's own dates hold, or the branch was told
+// to; else it is refused and spends no number. The record says who computed it, and a rule whose dates are over does
+// not come back by itself.
 func TestRuleFailed(t *testing.T) {
 	for _, c := range []struct {
 		name, until, policy string
@@ -48,7 +49,8 @@ func TestRuleFailed(t *testing.T) {
 			if c.code == 'f' {
 				code = bundletest.Loop
 			}
-			if a := push(t, s, edition(t, "8.0.0", bundletest.Small(t, "dte01/v2", code), bundletest.In("2026-11-25", ""))); a.State != rulestore.Coming {
+			if a := push(t, s, edition(t, "8.0.0", bundletest.Small(t, "dte01/v2", code), bundletest.In("2026-11-25",
+				""))); a.State != rulestore.Coming {
 				t.Fatalf("%+v", a)
 			}
 			w.clock.set(time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC))
@@ -61,11 +63,13 @@ func TestRuleFailed(t *testing.T) {
 				r, err := w.engine.Issue(context.Background(), req)
 				var refused *refusal.Error
 				switch {
-				case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed || !strings.Contains(refused.Message, "dte01 8.0.0")):
+				case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed ||
+					!strings.Contains(refused.Message, "dte01 8.0.0")):
 					t.Fatalf("it is sold: %t, %v", r != nil, err)
 				case c.sold && (err != nil || r.Estado != record.EstadoProcessed || r.Rule.Version != "2.1.0"):
 					t.Fatalf("%+v, %v", r, err)
-				case c.sold && i == 0 && !slices.Contains(r.Warnings, "La regla dte01 8.0.0 falló; calculó la regla dte01 2.1.0"):
+				case c.sold && i == 0 && !slices.Contains(r.Warnings,
+					"La regla dte01 8.0.0 falló; calculó la regla dte01 2.1.0"):
 					t.Errorf("its observations are %q", r.Warnings)
 				}
 			}

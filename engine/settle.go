@@ -25,7 +25,8 @@ type sending struct {
 	wait     time.Duration // how long the till waits; 0: as long as the policy takes
 }
 
-const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
+const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma " +
+	"Idempotency-Key"
 
 // settleDocument brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
@@ -60,13 +61,15 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 		return entry, refusal.Internal(err)
 	}
 	e.metrics.recovered.Inc()
-	now, err := e.conclude(ctx, standing{entry: entry, head: h, jws: jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
+	now, err := e.conclude(ctx, standing{entry: entry, head: h, jws: jws}, sending{doubtful: true,
+		sent: h.CreatedAt.Add(settleAfter), late: late})
 	return now.entry, err
 }
 
-// settleLost settles a signed document whose bytes are lost. If MH holds the document, it is accepted; if not, it is set aside. The
-// caller holds the document's lock.
-func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.Head, why error) (storage.Entry, error) {
+// settleLost settles a signed document whose bytes are lost. If MH holds the document, it is accepted; if not, it is
+// set aside. The caller holds the document's lock.
+func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.Head, why error) (storage.Entry,
+	error) {
 	if e.contingency.Current() != nil {
 		return entry, refusal.Unavailable(errPutOff, pending)
 	}
@@ -83,19 +86,23 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 			return entry, refusal.Internal(err)
 		}
 		return entry, &refusal.Error{Code: refusal.CodeInternal, Err: why,
-			Message: "El equipo perdió los datos de " + h.ControlNumber + " y Hacienda no lo tiene: emita la venta otra vez, con otra Idempotency-Key"}
+			Message: "El equipo perdió los datos de " + h.ControlNumber +
+				" y Hacienda no lo tiene: emita la venta otra vez, con otra Idempotency-Key"}
 	}
 	return entry, refusal.Unavailable(errPutOff, pending)
 }
 
-// errPutOff means that a document is settled later: MH does not answer, or may still decide on what it was sent before a restoration.
+// errPutOff means that a document is settled later: MH does not answer, or may still decide on what it was sent before
+// a restoration.
 var errPutOff = errors.New("MH cannot be asked about the document yet")
 
 // putOff has the recovery settle a signed document later.
-func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry, error) {
+func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry,
+	error) {
 	if entry.Due == nil || entry.Due.At.Before(until) {
 		var err error
-		if entry, err = e.move(ctx, entry, storage.Change{To: record.Signed, Due: &storage.Due{Queue: record.QueueSettle, At: until}}, h); err != nil {
+		if entry, err = e.move(ctx, entry, storage.Change{To: record.Signed,
+			Due: &storage.Due{Queue: record.QueueSettle, At: until}}, h); err != nil {
 			return entry, err
 		}
 	}
@@ -110,7 +117,8 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	}
 	end := e.traffic.begin()
 	o := e.sender.Transmit(within, authority.Submission{
-		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws), SendID: e.sendID(),
+		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws),
+		SendID: e.sendID(),
 	}, how.doubtful, how.sent)
 	end()
 	impatient := within.Err() != nil && ctx.Err() == nil
@@ -141,9 +149,9 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	return standing{entry, &next, d.jws, d.document}, err
 }
 
-// postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does not
-// answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
-// does not wait for the probe.
+// postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does
+// not answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to
+// wait does not wait for the probe.
 func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
 	changed := *d.head
 	h := &changed
@@ -165,7 +173,8 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	var made []storage.Part
 	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // of a change that the store has lost
 	if errors.Is(err, record.ErrLost) {
-		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause, h.Motive)); err == nil {
+		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
+			h.Motive)); err == nil {
 			made = []storage.Part{{Name: record.FormContingency, Data: form}}
 		}
 	}
@@ -178,12 +187,14 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Sent = h.Until
 	}
 	defer e.contingency.Wake()
-	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: made, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
+	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: made,
+		Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
 	return standing{entry: entry, head: h, jws: form}, err
 }
 
 // contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
-func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) ([]byte, error) {
+func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) ([]byte,
+	error) {
 	normal, err := record.Payload(jws)
 	if err != nil {
 		return nil, err
@@ -206,8 +217,8 @@ const settleAfter = 2 * time.Minute
 // settleAgain is how long a document that MH does not take in contingency waits before MH is asked again.
 const settleAgain = time.Minute
 
-// Recover settles, once, every signed document that was due before the given time. It ends at the first error: the store's, or
-// of a document that cannot be settled.
+// Recover settles, once, every signed document that was due before the given time. It ends at the first error: the
+// store's, or of a document that cannot be settled.
 func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	for {
 		open, err := e.store.Due(record.QueueSettle, before, 100)
@@ -238,9 +249,10 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 // A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. Its query
 // returns the seal and the time of the seal, and not the form (MT1 §4.3). This file finds the form.
 
-// adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer to a
-// query, or to a lot.
-func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+// adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer
+// to a query, or to a lot.
+func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
+	doubt time.Duration) (storage.Entry, error) {
 	parts, err := e.store.Parts(entry.Code)
 	if err != nil {
 		return entry, err
@@ -261,10 +273,11 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 	return e.move(ctx, entry, change, &next)
 }
 
-// formOfLostTime finds the form of a document that was sealed in a time that this store has lost (see storage.Gap): what was
-// sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the likeliest, and the
-// record says so.
-func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part, names []string,
+// formOfLostTime finds the form of a document that was sealed in a time that this store has lost (see storage.Gap):
+// what was sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the
+// likeliest, and the record says so.
+func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part,
+	names []string,
 	sealed time.Time, change *storage.Change) (proof string, err error) {
 	code := dte.Code(entry.Code).String()
 	jws, err := e.archivedForm(ctx, next, code)
@@ -293,15 +306,16 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 		return "", ctx.Err()
 	}
 	if !e.correctForm(next, names, sealed) {
-		next.Warnings = append(slices.Clone(next.Warnings), "Hacienda selló este documento después del respaldo que se restauró; compárelo con la consulta pública de Hacienda")
+		next.Warnings = append(slices.Clone(next.Warnings), "Hacienda selló este documento después del respaldo que "+
+			"se restauró; compárelo con la consulta pública de Hacienda")
 		e.log.Warn("MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page",
 			"code", code, "form", next.Form, "archive", err)
 	}
 	return "likeliest", nil
 }
 
-// correctForm corrects the form that the times of the sendings tell where they do not cover what was sent in the lost time. It
-// returns false when another form is possible.
+// correctForm corrects the form that the times of the sendings tell where they do not cover what was sent in the lost
+// time. It returns false when another form is possible.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]
 	switch {
@@ -343,7 +357,8 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}
-	if v.Get("selloRecibido").Text() != h.Response.SelloRecibido || inside.Get("identificacion").Get("codigoGeneracion").Text() != code {
+	if v.Get("selloRecibido").Text() != h.Response.SelloRecibido ||
+		inside.Get("identificacion").Get("codigoGeneracion").Text() != code {
 		return nil, fmt.Errorf("what the archive holds of %s is not what MH sealed", code)
 	}
 	return jws, nil
@@ -361,8 +376,8 @@ func totalOf(document dte.Value, otherwise string) string {
 	return otherwise
 }
 
-// SeriesOf returns the series of a stored document, read from the document's own record; "" if the record is no document. It is
-// for a store in which the name of the series cannot be read.
+// SeriesOf returns the series of a stored document, read from the document's own record; "" if the record is no
+// document. It is for a store in which the name of the series cannot be read.
 func SeriesOf(e storage.Entry) string {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil {
@@ -370,14 +385,15 @@ func SeriesOf(e storage.Entry) string {
 	}
 	var point string
 	var number uint64
-	if n, err := fmt.Sscanf(h.ControlNumber, "DTE-"+h.Document+"-%8s-%d", &point, &number); n != 2 || err != nil || len(point) != 8 || len(h.Date) < 4 {
+	if n, err := fmt.Sscanf(h.ControlNumber, "DTE-"+h.Document+"-%8s-%d", &point, &number); n != 2 || err != nil ||
+		len(point) != 8 || len(h.Date) < 4 {
 		return ""
 	}
 	return fmt.Sprintf("%s/%s/%s/%s/%s", h.Ambiente, h.Document, point[:4], point[4:], h.Date[:4])
 }
 
-// ArchivedPart returns the signed form of a document that the archive holds, nil if it holds none. It does not know which of
-// the document's forms that is; the store's journal has the digest of each form. Errors: the archive's.
+// ArchivedPart returns the signed form of a document that the archive holds, nil if it holds none. It does not know
+// which of the document's forms that is; the store's journal has the digest of each form. Errors: the archive's.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {

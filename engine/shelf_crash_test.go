@@ -23,7 +23,8 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 	first := map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0", small)}
 	second, third := edition(t, "2.1.1", small), edition(t, "2.1.2", small)
 	// What is live and what the floor is after each step; the last of those that were answered, or the one after it.
-	after := []struct{ live, floor string }{{"2.1.0", "2.1.0"}, {"2.1.1", "2.1.1"}, {"2.1.0", "2.1.1"}, {"2.1.2", "2.1.2"}}
+	after := []struct{ live, floor string }{{"2.1.0", "2.1.0"}, {"2.1.1", "2.1.1"}, {"2.1.0", "2.1.1"},
+		{"2.1.2", "2.1.2"}}
 
 	run := func(point, unsynced int) (points int) {
 		w := newSim(t)
@@ -53,7 +54,8 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 			func() error { return nil },
 			func() error { return activated(s, second) },
 			func() error {
-				_, err := s.Rollback(context.Background(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "test", Reason: "test"})
+				_, err := s.Rollback(context.Background(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"},
+					rulestore.Order{Who: "test", Reason: "test"})
 				return err
 			},
 			func() error { return activated(s, third) },
@@ -94,7 +96,8 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 			good = good || state.live == live && state.floor == floor
 		}
 		if !good {
-			t.Errorf("crash at %d, %d %% of unsynced data survives: %d steps were answered, and %s is live above the floor %s", point, unsynced, answered+1, live, floor)
+			t.Errorf("crash at %d, %d %% of unsynced data survives: %d steps were answered, and %s is live above the "+
+				"floor %s", point, unsynced, answered+1, live, floor)
 		}
 		if err := activated(again, first["dte01"]); err == nil && live != "2.1.0" {
 			t.Errorf("crash at %d: 2.1.0 was pushed below the floor %s", point, floor)

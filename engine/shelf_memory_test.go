@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// Swap after swap leaves nothing behind but its record: the modules that were live are closed, and memory does not grow.
-// DTE_SOAK makes a thousand of them.
+// Swap after swap leaves nothing behind but its record: the modules that were live are closed, and memory does not
+// grow. DTE_SOAK makes a thousand of them.
 func TestShelf_ManySwaps(t *testing.T) {
 	swaps := 150
 	switch {
@@ -39,8 +39,8 @@ func TestShelf_ManySwaps(t *testing.T) {
 	for i := range swaps {
 		swap(20 + i)
 	}
-	// A record is some 40 KB: the bundle, in a store that is in memory here. Modules that nobody holds any more are closed when the
-	// garbage collector has found them.
+	// A record is some 40 KB: the bundle, in a store that is in memory here. Modules that nobody holds any more are
+	// closed when the garbage collector has found them.
 	most := int64(swaps) * 80 << 10
 	for deadline := time.Now().Add(5 * time.Second); ; {
 		grown, held := int64(heap())-int64(before), w.modules(t)
@@ -48,7 +48,8 @@ func TestShelf_ManySwaps(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the heap grew by %d KiB over %d swaps; %d compiled modules are held, %d before", grown>>10, swaps, held, modules)
+			t.Fatalf("the heap grew by %d KiB over %d swaps; %d compiled modules are held, %d before", grown>>10, swaps,
+				held, modules)
 		}
 	}
 }

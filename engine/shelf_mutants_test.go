@@ -20,8 +20,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// mutants gives mutants of a signed bundle to a branch. Each is refused, or it is the bundle that was signed, lives through
-// a power cut and a restart with the same digest, and makes the same document.
+// mutants gives mutants of a signed bundle to a branch. Each is refused, or it is the bundle that was signed, lives
+// through a power cut and a restart with the same digest, and makes the same document.
 type mutants struct {
 	base   *disktest.Disk // a branch that has shipped rules
 	box    *recordmac.Key
@@ -50,7 +50,8 @@ func newMutants(t testing.TB) *mutants {
 	w := newWorld(t)
 	w.box = m.box
 	w.wire.sever()
-	m.shelf = w.shelf(map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0", constant)})
+	m.shelf = w.shelf(map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0",
+		constant)})
 	m.dry = w
 	m.base = w.fs.Crash(0, nil)
 	good := edition(t, "2.1.1", constant)
@@ -66,7 +67,8 @@ func newMutants(t testing.TB) *mutants {
 	return m
 }
 
-// constantRule answers the sale of these tests as the real rule does, in a module that is cheap to read a million times.
+// constantRule answers the sale of these tests as the real rule does, in a module that is cheap to read a million
+// times.
 func constantRule(t testing.TB) bundletest.Change {
 	t.Helper()
 	w := newWorld(t)
@@ -102,7 +104,8 @@ func (m *mutants) live(t testing.TB, data []byte) string {
 	}
 	s, log := w.restart()
 	w.wire.sever()
-	if got := s.Book().Active("00", dte.Date(start))["01"]; got.Digest != m.digest || strings.Contains(log, "level=ERROR") {
+	if got := s.Book().Active("00", dte.Date(start))["01"]; got.Digest != m.digest ||
+		strings.Contains(log, "level=ERROR") {
 		t.Errorf("after a restart %+v is live\n%s", got, log)
 	}
 	r, err := w.engine.Issue(context.Background(), sale("", 1130))
@@ -166,7 +169,8 @@ func TestShelf_Mutants(t *testing.T) {
 	if taken == 0 || taken == n || !m.try(t, m.good) {
 		t.Errorf("%d of %d mutants were taken: the test has lost them", taken, n)
 	}
-	t.Logf("%d mutants, %d taken, %d different in what is stored, %v each", n, taken, len(m.proven), (time.Since(began) / time.Duration(n)).Round(time.Microsecond))
+	t.Logf("%d mutants, %d taken, %d different in what is stored, %v each", n, taken, len(m.proven),
+		(time.Since(began) / time.Duration(n)).Round(time.Microsecond))
 }
 
 // FuzzShelf_Mutants lets the fuzzer choose the bytes, and what is done to them.

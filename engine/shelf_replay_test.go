@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestShelf_ReplayUnvouched: the key that signed a document's bundle is pinned no longer, on a new box. The document is named as one that
-// cannot be made again, with why, and the others are made again. Without any catalogue none is.
+// TestShelf_ReplayUnvouched: the key that signed a document's bundle is pinned no longer, on a new box. The document is
+// named as one that cannot be made again, with why, and the others are made again. Without any catalogue none is.
 func TestShelf_ReplayUnvouched(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
@@ -39,16 +39,20 @@ func TestShelf_ReplayUnvouched(t *testing.T) {
 	}{
 		{"both keys", x.pinned, rulestore.MadeSame, rulestore.MadeSame, ""},
 		{"one key", x.pinned[:1], rulestore.MadeNothing, rulestore.MadeSame, "nobody vouches for it"},
-		{"no key", []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}, rulestore.MadeNothing, rulestore.MadeNothing, rulestore.ErrNoCatalogue.Error()},
+		{"no key", []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte,
+			32)).Public().(ed25519.PublicKey)}}, rulestore.MadeNothing, rulestore.MadeNothing,
+			rulestore.ErrNoCatalogue.Error()},
 	} {
 		x.box, x.pinned = recordmac.New(), c.pinned
 		s, _ = x.restart()
 		got := make(map[string]*rulestore.Comparison)
-		if err := s.ReplayPeriod(t.Context(), day, func(c *rulestore.Comparison) error { got[c.Code] = c; return nil }); err != nil {
+		if err := s.ReplayPeriod(t.Context(), day,
+			func(c *rulestore.Comparison) error { got[c.Code] = c; return nil }); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		for code, want := range map[string]string{doubtful.Code: c.doubtful, good.Code: c.other} {
-			if m := got[code]; m == nil || m.Result != want || want == rulestore.MadeNothing && !strings.Contains(m.Error, c.why) {
+			if m := got[code]; m == nil || m.Result != want || want == rulestore.MadeNothing &&
+				!strings.Contains(m.Error, c.why) {
 				t.Errorf("%s: %+v, want %s", c.name, m, want)
 			}
 		}

@@ -33,13 +33,18 @@ func TestShelf_Activate(t *testing.T) {
 	}{
 		{"good", "", "", edition(t, "2.1.5")},
 		{"older", "version", "not newer than 2.1.5", edition(t, "2.1.4")},
-		{"the same version again, changed", "version", "not newer than 2.1.5", edition(t, "2.1.5", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)},
+		{"the same version again, changed", "version", "not newer than 2.1.5", edition(t, "2.1.5",
+			bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)},
 		{"forged", "signature", "not signed", bundletest.EditionSigned(t, "dte01/v2", "2.1.6", stranger)},
 		{"rubbish", "signature", "not a rule bundle", []byte("PK")},
 		{"wrong cents", "interpreter", "is 1.", edition(t, "2.1.6", bundletest.Param("ivaRate", "0.14"))},
-		{"no case", "compiler", "carries 0 golden cases", edition(t, "2.1.6", bundletest.Small(t, "dte01/v2", bundletest.Loop), bundletest.Caseless)},
+		{"no case", "compiler", "carries 0 golden cases", edition(t, "2.1.6", bundletest.Small(t, "dte01/v2",
+			bundletest.Loop), bundletest.Caseless)},
 		{"never in force", "dates", "would never be in force", edition(t, "2.1.6", bundletest.In("2025-06-01", ""))},
-		{"not of this ambiente", "dates", "no dates for this ambiente", edition(t, "2.1.6", func(_ map[string][]byte, m *bundle.Manifest) { delete(m.Validity, "00") })},
+		{"not of this ambiente", "dates", "no dates for this ambiente", edition(t, "2.1.6", func(_ map[string][]byte,
+			m *bundle.Manifest) {
+			delete(m.Validity, "00")
+		})},
 	} {
 		a := push(t, s, c.data)
 		if a.Refused != c.step || !strings.Contains(a.Error, c.text) {
@@ -53,10 +58,12 @@ func TestShelf_Activate(t *testing.T) {
 	if err != nil || r.Rule.Version != "2.1.5" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if back, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
+	if back, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"},
+		rulestore.Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
 		t.Fatalf("%+v, %v", back, err)
 	}
-	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, rulestore.Order{Reason: "test"}); !errors.Is(err, rulestore.ErrNoSuchRule) {
+	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "1.9.9"},
+		rulestore.Order{Reason: "test"}); !errors.Is(err, rulestore.ErrNoSuchRule) {
 		t.Errorf("a version that was never here: %v", err)
 	}
 	if a := push(t, s, edition(t, "2.1.3")); a.Refused != "version" {
@@ -72,13 +79,15 @@ func TestShelf_Activate(t *testing.T) {
 	}
 	for _, key := range []string{"a", "b", "c"} {
 		r, _ := x.engine.Issue(t.Context(), sale(key, 1130))
-		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != rulestore.MadeSame || c.Rule != r.Rule {
+		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != rulestore.MadeSame ||
+			c.Rule != r.Rule {
 			t.Errorf("replaying %s: %+v, %v", key, c, err)
 		}
 	}
 }
 
-// A rule that fails: the sale is computed by the last good one, and after three of them, of two kinds, the branch returns to it.
+// A rule that fails: the sale is computed by the last good one, and after three of them, of two kinds, the branch
+// returns to it.
 func TestShelf_ReturnsFromTraps(t *testing.T) {
 	for name, code := range map[string][]byte{"traps": bundletest.Trap, "loops": bundletest.Loop} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +101,8 @@ func TestShelf_ReturnsFromTraps(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			for i := range 3 {
-				if r := x.at(1, 1130, 1+i%2, dte.Null()); r.Rule.Version != "2.1.0" || r.Total != []string{"11.30", "22.60"}[i%2] {
+				if r := x.at(1, 1130, 1+i%2, dte.Null()); r.Rule.Version != "2.1.0" || r.Total != []string{"11.30",
+					"22.60"}[i%2] {
 					t.Fatalf("%+v", r)
 				}
 			}
@@ -102,7 +112,8 @@ func TestShelf_ReturnsFromTraps(t *testing.T) {
 			}
 			stop()
 			<-done
-			if got := s.List().Return; got.To.Version != "2.1.0" || !strings.Contains(got.Reason, "3 evaluations failed within 1m0s, at 1 points of sale") {
+			if got := s.List().Return; got.To.Version != "2.1.0" || !strings.Contains(got.Reason,
+				"3 evaluations failed within 1m0s, at 1 points of sale") {
 				t.Errorf("%+v", got)
 			}
 			if s.Book().Active("00", "2026-11-21")["01"].Version != "2.1.0" {
@@ -118,7 +129,8 @@ func TestShelf_Dates(t *testing.T) {
 	x := newWorld(t)
 	defer x.close()
 	s := x.shelf(shipped(t))
-	if a := push(t, s, edition(t, "2.2.0", bundletest.In("2026-12-01", "2026-12-31"))); a.State != rulestore.Coming || a.From != "2026-12-01" {
+	if a := push(t, s, edition(t, "2.2.0", bundletest.In("2026-12-01", "2026-12-31"))); a.State != rulestore.Coming ||
+		a.From != "2026-12-01" {
 		t.Fatalf("%+v", a)
 	}
 	for _, c := range []struct {
@@ -147,7 +159,8 @@ func TestShelf_Dates(t *testing.T) {
 		}
 		shown := metrictest.Values(t, s)
 		ends, ending := shown["dte_rule_expiry_timestamp_seconds/01/document"]
-		if ending == c.ends.IsZero() || ending && int64(ends) != c.ends.Unix() || (shown["dte_rules_expired"] == 1) != c.expired {
+		if ending == c.ends.IsZero() || ending && int64(ends) != c.ends.Unix() ||
+			(shown["dte_rules_expired"] == 1) != c.expired {
 			t.Errorf("%v: the rule ends at %v, %v rules are expired", c.at, ends, shown["dte_rules_expired"])
 		}
 	}
@@ -190,7 +203,8 @@ func TestShelf_MidnightUnderLoad(t *testing.T) {
 				if text(t, r, "identificacion", "fecEmi") != want[0] {
 					day, want = 1, [2]string{"2026-12-01", versions[1]}
 				}
-				if got := [2]string{text(t, r, "identificacion", "fecEmi"), text(t, r, "identificacion", "version")}; got != want {
+				if got := [2]string{text(t, r, "identificacion", "fecEmi"), text(t, r, "identificacion",
+					"version")}; got != want {
 					t.Errorf("got %v", got)
 				}
 				if days[day].Add(1); days[0].Load() == 40 {

@@ -50,7 +50,8 @@ func (w *world) record(digest string, head any, parts ...storage.Part) {
 			w.t.Fatal(err)
 		}
 	}
-	_, err = w.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: code, State: record.RuleAdmitted, Head: b, Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: start}})
+	_, err = w.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: code,
+		State: record.RuleAdmitted, Head: b, Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: start}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -63,8 +64,10 @@ func opened(t testing.TB, data []byte) (*bundle.Bundle, rulestore.Admitted) {
 		t.Fatal(err)
 	}
 	m := b.Manifest
-	return b, rulestore.Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
-		From: m.Validity["00"].From, Until: m.Validity["00"].Until, Signers: []string{"test"}, Way: "pushed", Who: "somebody"}
+	return b, rulestore.Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest},
+		Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+		From: m.Validity["00"].From, Until: m.Validity["00"].Until, Signers: []string{"test"}, Way: "pushed",
+		Who: "somebody"}
 }
 
 func (w *world) sells(version string) {
@@ -92,7 +95,8 @@ func TestShelf_Tampered(t *testing.T) {
 	x.box = recordmac.New()
 	s := x.shelf(shipped(t))
 	next := edition(t, "2.1.1")
-	if a := push(t, s, bundletest.Tampered(t, next, bundletest.Payload)); a.Refused != "signature" || !strings.Contains(a.Error, "Payload: there is no such field") {
+	if a := push(t, s, bundletest.Tampered(t, next, bundletest.Payload)); a.Refused != "signature" ||
+		!strings.Contains(a.Error, "Payload: there is no such field") {
 		t.Errorf("%+v", a)
 	}
 	spaced := bundletest.Tampered(t, next, func(s string) string { return strings.ReplaceAll(s, ",", " ,\n\t") })
@@ -114,15 +118,16 @@ func TestShelf_Tampered(t *testing.T) {
 	}
 }
 
-// TestShelf_OldRecords: records of an earlier version bear no mark, and hold their bundle as it came. They open, and are
-// from then on this box's.
+// TestShelf_OldRecords: records of an earlier version bear no mark, and hold their bundle as it came. They open, and
+// are from then on this box's.
 func TestShelf_OldRecords(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
 	x.shelf(shipped(t)) // without a key of the box: no marks
 	next := edition(t, "2.1.1")
 	b, a := opened(t, next)
-	x.record(b.Digest, a, storage.Part{Name: rulestore.PartBundle, Data: bundletest.Tampered(t, next, bundletest.Payload)})
+	x.record(b.Digest, a, storage.Part{Name: rulestore.PartBundle, Data: bundletest.Tampered(t, next,
+		bundletest.Payload)})
 	x.box = recordmac.New()
 	_, log := x.restart()
 	x.sells("2.1.1")
@@ -134,7 +139,8 @@ func TestShelf_OldRecords(t *testing.T) {
 		t.Fatalf("%d records of rules: %v", len(entries), err)
 	}
 	for _, e := range entries {
-		if x.box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}) != recordmac.Own {
+		if x.box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code,
+			State: uint8(e.State)}) != recordmac.Own {
 			t.Errorf("record %d is not marked", e.Number)
 		}
 	}
@@ -142,7 +148,8 @@ func TestShelf_OldRecords(t *testing.T) {
 	x.pinned = []bundle.Key{{ID: "next", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
 	s, log := x.restart()
 	x.sells("2.1.1")
-	if got := onList(s, "2.1.1"); got.Vouched != rulestore.VouchedByBox || !strings.Contains(got.Sentence(), "vouched for by this box, which admitted it signed by test") {
+	if got := onList(s, "2.1.1"); got.Vouched != rulestore.VouchedByBox || !strings.Contains(got.Sentence(),
+		"vouched for by this box, which admitted it signed by test") {
 		t.Errorf("%+v", got)
 	}
 	if strings.Contains(log, "level=ERROR") {
@@ -166,10 +173,12 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable {
 		t.Errorf("a sale without any rule: %v", err)
 	}
-	if got := onList(s, "2.1.1"); got.State != rulestore.TroubleUnvouched || !strings.Contains(got.Sentence(), "nobody's signature") {
+	if got := onList(s, "2.1.1"); got.State != rulestore.TroubleUnvouched || !strings.Contains(got.Sentence(),
+		"nobody's signature") {
 		t.Errorf("%+v", got)
 	}
-	if metrictest.Values(t, s)["dte_rules_refused/unvouched"] != 4 || !strings.Contains(log, "a stored rule may not compute: push it again") {
+	if metrictest.Values(t, s)["dte_rules_refused/unvouched"] != 4 ||
+		!strings.Contains(log, "a stored rule may not compute: push it again") {
 		t.Errorf("%v\n%s", metrictest.Values(t, s), log)
 	}
 	cosign := func(data []byte) []byte {
@@ -205,7 +214,8 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 		t.Fatalf("%+v, running %+v, %v", still, running, err)
 	}
 	for n, r := range still.Rules {
-		if other := running.Rules[n]; r.State != other.State || r.Vouched != other.Vouched || r.Digest != other.Digest || r.Sentence() != other.Sentence() {
+		if other := running.Rules[n]; r.State != other.State || r.Vouched != other.Vouched ||
+			r.Digest != other.Digest || r.Sentence() != other.Sentence() {
 			t.Errorf("%+v, running %+v", r, other)
 		}
 	}
@@ -237,9 +247,15 @@ func TestShelf_BadRecords(t *testing.T) {
 	fb, fa := opened(t, forged)
 	bytesOf := func(data []byte) storage.Part { return storage.Part{Name: rulestore.PartBundle, Data: data} }
 	with := func(change func(*rulestore.Admitted)) rulestore.Admitted { a := good; change(&a); return a }
-	brokenSchema := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["schema.json"] = []byte("{") })
+	brokenSchema := edition(t, "2.1.1", func(parts map[string][]byte,
+		_ *bundle.Manifest) {
+		parts["schema.json"] = []byte("{")
+	})
 	sb, sa := opened(t, brokenSchema)
-	noModule := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["module.wasm"] = []byte("no module") })
+	noModule := edition(t, "2.1.1", func(parts map[string][]byte,
+		_ *bundle.Manifest) {
+		parts["module.wasm"] = []byte("no module")
+	})
 	mb, ma := opened(t, noModule)
 	for name, c := range map[string]struct {
 		digest string
@@ -249,19 +265,30 @@ func TestShelf_BadRecords(t *testing.T) {
 		says   string
 		again  []byte // is pushed then
 	}{
-		"a head that is no JSON":         {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)}, rulestore.TroubleDamaged, "decoding the record", next},
-		"a head without a digest":        {b.Digest, with(func(a *rulestore.Admitted) { a.Digest = "" }), []storage.Part{bytesOf(next)}, rulestore.TroubleDamaged, "not where its digest", nil},
-		"no bytes":                       {b.Digest, good, nil, rulestore.TroubleDamaged, "not found", nil},
-		"half the bytes":                 {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])}, rulestore.TroubleDamaged, "not a rule bundle", next},
-		"another bundle's bytes":         {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))}, rulestore.TroubleDamaged, "the record says", nil},
-		"a forged bundle":                {fb.Digest, fa, []storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched, "0 of the 1 pinned keys have signed", next},
-		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged, bundletest.Payload))}, rulestore.TroubleUnvouched, "0 of the 1 pinned keys", nil},
-		"a forged bundle with a mark":    {fb.Digest, recordmac.New().Mark(must(json.Marshal(fa)), recordmac.Place{}), []storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched, "this box's mark", nil},
-		"a signed bundle from another day": {b.Digest, with(func(a *rulestore.Admitted) { a.From = "2026-03-01" }), []storage.Part{bytesOf(next)}, rulestore.TroubleUnvouched,
+		"a head that is no JSON": {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)},
+			rulestore.TroubleDamaged, "decoding the record", next},
+		"a head without a digest": {b.Digest, with(func(a *rulestore.Admitted) { a.Digest = "" }),
+			[]storage.Part{bytesOf(next)}, rulestore.TroubleDamaged, "not where its digest", nil},
+		"no bytes": {b.Digest, good, nil, rulestore.TroubleDamaged, "not found", nil},
+		"half the bytes": {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])},
+			rulestore.TroubleDamaged, "not a rule bundle", next},
+		"another bundle's bytes": {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))},
+			rulestore.TroubleDamaged, "the record says", nil},
+		"a forged bundle": {fb.Digest, fa, []storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched,
+			"0 of the 1 pinned keys have signed", next},
+		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged,
+			bundletest.Payload))}, rulestore.TroubleUnvouched, "0 of the 1 pinned keys", nil},
+		"a forged bundle with a mark": {fb.Digest, recordmac.New().Mark(must(json.Marshal(fa)), recordmac.Place{}),
+			[]storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched, "this box's mark", nil},
+		"a signed bundle from another day": {b.Digest, with(func(a *rulestore.Admitted) { a.From = "2026-03-01" }),
+			[]storage.Part{bytesOf(next)}, rulestore.TroubleUnvouched,
 			`its record says from "2026-03-01"`, next},
-		"a signed bundle of another version": {b.Digest, with(func(a *rulestore.Admitted) { a.Version = "9.0.0" }), []storage.Part{bytesOf(next)}, rulestore.TroubleUnvouched, "its record says version", nil},
-		"a signed bundle that compiles not":  {sb.Digest, sa, []storage.Part{bytesOf(brokenSchema)}, rulestore.TroubleDamaged, "compiling schema", nil},
-		"a signed bundle without a module":   {mb.Digest, ma, []storage.Part{bytesOf(noModule)}, rulestore.TroubleDamaged, "not a rule module", edition(t, "2.1.2")},
+		"a signed bundle of another version": {b.Digest, with(func(a *rulestore.Admitted) { a.Version = "9.0.0" }),
+			[]storage.Part{bytesOf(next)}, rulestore.TroubleUnvouched, "its record says version", nil},
+		"a signed bundle that compiles not": {sb.Digest, sa, []storage.Part{bytesOf(brokenSchema)},
+			rulestore.TroubleDamaged, "compiling schema", nil},
+		"a signed bundle without a module": {mb.Digest, ma, []storage.Part{bytesOf(noModule)},
+			rulestore.TroubleDamaged, "not a rule module", edition(t, "2.1.2")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t)
@@ -272,7 +299,9 @@ func TestShelf_BadRecords(t *testing.T) {
 			s, log := x.restart()
 			x.sells("2.1.0")
 			values := metrictest.Values(t, s)
-			if values["dte_rules_refused/"+c.why] != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, `goes_on="dte01 2.1.0"`) && c.why != rulestore.TroubleDamaged || !strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.says) {
+			if values["dte_rules_refused/"+c.why] != 1 || !strings.Contains(log, "level=ERROR") ||
+				!strings.Contains(log, `goes_on="dte01 2.1.0"`) && c.why != rulestore.TroubleDamaged ||
+				!strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.says) {
 				t.Errorf("%v\n%s", values, log)
 			}
 			o, err := x.shelfOptions()
@@ -309,9 +338,11 @@ func TestShelf_NoCatalogues(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
 	x.shelf(shipped(t))
-	x.box, x.pinned = recordmac.New(), []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
+	x.box, x.pinned = recordmac.New(), []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte,
+		32)).Public().(ed25519.PublicKey)}}
 	s, log := x.restart()
-	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable || !strings.Contains(log, "nothing can be issued") {
+	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable ||
+		!strings.Contains(log, "nothing can be issued") {
 		t.Errorf("%v\n%s", err, log)
 	}
 	if _, ok := x.engine.Catalogue("CAT-014", "59"); ok {
@@ -354,7 +385,8 @@ func TestShelf_RollbackToExpired(t *testing.T) {
 	// On another box nobody knows who has made it.
 	x.box = recordmac.New()
 	s, log = x.restart()
-	if notes := s.List().Notes; len(notes) != 1 || !strings.Contains(notes[0], "step back to dte01 2.1.1") || !strings.Contains(log, "does not bear this box's mark") {
+	if notes := s.List().Notes; len(notes) != 1 || !strings.Contains(notes[0], "step back to dte01 2.1.1") ||
+		!strings.Contains(log, "does not bear this box's mark") {
 		t.Errorf("%v\n%s", notes, log)
 	}
 }

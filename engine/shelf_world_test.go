@@ -16,7 +16,8 @@ import (
 // shelfHosts are those of the shelves of all tests: a compiler and an interpreter.
 var shelfHosts = sync.OnceValues(func() (hosts [2]*rules.Host, err error) {
 	for i, engine := range []string{"compiler", "interpreter"} {
-		if hosts[i], err = rules.NewHost(context.Background(), rules.Options{Engine: engine, Logger: quiet, CacheDir: filepath.Join("..", "var", "build", "cache")}); err != nil {
+		if hosts[i], err = rules.NewHost(context.Background(), rules.Options{Engine: engine, Logger: quiet,
+			CacheDir: filepath.Join("..", "var", "build", "cache")}); err != nil {
 			return hosts, err
 		}
 	}
@@ -55,7 +56,8 @@ func (w *world) shelfOptions() (o rulestore.Options, err error) {
 	if log == nil {
 		log = quiet
 	}
-	return rulestore.Options{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned}, Box: w.box,
+	return rulestore.Options{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned},
+		Box:      w.box,
 		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now, Points: w.points, Returned: w.returned}, nil
 }
 

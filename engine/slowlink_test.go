@@ -46,18 +46,19 @@ func quantiles(took []time.Duration) (p50, p99 time.Duration) {
 	return took[len(took)/2], took[len(took)*99/100]
 }
 
-// Four tills sell over a satellite: 600 ms of round trip, a packet of fifty lost, a slow name server and a slow connect. No
-// sale is in contingency. DTE_SOAK sells for a day.
+// Four tills sell over a satellite: 600 ms of round trip, a packet of fifty lost, a slow name server and a slow
+// connect. No sale is in contingency. DTE_SOAK sells for a day.
 func TestSlowLink_Sales(t *testing.T) {
 	sales := 50
 	if os.Getenv("DTE_SOAK") != "" {
 		sales = 2000
 	}
 	for name, path := range map[string]*linktest.Path{
-		"name after 350 ms":        {Name: 350 * time.Millisecond},
-		"connect after 350 ms":     {Connect: 350 * time.Millisecond},
-		"600 ms round trip, 2 %":   {OneWay: 300 * time.Millisecond, Loss: .02},
-		"all of it, and 3 s a SYN": {OneWay: 300 * time.Millisecond, Loss: .02, Name: 350 * time.Millisecond, Connect: 3 * time.Second},
+		"name after 350 ms":      {Name: 350 * time.Millisecond},
+		"connect after 350 ms":   {Connect: 350 * time.Millisecond},
+		"600 ms round trip, 2 %": {OneWay: 300 * time.Millisecond, Loss: .02},
+		"all of it, and 3 s a SYN": {OneWay: 300 * time.Millisecond, Loss: .02, Name: 350 * time.Millisecond,
+			Connect: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, path, func(b *box) {
@@ -94,8 +95,9 @@ func TestSlowLink_Sales(t *testing.T) {
 	}
 }
 
-// Whatever the delays of a way to MH are below the limit, the branch does not stay in contingency; whatever they are, a sale
-// that does not reach MH waits less than a second; and when a way beyond the limit comes back below it, so does the branch.
+// Whatever the delays of a way to MH are below the limit, the branch does not stay in contingency; whatever they are, a
+// sale that does not reach MH waits less than a second; and when a way beyond the limit comes back below it, so does
+// the branch.
 func TestSlowLink_Property(t *testing.T) {
 	rounds := 10
 	if os.Getenv("DTE_SOAK") != "" {
@@ -104,7 +106,8 @@ func TestSlowLink_Property(t *testing.T) {
 	chance := rand.New(rand.NewPCG(3, 3))
 	for round := range rounds {
 		// Name, SYN and its answer: below 10 s together. The retransmissions of a loss come on top, so here is none.
-		path := &linktest.Path{OneWay: time.Duration(chance.Int64N(int64(900 * time.Millisecond))), Name: time.Duration(chance.Int64N(int64(3 * time.Second))),
+		path := &linktest.Path{OneWay: time.Duration(chance.Int64N(int64(900 * time.Millisecond))),
+			Name:    time.Duration(chance.Int64N(int64(3 * time.Second))),
 			Connect: time.Duration(chance.Int64N(int64(3 * time.Second)))}
 		beyond := round%3 == 0
 		behind(t, path, func(b *box) {
@@ -137,7 +140,8 @@ func TestSlowLink_Property(t *testing.T) {
 			time.Sleep(connpool.ConnectTimeout + 15*time.Second + connpool.ConnectTimeout + 10*time.Second)
 			for i := range 10 {
 				if r := sell(fmt.Sprint("then ", i)); r.Estado != record.EstadoProcessed {
-					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name, path.Connect, r.Estado, b.engine.contingency.Current())
+					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name,
+						path.Connect, r.Estado, b.engine.contingency.Current())
 				}
 				time.Sleep(time.Duration(chance.Int64N(int64(2 * time.Minute))))
 			}
@@ -163,14 +167,19 @@ func TestSlowLink_Sockets(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, "udp", nameServer(t, 350*time.Millisecond))
 	}}
 	path := &linktest.Path{OneWay: 20 * time.Millisecond, Connect: 350 * time.Millisecond}
-	way := connpool.New(connpool.Options{URL: "https://example.com:" + port, TLS: &tls.Config{RootCAs: roots}, Dial: path.Dial,
-		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) { return dns.LookupNetIP(ctx, "ip4", host) }})
+	way := connpool.New(connpool.Options{URL: "https://example.com:" + port, TLS: &tls.Config{RootCAs: roots},
+		Dial: path.Dial,
+		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return dns.LookupNetIP(ctx, "ip4",
+				host)
+		}})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = way.Run(ctx) }()
 	defer func() { stop(); <-done; path.Cut() }()
 	steps, err := way.Connect(ctx)
-	if err != nil || steps.Lookup < 350*time.Millisecond || steps.TCP < 350*time.Millisecond || steps.TLS < 20*time.Millisecond {
+	if err != nil || steps.Lookup < 350*time.Millisecond || steps.TCP < 350*time.Millisecond ||
+		steps.TLS < 20*time.Millisecond {
 		t.Fatalf("connecting took %+v: %v", steps, err)
 	}
 	if err := w.client(way, "https://example.com:"+port); err != nil {
@@ -185,7 +194,8 @@ func TestSlowLink_Sockets(t *testing.T) {
 		}
 	}
 	p50, p99 := quantiles(took)
-	t.Logf("names %v, TCP %v, TLS %v; %d sales took %v at the median, %v at p99", steps.Lookup, steps.TCP, steps.TLS, len(took), p50, p99)
+	t.Logf("names %v, TCP %v, TLS %v; %d sales took %v at the median, %v at p99", steps.Lookup, steps.TCP, steps.TLS,
+		len(took), p50, p99)
 }
 
 // nameServer answers every question for an A record with 127.0.0.1, late, and returns its address.

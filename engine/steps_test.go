@@ -49,8 +49,8 @@ var mishaps = map[string]struct {
 	"document that chokes":  {poisoned: true},
 }
 
-// TestSteps plays every hostility against a branch that has five sales to report and to forward, without a crash and with
-// one after each of the first requests, as far as there are so many.
+// TestSteps plays every hostility against a branch that has five sales to report and to forward, without a crash and
+// with one after each of the first requests, as far as there are so many.
 func TestSteps(t *testing.T) {
 	for name, c := range mishaps {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// step makes five sales offline and lets the branch send them under a hostility; the power fails after its k-th request to
-// MH, 0 never. It tells whether it came to that.
+// step makes five sales offline and lets the branch send them under a hostility; the power fails after its k-th request
+// to MH, 0 never. It tells whether it came to that.
 func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed bool) {
 	b.chaos(simulator.Chaos{})
 	b.issue(sale("before", 100))
@@ -144,8 +144,8 @@ func (b *box) sendUntil(k int64) (crashed bool) {
 	}
 }
 
-// drains has the branch send the documents: all are PROCESSED in the end, but for one that MH chokes on, which is still owed
-// after two hours and shown, and stops neither the others nor the tills.
+// drains has the branch send the documents: all are PROCESSED in the end, but for one that MH chokes on, which is still
+// owed after two hours and shown, and stops neither the others nor the tills.
 func (b *box) drains(codes []string, but string) {
 	b.t.Helper()
 	if but != "" {
@@ -170,7 +170,8 @@ func (b *box) drains(codes []string, but string) {
 		b.t.Fatal(err)
 	}
 	r := b.document(but)
-	if r.Estado != record.EstadoContingency || owed.Waiting[record.QueueForward] != 1 || !owed.Oldest.Equal(r.CreatedAt) || owed.DocumentDeadline.IsZero() {
+	if r.Estado != record.EstadoContingency || owed.Waiting[record.QueueForward] != 1 ||
+		!owed.Oldest.Equal(r.CreatedAt) || owed.DocumentDeadline.IsZero() {
 		b.t.Errorf("the document that chokes MH is %s, owed is %+v", r.Estado, owed)
 	}
 }
@@ -207,16 +208,17 @@ func TestFormSealed(t *testing.T) {
 					want = c.forms[0]
 				}
 				if got := c.head.FormSealed(c.forms, authority.ParseTime(stamp), doubt); got != want {
-					t.Errorf("%+v of %v, sealed %q, in doubt by %v: %s, want %s", c.head, c.forms, stamp, doubt, got, want)
+					t.Errorf("%+v of %v, sealed %q, in doubt by %v: %s, want %s", c.head, c.forms, stamp, doubt, got,
+						want)
 				}
 			}
 		}
 	}
 }
 
-// MH seals the normal form, which took its time, when its document is in an event already and MH was away when it was to
-// be forwarded, ten minutes after the connection was cut, long after DoubtFor: MH is asked before the other form goes out,
-// and never sees it.
+// MH seals the normal form, which took its time, when its document is in an event already and MH was away when it was
+// to be forwarded, ten minutes after the connection was cut, long after DoubtFor: MH is asked before the other form
+// goes out, and never sees it.
 func TestSteps_NormalFormLate(t *testing.T) {
 	for sales := 1; sales <= 2; sales++ {
 		inBubble(t, func(b *box) {
@@ -229,7 +231,8 @@ func TestSteps_NormalFormLate(t *testing.T) {
 			b.at(func(point string) {
 				if point == "after /fesv/contingencia" {
 					b.cable.set(refusing)
-					time.Sleep(time.Second) // until the client has seen its connections cut: else it may have sent something
+					// until the client has seen its connections cut: else it may have sent something
+					time.Sleep(time.Second)
 				}
 			})
 			time.Sleep(time.Hour)
@@ -239,11 +242,13 @@ func TestSteps_NormalFormLate(t *testing.T) {
 			b.cable.set(plugged)
 			b.drained()
 			for code, held := range b.sim.Accepted() {
-				if r := b.document(code); r.Estado != record.EstadoProcessed || string(r.JSON) != string(held.Document) {
+				if r := b.document(code); r.Estado != record.EstadoProcessed ||
+					string(r.JSON) != string(held.Document) {
 					t.Errorf("%s is %s\n%s\nMH holds\n%s", code, r.Estado, r.JSON, held.Document)
 				}
 			}
-			if got := b.sim.Received(); got.Documents != 1+sales || got.Lots != 0 || got.Duplicates != 2*sales { // the policy's two resends
+			// the policy's two resends
+			if got := b.sim.Received(); got.Documents != 1+sales || got.Lots != 0 || got.Duplicates != 2*sales {
 				t.Errorf("MH received %+v: another form of what it holds", got)
 			}
 			b.audit()
@@ -251,8 +256,8 @@ func TestSteps_NormalFormLate(t *testing.T) {
 	}
 }
 
-// MH swallows a sale and refuses it when it is sent again, at once or after a restart, and accepts what it swallowed later.
-// Nobody is told that it is refused before MH has had its time, and the record ends as what MH holds.
+// MH swallows a sale and refuses it when it is sent again, at once or after a restart, and accepts what it swallowed
+// later. Nobody is told that it is refused before MH has had its time, and the record ends as what MH holds.
 func TestSteps_RefusedThenAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
 		chaos   simulator.Chaos
@@ -260,12 +265,17 @@ func TestSteps_RefusedThenAccepted(t *testing.T) {
 		crash   bool // the power fails behind the first sending
 		accepts bool
 	}{
-		"accepted a minute later":       {chaos: simulator.Chaos{LateRequests: 1, LateMS: 60_000, Reject: 1}, accepts: true},
-		"really refused":                {chaos: simulator.Chaos{LostRequests: 1, Only: "documents", Reject: 9}},
-		"the power fails":               {chaos: simulator.Chaos{LateRequests: 1, LateMS: 60_000, Reject: 1}, crash: true, accepts: true},
-		"forwarded, accepted later":     {chaos: simulator.Chaos{LateRequests: 1, LateMS: 180_000, Reject: 1}, offline: true, accepts: true},
-		"forwarded, a day later":        {chaos: simulator.Chaos{LateRequests: 1, LateMS: 20 * 3600_000, Reject: 1}, offline: true, accepts: true},
-		"forwarded, and really refused": {chaos: simulator.Chaos{LostRequests: 1, Only: "documents", Reject: 9}, offline: true},
+		"accepted a minute later": {chaos: simulator.Chaos{LateRequests: 1, LateMS: 60_000, Reject: 1},
+			accepts: true},
+		"really refused": {chaos: simulator.Chaos{LostRequests: 1, Only: "documents", Reject: 9}},
+		"the power fails": {chaos: simulator.Chaos{LateRequests: 1, LateMS: 60_000, Reject: 1},
+			crash: true, accepts: true},
+		"forwarded, accepted later": {chaos: simulator.Chaos{LateRequests: 1, LateMS: 180_000, Reject: 1},
+			offline: true, accepts: true},
+		"forwarded, a day later": {chaos: simulator.Chaos{LateRequests: 1, LateMS: 20 * 3600_000, Reject: 1},
+			offline: true, accepts: true},
+		"forwarded, and really refused": {chaos: simulator.Chaos{LostRequests: 1, Only: "documents", Reject: 9},
+			offline: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *box) {

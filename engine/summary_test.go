@@ -64,7 +64,8 @@ func TestTally_Large(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	w.clock.set(time.Date(2027, 3, 1, 12, 0, 0, 0, dte.Zone))
-	data, _ := json.Marshal(record.Head{Document: "01", Date: "2027-03-01", Form: record.FormNormal, CreatedAt: w.now()})
+	data, _ := json.Marshal(record.Head{Document: "01", Date: "2027-03-01", Form: record.FormNormal,
+		CreatedAt: w.now()})
 	var last storage.Code
 	for i := range documents.TallyStep + 5 {
 		state := record.Accepted
@@ -72,7 +73,8 @@ func TestTally_Large(t *testing.T) {
 			state = record.Signed
 		}
 		binary.BigEndian.PutUint64(last[:], uint64(i+1))
-		_, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: last, State: state, Head: data, Days: []uint32{20270301}})
+		_, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: last,
+			State: state, Head: data, Days: []uint32{20270301}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,14 +85,17 @@ func TestTally_Large(t *testing.T) {
 		partial bool
 	}{{documents.TallyStep, true}, {documents.TallyStep + 4, false}, {documents.TallyStep + 4, false}} {
 		got, err := tally.Today()
-		if err != nil || got.Documents["01"] != want.n || got.Hours[12].Normal != want.n || got.Partial != want.partial {
+		if err != nil || got.Documents["01"] != want.n || got.Hours[12].Normal != want.n ||
+			got.Partial != want.partial {
 			t.Fatalf("%+v %v, want %+v", got, err, want)
 		}
 	}
-	if _, err := w.store.Advance(context.Background(), last, record.Signed, storage.Change{To: record.Rejected}); err != nil {
+	if _, err := w.store.Advance(context.Background(), last, record.Signed,
+		storage.Change{To: record.Rejected}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := tally.Today(); err != nil || got.Hours[12] != (documents.Hour{Normal: documents.TallyStep + 4, Rejected: 1}) {
+	if got, err := tally.Today(); err != nil || got.Hours[12] != (documents.Hour{Normal: documents.TallyStep + 4,
+		Rejected: 1}) {
 		t.Fatalf("%+v %v", got.Hours[12], err)
 	}
 }

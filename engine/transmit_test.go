@@ -12,8 +12,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// TestTransmit_FailedQuery: a query that fails denies nothing. A document whose answer was lost is not sent again until a query
-// is answered, however often queries fail, and is found at MH in its normal form.
+// TestTransmit_FailedQuery: a query that fails denies nothing. A document whose answer was lost is not sent again until
+// a query is answered, however often queries fail, and is found at MH in its normal form.
 func TestTransmit_FailedQuery(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -50,8 +50,8 @@ func TestTransmit_FailedQuery(t *testing.T) {
 	}
 }
 
-// TestTransmit_SentOnceIsDoubtful: MH takes a document late, after a query has denied it; the sending that follows certainly
-// does not arrive. The document may be at MH all the same: it is asked for before an event lists it.
+// TestTransmit_SentOnceIsDoubtful: MH takes a document late, after a query has denied it; the sending that follows
+// certainly does not arrive. The document may be at MH all the same: it is asked for before an event lists it.
 func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.lateness = true
@@ -72,7 +72,8 @@ func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.cable.set(plugged)
 		b.drained()
-		if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "tipoModelo") != "1" {
+		if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion",
+			"tipoModelo") != "1" {
 			t.Errorf("in the end it is %s, %s", now.Estado, now.JSON)
 		}
 		if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {
@@ -82,8 +83,8 @@ func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
 	})
 }
 
-// TestSettle_Beside: a till repeats its sale while the recovery settles the document that a crash left behind. The till gets what
-// came of it, and MH gets the document once.
+// TestSettle_Beside: a till repeats its sale while the recovery settles the document that a crash left behind. The till
+// gets what came of it, and MH gets the document once.
 func TestSettle_Beside(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})

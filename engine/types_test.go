@@ -16,7 +16,8 @@ import (
 type layouts map[string]string
 
 var (
-	dte2    = layouts{"01": "2", "03": "4", "05": "4", "06": "4", "07": "2", "14": "2", "18": "1", "contingencia": "4", "invalidacion": "3"}
+	dte2 = layouts{"01": "2", "03": "4", "05": "4", "06": "4", "07": "2", "14": "2", "18": "1", "contingencia": "4",
+		"invalidacion": "3"}
 	earlier = layouts{"01": "1", "03": "3", "05": "3", "06": "3", "14": "1", "contingencia": "3", "invalidacion": "2"}
 )
 
@@ -56,11 +57,14 @@ func (o originals) request(document, key string) Request {
 	case "07":
 		return request("07", key, member("receptor", taxpayer), onTerms(), member("cuerpoDocumento", dte.Arr(dte.Obj(
 			member("numItem", dte.Int(1)), member("tipoDte", dte.Str("03")), member("tipoGeneracion", dte.Int(2)),
-			member("numeroDocumento", dte.Str("5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F")), member("fechaEmision", dte.Str("2025-10-31")),
-			member("montoSujetoGrav", decimal("500")), member("codigoRetencionMH", dte.Str("22")), member("ivaRetenido", decimal("5")),
+			member("numeroDocumento", dte.Str("5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F")), member("fechaEmision",
+				dte.Str("2025-10-31")),
+			member("montoSujetoGrav", decimal("500")), member("codigoRetencionMH", dte.Str("22")), member("ivaRetenido",
+				decimal("5")),
 			member("descripcion", dte.Str("Compra"))))))
 	case "14":
-		return request("14", key, member("receptor", taxpayer), member("applyrent", dte.Bool(true)), member("cuerpoDocumento", dte.Arr(item(1, "1", "20"))), cash())
+		return request("14", key, member("receptor", taxpayer), member("applyrent", dte.Bool(true)),
+			member("cuerpoDocumento", dte.Arr(item(1, "1", "20"))), cash())
 	}
 	return returnOf(key, o.invoice, back(1, "3"))
 }
@@ -69,7 +73,8 @@ func (o originals) request(document, key string) Request {
 func (b *box) drawn(o originals) [5]int64 {
 	n := func(r *record.View, line uint32) int64 { return counter(b.t, b.store, r, line) }
 	const gravada = 2 // of amountsOfLine
-	return [5]int64{n(o.voucher, record.LineActive), n(o.voucher, record.LineCredited), n(o.invoice, record.LineActive), n(o.invoice, 1), n(o.invoice, record.LineReturned+gravada)}
+	return [5]int64{n(o.voucher, record.LineActive), n(o.voucher, record.LineCredited), n(o.invoice, record.LineActive),
+		n(o.invoice, 1), n(o.invoice, record.LineReturned+gravada)}
 }
 
 // offline issues one document of each type while MH is away.
@@ -79,7 +84,8 @@ func (b *box) offline(l layouts, o originals, key string) []*record.View {
 	var list []*record.View
 	for _, document := range l.types() {
 		r := issued(b.t, b.engine, o.request(document, key), record.EstadoContingency)
-		if got := text(b.t, r, "identificacion", "version"); got != l[document] || text(b.t, r, "identificacion", "tipoModelo") != "2" {
+		if got := text(b.t, r, "identificacion", "version"); got != l[document] || text(b.t, r, "identificacion",
+			"tipoModelo") != "2" {
 			b.t.Errorf("%s in contingency is version %s, want %s\n%s", document, got, l[document], r.JSON)
 		}
 		list = append(list, r)
@@ -95,7 +101,8 @@ func (b *box) forwarded(l layouts, list []*record.View) {
 		codes = append(codes, was.Code)
 		r := b.document(was.Code)
 		a, _ := b.sim.Document(was.Code)
-		if r.Estado != record.EstadoProcessed || r.Sello == "" || a.Attempts != 1 || string(r.JSON) != string(was.JSON) {
+		if r.Estado != record.EstadoProcessed || r.Sello == "" || a.Attempts != 1 ||
+			string(r.JSON) != string(was.JSON) {
 			b.t.Errorf("%s is %s %v, MH received it %d times\n%s", was.Tipo, r.Estado, r.Response, a.Attempts, r.JSON)
 		}
 	}
@@ -121,8 +128,8 @@ func (b *box) layout(event, version string) {
 	}
 }
 
-// everyType: whatever is issued in contingency is reported and forwarded, and whatever MH refuses then is set aside, gives
-// back what it took of its original, and is in nobody's way.
+// everyType: whatever is issued in contingency is reported and forwarded, and whatever MH refuses then is set aside,
+// gives back what it took of its original, and is in nobody's way.
 func everyType(b *box, l layouts) {
 	b.chaos(simulator.Chaos{})
 	o := b.originals("before")
@@ -145,7 +152,8 @@ func everyType(b *box, l layouts) {
 		if r.Estado != record.EstadoRejected || r.Sello != "" || r.Response == nil {
 			b.t.Errorf("%s is %s, MH refused it: %+v", r.Tipo, r.Estado, r.Response)
 		}
-		if was.Tipo != "NOTA_CREDITO" && was.Tipo != "NOTA_DEBITO" && was.Tipo != "RETORNO" { // issued anew: the rest may be another's by then
+		// issued anew: the rest may be another's by then
+		if was.Tipo != "NOTA_CREDITO" && was.Tipo != "NOTA_DEBITO" && was.Tipo != "RETORNO" {
 			wanted = append(wanted, was.Code)
 		}
 	}
@@ -180,7 +188,8 @@ func everyType(b *box, l layouts) {
 	if got := b.drawn(o); got != [5]int64{} {
 		b.t.Errorf("invalidated documents hold %v", got)
 	}
-	if got, want := b.sim.Received(), (simulator.Counts{Documents: len(list) + 2, Events: 2, Lots: 2, Invalidations: len(list) + 2}); got != want {
+	if got, want := b.sim.Received(), (simulator.Counts{Documents: len(list) + 2, Events: 2, Lots: 2,
+		Invalidations: len(list) + 2}); got != want {
 		b.t.Errorf("MH received %+v, want %+v", got, want)
 	}
 	b.audit()

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// What a token had stored today is read from the store after a crash as it was counted before: each sale and correction once,
-// no repetition, nothing of another day.
+// What a token had stored today is read from the store after a crash as it was counted before: each sale and correction
+// once, no repetition, nothing of another day.
 func TestUsage(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()

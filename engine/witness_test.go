@@ -15,8 +15,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// putBack puts the disk of an earlier moment back, store and mark together, as a snapshot of the box does: nothing on the box
-// knows what was issued since.
+// putBack puts the disk of an earlier moment back, store and mark together, as a snapshot of the box does: nothing on
+// the box knows what was issued since.
 func (b *box) putBack(fs *disktest.Disk) {
 	b.t.Helper()
 	b.close()
@@ -54,7 +54,8 @@ func TestWitness_MH(t *testing.T) {
 		_, err = b.engine.Issue(context.Background(), sale("6", 300))
 		refused(b.t, err, refusal.CodeStoreBehind, "")
 		held, err := b.store.Held()
-		if err != nil || len(held) != 1 || held[0].Series != series || held[0].There != 2 || !strings.Contains(held[0].Words, "numeroControl") {
+		if err != nil || len(held) != 1 || held[0].Series != series || held[0].There != 2 ||
+			!strings.Contains(held[0].Words, "numeroControl") {
 			b.t.Errorf("the store holds %+v, %v", held, err)
 		}
 		b.cable.set(plugged)
@@ -81,8 +82,8 @@ func (b *box) series(document string) string {
 	return "00/" + document + "/" + p.Establishment + "/" + p.PointOfSale + "/2026"
 }
 
-// The archive lists what was sealed after the snapshot that was put back: nothing is numbered. Documents of other points of
-// sale of the same issuer, and those that the store knows, are no reason.
+// The archive lists what was sealed after the snapshot that was put back: nothing is numbered. Documents of other
+// points of sale of the same issuer, and those that the store knows, are no reason.
 func TestWitness_Archive(t *testing.T) {
 	shelf := newBucket()
 	withDelivery(t, shelf, func(b *box, _ *postOffice) {
@@ -92,7 +93,8 @@ func TestWitness_Archive(t *testing.T) {
 		points := []seller.Point{testCaller(1).Point}
 		ask := func() error {
 			b.t.Helper()
-			if err := b.engine.witness.AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour), time.Now()); err != nil {
+			if err := b.engine.witness.AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour),
+				time.Now()); err != nil {
 				b.t.Fatal(err)
 			}
 			return b.engine.witness.Behind()
@@ -116,11 +118,13 @@ func TestWitness_Archive(t *testing.T) {
 		points = mine
 		err := ask()
 		refused(b.t, err, refusal.CodeStoreBehind, "")
-		if want := "el archivo conoce el 3 de " + b.series("01") + ", aquí el 1"; err == nil || !strings.Contains(err.Error(), want) {
+		if want := "el archivo conoce el 3 de " + b.series("01") + ", aquí el 1"; err == nil ||
+			!strings.Contains(err.Error(), want) {
 			b.t.Errorf("%v, want %s", err, want)
 		}
 		var told *refusal.Error
-		if want := "the archive knows number 3 of " + b.series("01") + ", the store 1"; !errors.As(err, &told) || !strings.Contains(told.English, want) {
+		if want := "the archive knows number 3 of " + b.series("01") + ", the store 1"; !errors.As(err, &told) ||
+			!strings.Contains(told.English, want) {
 			b.t.Errorf("%+v, want %s", told, want)
 		}
 		_, err = b.engine.Issue(context.Background(), sale("4", 300))

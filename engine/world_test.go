@@ -62,7 +62,8 @@ func common(t testing.TB) shared {
 		if err != nil {
 			t.Fatal(err)
 		}
-		host, err := rules.NewHost(context.Background(), rules.Options{CacheDir: filepath.Join(plugintest.Root(t), "var", "build", "cache")})
+		host, err := rules.NewHost(context.Background(), rules.Options{CacheDir: filepath.Join(plugintest.Root(t),
+			"var", "build", "cache")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +226,8 @@ func (w *world) storeOptions(fs vfs.FS) storage.Options {
 	if w.storeAt != nil {
 		return *w.storeAt
 	}
-	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: fs, Logger: quiet, Now: func() time.Time { return w.now() },
+	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: fs, Logger: quiet,
+		Now:   func() time.Time { return w.now() },
 		Fatal: func(m string) { panic("fatal: " + m) }}
 }
 
@@ -254,9 +256,11 @@ func (w *world) start(seen vfs.FS) (err error) {
 // client starts the engine over a way to MH.
 func (w *world) client(way http.RoundTripper, url string) (err error) {
 	w.wire = &wire{under: way}
-	client := authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "00", UserAgent: "test",
-		Now: func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
-	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key, 0), Authority: client, Rules: common(w.t).book,
+	client := authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "00",
+		UserAgent: "test",
+		Now:       func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
+	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key, 0), Authority: client,
+		Rules:  common(w.t).book,
 		Issuer: testIssuer(), Logger: quiet, Now: func() time.Time { return w.now() }})
 	if err != nil {
 		return err
@@ -290,23 +294,30 @@ func member(name string, v dte.Value) dte.Member { return dte.Member{Name: name,
 
 func testIssuer() seller.Issuer {
 	return seller.Issuer{ID: 1, Slug: "tienda", Ambiente: "00", Facts: dte.Obj(
-		member("nit", dte.Str(testNIT)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
+		member("nit", dte.Str(testNIT)), member("nrc", dte.Str("2390516")), member("nombre",
+			dte.Str("Abarrotes La Ceiba")),
 		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
 		member("nombreComercial", dte.Null()),
-		member("direccion", dte.Obj(member("departamento", dte.Str("06")), member("municipio", dte.Str("23")), member("distrito", dte.Str("14")), member("complemento", dte.Str("Calle Arce 1020")))),
+		member("direccion", dte.Obj(member("departamento", dte.Str("06")), member("municipio", dte.Str("23")),
+			member("distrito", dte.Str("14")), member("complemento", dte.Str("Calle Arce 1020")))),
 		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
 }
 
 func testCaller(point int) seller.Caller {
-	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(point), BranchID: 1, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
+	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(point), BranchID: 1,
+		Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
 }
 
 // sale is a consumer invoice of one line; its price makes it recognisable.
 func sale(key string, cents int) Request {
 	facts := dte.Obj(
 		member("receptor", dte.Null()),
-		member("cuerpoDocumento", dte.Arr(dte.Obj(member("numItem", dte.Int(1)), member("tipoItem", dte.Int(1)), member("cantidad", dte.Int(1)),
-			member("uniMedida", dte.Int(59)), member("descripcion", dte.Str("Café")), member("precioUni", dte.Num(dte.Amount(cents)*dte.Scale/100))))),
-		member("resumen", dte.Obj(member("condicionOperacion", dte.Int(1)), member("pagos", dte.Arr(dte.Obj(member("codigo", dte.Str("01"))))))))
-	return Request{Document: "01", Facts: facts, IdempotencyKey: key, Digest: sha256.Sum256([]byte(strconv.Itoa(cents))), Caller: testCaller(1)}
+		member("cuerpoDocumento", dte.Arr(dte.Obj(member("numItem", dte.Int(1)), member("tipoItem", dte.Int(1)),
+			member("cantidad", dte.Int(1)),
+			member("uniMedida", dte.Int(59)), member("descripcion", dte.Str("Café")), member("precioUni",
+				dte.Num(dte.Amount(cents)*dte.Scale/100))))),
+		member("resumen", dte.Obj(member("condicionOperacion", dte.Int(1)), member("pagos",
+			dte.Arr(dte.Obj(member("codigo", dte.Str("01"))))))))
+	return Request{Document: "01", Facts: facts, IdempotencyKey: key,
+		Digest: sha256.Sum256([]byte(strconv.Itoa(cents))), Caller: testCaller(1)}
 }

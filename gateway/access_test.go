@@ -20,8 +20,8 @@ func keyed(token string, secret []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// A token is looked up by its HMAC under the table's secret and by nothing else: no comparison with a stored token, whole
-// or in part, is there to be timed. A table of the tokens themselves, or of their plain hashes, opens to nobody.
+// A token is looked up by its HMAC under the table's secret and by nothing else: no comparison with a stored token,
+// whole or in part, is there to be timed. A table of the tokens themselves, or of their plain hashes, opens to nobody.
 func TestTokenTable_ByKeyedHash(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	secret := bytes.Repeat([]byte{7}, 32)
@@ -40,7 +40,8 @@ func TestTokenTable_ByKeyedHash(t *testing.T) {
 			t.Errorf("%q: %+v", token, k)
 		}
 	}
-	for _, token := range []string{"", "goo", "good ", "GOOD", string(plain[:]), "plain", "unkeyed", "other branch", "rotated"} {
+	for _, token := range []string{"", "goo", "good ", "GOOD", string(plain[:]), "plain", "unkeyed", "other branch",
+		"rotated"} {
 		if k := table.find(token, now); k != nil {
 			t.Errorf("%q opens %+v", token, k)
 		}
@@ -61,7 +62,8 @@ func tokensOf(names ...string) TokenTable {
 	secret := []byte("secret of the test")
 	var tokens []Token
 	for i, name := range names {
-		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: seller.Point{ID: 1, BranchID: 1},
+		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: seller.Point{ID: 1,
+			BranchID: 1},
 			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}})
 	}
 	return NewTokenTable(secret, tokens)

@@ -20,8 +20,8 @@ const (
 	loggedAlways = "log.always" // though it changes nothing
 )
 
-// Lines of the access log: so many at once, and so many a second for long. What is beyond is counted, and the next line says
-// how many are missing: a flood must not fill the disk that the store is on.
+// Lines of the access log: so many at once, and so many a second for long. What is beyond is counted, and the next line
+// says how many are missing: a flood must not fill the disk that the store is on.
 const (
 	requestLines = 50
 	requestBurst = 2000
@@ -29,8 +29,8 @@ const (
 	refusalBurst = 60
 )
 
-// accessLog writes a line for each request of a till that changes or sends something, and for each that is refused for want
-// of a token. A line holds no body, no token and no text of a request's but its path.
+// accessLog writes a line for each request of a till that changes or sends something, and for each that is refused for
+// want of a token. A line holds no body, no token and no text of a request's but its path.
 type accessLog struct {
 	log     *slog.Logger // nil: nothing is written
 	now     func() time.Time
@@ -48,10 +48,12 @@ const (
 )
 
 func newAccessLog(o Options) *accessLog {
-	a := &accessLog{now: o.Now, lines: map[string]*door.Buckets{lineRequest: door.NewBuckets(requestLines, requestBurst), lineRefused: door.NewBuckets(refusalLines, refusalBurst)},
+	a := &accessLog{now: o.Now, lines: map[string]*door.Buckets{lineRequest: door.NewBuckets(requestLines,
+		requestBurst), lineRefused: door.NewBuckets(refusalLines, refusalBurst)},
 		missing: make(map[string]int),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_access_log_dropped_total",
-			Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."}, []string{"kind"})}
+			Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."},
+			[]string{"kind"})}
 	for _, kind := range []string{lineRequest, lineRefused} {
 		a.dropped.WithLabelValues(kind)
 	}
@@ -64,15 +66,18 @@ func newAccessLog(o Options) *accessLog {
 // writeLine writes the line of a request that is over, if it is one to be logged.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
-	if a.log == nil || t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") && ctx.UserValue(loggedAlways) == nil {
+	if a.log == nil || t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&
+		ctx.UserValue(loggedAlways) == nil {
 		return
 	}
 	code, _ := ctx.UserValue(loggedCode).(string)
 	if code == "" {
 		code, _ = ctx.UserValue("codigoGeneracion").(string)
 	}
-	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route", route), slog.String("code", reply.TerminalText(code)),
-		slog.Int("status", ctx.Response.StatusCode()), slog.Duration("took", took.Round(time.Microsecond)), slog.String("remote", ctx.RemoteIP().String())}
+	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route",
+		route), slog.String("code", reply.TerminalText(code)),
+		slog.Int("status", ctx.Response.StatusCode()), slog.Duration("took", took.Round(time.Microsecond)),
+		slog.String("remote", ctx.RemoteIP().String())}
 	if kind, _ := ctx.UserValue(reply.ErrorKind).(string); kind != "" {
 		attrs = append(attrs, slog.String("error", kind))
 	}
@@ -84,7 +89,8 @@ func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given boo
 	if a.log == nil {
 		return
 	}
-	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given), slog.String("method", reply.TerminalText(string(ctx.Method()))),
+	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given),
+		slog.String("method", reply.TerminalText(string(ctx.Method()))),
 		slog.String("path", reply.TerminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
 }
 
@@ -146,13 +152,18 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_requests_total",
 			Help: "Requests of tills by route and status class (2xx, 4xx, 5xx)."}, []string{"route", "class"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dte_http_request_duration_seconds",
-			Help: "Time to answer a till's request, by route.", Buckets: []float64{.001, .002, .003, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 8, 32, 64}}, []string{"route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_http_requests_in_flight", Help: "Requests of tills being answered."}),
+			Help: "Time to answer a till's request, by route.", Buckets: []float64{.001, .002, .003, .005, .01, .025,
+				.05, .1, .25, .5, 1, 2.5, 8, 32, 64}}, []string{"route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_http_requests_in_flight",
+			Help: "Requests of tills being answered."}),
 	}
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_refused_total",
-		Help: "Requests and connections that were refused before anything was done for them."}, []string{"listener", "reason"})
+		Help: "Requests and connections that were refused before anything was done for them."}, []string{"listener",
+		"reason"})
 	for _, listener := range []string{listenerAPI, listenerOps} {
-		for _, reason := range []string{"token", "wrong_tokens", "strangers", "rate", "address_connections", "connections", "stranger", "address_stranger", "handshake", "size", "bodies", "body_share", "large", "daily", "printing", "readers", "slow", "malformed"} {
+		for _, reason := range []string{"token", "wrong_tokens", "strangers", "rate", "address_connections",
+			"connections", "stranger", "address_stranger", "handshake", "size", "bodies", "body_share", "large",
+			"daily", "printing", "readers", "slow", "malformed"} {
 			m.refusals.WithLabelValues(listener, reason)
 		}
 	}

@@ -14,8 +14,9 @@ import (
 	"dtegate/plugins"
 )
 
-// A line for each request that changes or sends something, with token, point of sale, route, code and status, over every
-// route that there is; none for one that reads; nothing of a body or a token; refusals without a token too, and not without end.
+// A line for each request that changes or sends something, with token, point of sale, route, code and status, over
+// every route that there is; none for one that reads; nothing of a body or a token; refusals without a token too, and
+// not without end.
 func TestAccessLog(t *testing.T) {
 	var out bytes.Buffer
 	secret := []byte("secret of the test")
@@ -23,9 +24,11 @@ func TestAccessLog(t *testing.T) {
 	for _, kind := range plugins.Types() {
 		permissions = append(permissions, kind.Permission)
 	}
-	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret, []Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: seller.Point{ID: 5},
-		Permissions: permissions}}),
-		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000}, AccessLog: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret,
+		[]Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: seller.Point{ID: 5},
+			Permissions: permissions}}),
+		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000},
+		AccessLog: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	ask := func(method, path, body, token string) (int, string) {
@@ -78,20 +81,25 @@ func TestAccessLog(t *testing.T) {
 	if changing < 10 {
 		t.Errorf("only %d routes change something", changing)
 	}
-	if _, line := ask("GET", "/dte/pdf/"+saidCode+"?format=url", "", "token-that-is-secret"); !strings.Contains(line, "code="+saidCode) {
+	if _, line := ask("GET", "/dte/pdf/"+saidCode+"?format=url", "", "token-that-is-secret"); !strings.Contains(line,
+		"code="+saidCode) {
 		t.Errorf("a link for anybody is not logged: %q", line)
 	}
-	if _, line := ask("POST", "/dte/dte01", `{}`, "token-that-is-secret"); !strings.Contains(line, "error=VALIDATION_ERROR") {
+	if _, line := ask("POST", "/dte/dte01", `{}`, "token-that-is-secret"); !strings.Contains(line,
+		"error=VALIDATION_ERROR") {
 		t.Errorf("a refused sale: %s", line)
 	}
-	if _, line := ask("GET", "/dte/x%1b%5b2J%0aforged=1", "", "wrong-token"); strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\n") {
+	if _, line := ask("GET", "/dte/x%1b%5b2J%0aforged=1", "", "wrong-token"); strings.ContainsAny(strings.TrimSuffix(
+		line, "\n"), "\x1b\n") {
 		t.Errorf("%q", line)
 	}
 	lines := 0
 	for range 3 * refusalBurst {
 		if _, line := ask("GET", "/dte/information", "", "wrong-token"); line != "" {
 			lines++
-			if !strings.Contains(line, `msg="no token" listener=api given=true method=GET path=/dte/information remote=127.0.0.1`) || strings.Contains(line, "wrong-token") {
+			if !strings.Contains(line,
+				`msg="no token" listener=api given=true method=GET path=/dte/information remote=127.0.0.1`) ||
+				strings.Contains(line, "wrong-token") {
 				t.Fatalf("a refusal: %s", line)
 			}
 		}

@@ -75,7 +75,8 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	}
 	switch {
 	case token != "" && bearer != "" && token != bearer:
-		return "", problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
+		return "", problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
+			"x-api-token y Authorization llevan tokens distintos")
 	case token == "":
 		token = bearer
 	}
@@ -108,7 +109,8 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 			return t, nil
 		}
 	}
-	return nil, g.wrong(ctx, listenerAPI, token != "", "Falta el token, o no es válido (x-api-token o Authorization: Bearer)")
+	return nil, g.wrong(ctx, listenerAPI, token != "", "Falta el token, o no es válido (x-api-token o Authorization: "+
+		"Bearer)")
 }
 
 // requireToken refuses a caller without a good token.
@@ -176,12 +178,12 @@ func (t *Token) permit(kind *bundle.Type) error {
 	return nil
 }
 
-// This file lets pages of listed origins use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). The operators'
-// listener never does. A till shows its token in a header, so the answer never allows a browser's own credentials (cookies),
-// and no origin is allowed that is not listed.
+// This file lets pages of listed origins use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). The
+// operators' listener never does. A till shows its token in a header, so the answer never allows a browser's own
+// credentials (cookies), and no origin is allowed that is not listed.
 
-// What a page may send and read beyond what browsers allow every page. TestContract_Origins compares both lists with the
-// headers of the contract.
+// What a page may send and read beyond what browsers allow every page. TestContract_Origins compares both lists with
+// the headers of the contract.
 const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
@@ -189,8 +191,8 @@ const (
 	preflightLife  = "7200" // seconds; no browser keeps an answer longer
 )
 
-// origins are the pages that may use the tills' API, as browsers write them in Origin. Empty: none, and no answer speaks of
-// origins.
+// origins are the pages that may use the tills' API, as browsers write them in Origin. Empty: none, and no answer
+// speaks of origins.
 type origins struct {
 	listed []string
 	count  *prometheus.CounterVec
@@ -198,15 +200,16 @@ type origins struct {
 
 func newOrigins(listed []string, r prometheus.Registerer) *origins {
 	o := &origins{listed: listed, count: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_origins_total",
-		Help: "Requests of browser pages at the tills' listener, by whether api.browser_origins lists their origin (listed, other)."}, []string{"origin"})}
+		Help: "Requests of browser pages at the tills' listener, by whether api.browser_origins lists their origin " +
+			"(listed, other)."}, []string{"origin"})}
 	o.count.WithLabelValues("listed")
 	o.count.WithLabelValues("other")
 	r.MustRegister(o.count)
 	return o
 }
 
-// handler is a handler whose answers, refusals too, say which page may read them. It answers the question that a browser asks
-// ahead of a request (preflight), which bears no token.
+// handler is a handler whose answers, refusals too, say which page may read them. It answers the question that a
+// browser asks ahead of a request (preflight), which bears no token.
 func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	if len(o.listed) == 0 {
 		return h
@@ -249,8 +252,8 @@ func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	}
 }
 
-// isPreflight reports whether a browser asks ahead of a request. What comes with a body is no such question, and is left to
-// received.
+// isPreflight reports whether a browser asks ahead of a request. What comes with a body is no such question, and is
+// left to received.
 func isPreflight(ctx *fasthttp.RequestCtx) bool {
 	header := &ctx.Request.Header
 	return header.IsOptions() && len(header.Peek("Access-Control-Request-Method")) > 0 &&
@@ -275,27 +278,28 @@ func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) (origin string, listed 
 type Limits struct {
 	Rate  int // requests a second for long, default 50
 	Burst int // at once, default 200
-	// Large is how many bytes a second of bodies over 32 KiB a token may send for sales, for long; eight times as many at
-	// once. Default 1 MiB: a sale of 2,000 lines each second.
+	// Large is how many bytes a second of bodies over 32 KiB a token may send for sales, for long; eight times as many
+	// at once. Default 1 MiB: a sale of 2,000 lines each second.
 	Large int64
 	// Daily is how many bytes a token may have stored in a day of El Salvador, default 1 GiB.
 	Daily int64
 }
 
-// Wrong tokens from one address: so many at once and one a second for long. A good token from there goes on being taken:
-// one till's mistake stops no other behind the same address.
+// Wrong tokens from one address: so many at once and one a second for long. A good token from there goes on being
+// taken: one till's mistake stops no other behind the same address.
 const wrongBurst = 60
 
-// What takes no token (/docs, /openapi.json, a link to a PDF): requests a second for long and at once, from one network.
+// What takes no token (/docs, /openapi.json, a link to a PDF): requests a second for long and at once, from one
+// network.
 const (
 	strangersRate  = 5
 	strangersBurst = 40
 )
 
-// insistence slows the refusals of a token that asks again without waiting as Retry-After told it: answering a flood takes the
-// machine from those who sell. A token is told to wait so often at once, and so often a second for long, as fast as it asks;
-// each 429 beyond takes longer. A connection answers one request at a time and a token has a bounded number of connections
-// (door.Places.PerToken), so this bounds the flood.
+// insistence slows the refusals of a token that asks again without waiting as Retry-After told it: answering a flood
+// takes the machine from those who sell. A token is told to wait so often at once, and so often a second for long, as
+// fast as it asks; each 429 beyond takes longer. A connection answers one request at a time and a token has a bounded
+// number of connections (door.Places.PerToken), so this bounds the flood.
 const (
 	insistRate  = 10 // refusals a second of a token
 	insistBurst = 40

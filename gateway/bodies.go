@@ -15,15 +15,17 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok is false
-// for a stranger, of whom no body is read.
+// sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok is
+// false for a stranger, of whom no body is read.
 type sender func(*fasthttp.RequestHeader) (id int64, ok bool)
 
 // What fasthttp may read of a stranger's body before the request is refused.
 const strangersBody = 1 // bytes; fasthttp takes 0 for its default
 
-// announced bounds, once a request's headers are there, what fasthttp reads ahead of the body and how long that may take.
-func announced(from sender, bound func(*fasthttp.RequestHeader) (int, time.Duration)) func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
+// announced bounds, once a request's headers are there, what fasthttp reads ahead of the body and how long that may
+// take.
+func announced(from sender, bound func(*fasthttp.RequestHeader) (int,
+	time.Duration)) func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
 	return func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 		if _, ok := from(h); !ok {
 			return fasthttp.RequestConfig{MaxRequestBodySize: strangersBody}
@@ -34,22 +36,25 @@ func announced(from sender, bound func(*fasthttp.RequestHeader) (int, time.Durat
 }
 
 var (
-	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
-	errTooLarge  = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
+	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR",
+		"La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
+	errTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
 		"El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
 	errSaleTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
 		"El cuerpo supera 1 MiB (1048576 bytes)")
 	errNewToken = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
 		RetryAfter: time.Second,
 		Message:    "El token acaba de darse de alta: repita la solicitud"}
-	errBodies = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
-		Message: "Hay demasiadas solicitudes grandes a la vez"}
-	errBodyShare = &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: time.Second,
-		Message: "Este token envía demasiadas solicitudes grandes a la vez"}
+	errBodies = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
+		RetryAfter: time.Second,
+		Message:    "Hay demasiadas solicitudes grandes a la vez"}
+	errBodyShare = &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED",
+		RetryAfter: time.Second,
+		Message:    "Este token envía demasiadas solicitudes grandes a la vez"}
 )
 
-// ambiguous reports whether a request says in two ways where it ends, or in one that not every reader knows (RFC 9112 §6.1):
-// what a proxy before the appliance takes for a body would be a request here. It reads the headers as they came:
+// ambiguous reports whether a request says in two ways where it ends, or in one that not every reader knows (RFC 9112
+// §6.1): what a proxy before the appliance takes for a body would be a request here. It reads the headers as they came:
 // fasthttp's own ContentLength changes with the body that it has read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
@@ -69,9 +74,11 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 }
 
 // received is a handler whose request has its whole body in memory. A connection is kept only behind a body that was
-// read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns that
-// and nothing of routes and sizes.
-func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
+// read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns
+// that and nothing of routes and sizes.
+func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64,
+	n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration),
+	h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	share := door.NewBodies(pace)
 	return func(ctx *fasthttp.RequestCtx) {
 		if ambiguous(&ctx.Request.Header) {
@@ -148,7 +155,8 @@ func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) 
 		switch {
 		case errors.As(err, &small):
 			g.metrics.refused(listener, "size")
-			p = problem.ForTill(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB")
+			p = problem.ForTill(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE",
+				"Los encabezados superan 16 KiB")
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			g.metrics.refused(listener, "slow")
 			p = errSlow

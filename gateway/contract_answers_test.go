@@ -38,10 +38,14 @@ func (s *said) record() (*record.View, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	return &record.View{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode, ControlNumber: "DTE-01-M001P001-000000000000001",
-		Estado: record.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: []byte("a.b.c"),
-		JSONURL: "tienda/DTES/test/2026/01/02/DTE01/json/" + saidCode + ".json", PDFURL: "tienda/DTES/test/2026/01/02/DTE01/pdf/" + saidCode + ".pdf",
-		SequenceNumber: "1", Stored: s.stored, CreatedAt: time.Unix(1, 0), Invalidation: &record.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
+	return &record.View{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode,
+		ControlNumber: "DTE-01-M001P001-000000000000001",
+		Estado:        record.EstadoInvalidated, Ambiente: "TEST", Total: "1.00",
+		JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: []byte("a.b.c"),
+		JSONURL:        "tienda/DTES/test/2026/01/02/DTE01/json/" + saidCode + ".json",
+		PDFURL:         "tienda/DTES/test/2026/01/02/DTE01/pdf/" + saidCode + ".pdf",
+		SequenceNumber: "1", Stored: s.stored, CreatedAt: time.Unix(1, 0),
+		Invalidation: &record.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
 			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil
 }
 func (s *said) Issue(context.Context, engine.Request) (*record.View, error) { return s.record() }
@@ -52,7 +56,8 @@ func (s *said) Validate(context.Context, engine.Request) (*engine.Validation, er
 	return &engine.Validation{Document: "01", Total: "1.00", JSON: []byte(`{"cuerpoDocumento":[],"resumen":{}}`)}, s.err
 }
 func (s *said) CodeLists() *dte.Catalogues {
-	c, err := dte.ParseCatalogues([]byte(`{"version":"1","source":"test","catalogues":{"CAT-014":{"name":"Unidad","values":{"59":"Unidad"}}}}`))
+	c, err := dte.ParseCatalogues(
+		[]byte(`{"version":"1","source":"test","catalogues":{"CAT-014":{"name":"Unidad","values":{"59":"Unidad"}}}}`))
 	if err != nil {
 		panic(err)
 	}
@@ -70,11 +75,14 @@ func (s *said) Infos(_ context.Context, codes []dte.Code, _ seller.Caller) ([]do
 	return []documents.Info{{Code: saidCode}}, s.err
 }
 func (s *said) List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error) {
-	return &documents.Listing{Totals: []documents.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1, Amount: "1.00"}},
-		Lines: []documents.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED", Date: "2026-01-02"}}}, s.err
+	return &documents.Listing{Totals: []documents.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1,
+		Amount: "1.00"}},
+		Lines: []documents.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED",
+			Date: "2026-01-02"}}}, s.err
 }
 func (s *said) Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error) {
-	return []documents.Late{{Cursor: 7, Info: documents.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
+	return []documents.Late{{Cursor: 7, Info: documents.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"},
+		Text: "no"}}, 7, s.err
 }
 func (s *said) Closing(_ context.Context, date string, _ bool, _ int64, _ seller.Caller,
 	_ time.Time) (*documents.Closing, error) {
@@ -110,7 +118,8 @@ func TestContract_Answers(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := []byte("secret of the test")
-	// The clock stands still during an operation: else a bucket that the test has emptied could fill before the next request.
+	// The clock stands still during an operation: else a bucket that the test has emptied could fill before the next
+	// request.
 	var clock atomic.Int64
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
 	doc := contractOf(t)
@@ -120,9 +129,12 @@ func TestContract_Answers(t *testing.T) {
 			all = append(all, kind.Permission)
 		}
 	}
-	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}, {ID: 2, Hash: keyed("may not", secret)}, {ID: 3, Hash: keyed("spent", secret)}})
+	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all},
+		{ID: 2, Hash: keyed("may not", secret)}, {ID: 3, Hash: keyed("spent", secret)}})
 	fake := new(said)
-	g := New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: table, Slug: "tienda", Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: reply.Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
+	g := New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: table, Slug: "tienda",
+		Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000},
+		Issuer: reply.Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: contract.Transport(&http.Transport{MaxConnsPerHost: 1})}
 	ask := func(method, path, body string, headers ...string) *http.Response {
@@ -165,8 +177,11 @@ func TestContract_Answers(t *testing.T) {
 			ask(method, path, body)
 			ask(method, path, body, append(may, "Authorization", "Bearer other")...)
 			refusedStatus := ask(method, path, body, "x-api-token", "may not").StatusCode
-			// The engine knows what a return takes and who may read or mail what; a download's pass is its own permission.
-			if inner := strings.HasPrefix(path, "/dte/retorno") || method == "get" && path != "/dte/documentos" || strings.HasPrefix(path, "/dte/resend"); o.Value.Get("responses").Get("403").Exists() && !inner && refusedStatus != http.StatusForbidden {
+			// The engine knows what a return takes and who may read or mail what; a download's pass is its own
+			// permission.
+			if inner := strings.HasPrefix(path, "/dte/retorno") || method == "get" && path != "/dte/documentos" ||
+				strings.HasPrefix(path, "/dte/resend"); o.Value.Get("responses").Get("403").Exists() && !inner &&
+				refusedStatus != http.StatusForbidden {
 				t.Errorf("%s without its permission: %d", path, refusedStatus)
 			}
 			ask(method, strings.Replace(path, "?token=", "?token=x", 1), body, may...)
@@ -188,7 +203,8 @@ func TestContract_Answers(t *testing.T) {
 			}
 			// The engine refuses, each code where it belongs.
 			for _, r := range o.Value.Get("responses").Members() {
-				codes := follow(t, doc, r.Value).Get("content").Get("application/json").Get("schema").Get("properties").Get("type").Get("enum")
+				codes := follow(t, doc, r.Value).Get("content").Get("application/json").Get("schema").Get(
+					"properties").Get("type").Get("enum")
 				for _, code := range itemsOf(codes) {
 					if problem.Status(code) != 0 {
 						g.resends = limiter{}
@@ -210,7 +226,8 @@ func TestContract_Answers(t *testing.T) {
 	for _, kind := range record.Known() {
 		path := "/dte/" + kind.Path
 		ask("post", path,
-			string(exampleOf(doc.Get("paths").Get(path).Get("post").Get("requestBody").Get("content").Get("application/json")).Append(nil)),
+			string(exampleOf(doc.Get("paths").Get(path).Get("post").Get("requestBody").Get("content").Get(
+				"application/json")).Append(nil)),
 			"x-api-token", "may", "Prefer", "validate")
 	}
 	for _, format := range []string{"view", "download", "escpos"} {

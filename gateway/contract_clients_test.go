@@ -23,7 +23,8 @@ func TestContract_Clients(t *testing.T) {
 			id := o.Value.Get("operationId").Text()
 			awkward(&faults, id+" responses", o.Value.Get("responses"), false, false)
 			awkward(&faults, id+" parameters", o.Value.Get("parameters"), false, false)
-			if body := o.Value.Get("requestBody").Get("content").Get("application/json"); body.Exists() && body.Get("schema").Get("$ref").Text() == "" {
+			if body := o.Value.Get("requestBody").Get("content").Get("application/json"); body.Exists() &&
+				body.Get("schema").Get("$ref").Text() == "" {
 				faults = append(faults, id+": its request has no name")
 			}
 		}
@@ -55,8 +56,8 @@ func TestContract_ClientsBites(t *testing.T) {
 	}
 }
 
-// awkward adds what generators make unusable types of, in a schema and below it. Objects in a request must be schemas with a
-// name: a till has to build them.
+// awkward adds what generators make unusable types of, in a schema and below it. Objects in a request must be schemas
+// with a name: a till has to build them.
 func awkward(faults *[]string, where string, v dte.Value, request, top bool) {
 	fault := func(text string) { *faults = append(*faults, where+": "+text) }
 	if v.Get("properties").Exists() && request && !top {

@@ -58,11 +58,12 @@ func itemsOf(list dte.Value) (items []string) {
 	return items
 }
 
-// TestContract_Structure: the document is OpenAPI 3.1: references resolve and each component is used, operations have an
-// id of their own, a summary, their path's parameters and answers.
+// TestContract_Structure: the document is OpenAPI 3.1: references resolve and each component is used, operations have
+// an id of their own, a summary, their path's parameters and answers.
 func TestContract_Structure(t *testing.T) {
 	doc := contractOf(t)
-	if v := doc.Get("openapi").Text(); !strings.HasPrefix(v, "3.1.") || doc.Get("info").Get("title").Text() == "" || doc.Get("info").Get("version").Text() == "" {
+	if v := doc.Get("openapi").Text(); !strings.HasPrefix(v, "3.1.") || doc.Get("info").Get("title").Text() == "" ||
+		doc.Get("info").Get("version").Text() == "" {
 		t.Errorf("openapi %s, info %s", v, doc.Get("info").Append(nil))
 	}
 	used := make(map[string]bool)
@@ -85,8 +86,10 @@ func TestContract_Structure(t *testing.T) {
 	for _, path := range doc.Get("paths").Members() {
 		for _, o := range path.Value.Members() {
 			id := o.Value.Get("operationId").Text()
-			if !slices.Contains([]string{"get", "post"}, o.Name) || id == "" || ids[id] || o.Value.Get("summary").Text() == "" || !tags[o.Value.Get("tags").Index(0).Text()] {
-				t.Errorf("%s %s: operationId %q (again: %v), a summary and a known tag are due", o.Name, path.Name, id, ids[id])
+			if !slices.Contains([]string{"get", "post"}, o.Name) || id == "" || ids[id] ||
+				o.Value.Get("summary").Text() == "" || !tags[o.Value.Get("tags").Index(0).Text()] {
+				t.Errorf("%s %s: operationId %q (again: %v), a summary and a known tag are due", o.Name, path.Name, id,
+					ids[id])
 			}
 			ids[id] = true
 			have := make(map[string]bool)
@@ -172,9 +175,11 @@ func TestContract_Routes(t *testing.T) {
 	}
 }
 
-// TestContract_Errors: every code of the table of problems is listed with its status, and documented where tills meet it.
+// TestContract_Errors: every code of the table of problems is listed with its status, and documented where tills meet
+// it.
 func TestContract_Errors(t *testing.T) {
-	known := itemsOf(contractOf(t).Get("components").Get("schemas").Get("Error").Get("properties").Get("type").Get("enum"))
+	known := itemsOf(contractOf(t).Get("components").Get("schemas").Get("Error").Get("properties").Get("type").Get(
+		"enum"))
 	for code, status := range problem.Statuses() {
 		c, listed := problem.Find(code)
 		if !listed || !slices.Contains(c.Status, status) {

@@ -1,5 +1,5 @@
-// Package gateway serves HTTP: the tills' API and the operators' listener. It knows requests, answers and their names; package
-// engine decides what they mean. fasthttp's RequestCtx never leaves this folder.
+// Package gateway serves HTTP: the tills' API and the operators' listener. It knows requests, answers and their names;
+// package engine decides what they mean. fasthttp's RequestCtx never leaves this folder.
 package gateway
 
 import (
@@ -82,9 +82,11 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
-	// Types returns the type of document that is issued under a path, POST /dte/<path>; nil if there is none. Default: what is known.
+	// Types returns the type of document that is issued under a path, POST /dte/<path>; nil if there is none. Default:
+	// what is known.
 	Types func(path string) *bundle.Type
-	// Issued returns the types of documents that the branch issues today, by CAT-002: its contract shows them. Default: what is known.
+	// Issued returns the types of documents that the branch issues today, by CAT-002: its contract shows them. Default:
+	// what is known.
 	Issued func() []*bundle.Type
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
@@ -95,7 +97,8 @@ type Options struct {
 	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request
 	// that asks for a link says.
 	PublicURL string
-	// Origins are the pages that may use the tills' API from a browser, each as a browser writes it in Origin ("https://caja.example.com"). Default: none.
+	// Origins are the pages that may use the tills' API from a browser, each as a browser writes it in Origin
+	// ("https://caja.example.com"). Default: none.
 	Origins []string
 	// APITLS and OpsTLS encrypt the listeners; nil: plain HTTP.
 	APITLS, OpsTLS *tls.Config
@@ -105,7 +108,8 @@ type Options struct {
 	Usage func(ctx context.Context, day string) (map[int64]int64, error)
 	// Access is what tokens may do beside issuing.
 	Access Access
-	// AccessLog writes a line for each request of a till that changes something, and for each refused one without a token.
+	// AccessLog writes a line for each request of a till that changes something, and for each refused one without a
+	// token.
 	AccessLog bool
 	// Deadline of a request, default 60 s: longer than MH's retry policy.
 	Deadline time.Duration
@@ -167,17 +171,19 @@ func New(o Options) *Gateway {
 		func(*fasthttp.RequestHeader) (int, time.Duration) { return reply.MaxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
-	ops := adminapi.New(o.Operators, adminapi.Front{Logger: o.Logger, Now: o.Now, Registry: o.Registry, Deadline: o.Deadline,
-		Serving: g.serving, Refuse: g.refuse,
+	ops := adminapi.New(o.Operators, adminapi.Front{Logger: o.Logger, Now: o.Now, Registry: o.Registry,
+		Deadline: o.Deadline,
+		Serving:  g.serving, Refuse: g.refuse,
 		Wrong: func(ctx *fasthttp.RequestCtx, given bool, message string) error {
 			return g.wrong(ctx, listenerOps, given, message)
 		}})
-	g.ops = g.server(listenerOps, door.Operators.All, g.ownHost(ops.Router().Handler), ops.Sender, ops.Admit, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
-		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
-			return adminapi.MaxBundle, 2 * time.Minute // a bundle comes from far away
-		}
-		return reply.MaxBody, 0
-	})
+	g.ops = g.server(listenerOps, door.Operators.All, g.ownHost(ops.Router().Handler), ops.Sender, ops.Admit, nil,
+		func(h *fasthttp.RequestHeader) (int, time.Duration) {
+			if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
+				return adminapi.MaxBundle, 2 * time.Minute // a bundle comes from far away
+			}
+			return reply.MaxBody, 0
+		})
 	return g
 }
 
@@ -189,7 +195,8 @@ func (g *Gateway) bound() {
 	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
 	g.large, g.daily.most = door.NewBuckets(large, max(8*large, reply.MaxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
 	g.insistent = door.NewBuckets(insistRate, insistBurst)
-	g.strange, g.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
+	g.strange, g.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate,
+		4*strangersBurst)
 	g.access = newAccessLog(o)
 	var note func(context.Context, audit.Act) error
 	if o.Operators.Audit != nil {
@@ -214,8 +221,8 @@ func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 var errHost = problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND",
 	"Host names another machine: open the page by localhost or by its address")
 
-// server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its
-// connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
+// server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive
+// its connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
 // returns how large one may be, and how long it may take if not 15 s.
 func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender,
 	admit func(*fasthttp.RequestCtx) error,
@@ -253,7 +260,8 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	recalled := make(chan struct{})
 	go func() { defer close(recalled); g.recall(g.serving) }()
 	defer func() { g.stop(); <-recalled }()
-	return serve(ctx, g.api, door.Listen(ln, g.o.APITLS, door.Tills, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
+	return serve(ctx, g.api, door.Listen(ln, g.o.APITLS, door.Tills,
+		func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
 
 // ServeOps answers the operators until ctx ends.
@@ -262,7 +270,8 @@ func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error {
 	done := make(chan struct{})
 	go func() { defer close(done); g.logins.Run(within) }()
 	defer func() { stop(); <-done }()
-	return serve(ctx, g.ops, door.Listen(ln, g.o.OpsTLS, door.Operators, func(reason string) { g.metrics.refused(listenerOps, reason) }))
+	return serve(ctx, g.ops, door.Listen(ln, g.o.OpsTLS, door.Operators,
+		func(reason string) { g.metrics.refused(listenerOps, reason) }))
 }
 
 func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
@@ -304,7 +313,8 @@ func (g *Gateway) routes() reply.Router {
 	if g.o.Slug != "" {
 		r.Read("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.storedFile))
 	}
-	r.Read("/openapi.json", g.measured("/openapi.json", g.publicPage(func(p *contractPages) *fixedPage { return &p.contract })))
+	r.Read("/openapi.json", g.measured("/openapi.json",
+		g.publicPage(func(p *contractPages) *fixedPage { return &p.contract })))
 	r.Read("/docs", g.measured("/docs", g.publicPage(func(p *contractPages) *fixedPage { return &p.docs })))
 	return r
 }
@@ -353,7 +363,8 @@ func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp
 		}
 		defer func() {
 			if v := recover(); v != nil {
-				g.o.Logger.Error("a request panicked", "path", string(ctx.Path()), "panic", v, "stack", string(debug.Stack()))
+				g.o.Logger.Error("a request panicked", "path", string(ctx.Path()), "panic", v, "stack",
+					string(debug.Stack()))
 				reply.Fail(ctx, problem.ForTill(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
 			}
 		}()
@@ -364,9 +375,9 @@ func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp
 //go:embed openapi.json
 var contractBase []byte
 
-// OpenAPI is the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code. issued are the
-// types of documents that the branch issues. The tests of this package compare the contract with the tables of endpoints; the tests of
-// cmd/dted compare every request and answer with it.
+// OpenAPI is the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code.
+// issued are the types of documents that the branch issues. The tests of this package compare the contract with the
+// tables of endpoints; the tests of cmd/dted compare every request and answer with it.
 func OpenAPI(issued []*bundle.Type) ([]byte, error) {
 	return form.Contract(contractBase, issued, record.Known())
 }
@@ -395,8 +406,10 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 	}
 	docs := page.Reference(text)
 	made := &contractPages{issued: issued,
-		contract: fixedPage{name: "openapi.json", kind: "application/json; charset=utf-8", tag: tagOf(text), body: text},
-		docs:     fixedPage{name: "docs.html", kind: "text/html; charset=utf-8", policy: page.ReferencePolicy, tag: tagOf(docs), body: docs}}
+		contract: fixedPage{name: "openapi.json", kind: "application/json; charset=utf-8", tag: tagOf(text),
+			body: text},
+		docs: fixedPage{name: "docs.html", kind: "text/html; charset=utf-8", policy: page.ReferencePolicy,
+			tag: tagOf(docs), body: docs}}
 	g.contract.Store(made)
 	return made, nil
 }

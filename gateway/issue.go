@@ -29,8 +29,8 @@ type issuing struct {
 	answer fasthttp.RequestHandler
 }
 
-// issuingRoute adds POST /dte/{tipo}, the creation of a document of any type. A path that is no type's is answered as if there were no
-// such template.
+// issuingRoute adds POST /dte/{tipo}, the creation of a document of any type. A path that is no type's is answered as
+// if there were no such template.
 func (g *Gateway) issuingRoute(r reply.Router) {
 	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
 		path, _ := ctx.UserValue("tipo").(string)
@@ -46,7 +46,8 @@ func (g *Gateway) issuingRoute(r reply.Router) {
 	otherMethod := r.MethodNotAllowed
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		path, under := strings.CutPrefix(string(ctx.Path()), "/dte/")
-		if under && !strings.Contains(path, "/") && g.o.Types(path) == nil && !slices.Contains(r.List()[fasthttp.MethodGet], "/dte/"+path) &&
+		if under && !strings.Contains(path, "/") && g.o.Types(path) == nil &&
+			!slices.Contains(r.List()[fasthttp.MethodGet], "/dte/"+path) &&
 			!slices.Contains(r.List()[fasthttp.MethodPost], "/dte/"+path) {
 			r.NotFound(ctx)
 			return
@@ -73,9 +74,11 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	return have.(*issuing)
 }
 
-// undescribed refuses a sale of a type whose bundle was taken off: documents of it are stored, and nothing says how to ask for one.
+// undescribed refuses a sale of a type whose bundle was taken off: documents of it are stored, and nothing says how to
+// ask for one.
 func undescribed(t *bundle.Type) error {
-	return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed, "Las reglas de esta sucursal no tienen ya el documento "+t.Name)
+	return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed,
+		"Las reglas de esta sucursal no tienen ya el documento "+t.Name)
 }
 
 // issue answers a creation endpoint.
@@ -116,8 +119,8 @@ func (g *Gateway) validate(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) err
 var errNoValidation = problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
 	"Prefer: validate solo se admite al emitir: no se cambió nada")
 
-// correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the document's
-// own endpoint. It takes the permission of the document.
+// correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the
+// document's own endpoint. It takes the permission of the document.
 func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if validates(ctx) {
 		return errNoValidation
@@ -136,13 +139,15 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if kind == nil || kind.Form == nil {
 		return undescribed(record.TypeOf(r.Document))
 	}
-	return g.make(ctx, t, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context, req engine.Request) (*record.View, error) {
+	return g.make(ctx, t, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context,
+		req engine.Request) (*record.View, error) {
 		return g.o.Sales.Correct(ctx, code, req)
 	})
 }
 
 // make reads a sale by its form, has it made into a document, and answers with the record and a status.
-func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*record.View, error)) error {
+func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context,
+	engine.Request) (*record.View, error)) error {
 	r, err := g.attempt(ctx, t, f, do)
 	if err != nil {
 		return err
@@ -201,8 +206,12 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 		return nil, err
 	}
 	if key != nil {
-		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool { return r < 0x20 || r > 0x7e }) {
-			return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
+		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool {
+			return r < 0x20 ||
+				r > 0x7e
+		}) {
+			return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
+				"Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
 		}
 		req.IdempotencyKey = string(key)
 	}
@@ -243,7 +252,8 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 		}
 		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
 		if err != nil || n < 1 || time.Duration(n)*time.Second > maxWait {
-			return 0, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "Prefer: wait lleva segundos, de 1 a 60")
+			return 0, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
+				"Prefer: wait lleva segundos, de 1 a 60")
 		}
 		ctx.Response.Header.Set("Preference-Applied", "wait="+strconv.Itoa(n))
 		return time.Duration(n) * time.Second, nil
@@ -257,7 +267,8 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 		return errNoValidation
 	}
 	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
-		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
+		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+
+			engine.PermissionInvalidate)
 	}
 	code, err := pathCode(ctx)
 	if err != nil {
@@ -272,7 +283,10 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	deadline, cancel := g.deadline()
 	defer cancel()
 	if len(d.Faults) > 0 {
-		d.MergeMore(func([]string) []dte.Fault { return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline, req)) })
+		d.MergeMore(func([]string) []dte.Fault {
+			return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline,
+				req))
+		})
 		return reply.Invalid(d)
 	}
 	r, err := g.o.Sales.Invalidate(deadline, req)
@@ -313,10 +327,12 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 		email = address
 	}
 	now := g.o.Now()
-	wait := max(g.resends.take(code.String(), resendsOfDocument, now), g.resends.take(strconv.FormatInt(t.ID, 10), resendsByToken, now))
+	wait := max(g.resends.take(code.String(), resendsOfDocument, now), g.resends.take(strconv.FormatInt(t.ID, 10),
+		resendsByToken, now))
 	if wait > 0 {
 		return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait,
-			Message: "Demasiados reenvíos: como máximo " + strconv.Itoa(resendsOfDocument) + " por documento y " + strconv.Itoa(resendsByToken) + " por token en un minuto"}
+			Message: "Demasiados reenvíos: como máximo " + strconv.Itoa(resendsOfDocument) + " por documento y " +
+				strconv.Itoa(resendsByToken) + " por token en un minuto"}
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()

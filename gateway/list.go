@@ -62,8 +62,10 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 		if len(f.Documents) == 0 {
 			f.Documents = readable
 		}
-		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents, func(d string) bool { return !slices.Contains(readable, d) }) {
-			return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
+		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents,
+			func(d string) bool { return !slices.Contains(readable, d) }) {
+			return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
+				"El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
 		}
 	}
 	deadline, cancel := g.deadline()
@@ -104,8 +106,8 @@ var filters = []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor
 
 var states = []string{record.EstadoProcessed, record.EstadoRejected, record.EstadoContingency, record.EstadoInvalidated}
 
-// filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id), tipo
-// (types of CAT-002, separated by commas), estado, cursor, limite.
+// filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id),
+// tipo (types of CAT-002, separated by commas), estado, cursor, limite.
 func (g *Gateway) filter(q *fasthttp.Args, t *Token) (documents.Filter, []dte.Fault) {
 	var faults []dte.Fault
 	fault := func(name, message string) {
@@ -205,8 +207,8 @@ func documentTypes() (list []string) {
 // maxWait is the longest that a request may ask to wait.
 const maxWait = 60 * time.Second
 
-// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: results that came after the till was answered, in order. A
-// till keeps siguiente and asks again from there.
+// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: results that came after the till was answered, in order.
+// A till keeps siguiente and asks again from there.
 func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	q := ctx.QueryArgs()
 	var faults []dte.Fault
@@ -214,7 +216,8 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	if v := string(q.Peek("desde")); v != "" {
 		n, err := strconv.ParseUint(v, 36, 63)
 		if err != nil {
-			faults = append(faults, dte.Fault{Path: "desde", Code: dte.FaultFormat, Message: "No es un cursor: use el siguiente de la respuesta anterior"})
+			faults = append(faults, dte.Fault{Path: "desde", Code: dte.FaultFormat,
+				Message: "No es un cursor: use el siguiente de la respuesta anterior"})
 		}
 		after = n
 	}
@@ -222,7 +225,8 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	if v := string(q.Peek("wait")); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 || time.Duration(n)*time.Second > maxWait {
-			faults = append(faults, dte.Fault{Path: "wait", Code: dte.FaultRange, Message: "Debe ser un número de segundos, de 0 a 60"})
+			faults = append(faults, dte.Fault{Path: "wait", Code: dte.FaultRange,
+				Message: "Debe ser un número de segundos, de 0 a 60"})
 		}
 		wait = n
 	}
@@ -264,8 +268,10 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
 	if err != nil {
-		return code, &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El código de generación no está bien escrito",
-			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
+		return code, &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
+			Message: "El código de generación no está bien escrito",
+			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern,
+				Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
 	}
 	return code, nil
 }
@@ -332,8 +338,8 @@ func (g *Gateway) affords(t *Token) error {
 	return nil
 }
 
-// affordsLarge refuses a body of n bytes, more than 32 KiB, of a token that sends such too fast. It is asked before the body
-// is read: a flood of them costs the others nothing.
+// affordsLarge refuses a body of n bytes, more than 32 KiB, of a token that sends such too fast. It is asked before the
+// body is read: a flood of them costs the others nothing.
 func (g *Gateway) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")

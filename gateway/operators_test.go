@@ -22,12 +22,13 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestProblem_Spanish: what was written for operators never reaches a till: the list of codes speaks instead. What was written for tills
-// reaches a till as it is.
+// TestProblem_Spanish: what was written for operators never reaches a till: the list of codes speaks instead. What was
+// written for tills reaches a till as it is.
 func TestProblem_Spanish(t *testing.T) {
 	for _, c := range problem.All() {
 		e := &refusal.Error{Code: c.Name, Message: "The text for operators", Operator: true, RetryAfter: time.Second,
-			Faults: []dte.Fault{{Path: "p", Code: c.Name, Message: "Another text"}, {Path: "q", Code: "OF_A_RULE", Message: "A third text"}}}
+			Faults: []dte.Fault{{Path: "p", Code: c.Name, Message: "Another text"}, {Path: "q", Code: "OF_A_RULE",
+				Message: "A third text"}}}
 		for _, operator := range []bool{true, false} {
 			e.Operator = operator
 			ctx := new(fasthttp.RequestCtx)
@@ -41,8 +42,10 @@ func TestProblem_Spanish(t *testing.T) {
 				want = []string{e.Message, e.Faults[0].Message, e.Faults[1].Message}
 			}
 			faults := v.Get("errors")
-			got := []string{v.Get("message").Text(), faults.Index(0).Get("message").Text(), faults.Index(1).Get("message").Text()}
-			if !slices.Equal(got, want) || v.Get("type").Text() != c.Name || faults.Index(1).Get("path").Text() != "q" || len(ctx.Response.Header.Peek("Retry-After")) == 0 {
+			got := []string{v.Get("message").Text(), faults.Index(0).Get("message").Text(),
+				faults.Index(1).Get("message").Text()}
+			if !slices.Equal(got, want) || v.Get("type").Text() != c.Name ||
+				faults.Index(1).Get("path").Text() != "q" || len(ctx.Response.Header.Peek("Retry-After")) == 0 {
 				t.Errorf("%s: %s", c.Name, ctx.Response.Body())
 			}
 		}
@@ -56,7 +59,8 @@ func TestProblem_Spanish(t *testing.T) {
 func TestOperators_English(t *testing.T) {
 	g := New(Options{Operators: adminapi.Options{AdminToken: [32]byte{1}}})
 	url := served(t, g.ServeOps)
-	for _, r := range [][2]string{{"GET", "/nothing"}, {"PUT", "/status"}, {"POST", "/admin/contingency"}, {"GET", "/admin/tokens"}} {
+	for _, r := range [][2]string{{"GET", "/nothing"}, {"PUT", "/status"}, {"POST", "/admin/contingency"},
+		{"GET", "/admin/tokens"}} {
 		req, err := http.NewRequest(r[0], url+r[1], nil)
 		if err != nil {
 			t.Fatal(err)

@@ -51,21 +51,27 @@ func aboutOrigins(h http.Header) (list []string) {
 func selling(listed ...string) *Gateway {
 	secret := []byte("secret of the test")
 	all := []string{"FACTURA_CONSUMIDOR_FINAL"}
-	return New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Slug: "tienda", Now: time.Now, Origins: listed, Access: Access{OwnTypes: true},
-		Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}}), Issuer: reply.Information{CreatedAt: time.Unix(1, 0)}})
+	return New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Slug: "tienda", Now: time.Now,
+		Origins: listed, Access: Access{OwnTypes: true},
+		Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}}),
+		Issuer: reply.Information{CreatedAt: time.Unix(1, 0)}})
 }
 
-const preflight = "OPTIONS /dte/dte01 HTTP/1.1\nHost: x\nOrigin: %s\nAccess-Control-Request-Method: POST\nAccess-Control-Request-Headers: x-api-token,content-type,idempotency-key,prefer\n\n"
+const preflight = "OPTIONS /dte/dte01 HTTP/1.1\nHost: x\nOrigin: %s\nAccess-Control-Request-Method: " +
+	"POST\nAccess-Control-Request-Headers: x-api-token,content-type,idempotency-key,prefer\n\n"
 
-// TestOrigins: a listed page is answered, by its own name, whatever becomes of its request; every other is answered as if
-// nothing was listed; what a shared cache keeps is kept by origin.
+// TestOrigins: a listed page is answered, by its own name, whatever becomes of its request; every other is answered as
+// if nothing was listed; what a shared cache keeps is kept by origin.
 func TestOrigins(t *testing.T) {
 	url := served(t, selling(page1, page2).Serve)
 	for _, origin := range []string{page1, page2} {
 		resp := raw(t, url, fmt.Sprintf(preflight, origin))
-		want := []string{"Access-Control-Allow-Headers: " + allowedHeaders, "Access-Control-Allow-Methods: " + allowedMethods,
-			"Access-Control-Allow-Origin: " + origin, "Access-Control-Expose-Headers: " + exposedHeaders, "Access-Control-Max-Age: " + preflightLife}
-		if got := aboutOrigins(resp.Header); resp.StatusCode != 204 || !slices.Equal(got, want) || resp.Header.Get("Vary") != "Origin" {
+		want := []string{"Access-Control-Allow-Headers: " + allowedHeaders, "Access-Control-Allow-Methods: " +
+			allowedMethods,
+			"Access-Control-Allow-Origin: " + origin, "Access-Control-Expose-Headers: " + exposedHeaders,
+			"Access-Control-Max-Age: " + preflightLife}
+		if got := aboutOrigins(resp.Header); resp.StatusCode != 204 || !slices.Equal(got, want) ||
+			resp.Header.Get("Vary") != "Origin" {
 			t.Errorf("preflight of %s: %d %q, Vary %q", origin, resp.StatusCode, got, resp.Header["Vary"])
 		}
 	}
@@ -75,25 +81,30 @@ func TestOrigins(t *testing.T) {
 		resp := raw(t, url, fmt.Sprintf(request, origins))
 		var want []string
 		if allowed != "" {
-			want = []string{"Access-Control-Allow-Origin: " + allowed, "Access-Control-Expose-Headers: " + exposedHeaders}
+			want = []string{"Access-Control-Allow-Origin: " + allowed, "Access-Control-Expose-Headers: " +
+				exposedHeaders}
 		}
-		if got := aboutOrigins(resp.Header); resp.StatusCode != status || !slices.Equal(got, want) || !slices.Contains(resp.Header["Vary"], "Origin") {
+		if got := aboutOrigins(resp.Header); resp.StatusCode != status || !slices.Equal(got, want) ||
+			!slices.Contains(resp.Header["Vary"], "Origin") {
 			t.Errorf("%q, %q: %d %q, Vary %q", request, origins, resp.StatusCode, got, resp.Header["Vary"])
 		}
 	}
-	for _, origin := range []string{"null", "*", "", "https://caja.example.com.evil.com", "https://evil-caja.example.com", "http://caja.example.com", "https://caja.example.com:8443",
-		"https://CAJA.example.com", "https://caja.example.com/", page1 + " " + page2, page1 + "\nOrigin: https://evil.com", "https://evil.com\nOrigin: " + page1} {
+	for _, origin := range []string{"null", "*", "", "https://caja.example.com.evil.com",
+		"https://evil-caja.example.com", "http://caja.example.com", "https://caja.example.com:8443",
+		"https://CAJA.example.com", "https://caja.example.com/", page1 + " " + page2,
+		page1 + "\nOrigin: https://evil.com", "https://evil.com\nOrigin: " + page1} {
 		check(asked, 200, "Origin: "+origin+"\n", "")
 	}
 	for request, status := range map[string]int{
 		asked: 200,
-		"HEAD /openapi.json HTTP/1.1\nHost: x\n%s\n":                                                        200,
-		"GET /dte/information HTTP/1.1\nHost: x\n%s\n":                                                      401,
-		"GET /nowhere HTTP/1.1\nHost: x\n%s\n":                                                              404,
-		"DELETE /dte/information HTTP/1.1\nHost: x\n%s\n":                                                   405,
-		"POST /dte/dte01 HTTP/1.1\nHost: x\nx-api-token: may\nContent-Length: 1\n%s\n{":                     400,
-		"POST /dte/dte01 HTTP/1.1\nHost: x\nContent-Length: 1\nTransfer-Encoding: chunked\n%s\n0\n\n":       400,
-		"POST /dte/dte01 HTTP/1.1\nHost: x\nx-api-token: may\nTransfer-Encoding: chunked\n%s\nno chunk\n\n": 400, // fasthttp's own refusal
+		"HEAD /openapi.json HTTP/1.1\nHost: x\n%s\n":                                                  200,
+		"GET /dte/information HTTP/1.1\nHost: x\n%s\n":                                                401,
+		"GET /nowhere HTTP/1.1\nHost: x\n%s\n":                                                        404,
+		"DELETE /dte/information HTTP/1.1\nHost: x\n%s\n":                                             405,
+		"POST /dte/dte01 HTTP/1.1\nHost: x\nx-api-token: may\nContent-Length: 1\n%s\n{":               400,
+		"POST /dte/dte01 HTTP/1.1\nHost: x\nContent-Length: 1\nTransfer-Encoding: chunked\n%s\n0\n\n": 400,
+		// fasthttp's own refusal
+		"POST /dte/dte01 HTTP/1.1\nHost: x\nx-api-token: may\nTransfer-Encoding: chunked\n%s\nno chunk\n\n": 400,
 		"OPTIONS /dte/dte01 HTTP/1.1\nHost: x\n%s\n":                                                        200,
 	} {
 		check(request, status, "", "")
@@ -108,18 +119,22 @@ func TestOrigins(t *testing.T) {
 
 // TestOrigins_None: without a list no answer speaks of origins, and the operators' listener never does.
 func TestOrigins_None(t *testing.T) {
-	for name, url := range map[string]string{"nothing listed": served(t, selling().Serve), "operators": served(t, selling(page1).ServeOps)} {
-		for _, request := range []string{fmt.Sprintf(preflight, page1), "GET /livez HTTP/1.1\nHost: x\nOrigin: " + page1 + "\n\n",
-			"OPTIONS /admin/tokens HTTP/1.1\nHost: x\nOrigin: " + page1 + "\nAccess-Control-Request-Method: GET\n\n", "GET /docs HTTP/1.1\nHost: x\nOrigin: " + page1 + "\n\n"} {
-			if resp := raw(t, url, request); len(aboutOrigins(resp.Header)) > 0 || slices.Contains(resp.Header["Vary"], "Origin") {
+	for name, url := range map[string]string{"nothing listed": served(t, selling().Serve), "operators": served(t,
+		selling(page1).ServeOps)} {
+		for _, request := range []string{fmt.Sprintf(preflight, page1), "GET /livez HTTP/1.1\nHost: x\nOrigin: " +
+			page1 + "\n\n",
+			"OPTIONS /admin/tokens HTTP/1.1\nHost: x\nOrigin: " + page1 + "\nAccess-Control-Request-Method: GET\n\n",
+			"GET /docs HTTP/1.1\nHost: x\nOrigin: " + page1 + "\n\n"} {
+			if resp := raw(t, url, request); len(aboutOrigins(resp.Header)) > 0 || slices.Contains(resp.Header["Vary"],
+				"Origin") {
 				t.Errorf("%s: %q: %v", name, request, resp.Header)
 			}
 		}
 	}
 }
 
-// TestContract_Origins: a page may send every header that the contract has of a request, and read every one that it has of an
-// answer.
+// TestContract_Origins: a page may send every header that the contract has of a request, and read every one that it has
+// of an answer.
 func TestContract_Origins(t *testing.T) {
 	doc := contractOf(t)
 	sent, read := map[string]bool{"content-type": true}, map[string]bool{}
@@ -161,7 +176,8 @@ func TestContract_Origins(t *testing.T) {
 	}
 }
 
-// TestOrigins_Browser: a real browser lets a listed page sell and read the answer's headers, and keeps another page out.
+// TestOrigins_Browser: a real browser lets a listed page sell and read the answer's headers, and keeps another page
+// out.
 func TestOrigins_Browser(t *testing.T) {
 	b := browsertest.New(t)
 	blank := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -15,16 +15,20 @@ import (
 	"dtegate/gateway/page"
 )
 
-// TestPage_Served: the language is the query's, else the browser's; a page is made once in page.StatusLife; it may load nothing.
+// TestPage_Served: the language is the query's, else the browser's; a page is made once in page.StatusLife; it may load
+// nothing.
 func TestPage_Served(t *testing.T) {
 	now := time.Date(2026, 12, 4, 14, 0, 0, 0, time.UTC)
 	looks := 0
-	url := served(t, New(Options{Now: func() time.Time { return now }, Operators: adminapi.Options{Overview: func() *page.Overview {
-		looks++
-		return &page.Overview{At: now, Started: now, Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now}}, Today: documents.Today{Partial: true}}
-	}}}).ServeOps)
+	url := served(t, New(Options{Now: func() time.Time { return now },
+		Operators: adminapi.Options{Overview: func() *page.Overview {
+			looks++
+			return &page.Overview{At: now, Started: now, Ambiente: "00", Branch: 1,
+				Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now}}, Today: documents.Today{Partial: true}}
+		}}}).ServeOps)
 	for _, c := range []struct{ query, accept, want string }{
-		{"", "", "es"}, {"", "en-GB,en;q=0.9,es;q=0.1", "en"}, {"", "fr, es;q=0.5", "es"}, {"?lang=en", "es", "en"}, {"?lang=fr", "es-SV", "es"},
+		{"", "", "es"}, {"", "en-GB,en;q=0.9,es;q=0.1", "en"}, {"", "fr, es;q=0.5", "es"}, {"?lang=en", "es", "en"},
+		{"?lang=fr", "es-SV", "es"},
 	} {
 		req, _ := http.NewRequest(http.MethodGet, url+"/"+c.query, nil)
 		req.Header.Set("Accept-Language", c.accept)
@@ -35,7 +39,8 @@ func TestPage_Served(t *testing.T) {
 		var b [200]byte
 		n, _ := resp.Body.Read(b[:])
 		_ = resp.Body.Close()
-		if !strings.Contains(string(b[:n]), `<html lang="`+c.want+`"`) || !strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") ||
+		if !strings.Contains(string(b[:n]), `<html lang="`+c.want+`"`) ||
+			!strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") ||
 			resp.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%+v: %s %v", c, b[:n], resp.Header)
 		}

@@ -74,7 +74,8 @@ func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
 			return preset
 		}
 		if !slices.Contains(of, v) {
-			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultEnum, Message: "Debe ser " + strings.Join(of, ", ")})
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultEnum, Message: "Debe ser " + strings.Join(of,
+				", ")})
 		}
 		return v
 	}
@@ -173,9 +174,10 @@ func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-// link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else this
-// appliance's.
-func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
+// link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else
+// this appliance's.
+func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code,
+	layout string) error {
 	ctx.SetUserValue(loggedAlways, true) // what the link opens is anybody's for a while
 	url, err := g.o.Outbox.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
 	if err != nil {
@@ -190,7 +192,8 @@ func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *To
 		if base == "" {
 			base = map[bool]string{false: "http://", true: "https://"}[ctx.IsTLS()] + string(ctx.Host())
 		}
-		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, t.Point.BranchID, g.o.Now().Add(linkLife))
+		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, t.Point.BranchID,
+			g.o.Now().Add(linkLife))
 	}
 	reply.Answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
 	return nil
@@ -241,11 +244,13 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	layout, branch, ok := g.tokens.Load().admit(code, string(ctx.QueryArgs().Peek("token")), g.o.Now())
 	if !ok {
-		return problem.ForTill(fasthttp.StatusForbidden, "INVALID_LINK", "El enlace no es válido o ya venció: solicite otro")
+		return problem.ForTill(fasthttp.StatusForbidden, "INVALID_LINK",
+			"El enlace no es válido o ya venció: solicite otro")
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Outbox.Printed(deadline, code, seller.Caller{TokenID: outbox.LinkHolders, Point: seller.Point{BranchID: branch}}, layout, false)
+	b, err := g.o.Outbox.Printed(deadline, code, seller.Caller{TokenID: outbox.LinkHolders,
+		Point: seller.Point{BranchID: branch}}, layout, false)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ func TestPass(t *testing.T) {
 	table, other := NewTokenTable([]byte("one secret"), nil), NewTokenTable([]byte("another"), nil)
 	code := parsed(t, saidCode)
 	pass := table.pass(code, "ticket80", 3, now.Add(linkLife))
-	if layout, branch, ok := table.admit(code, pass, now.Add(linkLife-time.Second)); !ok || layout != "ticket80" || branch != 3 {
+	if layout, branch, ok := table.admit(code, pass, now.Add(linkLife-time.Second)); !ok || layout != "ticket80" ||
+		branch != 3 {
 		t.Errorf("in time: %s %d %v", layout, branch, ok)
 	}
 	for name, admit := range map[string]func() (string, int64, bool){
@@ -36,7 +37,10 @@ func TestPass(t *testing.T) {
 		"another layout": func() (string, int64, bool) {
 			return table.admit(code, strings.Replace(pass, "ticket80", "letter", 1), now)
 		},
-		"another branch": func() (string, int64, bool) { return table.admit(code, strings.Replace(pass, ".3.", ".4.", 1), now) },
+		"another branch": func() (string, int64, bool) {
+			return table.admit(code, strings.Replace(pass, ".3.", ".4.",
+				1), now)
+		},
 		"a longer life": func() (string, int64, bool) {
 			_, rest, _ := strings.Cut(pass, ".")
 			return table.admit(code, "zzzzzz."+rest, now)
@@ -50,7 +54,8 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestTagged: a file is told by its own type, as what it is called, and kept only to be asked for again; who has it is told so, without it.
+// TestTagged: a file is told by its own type, as what it is called, and kept only to be asked for again; who has it is
+// told so, without it.
 func TestTagged(t *testing.T) {
 	for _, held := range []string{"", `"other"`, tagOf([]byte("%PDF-"))} {
 		ctx := new(fasthttp.RequestCtx)
@@ -59,21 +64,24 @@ func TestTagged(t *testing.T) {
 		header, same := &ctx.Response.Header, held == tagOf([]byte("%PDF-"))
 		want := map[string]string{"Etag": tagOf([]byte("%PDF-")), "Cache-Control": "private, no-cache"}
 		if !same {
-			want["Content-Disposition"], want["X-Content-Type-Options"], want["Content-Type"] = `inline; filename="a.pdf"`, "nosniff", "application/pdf"
+			want["Content-Disposition"], want["X-Content-Type-Options"],
+				want["Content-Type"] = `inline; filename="a.pdf"`, "nosniff", "application/pdf"
 		}
 		for name, value := range want {
 			if got := string(header.Peek(name)); got != value {
 				t.Errorf("held %s: %s is %q", held, name, got)
 			}
 		}
-		if body := string(ctx.Response.Body()); (ctx.Response.StatusCode() == fasthttp.StatusNotModified) != same || (body == "") != same {
+		if body := string(ctx.Response.Body()); (ctx.Response.StatusCode() == fasthttp.StatusNotModified) != same ||
+			(body == "") != same {
 			t.Errorf("held %s: %d %q", held, ctx.Response.StatusCode(), body)
 		}
 	}
 }
 
 func TestMatches(t *testing.T) {
-	for header, want := range map[string]bool{"": false, `"a"`: true, `W/"a"`: true, `"b", "a"`: true, "*": true, `"b"`: false, `a`: false} {
+	for header, want := range map[string]bool{"": false, `"a"`: true, `W/"a"`: true, `"b", "a"`: true, "*": true,
+		`"b"`: false, `a`: false} {
 		if got := matches(header, `"a"`); got != want {
 			t.Errorf("%s: %v", header, got)
 		}

@@ -36,7 +36,8 @@ type tills interface {
 
 func newShared(t *testing.T, e tills, l Limits) *shared {
 	s := &shared{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	s.Gateway = New(Options{Sales: e, Documents: e, Outbox: e, Tokens: tokensOf("hog", "quiet"), Now: func() time.Time { return s.now }, Limits: l})
+	s.Gateway = New(Options{Sales: e, Documents: e, Outbox: e, Tokens: tokensOf("hog", "quiet"),
+		Now: func() time.Time { return s.now }, Limits: l})
 	return s
 }
 
@@ -48,7 +49,8 @@ func (s *shared) ask(method, path, token string, size int) (status int, kind str
 		body = `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"x","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`
 		body += strings.Repeat(" ", max(0, size-len(body)))
 	}
-	w := &wire{in: bytes.NewReader(fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: x\r\nx-api-token: %s\r\nContent-Length: %d\r\n\r\n%s", method, path, token, len(body), body))}
+	w := &wire{in: bytes.NewReader(fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: x\r\nx-api-token: %s\r\nContent-Length: "+
+		"%d\r\n\r\n%s", method, path, token, len(body), body))}
 	_ = s.api.ServeConn(w)
 	resp, err := http.ReadResponse(bufio.NewReader(&w.out), nil)
 	if err != nil {
@@ -185,7 +187,8 @@ func (l *slowLists) List(_ context.Context, _ documents.Filter, c seller.Caller)
 
 // Who asks for many lists at once waits behind himself; a till's sale and list do not.
 func TestShares_Readers(t *testing.T) {
-	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0) // fasthttp's clock of the Date header never ends: not in the bubble
+	// fasthttp's clock of the Date header never ends: not in the bubble
+	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0)
 	synctest.Test(t, func(t *testing.T) {
 		lists := &slowLists{working: make(map[int64]int)}
 		s := newShared(t, lists, Limits{})
@@ -205,7 +208,8 @@ func TestShares_Readers(t *testing.T) {
 		if status, _, _ := s.ask("POST", "/dte/dte01", "quiet", 0); status != 201 || time.Since(began) != 0 {
 			t.Errorf("a sale: %d after %v", status, time.Since(began))
 		}
-		if status, _, _ := s.ask("GET", "/dte/documentos?limite=1", "quiet", 0); status != 200 || time.Since(began) != 5*time.Second {
+		if status, _, _ := s.ask("GET", "/dte/documentos?limite=1", "quiet", 0); status != 200 ||
+			time.Since(began) != 5*time.Second {
 			t.Errorf("another's list: %d after %v", status, time.Since(began))
 		}
 		asked.Wait()
@@ -215,7 +219,8 @@ func TestShares_Readers(t *testing.T) {
 	})
 }
 
-// Who asks on and on after a 429 is answered later and later; another till's 429, and its own sale once it may, come at once.
+// Who asks on and on after a 429 is answered later and later; another till's 429, and its own sale once it may, come at
+// once.
 func TestShares_Insistent(t *testing.T) {
 	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0)
 	synctest.Test(t, func(t *testing.T) {

@@ -67,8 +67,8 @@ const (
 	byChunks               // by Transfer-Encoding where there is one, whatever its value, else by Content-Length
 )
 
-// requestsIn counts the requests that such a reader finds, as far as it can: a lenient one, for which a header's name may
-// have any case and spaces around it. ends are where each of them ends.
+// requestsIn counts the requests that such a reader finds, as far as it can: a lenient one, for which a header's name
+// may have any case and spaces around it. ends are where each of them ends.
 func requestsIn(b []byte, by length) (ends []int) {
 	for at := 0; ; {
 		head := bytes.Index(b[at:], []byte("\r\n\r\n"))
@@ -147,7 +147,8 @@ func FuzzRequestHeads(f *testing.F) {
 		"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
 		"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
 		"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-api-token: may\r\n\r\n",
-		"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 45\r\n\r\n--x\r\nContent-Disposition: form-data; name=a\r\n\r\n",
+		"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 45\r\n\r\n--x\r\nContent-Disposition: " +
+			"form-data; name=a\r\n\r\n",
 	} {
 		f.Add([]byte(post + head))
 		f.Add([]byte(strings.Replace(post, "POST /dte/dte01", "GET /docs", 1) + head))
@@ -162,7 +163,8 @@ func FuzzRequestHeads(f *testing.F) {
 			same++
 		}
 		if kept > same {
-			t.Errorf("%d requests are answered and the connection is kept (the last one %d), but readers agree on %d\n%q", kept, last, same, sent)
+			t.Errorf("%d requests are answered and the connection is kept (the last one %d), but readers agree on "+
+				"%d\n%q", kept, last, same, sent)
 		}
 	})
 }
@@ -179,9 +181,12 @@ func TestSmuggling(t *testing.T) {
 		} {
 			for range 2 {
 				slices.Reverse(fields)
-				for _, first := range []string{"POST /dte/dte01", "GET /docs", "GET /dte/information", "DELETE /nothing"} {
-					request := fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nx-api-token: may\r\n%s\r\n\r\n%s", first, strings.Join(fields, "\r\n"), body)
-					if kept, last := answeredOn(t, g.api, []byte(request+canary)); kept != 0 || last != http.StatusBadRequest {
+				for _, first := range []string{"POST /dte/dte01", "GET /docs", "GET /dte/information",
+					"DELETE /nothing"} {
+					request := fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nx-api-token: may\r\n%s\r\n\r\n%s", first,
+						strings.Join(fields, "\r\n"), body)
+					if kept, last := answeredOn(t, g.api, []byte(request+canary)); kept != 0 ||
+						last != http.StatusBadRequest {
 						t.Errorf("%q: %d kept, the last answer is %d", request, kept, last)
 					}
 				}
@@ -192,25 +197,30 @@ func TestSmuggling(t *testing.T) {
 
 // A stranger's body is not read, wherever it was going: whoever sends one is told that the token is missing.
 func TestReceived_Strangers(t *testing.T) {
-	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now, Operators: adminapi.Options{AdminToken: [32]byte{1}}})
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now,
+		Operators: adminapi.Options{AdminToken: [32]byte{1}}})
 	for _, s := range []*fasthttp.Server{g.api, g.ops} {
 		for _, first := range []string{"POST /dte/dte01", "POST /nothing", "POST /metrics", "GET /docs"} {
-			if kept, last := answeredOn(t, s, []byte(first+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{"+canary)); kept != 0 || last != http.StatusUnauthorized {
+			if kept, last := answeredOn(t, s, []byte(first+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{"+
+				canary)); kept != 0 || last != http.StatusUnauthorized {
 				t.Errorf("%s: %d kept, the last answer is %d", first, kept, last)
 			}
 		}
 	}
-	if kept, last := answeredOn(t, g.api, []byte("GET /docs HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"+canary)); kept != 2 || last != http.StatusUnauthorized {
+	if kept, last := answeredOn(t, g.api, []byte("GET /docs HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"+
+		canary)); kept != 2 || last != http.StatusUnauthorized {
 		t.Errorf("an empty body: %d kept, the last answer is %d", kept, last)
 	}
 }
 
-// A token that was added between the two look-ups of one request: nothing of the body was read, and the answer is no success.
+// A token that was added between the two look-ups of one request: nothing of the body was read, and the answer is no
+// success.
 func TestReceived_NewToken(t *testing.T) {
 	g := New(Options{Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	stranger := func(*fasthttp.RequestHeader) (int64, bool) { return 0, false }
 	bound := func(*fasthttp.RequestHeader) (int, time.Duration) { return 1 << 20, 0 }
-	h := g.received(listenerAPI, stranger, func(*fasthttp.RequestCtx) error { return nil }, nil, bound, func(*fasthttp.RequestCtx) { t.Error("it is handled without its body") })
+	h := g.received(listenerAPI, stranger, func(*fasthttp.RequestCtx) error { return nil }, nil, bound,
+		func(*fasthttp.RequestCtx) { t.Error("it is handled without its body") })
 	ln := fasthttputil.NewInmemoryListener()
 	defer ln.Close()
 	s := &fasthttp.Server{Handler: h, StreamRequestBody: true, HeaderReceived: announced(stranger, bound)}
@@ -220,11 +230,13 @@ func TestReceived_NewToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Write([]byte("POST /dte01 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{\"a\":\"b\"}")); err != nil {
+	if _, err := c.Write([]byte(
+		"POST /dte01 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{\"a\":\"b\"}")); err != nil {
 		t.Fatal(err)
 	}
 	var resp fasthttp.Response
-	if err := resp.Read(bufio.NewReader(c)); err != nil || resp.StatusCode() != 503 || len(resp.Header.Peek("Retry-After")) == 0 || len(resp.Body()) == 0 {
+	if err := resp.Read(bufio.NewReader(c)); err != nil || resp.StatusCode() != 503 ||
+		len(resp.Header.Peek("Retry-After")) == 0 || len(resp.Body()) == 0 {
 		t.Errorf("%d %s: %v", resp.StatusCode(), resp.Body(), err)
 	}
 }

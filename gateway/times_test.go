@@ -39,8 +39,10 @@ func (p pipe) Addr() net.Addr { return &net.TCPAddr{} }
 // answer for 75 s, which is longer than a request takes.
 func TestServer_Times(t *testing.T) {
 	secret := []byte("secret of the test")
-	options := Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret)}}), Now: time.Now}
-	if resp, err := http.Get(served(t, New(options).Serve)); err != nil { // fasthttp's clock of the Date header never ends: not in the bubble
+	options := Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret,
+		[]Token{{ID: 1, Hash: keyed("may", secret)}}), Now: time.Now}
+	// fasthttp's clock of the Date header never ends: not in the bubble
+	if resp, err := http.Get(served(t, New(options).Serve)); err != nil {
 		t.Fatal(err)
 	} else {
 		_ = resp.Body.Close()

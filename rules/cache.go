@@ -194,10 +194,12 @@ func private(dir string) error {
 		return errors.New("the owner of a folder cannot be told here")
 	}
 	if int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d, not to %d that runs this: %w", dir, owner.Uid, os.Geteuid(), fs.ErrPermission)
+		return fmt.Errorf("%s belongs to user %d, not to %d that runs this: %w", dir, owner.Uid, os.Geteuid(),
+			fs.ErrPermission)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s can be written by others (%v): remove it, whatever lies in it: %w", dir, mode, fs.ErrPermission)
+		return fmt.Errorf("%s can be written by others (%v): remove it, whatever lies in it: %w", dir, mode,
+			fs.ErrPermission)
 	} else if mode != 0o700 {
 		return os.Chmod(dir, 0o700)
 	}

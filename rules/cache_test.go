@@ -35,7 +35,8 @@ func cacheStart(t *testing.T, dir string) (damaged, unusable int, logged string)
 		t.Error(err)
 	}
 	values := metrictest.Values(t, h)
-	return int(values["dte_rule_cache_failures_total/damaged"]), int(values["dte_rule_cache_failures_total/unusable"]), text.String()
+	return int(values["dte_rule_cache_failures_total/damaged"]), int(values["dte_rule_cache_failures_total/unusable"]),
+		text.String()
 }
 
 // files are the files of the one module that a cache folder keeps.
@@ -75,7 +76,8 @@ func TestCache_Damaged(t *testing.T) {
 		if err := do(path); err != nil {
 			t.Fatal(err)
 		}
-		if damaged, unusable, logged := cacheStart(t, dir); damaged != 1 || unusable != 0 || !strings.Contains(logged, "compiled again") {
+		if damaged, unusable, logged := cacheStart(t, dir); damaged != 1 || unusable != 0 || !strings.Contains(logged,
+			"compiled again") {
 			t.Errorf("%s of %s: %d damaged, %d unusable\n%s", name, path, damaged, unusable, logged)
 		}
 		whole("after " + name)
@@ -159,7 +161,8 @@ func TestCache_Unusable(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, dir := range map[string]string{"a file": file, "a folder in a file": filepath.Join(file, "cache"), "a folder that cannot be made": "/proc/none/cache"} {
+	for name, dir := range map[string]string{"a file": file, "a folder in a file": filepath.Join(file, "cache"),
+		"a folder that cannot be made": "/proc/none/cache"} {
 		if _, unusable, logged := cacheStart(t, dir); unusable != 1 {
 			t.Errorf("%s: %d unusable\n%s", name, unusable, logged)
 		}
@@ -255,7 +258,8 @@ func TestCompiling(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := h.Load(ctx, w.NewSum().Module().Bytes()); err == nil || !strings.Contains(err.Error(), "while another rule module is compiled") {
+	if _, err := h.Load(ctx, w.NewSum().Module().Bytes()); err == nil || !strings.Contains(err.Error(),
+		"while another rule module is compiled") {
 		t.Error(err)
 	}
 	<-h.compiling

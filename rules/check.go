@@ -121,7 +121,8 @@ func (a *admission) version(context.Context) (string, error) {
 		return "the first", nil
 	}
 	if bundle.Compare(m.Version, floor) <= 0 {
-		return "", fmt.Errorf("%w: %s %s is not newer than %s, which was live here", ErrVersion, m.Name, m.Version, floor)
+		return "", fmt.Errorf("%w: %s %s is not newer than %s, which was live here", ErrVersion, m.Name, m.Version,
+			floor)
 	}
 	return "after " + floor, nil
 }
@@ -135,7 +136,8 @@ func (a *admission) module(ctx context.Context) (string, error) {
 		return "none", nil
 	}
 	d := a.rule.Module.Description()
-	return fmt.Sprintf("%s: %d parameters, %d columns, %d taxes, %d faults", d.Name, len(d.Params), len(d.Columns), len(d.Taxes), len(d.Faults)), nil
+	return fmt.Sprintf("%s: %d parameters, %d columns, %d taxes, %d faults", d.Name, len(d.Params), len(d.Columns),
+		len(d.Taxes), len(d.Faults)), nil
 }
 
 func (a *admission) interpreter(ctx context.Context) (string, error) {
@@ -153,7 +155,8 @@ func (a *admission) interpreter(ctx context.Context) (string, error) {
 
 func (a *admission) compiler(ctx context.Context) (string, error) {
 	if n := len(a.bundle.Cases()); a.bundle.Manifest.Kind != "catalogue" && n < a.check.Cases {
-		return "", fmt.Errorf("%w: it carries %d golden cases, at least %d are asked for", bundle.ErrFormat, n, a.check.Cases)
+		return "", fmt.Errorf("%w: it carries %d golden cases, at least %d are asked for", bundle.ErrFormat, n,
+			a.check.Cases)
 	}
 	return a.cases(ctx, a.rule)
 }
@@ -192,7 +195,8 @@ func (a *admission) fuel(context.Context) (string, error) {
 	}
 	peak, budget := a.rule.Module.Peak(), a.rule.Module.Fuel()
 	if peak*FuelMargin > budget {
-		return "", fmt.Errorf("%w: a golden case used %d of %d units; the manifest's fuel must be at least %d times as much, better ten", ErrModule, peak, budget, FuelMargin)
+		return "", fmt.Errorf("%w: a golden case used %d of %d units; the manifest's fuel must be at least %d times "+
+			"as much, better ten", ErrModule, peak, budget, FuelMargin)
 	}
 	return fmt.Sprintf("at most %d of %d units", peak, budget), nil
 }

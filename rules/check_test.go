@@ -17,15 +17,19 @@ import (
 
 func keypair(id byte) (bundle.Key, bundle.Signer) {
 	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{id}, 32))
-	return bundle.Key{ID: string(id), Public: private.Public().(ed25519.PublicKey)}, bundle.Signer{ID: string(id), Private: private}
+	return bundle.Key{ID: string(id), Public: private.Public().(ed25519.PublicKey)}, bundle.Signer{ID: string(id),
+		Private: private}
 }
 
 // signed packs a module with one golden case, the total that is to come out.
 func signed(t testing.TB, g w.Module, version string, fuel int64, signers ...bundle.Signer) []byte {
 	t.Helper()
-	parts := map[string][]byte{"module.wasm": g.Bytes(), "schema.json": []byte("{}"), "overlay.json": []byte("{}"), "cases/seven.json": []byte("7")}
-	data, err := bundle.Write(parts, bundle.Manifest{Name: "dte01", Version: version, Kind: "document", Document: "01", Schema: 2, ABI: 1, Fuel: fuel,
-		Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}, Params: []bundle.Param{{Name: "rate", Value: "0.13", Source: "x"}}}, signers...)
+	parts := map[string][]byte{"module.wasm": g.Bytes(), "schema.json": []byte("{}"), "overlay.json": []byte("{}"),
+		"cases/seven.json": []byte("7")}
+	data, err := bundle.Write(parts, bundle.Manifest{Name: "dte01", Version: version, Kind: "document", Document: "01",
+		Schema: 2, ABI: 1, Fuel: fuel,
+		Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}, Params: []bundle.Param{{Name: "rate",
+			Value: "0.13", Source: "x"}}}, signers...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,24 +76,38 @@ func TestAdmit(t *testing.T) {
 		change func(*Check)
 	}{
 		{name: "good", data: good, step: StepFuel},
-		{name: "signed by one of two", data: signed(t, constant(7), "2.0.1", 0, s1), step: StepSignature, want: bundle.ErrSignature, text: "1 of the 2 pinned keys have signed (1), 2 must"},
-		{name: "not newer", data: signed(t, constant(7), "2.0.0", 0, s1, s2), step: StepVersion, want: ErrVersion, text: "dte01 2.0.0 is not newer than 2.0.0"},
-		{name: "older, though longer", data: signed(t, constant(7), "1.10.10", 0, s1, s2), step: StepVersion, want: ErrVersion},
-		{name: "the first of its name", data: good, step: StepFuel, change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", nil } }},
-		{name: "an unreadable floor", data: good, step: StepVersion, want: errFloor, change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", errFloor } }},
+		{name: "signed by one of two", data: signed(t, constant(7), "2.0.1", 0, s1), step: StepSignature,
+			want: bundle.ErrSignature, text: "1 of the 2 pinned keys have signed (1), 2 must"},
+		{name: "not newer", data: signed(t, constant(7), "2.0.0", 0, s1, s2), step: StepVersion, want: ErrVersion,
+			text: "dte01 2.0.0 is not newer than 2.0.0"},
+		{name: "older, though longer", data: signed(t, constant(7), "1.10.10", 0, s1, s2), step: StepVersion,
+			want: ErrVersion},
+		{name: "the first of its name", data: good, step: StepFuel,
+			change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", nil } }},
+		{name: "an unreadable floor", data: good, step: StepVersion, want: errFloor,
+			change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", errFloor } }},
 		{name: "no module", data: signed(t, w.Module{}, "2.0.1", 0, s1, s2), step: StepModule, want: ErrModule},
-		{name: "asks for too much fuel", data: signed(t, constant(7), "2.0.1", 1e12, s1, s2), step: StepModule, want: ErrModule, text: "asks for 1000000000000 units"},
-		{name: "wrong cents", data: signed(t, constant(8), "2.0.1", 0, s1, s2), step: StepInterpreter, text: "cases/seven.json: total is 8, want 7"},
-		{name: "wrong cents, compiler alone", data: signed(t, constant(8), "2.0.1", 0, s1, s2), step: StepCompiler, text: "total is 8, want 7", change: func(c *Check) { c.Interpreter = nil }},
-		{name: "another answer to the same question", data: signed(t, counting(1), "2.0.1", 0, s1, s2), step: StepInterpreter, text: "cases/seven.json (the second time): total is 8"},
-		{name: "traps", data: signed(t, w.Guest("", nil, nil, nil), "2.0.1", 0, s1, s2), step: StepInterpreter, want: ErrTrap},
-		{name: "loops", data: signed(t, w.Guest("", nil, []byte{w.Loop, w.Empty, w.Br, 0, w.End, w.Unreachable}, nil), "2.0.1", 0, s1, s2), step: StepInterpreter, want: ErrFuel, text: "used more than 200000 units"},
-		{name: "no margin", data: signed(t, constant(7), "2.0.1", 3, s1, s2), step: StepFuel, want: ErrModule, text: "used 2 of 3 units"},
+		{name: "asks for too much fuel", data: signed(t, constant(7), "2.0.1", 1e12, s1, s2), step: StepModule,
+			want: ErrModule, text: "asks for 1000000000000 units"},
+		{name: "wrong cents", data: signed(t, constant(8), "2.0.1", 0, s1, s2), step: StepInterpreter,
+			text: "cases/seven.json: total is 8, want 7"},
+		{name: "wrong cents, compiler alone", data: signed(t, constant(8), "2.0.1", 0, s1, s2), step: StepCompiler,
+			text: "total is 8, want 7", change: func(c *Check) { c.Interpreter = nil }},
+		{name: "another answer to the same question", data: signed(t, counting(1), "2.0.1", 0, s1, s2),
+			step: StepInterpreter, text: "cases/seven.json (the second time): total is 8"},
+		{name: "traps", data: signed(t, w.Guest("", nil, nil, nil), "2.0.1", 0, s1, s2), step: StepInterpreter,
+			want: ErrTrap},
+		{name: "loops", data: signed(t, w.Guest("", nil, []byte{w.Loop, w.Empty, w.Br, 0, w.End, w.Unreachable}, nil),
+			"2.0.1", 0, s1, s2), step: StepInterpreter, want: ErrFuel, text: "used more than 200000 units"},
+		{name: "no margin", data: signed(t, constant(7), "2.0.1", 3, s1, s2), step: StepFuel, want: ErrModule,
+			text: "used 2 of 3 units"},
 		{name: "enough margin", data: signed(t, constant(7), "2.0.1", 4, s1, s2), step: StepFuel},
-		{name: "too few cases", data: good, step: StepCompiler, want: bundle.ErrFormat, text: "carries 1 golden cases, at least 2", change: func(c *Check) { c.Cases = 2 }},
+		{name: "too few cases", data: good, step: StepCompiler, want: bundle.ErrFormat,
+			text: "carries 1 golden cases, at least 2", change: func(c *Check) { c.Cases = 2 }},
 	} {
 		h, interpreter := host(t, Options{Fuel: 200_000}), host(t, Options{Engine: "interpreter", Fuel: 200_000})
-		check := Check{Keys: bundle.Keys{Pinned: []bundle.Key{k1, k2}, Threshold: 2}, Interpreter: interpreter, Case: total, Cases: 1,
+		check := Check{Keys: bundle.Keys{Pinned: []bundle.Key{k1, k2}, Threshold: 2}, Interpreter: interpreter,
+			Case: total, Cases: 1,
 			Floor: func(b *bundle.Bundle) (string, error) {
 				return map[string]string{"dte01 2": "2.0.0"}[fmt.Sprint(b.Manifest.Name, " ", b.Manifest.Schema)], nil
 			}}
@@ -121,14 +139,17 @@ var errFloor = errors.New("no floor")
 // TestAdmit_Event: a bundle without a module passes with what applies to it.
 func TestAdmit_Event(t *testing.T) {
 	k, s := keypair('1')
-	data, err := bundle.Write(map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "cases/one.json": []byte("{}")},
-		bundle.Manifest{Name: "contingencia", Version: "1.0.0", Kind: "event", Document: "contingencia", Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}}, s)
+	data, err := bundle.Write(map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"),
+		"cases/one.json": []byte("{}")},
+		bundle.Manifest{Name: "contingencia", Version: "1.0.0", Kind: "event", Document: "contingencia",
+			Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}}, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := host(t, Options{})
 	filled := func(context.Context, *Rule, []byte) error { return nil }
-	r, steps, err := h.Admit(context.Background(), data, Check{Keys: bundle.Keys{Pinned: []bundle.Key{k}}, Case: filled, Cases: 1, Interpreter: h})
+	r, steps, err := h.Admit(context.Background(), data, Check{Keys: bundle.Keys{Pinned: []bundle.Key{k}}, Case: filled,
+		Cases: 1, Interpreter: h})
 	if err != nil || r.Module != nil || len(steps) != 6 {
 		t.Errorf("%+v, %v", steps, err)
 	}

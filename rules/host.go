@@ -87,7 +87,8 @@ func NewHost(ctx context.Context, o Options) (*Host, error) {
 	if o.Engine != "compiler" && o.Engine != "interpreter" {
 		return nil, fmt.Errorf("rule engine %q is not compiler or interpreter", o.Engine)
 	}
-	h := &Host{options: o, metrics: newMetrics(o.Engine), modules: make(map[digest]*code), compiling: make(chan struct{}, 1)}
+	h := &Host{options: o, metrics: newMetrics(o.Engine), modules: make(map[digest]*code),
+		compiling: make(chan struct{}, 1)}
 	r, err := h.openRoom(ctx, "")
 	if err == nil {
 		err = r.close(ctx)
@@ -173,7 +174,8 @@ func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error)
 	r = new(room)
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("starting the rule engine %s: %v (where executable memory is denied, choose the interpreter)", h.options.Engine, p)
+			err = fmt.Errorf("starting the rule engine %s: %v (where executable memory is denied, choose the "+
+				"interpreter)", h.options.Engine, p)
 		}
 		if err != nil {
 			err = errors.Join(err, r.close(ctx))
@@ -272,7 +274,8 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 
 func (h *Host) cacheFailed(reason string, err error) {
 	h.metrics.cache.WithLabelValues(reason).Inc()
-	h.options.Logger.Warn("the cache of compiled rules failed; the module is compiled again", "reason", reason, "error", err)
+	h.options.Logger.Warn("the cache of compiled rules failed; the module is compiled again", "reason", reason, "error",
+		err)
 }
 
 func (h *Host) cacheDrop(k *kept) {
@@ -293,13 +296,17 @@ type metrics struct {
 func newMetrics(engine string) *metrics {
 	m := &metrics{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_duration_seconds",
-			Help: "Time of a rule module to compute one document, waiting for an instance included.", Buckets: prometheus.ExponentialBuckets(2e-6, 2.5, 14)}),
+			Help:    "Time of a rule module to compute one document, waiting for an instance included.",
+			Buckets: prometheus.ExponentialBuckets(2e-6, 2.5, 14)}),
 		fuel: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_fuel_units",
-			Help: "Fuel that a rule module used to compute one document.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}),
+			Help: "Fuel that a rule module used to compute one document.", Buckets: prometheus.ExponentialBuckets(1000,
+				4, 10)}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_failures_total",
-			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout, contradiction."}, []string{"reason"}),
+			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout, contradiction."},
+			[]string{"reason"}),
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_cache_failures_total",
-			Help: "Modules that were compiled again because of their cache: damaged (thrown away) or unusable (its folder cannot be read or written)."}, []string{"reason"}),
+			Help: "Modules that were compiled again because of their cache: damaged (thrown away) or unusable (its " +
+				"folder cannot be read or written)."}, []string{"reason"}),
 		reloads: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_reloads_total",
 			Help: "Calls that had to load their rule module again, because it had not been called for a while."}),
 		engine: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_rule_engine_info",
@@ -326,7 +333,9 @@ func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
 // held counts the modules of the host.
-var held = prometheus.NewDesc("dte_rule_modules", "Rule modules that are ready to run; those that were not called for a while are loaded again first.", nil, nil)
+var held = prometheus.NewDesc("dte_rule_modules",
+	"Rule modules that are ready to run; those that were not called for "+
+		"a while are loaded again first.", nil, nil)
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine}

@@ -38,7 +38,8 @@ func answering(length int) []byte { return w.I32Const(length) }
 func constant(amount int64) w.Module {
 	out := abi.Output{Lines: []int64{amount}, Summary: []int64{amount}}
 	message := abi.AppendOutput(nil, &out, 1)
-	g := w.Guest("", nil, w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(message))), nil)
+	g := w.Guest("", nil, w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)), []byte{0xfc, 10, 0,
+		0}, w.I32Const(len(message))), nil)
 	g.Data[2048] = string(message)
 	return g
 }
@@ -217,7 +218,8 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := metrictest.Values(t, h)
-	for name, want := range map[string]float64{"dte_rule_engine_info/interpreter": 1, "dte_rule_modules": 1, "dte_rule_evaluation_fuel_units": 0, "dte_rule_failures_total/fuel": 0} {
+	for name, want := range map[string]float64{"dte_rule_engine_info/interpreter": 1, "dte_rule_modules": 1,
+		"dte_rule_evaluation_fuel_units": 0, "dte_rule_failures_total/fuel": 0} {
 		if got, ok := values[name]; !ok || got != want {
 			t.Errorf("%s: got %v", name, got)
 		}
@@ -256,7 +258,8 @@ func TestGiven(t *testing.T) {
 	g.Data[3000] = "panic: the sum is wrong"
 	// none: there are no arguments and no environment, whatever stood in the memory.
 	none := func(f int) []byte {
-		return w.Join(store(4096, -1), store(4100, -1), call(f, 4096, 4100), want(0), w.I32Const(4096), w.Op(w.I32Load, 2, 0), want(0), w.I32Const(4100), w.Op(w.I32Load, 2, 0), want(0),
+		return w.Join(store(4096, -1), store(4100, -1), call(f, 4096, 4100), want(0), w.I32Const(4096), w.Op(w.I32Load,
+			2, 0), want(0), w.I32Const(4100), w.Op(w.I32Load, 2, 0), want(0),
 			call(f, 4*65536-2, 4096), want(errnoInval), call(f, 4096, 4*65536-2), want(errnoInval))
 	}
 	g.Functions[w.Initialize].Code = w.Join(
@@ -265,10 +268,12 @@ func TestGiven(t *testing.T) {
 		call(1, 0, 1, 4096), want(0), call(1, 0, 1, 4*65536-4), want(errnoInval),
 		// The second look was the refused one; this is the third, in ms.
 		call(1, 0, 1, 4096), want(0), w.I32Const(4096), w.Op(w.I32Load, 2, 0), want(3e6),
-		call(2, 3, 4096, 1, 4200), want(errnoBadf), call(2, 1, 20000, 8, 4200), want(0), call(2, 1, 20000, 9, 4200), want(errnoInval),
+		call(2, 3, 4096, 1, 4200), want(errnoBadf), call(2, 1, 20000, 8, 4200), want(0), call(2, 1, 20000, 9, 4200),
+		want(errnoInval),
 		store(5000+8, 0x1ff), call(3, 5000, 6000, 1, 6100), want(0), w.I32Const(6000), w.Op(0x2f, 1, 10), want(0xff),
 		call(3, 5000, 6000, 2, 6100), want(errnoInval),
-		store(4096, 3000), store(4100, 23), call(2, 2, 4096, 1, 4200), want(0), w.I32Const(4200), w.Op(w.I32Load, 2, 0), want(23),
+		store(4096, 3000), store(4100, 23), call(2, 2, 4096, 1, 4200), want(0), w.I32Const(4200), w.Op(w.I32Load, 2, 0),
+		want(23),
 		call(4, 3))
 	for _, engine := range []string{"compiler", "interpreter"} {
 		h := host(t, Options{Engine: engine})
@@ -284,13 +289,16 @@ func TestGiven(t *testing.T) {
 // TestSaid: what a guest wrote in a call that went well is not told of one that did not.
 func TestSaid(t *testing.T) {
 	say := func(at int) []byte { // the five bytes there
-		return w.Join(w.I32Const(64), w.I32Const(at), w.Op(w.I32Store, 2, 0), w.I32Const(68), w.I32Const(5), w.Op(w.I32Store, 2, 0),
+		return w.Join(w.I32Const(64), w.I32Const(at), w.Op(w.I32Store, 2, 0), w.I32Const(68), w.I32Const(5),
+			w.Op(w.I32Store, 2, 0),
 			w.I32Const(2), w.I32Const(64), w.I32Const(1), w.I32Const(72), w.Op(w.Call, 0), []byte{w.Drop})
 	}
 	g := constant(7)
-	g.Imports = []w.Import{{Module: wasi, Name: "fd_write", Params: []byte{w.I32, w.I32, w.I32, w.I32}, Results: []byte{w.I32}}}
+	g.Imports = []w.Import{{Module: wasi, Name: "fd_write", Params: []byte{w.I32, w.I32, w.I32, w.I32},
+		Results: []byte{w.I32}}}
 	g.Data[3000], g.Data[3100] = "first", "later"
-	again := w.Join(w.I32Const(80), w.Op(w.I32Load, 2, 0), []byte{w.If, w.Empty}, say(3100), []byte{w.Unreachable, w.End},
+	again := w.Join(w.I32Const(80), w.Op(w.I32Load, 2, 0), []byte{w.If, w.Empty}, say(3100), []byte{w.Unreachable,
+		w.End},
 		w.I32Const(80), w.I32Const(1), w.Op(w.I32Store, 2, 0))
 	g.Functions[w.Evaluate].Code = w.Join(again, say(3000), g.Functions[w.Evaluate].Code)
 	m, err := host(t, Options{Instances: 1}).Load(context.Background(), g.Bytes())
@@ -300,7 +308,8 @@ func TestSaid(t *testing.T) {
 	if err := m.Evaluate(context.Background(), oneLine(), new(abi.Output)); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Evaluate(context.Background(), oneLine(), new(abi.Output)); err == nil || !strings.HasSuffix(err.Error(), `it wrote "later"`) {
+	if err := m.Evaluate(context.Background(), oneLine(), new(abi.Output)); err == nil ||
+		!strings.HasSuffix(err.Error(), `it wrote "later"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -315,9 +324,11 @@ func TestLoadBundle(t *testing.T) {
 		{"", bundle.Manifest{Kind: "document", ABI: 1, Params: []bundle.Param{rate}}},
 		{"", bundle.Manifest{Params: []bundle.Param{rate}, Fuel: 5000}},
 		{"the manifest has none", bundle.Manifest{}},
-		{"gives parameter other, the module knows none", bundle.Manifest{Params: []bundle.Param{rate, {Name: "other", Value: "1"}}}},
+		{"gives parameter other, the module knows none", bundle.Manifest{Params: []bundle.Param{rate, {Name: "other",
+			Value: "1"}}}},
 		{"asks for 5001 units of fuel, at most 5000", bundle.Manifest{Params: []bundle.Param{rate}, Fuel: 5001}},
-		{"names interface 2, the module speaks 1", bundle.Manifest{Kind: "document", ABI: 2, Params: []bundle.Param{rate}}},
+		{"names interface 2, the module speaks 1", bundle.Manifest{Kind: "document", ABI: 2,
+			Params: []bundle.Param{rate}}},
 	} {
 		b := &bundle.Bundle{Manifest: c.m, Parts: map[string][]byte{"module.wasm": constant(1).Bytes()}}
 		r, err := h.LoadBundle(context.Background(), b)
@@ -358,7 +369,8 @@ func TestDescription(t *testing.T) {
 		"summary: 257 of them, at most 256":            `{"abi":1,"name":"x","summary":` + wide(257, `"s"`) + `}`,
 		"faults[0].message: is missing":                `{"abi":1,"name":"x","faults":[{"code":"X"}]}`,
 	} {
-		if _, err := h.Load(context.Background(), w.Guest(d, nil, nil, nil).Bytes()); !errors.Is(err, ErrModule) || !strings.Contains(err.Error(), text) {
+		if _, err := h.Load(context.Background(), w.Guest(d, nil, nil, nil).Bytes()); !errors.Is(err, ErrModule) ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("want %q, got %v", text, err)
 		}
 	}
@@ -369,7 +381,8 @@ func TestDescription(t *testing.T) {
 
 func TestLoad_Size(t *testing.T) {
 	h := host(t, Options{})
-	if _, err := h.Load(context.Background(), bytes.Repeat([]byte{0}, 100<<20)); !errors.Is(err, ErrModule) || !strings.Contains(err.Error(), "104857600 bytes, more than 16777216") {
+	if _, err := h.Load(context.Background(), bytes.Repeat([]byte{0}, 100<<20)); !errors.Is(err, ErrModule) ||
+		!strings.Contains(err.Error(), "104857600 bytes, more than 16777216") {
 		t.Errorf("100 MiB: %v", err)
 	}
 }

@@ -20,7 +20,8 @@ func further(f w.Function) []byte {
 	return with(func(g *w.Module) { g.Functions = append(g.Functions, f) }).Bytes()
 }
 
-// nested is n blocks, or loops, in each other, with a branch out of, or back to, each of them; the locals are set, or read, in the innermost.
+// nested is n blocks, or loops, in each other, with a branch out of, or back to, each of them; the locals are set, or
+// read, in the innermost.
 func nested(op byte, n, locals int) w.Function {
 	code := bytes.Repeat([]byte{op, w.Empty}, n)
 	if op == w.Block {
@@ -49,7 +50,8 @@ func wide(results int) w.Module {
 		for i := range 20 {
 			g.Functions = append(g.Functions, w.Function{Results: types, Code: w.Op(w.Call, last+i)})
 		}
-		g.Functions[w.Evaluate].Code = w.Join([]byte{w.Loop, w.Empty}, w.Op(w.Call, last+20), bytes.Repeat([]byte{w.Drop}, results), []byte{w.Br, 0, w.End, w.Unreachable})
+		g.Functions[w.Evaluate].Code = w.Join([]byte{w.Loop, w.Empty}, w.Op(w.Call, last+20),
+			bytes.Repeat([]byte{w.Drop}, results), []byte{w.Br, 0, w.End, w.Unreachable})
 	})
 }
 
@@ -64,10 +66,12 @@ func TestLoad_Limits(t *testing.T) {
 		}).Bytes()
 	}
 	sixteen := bytes.Repeat([]byte{w.I64}, 16)
-	handOn := w.Function{Params: sixteen, Results: sixteen, Code: w.Join(bytes.Repeat(w.I64Const(1), 16), bytes.Repeat(w.Op(w.Call, w.Further), 10_000))}
+	handOn := w.Function{Params: sixteen, Results: sixteen, Code: w.Join(bytes.Repeat(w.I64Const(1), 16),
+		bytes.Repeat(w.Op(w.Call, w.Further), 10_000))}
 	table := func(ways, locals int) w.Function { // a table of many ways to the end of a block in which locals are set
 		f := nested(w.Block, 1, locals)
-		f.Code = w.Join(f.Code[:len(f.Code)-1], w.Op(w.LocalGet, 0), w.Op(0x0e, ways), make([]byte, ways+1), []byte{w.End})
+		f.Code = w.Join(f.Code[:len(f.Code)-1], w.Op(w.LocalGet, 0), w.Op(0x0e, ways), make([]byte, ways+1),
+			[]byte{w.End})
 		return f
 	}
 	for _, c := range []struct {
@@ -75,13 +79,16 @@ func TestLoad_Limits(t *testing.T) {
 		wasm       []byte
 	}{
 		{"990 results of a call", "section 1: 990 results, more than 16", wide(990).Bytes()},
-		{"990 parameters", "section 1: 990 parameters, more than 32", further(w.Function{Params: bytes.Repeat([]byte{w.I64}, 990)})},
-		{"a block with 17 parameters", "function 4: at byte 3: a block has 17 parameters, more than 16", with(func(g *w.Module) {
-			g.Types = [][]byte{w.Type(bytes.Repeat([]byte{w.I64}, 17), nil)}
-			g.Functions = append(g.Functions, w.Function{Code: []byte{w.Block, 0, w.End}})
-		}).Bytes()},
+		{"990 parameters", "section 1: 990 parameters, more than 32",
+			further(w.Function{Params: bytes.Repeat([]byte{w.I64}, 990)})},
+		{"a block with 17 parameters", "function 4: at byte 3: a block has 17 parameters, more than 16",
+			with(func(g *w.Module) {
+				g.Types = [][]byte{w.Type(bytes.Repeat([]byte{w.I64}, 17), nil)}
+				g.Functions = append(g.Functions, w.Function{Code: []byte{w.Block, 0, w.End}})
+			}).Bytes()},
 		{"600 tables", "section 4: 600 tables, more than 1", with(func(g *w.Module) { g.Tables = 600 }).Bytes()},
-		{"a table of 100,000 items", "section 4: the table has 100000 items, more than 65536", with(func(g *w.Module) { g.Tables = 1 }).Bytes()},
+		{"a table of 100,000 items", "section 4: the table has 100000 items, more than 65536",
+			with(func(g *w.Module) { g.Tables = 1 }).Bytes()},
 		{"1,001 globals", "section 6: 1001 globals, more than 1000", with(func(g *w.Module) {
 			g.Globals = bytesRepeated(w.Join([]byte{w.I64, 1}, w.I64Const(5), []byte{w.End}), 1001)
 		}).Bytes()},
@@ -91,11 +98,14 @@ func TestLoad_Limits(t *testing.T) {
 		{"many merges in merges", "is estimated at", many(600, nested(w.Block, 100, 100))},
 		{"a table of many ways", "function 4: it has", further(table(10_000, 30))},
 		{"many tables of many ways", "is estimated at", many(200, table(9_000, 10))},
-		{"many conditions", "is estimated at", many(10, w.Function{Locals: []byte{w.I32}, Code: bytes.Repeat(w.Join(w.Op(w.LocalGet, 0), []byte{w.If, w.Empty, w.End}), 12_000)})},
-		{"many loops in a row", "is estimated at", many(5, w.Function{Code: bytes.Repeat([]byte{w.Loop, w.Empty, w.End}, 6000)})},
+		{"many conditions", "is estimated at", many(10, w.Function{Locals: []byte{w.I32},
+			Code: bytes.Repeat(w.Join(w.Op(w.LocalGet, 0), []byte{w.If, w.Empty, w.End}), 12_000)})},
+		{"many loops in a row", "is estimated at", many(5, w.Function{Code: bytes.Repeat([]byte{w.Loop, w.Empty, w.End},
+			6000)})},
 		{"many calls between many globals", "function 4: it has 10003 calls", with(func(g *w.Module) {
 			g.Globals = bytesRepeated(w.Join([]byte{w.I64, 1}, w.I64Const(5), []byte{w.End}), 1000)
-			g.Functions = append(g.Functions, w.Function{Code: w.Join([]byte{w.Loop, w.Empty, w.Loop, w.Empty, w.End, w.End}, bytes.Repeat(w.Op(w.Call, w.Initialize), 10_000))})
+			g.Functions = append(g.Functions, w.Function{Code: w.Join([]byte{w.Loop, w.Empty, w.Loop, w.Empty, w.End,
+				w.End}, bytes.Repeat(w.Op(w.Call, w.Initialize), 10_000))})
 		}).Bytes()},
 		{"a frame of 1.2 MiB", "bytes of stack, more than 1048576", further(handOn)},
 	} {
@@ -136,12 +146,14 @@ func deep(calls int) w.Module {
 		keep := bytes.Repeat([]byte{w.I64}, 50)
 		var before, after []byte
 		for l := 1; l <= len(keep); l++ {
-			before = w.Join(before, w.Op(w.LocalGet, 0), []byte{w.I64ExtendU}, w.I64Const(int64(l)), []byte{w.I64Mul}, w.Op(w.LocalSet, l))
+			before = w.Join(before, w.Op(w.LocalGet, 0), []byte{w.I64ExtendU}, w.I64Const(int64(l)), []byte{w.I64Mul},
+				w.Op(w.LocalSet, l))
 			after = w.Join(after, w.Op(w.LocalGet, l), w.Op(w.GlobalGet, 0), []byte{w.I64Add}, w.Op(w.GlobalSet, 0))
 		}
 		g.Globals = [][]byte{w.Join([]byte{w.I64, 1}, w.I64Const(0), []byte{w.End})}
 		g.Functions = append(g.Functions, w.Function{Params: []byte{w.I32}, Locals: keep, Code: w.Join(before,
-			w.Op(w.LocalGet, 0), []byte{w.If, w.Empty}, w.Op(w.LocalGet, 0), w.I32Const(1), []byte{w.I32Sub}, w.Op(w.Call, w.Further), []byte{w.End}, after)})
+			w.Op(w.LocalGet, 0), []byte{w.If, w.Empty}, w.Op(w.LocalGet, 0), w.I32Const(1), []byte{w.I32Sub},
+			w.Op(w.Call, w.Further), []byte{w.End}, after)})
 		g.Functions[w.Evaluate].Code = w.Join(w.I32Const(calls), w.Op(w.Call, w.Further), g.Functions[w.Evaluate].Code)
 	})
 }
@@ -166,7 +178,8 @@ func TestEvaluate_Stack(t *testing.T) {
 				_ = m.Close(context.Background())
 				continue
 			}
-			if want := fmt.Sprintf("dte_evaluate used more than %d bytes of stack", fuel.Stack); !errors.Is(err, ErrTrap) || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("dte_evaluate used more than %d bytes of stack", fuel.Stack); !errors.Is(err,
+				ErrTrap) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %d calls: want %q, got %v", engine, calls, want, err)
 			}
 			if len(m.code.idle) != 0 {
@@ -184,7 +197,8 @@ func TestEvaluate_Stack(t *testing.T) {
 func TestEvaluate_Grown(t *testing.T) {
 	for pages, kept := range map[int]int{250: 1, 260: 0} {
 		g := with(func(g *w.Module) {
-			g.Functions[w.Evaluate].Code = w.Join(w.I32Const(pages-4), []byte{0x40, 0, w.Drop}, g.Functions[w.Evaluate].Code)
+			g.Functions[w.Evaluate].Code = w.Join(w.I32Const(pages-4), []byte{0x40, 0, w.Drop},
+				g.Functions[w.Evaluate].Code)
 		})
 		m, err := host(t, Options{}).Load(context.Background(), g.Bytes())
 		if err != nil {

@@ -44,31 +44,47 @@ func TestLoad_Hostile(t *testing.T) {
 		wasm       []byte
 	}{
 		{"no module", "not a WebAssembly module", []byte("PK\x03\x04 not wasm at all")},
-		{"an import of the host's files", "imports env.open, which rules are not given", imported("env", "open").Bytes()},
-		{"an import of the network", "imports wasi_snapshot_preview1.sock_accept, which rules are not given", imported(wasi, "sock_accept").Bytes()},
-		{"an import under another type", "imports wasi_snapshot_preview1.fd_write as () → (), which is (i32, i32, i32, i32) → (i32)", imported(wasi, "fd_write").Bytes()},
-		{"no dte_evaluate", "does not export dte_evaluate", function(w.Evaluate, func(f *w.Function) { f.Export = "evaluate" }).Bytes()},
-		{"another type of dte_evaluate", "exports dte_evaluate as (i32) → (i64); the interface says (i32) → (i32)", function(w.Evaluate, func(f *w.Function) {
-			f.Results, f.Code = []byte{w.I64}, w.I64Const(1)
-		}).Bytes()},
-		{"another type of dte_describe", "exports dte_describe as (i64) → (i64)", function(w.Describe, func(f *w.Function) { f.Params = []byte{w.I64} }).Bytes()},
-		{"another type of _initialize", "exports _initialize as (i32) → ()", function(w.Initialize, func(f *w.Function) { f.Params = []byte{w.I32} }).Bytes()},
-		{"no memory", "exports no memory", w.Module{NoMemory: true, Functions: []w.Function{{Export: "dte_evaluate"}}}.Bytes()},
+		{"an import of the host's files", "imports env.open, which rules are not given", imported("env",
+			"open").Bytes()},
+		{"an import of the network", "imports wasi_snapshot_preview1.sock_accept, which rules are not given",
+			imported(wasi, "sock_accept").Bytes()},
+		{"an import under another type", "imports wasi_snapshot_preview1.fd_write as () → (), which is (i32, i32, " +
+			"i32, i32) → (i32)", imported(wasi, "fd_write").Bytes()},
+		{"no dte_evaluate", "does not export dte_evaluate", function(w.Evaluate,
+			func(f *w.Function) { f.Export = "evaluate" }).Bytes()},
+		{"another type of dte_evaluate", "exports dte_evaluate as (i32) → (i64); the interface says (i32) → (i32)",
+			function(w.Evaluate, func(f *w.Function) {
+				f.Results, f.Code = []byte{w.I64}, w.I64Const(1)
+			}).Bytes()},
+		{"another type of dte_describe", "exports dte_describe as (i64) → (i64)", function(w.Describe,
+			func(f *w.Function) { f.Params = []byte{w.I64} }).Bytes()},
+		{"another type of _initialize", "exports _initialize as (i32) → ()", function(w.Initialize,
+			func(f *w.Function) { f.Params = []byte{w.I32} }).Bytes()},
+		{"no memory", "exports no memory", w.Module{NoMemory: true,
+			Functions: []w.Function{{Export: "dte_evaluate"}}}.Bytes()},
 		{"more memory than it may have", "over limit of 512 pages", with(func(g *w.Module) { g.Pages = 513 }).Bytes()},
 		{"a start function that hangs", "out of fuel: dte_start used more than 100000 units", with(func(g *w.Module) {
 			g.Functions = append(g.Functions, w.Function{Code: forever})
 			g.Start = 1 + w.Further
 		}).Bytes()},
-		{"an _initialize that hangs", "out of fuel: _initialize used more than 100000 units", function(w.Initialize, func(f *w.Function) { f.Code = forever }).Bytes()},
-		{"an _initialize that traps", "_initialize: wasm error: unreachable", function(w.Initialize, func(f *w.Function) { f.Code = []byte{w.Unreachable} }).Bytes()},
-		{"a description that never comes", "dte_describe used more than 200000 units", function(w.Describe, func(f *w.Function) { f.Code = forever }).Bytes()},
-		{"a description outside the memory", "points at 100 bytes at 262100, outside its memory", describing(4*65536-44, 100).Bytes()},
-		{"a description at the world's end", "points at 16 bytes at 4294967295, outside", describing(1<<32-1, 16).Bytes()},
+		{"an _initialize that hangs", "out of fuel: _initialize used more than 100000 units", function(w.Initialize,
+			func(f *w.Function) { f.Code = forever }).Bytes()},
+		{"an _initialize that traps", "_initialize: wasm error: unreachable", function(w.Initialize,
+			func(f *w.Function) { f.Code = []byte{w.Unreachable} }).Bytes()},
+		{"a description that never comes", "dte_describe used more than 200000 units", function(w.Describe,
+			func(f *w.Function) { f.Code = forever }).Bytes()},
+		{"a description outside the memory", "points at 100 bytes at 262100, outside its memory", describing(4*65536-44,
+			100).Bytes()},
+		{"a description at the world's end", "points at 16 bytes at 4294967295, outside", describing(1<<32-1,
+			16).Bytes()},
 		{"a description of 1 GiB", "points at 1073741824 bytes, more than 1048576", describing(0, 1<<30).Bytes()},
 		{"a description of zeros", "description: invalid character", describing(64, 64).Bytes()},
-		{"a hand on its own fuel", "global 0 of 0", function(w.Initialize, func(f *w.Function) { f.Code = w.Join(w.I64Const(1<<60), w.Op(w.GlobalSet, 0)) }).Bytes()},
-		{"vectors", "instruction 0xfd is not one that rules are given", function(w.Initialize, func(f *w.Function) { f.Code = []byte{0xfd, 98} }).Bytes()},
-		{"a stack that does not fit", "not enough results", function(w.Initialize, func(f *w.Function) { f.Results = []byte{w.I32} }).Bytes()},
+		{"a hand on its own fuel", "global 0 of 0", function(w.Initialize,
+			func(f *w.Function) { f.Code = w.Join(w.I64Const(1<<60), w.Op(w.GlobalSet, 0)) }).Bytes()},
+		{"vectors", "instruction 0xfd is not one that rules are given", function(w.Initialize,
+			func(f *w.Function) { f.Code = []byte{0xfd, 98} }).Bytes()},
+		{"a stack that does not fit", "not enough results", function(w.Initialize,
+			func(f *w.Function) { f.Results = []byte{w.I32} }).Bytes()},
 		{"16 MiB and a byte", "it has 16777217 bytes, more than 16777216", make([]byte, 16<<20+1)},
 		{"100 MiB", "it has 104857600 bytes, more than 16777216", make([]byte, 100<<20)},
 	} {
@@ -95,7 +111,8 @@ func TestEvaluate_Hostile(t *testing.T) {
 		message := string(abi.AppendOutput(nil, &out, max(1, len(out.Lines))))
 		return with(func(g *w.Module) {
 			g.Data[2048] = message
-			g.Functions[w.Evaluate].Code = w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(message)))
+			g.Functions[w.Evaluate].Code = w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)),
+				[]byte{0xfc, 10, 0, 0}, w.I32Const(len(message)))
 		})
 	}
 	for _, c := range []struct {
@@ -104,30 +121,44 @@ func TestEvaluate_Hostile(t *testing.T) {
 	}{
 		{"traps", "dte_evaluate: wasm error: unreachable", guest(nil, []byte{w.Unreachable})},
 		{"divides by zero", "integer divide by zero", guest(nil, w.Join(w.I32Const(1), w.I32Const(0), []byte{0x6d}))},
-		{"reads outside its memory", "out of bounds memory access", guest(nil, w.Join(w.I32Const(-4), w.Op(w.I32Load, 2, 0)))},
+		{"reads outside its memory", "out of bounds memory access", guest(nil, w.Join(w.I32Const(-4), w.Op(w.I32Load, 2,
+			0)))},
 		{"loops without a call", "out of fuel: dte_evaluate used more than 200000 units", guest(nil, forever)},
-		{"loops over a call", "out of fuel", guest(nil, w.Join([]byte{w.Loop, w.Empty}, w.Op(w.Call, w.Describe), []byte{w.Drop, w.Br, 0, w.End, w.Unreachable}))},
+		{"loops over a call", "out of fuel", guest(nil, w.Join([]byte{w.Loop, w.Empty}, w.Op(w.Call, w.Describe),
+			[]byte{w.Drop, w.Br, 0, w.End, w.Unreachable}))},
 		{"recurses", "", guest(nil, recursive)}, // out of fuel or of stack
 		{"grows its memory", "out of fuel", guest(nil, grower)},
-		{"fills its memory again and again", "out of fuel", guest(nil, w.Join([]byte{w.Loop, w.Empty}, w.I32Const(0), w.I32Const(1), w.I32Const(4*65536), []byte{0xfc, 11, 0, w.Br, 0, w.End, w.Unreachable}))},
+		{"fills its memory again and again", "out of fuel", guest(nil, w.Join([]byte{w.Loop, w.Empty}, w.I32Const(0),
+			w.I32Const(1), w.I32Const(4*65536), []byte{0xfc, 11, 0, w.Br, 0, w.End, w.Unreachable}))},
 		{"answers nothing", "its answer: message is shorter", guest(nil, answering(0))},
 		{"answers a byte", "its answer: message is shorter", guest(nil, answering(1))},
-		{"refuses good input", "it refused the message: dte_evaluate returned -1, and a negative number is for a message that makes no sense", guest(nil, answering(-1))},
-		{"answers more than the buffer holds", "dte_evaluate returned 1073741824, the length of its answer, and the buffer has 65536 bytes", guest(nil, answering(1<<30))},
+		{"refuses good input", "it refused the message: dte_evaluate returned -1, and a negative number is for a " +
+			"message that makes no sense", guest(nil, answering(-1))},
+		{"answers more than the buffer holds", "dte_evaluate returned 1073741824, the length of its answer, and the " +
+			"buffer has 65536 bytes", guest(nil, answering(1<<30))},
 		{"answers its own input", "its answer", guest(nil, answering(48))},
-		{"a buffer outside its memory", "does not fit: dte_buffer answered 4294901760, and the memory ends at", guest(answering(-65536), answering(32))},
-		{"a buffer at its memory's end", "does not fit: dte_buffer answered 262136, and the memory ends at 262144", guest(answering(4*65536-8), answering(32))},
-		{"a message beyond its memory", "its answer lies outside its memory", guest(answering(4*65536-64), answering(65))},
+		{"a buffer outside its memory", "does not fit: dte_buffer answered 4294901760, and the memory ends at",
+			guest(answering(-65536), answering(32))},
+		{"a buffer at its memory's end", "does not fit: dte_buffer answered 262136, and the memory ends at 262144",
+			guest(answering(4*65536-8), answering(32))},
+		{"a message beyond its memory", "its answer lies outside its memory", guest(answering(4*65536-64),
+			answering(65))},
 		{"no address", "dte_buffer(65536) answered 0, which is no address", guest(w.I32Const(0), answering(32))},
 		{"dte_buffer traps", "dte_buffer: wasm error: unreachable", guest([]byte{w.Unreachable}, answering(32))},
 		{"dte_buffer loops", "dte_buffer used more than", guest(forever, answering(32))},
-		{"lines that were not asked for", "its answer has 2 line values", answer(func(o *abi.Output) { o.Lines = []int64{1, 2} })},
+		{"lines that were not asked for", "its answer has 2 line values",
+			answer(func(o *abi.Output) { o.Lines = []int64{1, 2} })},
 		{"no summary", "and 0 summary fields", answer(func(o *abi.Output) { o.Summary = nil })},
-		{"a tax that it does not know", "its answer names tax 3, and the description has", answer(func(o *abi.Output) { o.Taxes = []abi.Tax{{Tax: 3}} })},
-		{"a fault that it does not know", "names a fault that the description or the message has not", answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Code: 1, Line: -1, Column: -1}} })},
-		{"a fault in line 1 of 1", "names a fault that the description or the message has not", answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Line: 1, Column: -1}} })},
-		{"a fault in column 1 of 1", "names a fault that the description or the message has not", answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Line: 0, Column: 1}} })},
-		{"a fault in scalar 0 of 0", "names a fault that the description or the message has not", answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Line: -1, Column: 0}} })},
+		{"a tax that it does not know", "its answer names tax 3, and the description has",
+			answer(func(o *abi.Output) { o.Taxes = []abi.Tax{{Tax: 3}} })},
+		{"a fault that it does not know", "names a fault that the description or the message has not",
+			answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Code: 1, Line: -1, Column: -1}} })},
+		{"a fault in line 1 of 1", "names a fault that the description or the message has not",
+			answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Line: 1, Column: -1}} })},
+		{"a fault in column 1 of 1", "names a fault that the description or the message has not",
+			answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Line: 0, Column: 1}} })},
+		{"a fault in scalar 0 of 0", "names a fault that the description or the message has not",
+			answer(func(o *abi.Output) { o.Faults = []abi.Fault{{Line: -1, Column: 0}} })},
 	} {
 		for _, engine := range []string{"compiler", "interpreter"} {
 			h := host(t, Options{Engine: engine, MemoryPages: 64, Fuel: 200_000})
@@ -195,7 +226,8 @@ func TestEvaluate_Worst(t *testing.T) {
 		g := w.Guest("", nil, w.Join([]byte{w.Loop, w.Empty}, body, []byte{w.Br, 0, w.End, w.Unreachable}), nil)
 		g.Pages = 512
 		g.Functions[w.Evaluate].Locals = []byte{w.I32, w.I64}
-		g.Imports = []w.Import{{Module: wasi, Name: "clock_time_get", Params: []byte{w.I32, w.I64, w.I32}, Results: []byte{w.I32}},
+		g.Imports = []w.Import{{Module: wasi, Name: "clock_time_get", Params: []byte{w.I32, w.I64, w.I32},
+			Results: []byte{w.I32}},
 			{Module: wasi, Name: "random_get", Params: []byte{w.I32, w.I32}, Results: []byte{w.I32}}}
 		for _, engine := range []string{"compiler", "interpreter"} {
 			h := host(t, Options{Engine: engine})

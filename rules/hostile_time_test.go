@@ -19,17 +19,19 @@ import (
 // unending is more fuel than any guest uses up while a test lasts.
 const unending = 1 << 50
 
-// chase is a guest that makes a ring of all of its 32 MiB, each place pointing at one far away, and follows it without end:
-// each step waits for memory that is in no cache. A unit covers 20 steps.
+// chase is a guest that makes a ring of all of its 32 MiB, each place pointing at one far away, and follows it without
+// end: each step waits for memory that is in no cache. A unit covers 20 steps.
 func chase() w.Module {
-	next := w.Join(w.Op(w.LocalGet, 1), w.I32Const(1664525), []byte{w.I32Mul}, w.I32Const(64*12345), []byte{w.I32Add}, w.I32Const(1<<25-64), []byte{0x71})
+	next := w.Join(w.Op(w.LocalGet, 1), w.I32Const(1664525), []byte{w.I32Mul}, w.I32Const(64*12345), []byte{w.I32Add},
+		w.I32Const(1<<25-64), []byte{0x71})
 	step := w.Join(w.Op(w.LocalGet, 1), w.Op(w.I32Load, 2, 0), w.Op(w.LocalSet, 1))
 	return with(func(g *w.Module) {
 		g.Pages = 512
 		g.Functions[w.Evaluate].Locals = []byte{w.I32}
 		g.Functions[w.Evaluate].Code = w.Join(
 			[]byte{w.Loop, w.Empty}, w.Op(w.LocalGet, 1), next, w.Op(w.I32Store, 2, 0),
-			w.Op(w.LocalGet, 1), w.I32Const(64), []byte{w.I32Add}, w.Op(w.LocalTee, 1), w.I32Const(1<<25), []byte{w.I32LtU}, w.Op(w.BrIf, 0), []byte{w.End},
+			w.Op(w.LocalGet, 1), w.I32Const(64), []byte{w.I32Add}, w.Op(w.LocalTee, 1), w.I32Const(1<<25),
+			[]byte{w.I32LtU}, w.Op(w.BrIf, 0), []byte{w.End},
 			w.I32Const(0), w.Op(w.LocalSet, 1),
 			[]byte{w.Loop, w.Empty}, bytes.Repeat(step, 20), []byte{w.Br, 0, w.End, w.Unreachable})
 	})
@@ -54,8 +56,8 @@ func failed(t *testing.T, h *Host, reason string) (n float64) {
 	return n
 }
 
-// TestEvaluate_Time: whatever a guest gets out of its fuel, and however large its budget is, it is ended when it has worked for
-// the host's limit, in the processor's time. With DTE_SOAK=1 under the limits that a branch has.
+// TestEvaluate_Time: whatever a guest gets out of its fuel, and however large its budget is, it is ended when it has
+// worked for the host's limit, in the processor's time. With DTE_SOAK=1 under the limits that a branch has.
 func TestEvaluate_Time(t *testing.T) {
 	for name, g := range map[string]w.Module{
 		"pointers over all of its memory":  chase(),
@@ -85,8 +87,10 @@ func TestEvaluate_Time(t *testing.T) {
 			took := processor() - began
 			runtime.UnlockOSThread()
 			t.Logf("%s, %s: %v, %v", name, engine, took, err)
-			fast := os.Getenv("DTE_SOAK") != "" && errors.Is(err, ErrFuel) // the most that a bundle may ask for is not much to it
-			if !fast && (!errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "dte_evaluate worked longer than "+o.Timeout.String())) {
+			// the most that a bundle may ask for is not much to it
+			fast := os.Getenv("DTE_SOAK") != "" && errors.Is(err, ErrFuel)
+			if !fast && (!errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(),
+				"dte_evaluate worked longer than "+o.Timeout.String())) {
 				t.Errorf("%s, %s: %v", name, engine, err)
 			}
 			// Beside the limit: the first slice, the last one, and an instance with 32 MiB of memory.

@@ -79,7 +79,8 @@ func (i *instance) leave(budget int64, what string, err error) (used int64, _ er
 	case int64(i.meter.stack.Get()) < 0:
 		return 0, fmt.Errorf("%w: %s used more than %d bytes of stack", ErrTrap, what, fuel.Stack)
 	case i.meter.late:
-		return 0, fmt.Errorf("%w: %s worked longer than %v, with %d of %d units left", ErrTimeout, what, i.meter.limit, left, budget)
+		return 0, fmt.Errorf("%w: %s worked longer than %v, with %d of %d units left", ErrTimeout, what, i.meter.limit,
+			left, budget)
 	}
 	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
@@ -114,7 +115,8 @@ func (i *instance) describe() ([]byte, error) {
 func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int64, err error) {
 	d := i.code.description
 	i.message = abi.AppendInput(i.message[:0], in)
-	answer, used, err := i.exchange(abi.OutputSize(in.N, len(d.LineOutputs), len(d.Summary), len(d.Taxes)), len(i.message), budget)
+	answer, used, err := i.exchange(abi.OutputSize(in.N, len(d.LineOutputs), len(d.Summary), len(d.Taxes)),
+		len(i.message), budget)
 	if err != nil {
 		return 0, err
 	}
@@ -136,9 +138,11 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 	status := int32(uint32(i.stack[0]))
 	switch {
 	case status < 0:
-		return nil, used, fmt.Errorf("%w: %w: dte_evaluate returned %d, and a negative number is for a message that makes no sense", ErrTrap, ErrRefused, status)
+		return nil, used, fmt.Errorf("%w: %w: dte_evaluate returned %d, and a negative number is for a message that "+
+			"makes no sense", ErrTrap, ErrRefused, status)
 	case uint32(status) > i.size:
-		return nil, used, fmt.Errorf("%w: dte_evaluate returned %d, the length of its answer, and the buffer has %d bytes", ErrTrap, status, i.size)
+		return nil, used, fmt.Errorf("%w: dte_evaluate returned %d, the length of its answer, and the buffer has %d "+
+			"bytes", ErrTrap, status, i.size)
 	}
 	answer, ok := i.memory.Read(i.buffer, uint32(status))
 	if !ok {
@@ -157,13 +161,15 @@ func (i *instance) run(room, length int) (what string, err error) {
 			return "dte_buffer", err
 		}
 		if uint32(r[0]) == 0 {
-			return "dte_buffer", fmt.Errorf("%w: dte_buffer(%d) answered 0, which is no address: it has no room for so many bytes, and the host asks for %d at least", ErrTrap, need, leastBuffer)
+			return "dte_buffer", fmt.Errorf("%w: dte_buffer(%d) answered 0, which is no address: it has no room for "+
+				"so many bytes, and the host asks for %d at least", ErrTrap, need, leastBuffer)
 		}
 		i.buffer, i.size = uint32(r[0]), need
 		i.meter.stack.Set(fuel.Stack)
 	}
 	if !i.memory.Write(i.buffer, i.message) {
-		return "dte_buffer", fmt.Errorf("%w: the message of %d bytes does not fit: dte_buffer answered %d, and the memory ends at %d", ErrTrap, len(i.message), i.buffer, i.memory.Size())
+		return "dte_buffer", fmt.Errorf("%w: the message of %d bytes does not fit: dte_buffer answered %d, and the "+
+			"memory ends at %d", ErrTrap, len(i.message), i.buffer, i.memory.Size())
 	}
 	i.stack[0] = uint64(uint32(length))
 	return "dte_evaluate", i.evaluate.CallWithStack(i.context, i.stack[:])
@@ -175,7 +181,8 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	for _, f := range out.Faults {
 		if f.Code < 0 || f.Code >= len(d.Faults) || f.Line < -1 || f.Line >= in.N || f.Column < -1 ||
 			f.Line < 0 && f.Column >= len(d.Scalars) || f.Line >= 0 && f.Column >= len(d.Columns) {
-			return fmt.Errorf("%w: its answer names a fault that the description or the message has not: code %d of %d, line %d of %d, column %d (of %d columns; of %d scalars where line is -1)",
+			return fmt.Errorf("%w: its answer names a fault that the description or the message has not: code %d of "+
+				"%d, line %d of %d, column %d (of %d columns; of %d scalars where line is -1)",
 				ErrTrap, f.Code, len(d.Faults), f.Line, in.N, f.Column, len(d.Columns), len(d.Scalars))
 		}
 		refused = refused || !d.Faults[f.Code].Warning
@@ -184,7 +191,8 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 		return nil
 	}
 	if len(out.Lines) != in.N*len(d.LineOutputs) || len(out.Summary) != len(d.Summary) {
-		return fmt.Errorf("%w: its answer has %d line values and %d summary fields: a document that is not refused has %d × %d and all %d", ErrTrap,
+		return fmt.Errorf("%w: its answer has %d line values and %d summary fields: a document that is not refused "+
+			"has %d × %d and all %d", ErrTrap,
 			len(out.Lines), len(out.Summary), in.N, len(d.LineOutputs), len(d.Summary))
 	}
 	for _, t := range out.Taxes {
@@ -289,20 +297,23 @@ func broken(answer []byte, err error) error {
 	}
 	at := func(offset int) uint64 { return uint64(binary.LittleEndian.Uint32(answer[offset:])) }
 	if magic, version := at(0), at(4); magic != abi.Magic || version != abi.Version {
-		return fmt.Errorf("%w: it begins with %#x and %d, want %#x and %d at the offsets 0 and 4", err, magic, version, uint32(abi.Magic), abi.Version)
+		return fmt.Errorf("%w: it begins with %#x and %d, want %#x and %d at the offsets 0 and 4", err, magic, version,
+			uint32(abi.Magic), abi.Version)
 	}
 	for _, count := range []struct {
 		offset int
 		what   string
 		most   uint64
-	}{{8, "line outputs", abi.MaxWide}, {12, "lines", abi.MaxLines}, {16, "summary fields", abi.MaxWide}, {20, "taxes", abi.MaxWide}, {24, "faults", abi.MaxFaults}} {
+	}{{8, "line outputs", abi.MaxWide}, {12, "lines", abi.MaxLines}, {16, "summary fields", abi.MaxWide},
+		{20, "taxes", abi.MaxWide}, {24, "faults", abi.MaxFaults}} {
 		if n := at(count.offset); n > count.most {
 			return fmt.Errorf("%w: %d %s at the offset %d, at most %d", err, n, count.what, count.offset, count.most)
 		}
 	}
 	want := answerHeader + 8*(at(12)*at(8)+at(16)+2*at(20)) + 16*at(24)
 	if uint64(len(answer)) != want {
-		return fmt.Errorf("%w: %d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", err, len(answer), want, at(8), at(12), at(16), at(20), at(24))
+		return fmt.Errorf("%w: %d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", err,
+			len(answer), want, at(8), at(12), at(16), at(20), at(24))
 	}
 	return fmt.Errorf("%w: the index of a tax is negative or too large", err)
 }

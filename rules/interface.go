@@ -166,7 +166,8 @@ func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 				stack[0] = answer
 			}
 		}
-		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), f.signature.params, f.signature.results).Export(name)
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), f.signature.params,
+			f.signature.results).Export(name)
 	}
 	if _, err := b.Instantiate(ctx); err != nil {
 		return err

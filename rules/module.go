@@ -149,7 +149,8 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.options.Logger.Info("rule module compiled", "module", c.description.Name, "sha256", fmt.Sprintf("%x", d), "bytes", len(wasm),
+	h.options.Logger.Info("rule module compiled", "module", c.description.Name, "sha256", fmt.Sprintf("%x", d), "bytes",
+		len(wasm),
 		"engine", h.options.Engine, "took", time.Since(began))
 	c.digest, c.users = d, 1
 	h.mu.Lock()

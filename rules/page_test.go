@@ -34,8 +34,8 @@ type bad struct {
 	says  string
 }
 
-// TestPage: each row of the interface's page that a module can break has a guest that breaks it, or names the test that has; and the
-// fault says which rule that was. A new row fails until it has one.
+// TestPage: each row of the interface's page that a module can break has a guest that breaks it, or names the test that
+// has; and the fault says which rule that was. A new row fails until it has one.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("abi", "README.md"))
 	if err != nil {
@@ -43,9 +43,13 @@ func TestPage(t *testing.T) {
 	}
 	broken := gallery()
 	elsewhere := map[string]string{ // by row: the test that breaks it
-		"Limits: module": "TestLoad_Hostile", "Limits: types · functions · imports · exports · globals": "TestLoad_Limits", "Limits: a function": "TestLoad_Limits",
-		"Limits: a block": "TestLoad_Limits", "Limits: table": "TestLoad_Limits", "Limits: memory": "TestLoad_Hostile", "Limits: stack of a call": "TestLoad_Limits",
-		"Limits: all that an instance holds": "TestLoad_Limits", "Limits: compiling": "TestLoad_Limits", "Limits: start of an instance": "TestLoad_Hostile",
+		"Limits: module": "TestLoad_Hostile",
+		"Limits: types · functions · imports · exports · globals": "TestLoad_Limits",
+		"Limits: a function": "TestLoad_Limits",
+		"Limits: a block":    "TestLoad_Limits", "Limits: table": "TestLoad_Limits", "Limits: memory": "TestLoad_Hostile",
+		"Limits: stack of a call":            "TestLoad_Limits",
+		"Limits: all that an instance holds": "TestLoad_Limits", "Limits: compiling": "TestLoad_Limits",
+		"Limits: start of an instance":                     "TestLoad_Hostile",
 		"Limits: `dte_buffer` and `dte_evaluate` together": "TestEvaluate_Hostile"}
 	for _, section := range []string{"Exports", "Answer", "Description", "Limits"} {
 		for _, cell := range rowsOf(t, string(text), section) {
@@ -95,7 +99,8 @@ func thereIs(t *testing.T, test string) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if source, err := os.ReadFile(file); err == nil && strings.Contains(string(source), "func "+test+"(t *testing.T)") {
+		if source, err := os.ReadFile(file); err == nil && strings.Contains(string(source), "func "+test+
+			"(t *testing.T)") {
 			return
 		}
 	}
@@ -113,7 +118,8 @@ func gallery() map[string][]bad {
 	saying := func(message []byte) w.Module { // answers with these bytes
 		return with(func(g *w.Module) {
 			g.Data[2048] = string(message)
-			g.Functions[w.Evaluate].Code = w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(message)))
+			g.Functions[w.Evaluate].Code = w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)),
+				[]byte{0xfc, 10, 0, 0}, w.I32Const(len(message)))
 		})
 	}
 	word := func(at int, n uint32) w.Module { // the good answer with another word
@@ -131,46 +137,72 @@ func gallery() map[string][]bad {
 	}
 	one, total := []int64{7}, []int64{7}
 	return map[string][]bad{
-		"Exports: `memory`": {{"none", w.Module{NoMemory: true, Functions: []w.Function{{Export: "dte_evaluate"}}}, "exports no memory"},
+		"Exports: `memory`": {{"none", w.Module{NoMemory: true, Functions: []w.Function{{Export: "dte_evaluate"}}},
+			"exports no memory"},
 			{"too large", with(func(g *w.Module) { g.Pages = 513 }), "over limit of 512 pages"}},
-		"Exports: `_initialize`": {{"another type", function(w.Initialize, func(f *w.Function) { f.Params = []byte{w.I32} }), "exports _initialize as (i32) → ()"},
-			{"traps", function(w.Initialize, func(f *w.Function) { f.Code = []byte{w.Unreachable} }), "_initialize: wasm error: unreachable"}},
+		"Exports: `_initialize`": {{"another type", function(w.Initialize,
+			func(f *w.Function) { f.Params = []byte{w.I32} }), "exports _initialize as (i32) → ()"},
+			{"traps", function(w.Initialize, func(f *w.Function) { f.Code = []byte{w.Unreachable} }),
+				"_initialize: wasm error: unreachable"}},
 		"Exports: `dte_describe`": {{"none", unnamed(w.Describe), "does not export dte_describe"},
-			{"too long", function(w.Describe, func(f *w.Function) { f.Code = w.I64Const(1<<20 + 1) }), "dte_describe points at 1048577 bytes, more than 1048576"},
-			{"outside", function(w.Describe, func(f *w.Function) { f.Code = w.I64Const(1<<62 | 16) }), "outside its memory"}},
+			{"too long", function(w.Describe, func(f *w.Function) { f.Code = w.I64Const(1<<20 + 1) }),
+				"dte_describe points at 1048577 bytes, more than 1048576"},
+			{"outside", function(w.Describe, func(f *w.Function) { f.Code = w.I64Const(1<<62 | 16) }),
+				"outside its memory"}},
 		"Exports: `dte_buffer`": {{"none", unnamed(w.Buffer), "does not export dte_buffer"},
-			{"no address", w.Guest("", w.I32Const(0), answering(32), nil), "dte_buffer(65536) answered 0, which is no address"},
-			{"too small a room", w.Guest("", w.I32Const(4*65536-8), answering(32), nil), "does not fit: dte_buffer answered 262136, and the memory ends at 262144"}},
+			{"no address", w.Guest("", w.I32Const(0), answering(32), nil),
+				"dte_buffer(65536) answered 0, which is no address"},
+			{"too small a room", w.Guest("", w.I32Const(4*65536-8), answering(32), nil),
+				"does not fit: dte_buffer answered 262136, and the memory ends at 262144"}},
 		"Exports: `dte_evaluate`": {{"none", unnamed(w.Evaluate), "does not export dte_evaluate"},
-			{"negative", w.Guest("", nil, answering(-3), nil), "dte_evaluate returned -3, and a negative number is for a message that makes no sense"},
-			{"more than the buffer", w.Guest("", nil, answering(1<<20), nil), "dte_evaluate returned 1048576, the length of its answer, and the buffer has 65536 bytes"}},
+			{"negative", w.Guest("", nil, answering(-3), nil),
+				"dte_evaluate returned -3, and a negative number is for a message that makes no sense"},
+			{"more than the buffer", w.Guest("", nil, answering(1<<20), nil),
+				"dte_evaluate returned 1048576, the length of its answer, and the buffer has 65536 bytes"}},
 
-		"Answer: 0": {{"magic", word(0, 1), "it begins with 0x1 and 1, want 0x31455444 and 1 at the offsets 0 and 4"}, {"version", word(4, 2), "and 2, want 0x31455444 and 1"},
+		"Answer: 0": {{"magic", word(0, 1), "it begins with 0x1 and 1, want 0x31455444 and 1 at the offsets 0 and 4"},
+			{"version", word(4, 2), "and 2, want 0x31455444 and 1"},
 			{"no header", saying(good[:31]), "31 bytes, and the header alone has 32"}},
-		"Answer: 8":  {{"too many", word(8, 257), "257 line outputs at the offset 8, at most 256"}, {"not so many", word(8, 2), "56"}},
-		"Answer: 12": {{"too many", word(12, 2001), "2001 lines at the offset 12, at most 2000"}, {"none", answer(abi.Output{Summary: total}, 1), "its answer has 0 line values and 1 summary fields"}},
-		"Answer: 16": {{"too many", word(16, 257), "257 summary fields at the offset 16, at most 256"}, {"none", answer(abi.Output{Lines: one}, 1), "a document that is not refused has 1 × 1 and all 1"}},
+		"Answer: 8": {{"too many", word(8, 257), "257 line outputs at the offset 8, at most 256"}, {"not so many",
+			word(8, 2), "56"}},
+		"Answer: 12": {{"too many", word(12, 2001), "2001 lines at the offset 12, at most 2000"},
+			{"none", answer(abi.Output{Summary: total}, 1), "its answer has 0 line values and 1 summary fields"}},
+		"Answer: 16": {{"too many", word(16, 257), "257 summary fields at the offset 16, at most 256"},
+			{"none", answer(abi.Output{Lines: one}, 1), "a document that is not refused has 1 × 1 and all 1"}},
 		"Answer: 20": {{"too many", word(20, 257), "257 taxes at the offset 20, at most 256"}},
 		"Answer: 24": {{"too many", word(24, 51), "51 faults at the offset 24, at most 50"}},
 		"Answer: 32": {{"cut", saying(good[:len(good)-8]), "40 bytes; 32 + 8(no + m + 2t) + 16f is 48"}},
-		"Answer: 32 + 8no": {{"a field more", answer(abi.Output{Lines: one, Summary: []int64{1, 2}}, 1), "its answer has 1 line values and 2 summary fields"},
-			{"a fault more than there are bytes", word(24, 1), "32 + 8(no + m + 2t) + 16f is 64 with o 1, n 1, m 1, t 0, f 1"},
-			{"bytes behind", saying(append(append([]byte(nil), good...), 0, 0, 0, 0)), "52 bytes; 32 + 8(no + m + 2t) + 16f is 48"}},
-		"Answer: 32 + 8(no + m)": {{"not of the description", answer(abi.Output{Lines: one, Summary: total, Taxes: []abi.Tax{{Tax: 3}}}, 1), "its answer names tax 3, and the description has 0"},
-			{"no index", answer(abi.Output{Lines: one, Summary: total, Taxes: []abi.Tax{{Tax: -1}}}, 1), "the index of a tax is negative or too large"}},
-		"Answer: 32 + 8(no + m + 2t)": {{"code", answer(abi.Output{Faults: []abi.Fault{{Code: 1, Line: -1, Column: -1}}}, 1), "code 1 of 1"},
-			{"line", answer(abi.Output{Faults: []abi.Fault{{Line: 1, Column: -1}}}, 1), "line 1 of 1"}, {"column", answer(abi.Output{Faults: []abi.Fault{{Column: 1}}}, 1), "column 1 (of 1 columns"},
+		"Answer: 32 + 8no": {{"a field more", answer(abi.Output{Lines: one, Summary: []int64{1, 2}}, 1),
+			"its answer has 1 line values and 2 summary fields"},
+			{"a fault more than there are bytes", word(24, 1),
+				"32 + 8(no + m + 2t) + 16f is 64 with o 1, n 1, m 1, t 0, f 1"},
+			{"bytes behind", saying(append(append([]byte(nil), good...), 0, 0, 0, 0)),
+				"52 bytes; 32 + 8(no + m + 2t) + 16f is 48"}},
+		"Answer: 32 + 8(no + m)": {{"not of the description", answer(abi.Output{Lines: one, Summary: total,
+			Taxes: []abi.Tax{{Tax: 3}}}, 1), "its answer names tax 3, and the description has 0"},
+			{"no index", answer(abi.Output{Lines: one, Summary: total, Taxes: []abi.Tax{{Tax: -1}}}, 1),
+				"the index of a tax is negative or too large"}},
+		"Answer: 32 + 8(no + m + 2t)": {{"code", answer(abi.Output{Faults: []abi.Fault{{Code: 1, Line: -1,
+			Column: -1}}}, 1), "code 1 of 1"},
+			{"line", answer(abi.Output{Faults: []abi.Fault{{Line: 1, Column: -1}}}, 1), "line 1 of 1"},
+			{"column", answer(abi.Output{Faults: []abi.Fault{{Column: 1}}}, 1), "column 1 (of 1 columns"},
 			{"scalar", answer(abi.Output{Faults: []abi.Fault{{Line: -1}}}, 1), "of 0 scalars where line is -1"}},
 
-		"Description: `abi`, `name`": {{"another interface", described(`{"abi":2,"name":"x"}`), "it speaks interface 2, this host 1"}, {"no name", described(`{"abi":1}`), "name: is missing"}},
-		"Description: `params`": {{"too many", objects(257, "params", `{"name":"a"}`), "params: 257 of them, at most 256"},
+		"Description: `abi`, `name`": {{"another interface", described(`{"abi":2,"name":"x"}`),
+			"it speaks interface 2, this host 1"}, {"no name", described(`{"abi":1}`), "name: is missing"}},
+		"Description: `params`": {{"too many", objects(257, "params", `{"name":"a"}`),
+			"params: 257 of them, at most 256"},
 			{"twice", member(`"params":[{"name":"a"},{"name":"a"}]`), `params[1]: "a" is params[0] already`}},
-		"Description: `scalars`": {{"kind", member(`"scalars":[{"name":"a","kind":"float"}]`), `scalars[0] a: kind "float" is not one of`},
+		"Description: `scalars`": {{"kind", member(`"scalars":[{"name":"a","kind":"float"}]`),
+			`scalars[0] a: kind "float" is not one of`},
 			{"no values", member(`"scalars":[{"name":"a","kind":"enum"}]`), `kind "enum" with 0 values`}},
-		"Description: `columns`":      {{"no name", member(`"columns":[{"kind":"amount"}]`), "columns[0]: has no name"}, {"too many", objects(257, "columns", `{"name":"a","kind":"flag"}`), "columns: 257 of them, at most 256"}},
-		"Description: `line_outputs`": {{"kind", member(`"line_outputs":[{"name":"a","kind":"flag"}]`), `line_outputs[0] a: kind "flag" is not one of`}},
-		"Description: `summary`":      {{"too many", many(257, "summary"), "summary: 257 of them, at most 256"}, {"misspelt", member(`"sums":[]`), `unknown field "sums"`}},
-		"Description: `taxes`":        {{"too many", many(257, "taxes"), "taxes: 257 of them, at most 256"}},
+		"Description: `columns`": {{"no name", member(`"columns":[{"kind":"amount"}]`), "columns[0]: has no name"},
+			{"too many", objects(257, "columns", `{"name":"a","kind":"flag"}`), "columns: 257 of them, at most 256"}},
+		"Description: `line_outputs`": {{"kind", member(`"line_outputs":[{"name":"a","kind":"flag"}]`),
+			`line_outputs[0] a: kind "flag" is not one of`}},
+		"Description: `summary`": {{"too many", many(257, "summary"), "summary: 257 of them, at most 256"},
+			{"misspelt", member(`"sums":[]`), `unknown field "sums"`}},
+		"Description: `taxes`": {{"too many", many(257, "taxes"), "taxes: 257 of them, at most 256"}},
 		"Description: `faults`": {{"no message", member(`"faults":[{"code":"X"}]`), "faults[0].message: is missing"},
 			{"too many", objects(513, "faults", `{"code":"X","message":"x"}`), "faults: 513 of them, at most 512"}},
 	}

@@ -38,7 +38,8 @@ func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) 
 		budget = b.Manifest.Fuel
 	}
 	if budget > h.options.MaxFuel {
-		return nil, fmt.Errorf("%w: the manifest asks for %d units of fuel, at most %d are given", ErrModule, budget, h.options.MaxFuel)
+		return nil, fmt.Errorf("%w: the manifest asks for %d units of fuel, at most %d are given", ErrModule, budget,
+			h.options.MaxFuel)
 	}
 	var err error
 	if r.Module, err = h.load(ctx, wasm, budget); err != nil {
@@ -67,13 +68,15 @@ func (r *Rule) parametrize() error {
 	for _, p := range r.Module.Description().Params {
 		v, ok := values[p.Name]
 		if !ok {
-			faults = append(faults, fmt.Errorf("%w: the module needs parameter %s, the manifest has none", ErrModule, p.Name))
+			faults = append(faults, fmt.Errorf("%w: the module needs parameter %s, the manifest has none", ErrModule,
+				p.Name))
 		}
 		r.Params = append(r.Params, v)
 		delete(values, p.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		faults = append(faults, fmt.Errorf("%w: the manifest gives parameter %s, the module knows none", ErrModule, name))
+		faults = append(faults, fmt.Errorf("%w: the manifest gives parameter %s, the module knows none", ErrModule,
+			name))
 	}
 	return errors.Join(faults...)
 }
@@ -81,7 +84,10 @@ func (r *Rule) parametrize() error {
 // Forget releases what only an admission needs: the module's bytes, and the golden cases.
 func (r *Rule) Forget() {
 	r.Bundle.Forget()
-	maps.DeleteFunc(r.Bundle.Parts, func(name string, _ []byte) bool { return name == moduleName || strings.HasPrefix(name, "cases/") })
+	maps.DeleteFunc(r.Bundle.Parts, func(name string, _ []byte) bool {
+		return name == moduleName ||
+			strings.HasPrefix(name, "cases/")
+	})
 }
 
 // Close frees the rule's module, if it has one.
@@ -106,13 +112,17 @@ func NewGeneration(rules ...*Rule) (*Generation, error) {
 			}
 			for ambiente, w := range x.Validity {
 				if y.Validity[ambiente].From == w.From {
-					return nil, fmt.Errorf("two rules for %s %s in ambiente %s begin on %s with version %s", x.Kind, x.Document, ambiente, w.From, x.Version)
+					return nil, fmt.Errorf("two rules for %s %s in ambiente %s begin on %s with version %s", x.Kind,
+						x.Document, ambiente, w.From, x.Version)
 				}
 			}
 		}
 	}
 	g := &Generation{rules: slices.Clone(rules)}
-	slices.SortStableFunc(g.rules, func(a, b *Rule) int { return bundle.Compare(a.Bundle.Manifest.Version, b.Bundle.Manifest.Version) })
+	slices.SortStableFunc(g.rules, func(a, b *Rule) int {
+		return bundle.Compare(a.Bundle.Manifest.Version,
+			b.Bundle.Manifest.Version)
+	})
 	return g, nil
 }
 
@@ -149,7 +159,8 @@ func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 func (g *Generation) Begins(kind, document, ambiente string) (day string) {
 	for _, r := range g.rules {
 		m := &r.Bundle.Manifest
-		if w, ok := m.Validity[ambiente]; ok && m.Kind == kind && m.Document == document && (day == "" || w.From < day) {
+		if w, ok := m.Validity[ambiente]; ok && m.Kind == kind && m.Document == document &&
+			(day == "" || w.From < day) {
 			day = w.From
 		}
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 func rule(version, document string, windows map[string]bundle.Window) *Rule {
-	return &Rule{Bundle: &bundle.Bundle{Manifest: bundle.Manifest{Name: "x", Version: version, Kind: "document", Document: document, Validity: windows}}}
+	return &Rule{Bundle: &bundle.Bundle{Manifest: bundle.Manifest{Name: "x", Version: version, Kind: "document",
+		Document: document, Validity: windows}}}
 }
 
 func window(from, until string) map[string]bundle.Window {
@@ -16,7 +17,8 @@ func window(from, until string) map[string]bundle.Window {
 }
 
 func TestGeneration_Pick(t *testing.T) {
-	old, next, mended := rule("1.0.0", "01", window("2023-01-01", "2026-11-30")), rule("2.0.0", "01", window("2026-12-01", "")), rule("2.0.10", "01", window("2026-12-01", ""))
+	old, next, mended := rule("1.0.0", "01", window("2023-01-01", "2026-11-30")), rule("2.0.0", "01",
+		window("2026-12-01", "")), rule("2.0.10", "01", window("2026-12-01", ""))
 	g, err := NewGeneration(mended, next, old)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +34,8 @@ func TestGeneration_Pick(t *testing.T) {
 		}
 	}
 	alone, _ := NewGeneration(old)
-	if got, err := alone.Pick("document", "01", "01", "2026-12-24"); err != nil || got != old || !old.Expired("01", "2026-12-24") || old.Expired("01", "2026-11-30") {
+	if got, err := alone.Pick("document", "01", "01", "2026-12-24"); err != nil || got != old ||
+		!old.Expired("01", "2026-12-24") || old.Expired("01", "2026-11-30") {
 		t.Errorf("expired without a successor: %v, %v", got, err)
 	}
 	if _, err := NewGeneration(next, rule("2.0.0", "01", window("2026-12-01", ""))); err == nil {

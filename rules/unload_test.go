@@ -34,8 +34,8 @@ func evaluate7(t *testing.T, m *Module) {
 	}
 }
 
-// TestUnload: a module stays loaded while it is called, is unloaded when it is not, and answers the same when it is called
-// again, whatever has become of the cache. One that is loaded at a start waits unloaded for its first call.
+// TestUnload: a module stays loaded while it is called, is unloaded when it is not, and answers the same when it is
+// called again, whatever has become of the cache. One that is loaded at a start waits unloaded for its first call.
 func TestUnload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -133,7 +133,8 @@ func TestUnload_UnderLoad(t *testing.T) {
 	tills.Wait()
 	close(over)
 	unloader.Wait()
-	t.Logf("%d looks found it unloaded, %v calls loaded it again", unloads, metrictest.Values(t, h)["dte_rule_reloads_total"])
+	t.Logf("%d looks found it unloaded, %v calls loaded it again", unloads, metrictest.Values(t,
+		h)["dte_rule_reloads_total"])
 	if err := m.Close(context.Background()); err != nil {
 		t.Error(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Advance moves a record from one state to another, in one durable batch. If the record is in another state than from, nothing
-// happens and the error is a *ConflictError. from and to may be the same, for example to move the due time. Other errors:
-// ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's while it waits for the locks.
+// Advance moves a record from one state to another, in one durable batch. If the record is in another state than from,
+// nothing happens and the error is a *ConflictError. from and to may be the same, for example to move the due time.
+// Other errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's while it waits for the locks.
 func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (Entry, error) {
 	if err := s.enter(); err != nil {
 		return Entry{}, fmt.Errorf("advancing: %w", err)
@@ -123,8 +123,8 @@ func (s *Store) inState(code Code, from State, parts []Part) (entryRow, error) {
 	return e, nil
 }
 
-// Due returns the records of a queue whose time is at or before the given one, earliest first, at most limit of them. They stay
-// in the queue: Advance removes or moves them. A record that is being moved at this moment may be missing.
+// Due returns the records of a queue whose time is at or before the given one, earliest first, at most limit of them.
+// They stay in the queue: Advance removes or moves them. A record that is being moved at this moment may be missing.
 func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading queue %q: %w", queue, err)
@@ -205,8 +205,8 @@ func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
 	return k.joined, k.read && at < k.first
 }
 
-// noteFirst takes what the table said: the first record of the queue is due then, the greatest time when there is none. It
-// means nothing when a record has joined since idle was asked.
+// noteFirst takes what the table said: the first record of the queue is due then, the greatest time when there is none.
+// It means nothing when a record has joined since idle was asked.
 func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Append stores a record that needs neither its number nor anything read under its locks. It returns when the record is on the
-// disk: after that a crash loses nothing, and before that nothing has happened. Errors: those of Begin, Number and
-// Appending.Append.
+// Append stores a record that needs neither its number nor anything read under its locks. It returns when the record is
+// on the disk: after that a crash loses nothing, and before that nothing has happened. Errors: those of Begin, Number
+// and Appending.Append.
 func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 	a, err := s.Begin(ctx, keys)
 	if err != nil {
@@ -34,7 +34,8 @@ func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 //	slot, err := a.Number()      // other records have the next numbers: make the record
 //	entry, err := a.Append(d)    // durable
 //
-// Before Append the owner may read the store and must not write to it. If the record is not appended, its number is not spent.
+// Before Append the owner may read the store and must not write to it. If the record is not appended, its number is not
+// spent.
 type Appending struct {
 	s       *Store
 	keys    Keys
@@ -47,9 +48,9 @@ type Appending struct {
 	ok      bool // the record is stored
 }
 
-// Begin locks the idempotency key and the origins, and waits while others hold them. Errors: ErrKeyTaken (for a repeated
-// request, after it has waited for the first request), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt, ErrClosed, and ctx's
-// while it waits. ctx has no effect later.
+// Begin locks the idempotency key and the origins, and waits while others hold them. Errors: ErrKeyTaken (for a
+// repeated request, after it has waited for the first request), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt,
+// ErrClosed, and ctx's while it waits. ctx has no effect later.
 func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("appending: %w", err)
@@ -97,9 +98,9 @@ func (a *Appending) lock(ctx context.Context) (err error) {
 	return nil
 }
 
-// Number takes the next number of the series, after the numbers of the records that are being made. Once numbered, a record has
-// later numbers queued behind it: if it is not appended, these records fail too, with ErrTurn. Therefore refuse a record before
-// Number.
+// Number takes the next number of the series, after the numbers of the records that are being made. Once numbered, a
+// record has later numbers queued behind it: if it is not appended, these records fail too, with ErrTurn. Therefore
+// refuse a record before Number.
 func (a *Appending) Number() (Slot, error) {
 	turn, err := a.s.turns.take(a.keys.Series, a.s.series)
 	if err != nil {
@@ -109,8 +110,8 @@ func (a *Appending) Number() (Slot, error) {
 	return Slot{Number: turn.number, ID: a.id, SequenceID: turn.sequence}, nil
 }
 
-// Append stores the record, in the order of the numbers, and releases everything. It returns when the record is on the disk.
-// Errors: ErrTurn, ErrCodeTaken, ErrPartExists, ErrCorrupt, ErrClosed.
+// Append stores the record, in the order of the numbers, and releases everything. It returns when the record is on the
+// disk. Errors: ErrTurn, ErrCodeTaken, ErrPartExists, ErrCorrupt, ErrClosed.
 func (a *Appending) Append(d Draft) (Entry, error) {
 	defer a.Release()
 	if a.turn == nil || a.over {
@@ -155,7 +156,8 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 		return Entry{}, err
 	}
 
-	// 1. Those in front are in the log now, and one batch follows them. Whether the number is the next one, the row says.
+	// 1. Those in front are in the log now, and one batch follows them. Whether the number is the next one, the row
+	// says.
 	turn.wait()
 	series := lockOfSeries(keys.Series)
 	if err := a.held.add(context.Background(), series); err != nil {
@@ -196,8 +198,8 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	})
 	settle()
 
-	// 3. Written down outside of the store. The mark trails by one, so that one record at a time does not wait for a second
-	// sync; the last number of a series is what a damaged end of the log could still take unseen.
+	// 3. Written down outside of the store. The mark trails by one, so that one record at a time does not wait for a
+	// second sync; the last number of a series is what a damaged end of the log could still take unseen.
 	s.mark.wait(row.Sequence, e.Number-1)
 	return e.Entry, nil
 }
@@ -214,8 +216,8 @@ func (s *Store) series(name string) (seriesRow, error) {
 	return decodeSeries(b)
 }
 
-// change adds to the batch what every change has: the entry as it is now, its parts, the rows that lead to it, the journal's link
-// and the series' row. was is the entry before, nil for a new one.
+// change adds to the batch what every change has: the entry as it is now, its parts, the rows that lead to it, the
+// journal's link and the series' row. was is the entry before, nil for a new one.
 func (s *Store) change(b *pebble.Batch, series string, row *seriesRow, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
 		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // as it will be read, and nobody else's
@@ -302,8 +304,8 @@ func (n *turn) wait() {
 // endStored lets the next one go on.
 func (t *turns) endStored(n *turn) { t.end(n, true) }
 
-// leave is for a record that was not stored; after endStored it does nothing. No number behind it in its line is right any
-// more, so later ones begin another line.
+// leave is for a record that was not stored; after endStored it does nothing. No number behind it in its line is right
+// any more, so later ones begin another line.
 func (t *turns) leave(n *turn) {
 	n.wait()
 	t.end(n, false)

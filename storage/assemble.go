@@ -13,17 +13,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Sources are the media that Assemble makes a store of, beside what is left of the store itself. Every member may be empty.
+// Sources are the media that Assemble makes a store of, beside what is left of the store itself. Every member may be
+// empty.
 type Sources struct {
 	Copy    string   // a second copy
 	Backups []string // folders that Backup made, the best first
 	// Elsewhere is what other sources know of the second copy.
 	Elsewhere Elsewhere
-	// Part asks another place, for example the archive, for a part that no medium here has. Its result is used only if the
-	// journal's digest confirms the bytes; nil if there is nothing.
+	// Part asks another place, for example the archive, for a part that no medium here has. Its result is used only if
+	// the journal's digest confirms the bytes; nil if there is nothing.
 	Part func(ctx context.Context, e Entry, name string) ([]byte, error)
-	// Series returns a record's series from the record itself, for a series whose name no medium knows; "" if the record does not
-	// name it.
+	// Series returns a record's series from the record itself, for a series whose name no medium knows; "" if the
+	// record does not name it.
 	Series   func(e Entry) string
 	Possible Possible // for Assembled.Owed
 	// Dry makes the store aside, to see what it would be, and removes it.
@@ -42,7 +43,8 @@ type Assembled struct {
 	Documents int
 	Last      map[string]uint64 // number of each series, as it is in the store
 	Sources   []Source
-	// Whole: nothing is missing, and no number can have been used after the ends of the series. The store numbers at once.
+	// Whole: nothing is missing, and no number can have been used after the ends of the series. The store numbers at
+	// once.
 	Whole   bool
 	Owed    *Owed      // what must be settled before it numbers; nil when it is whole
 	Lacking []Affected // the records of which something is missing whose codes are known
@@ -60,18 +62,20 @@ type Source struct {
 // ErrSound: no medium has anything that the store lacks.
 var ErrSound = errors.New("the store is not damaged, and no medium has more")
 
-// Assemble makes a new store from everything that can still be read of a store and from other media, and puts it in the store's place.
-// There need not be a store any more. What was there before stays beside it. The journals come first: a medium's link is taken if the
-// chain of hashes continues through it; links of the store itself are preferred. Then every record and part is compared with the digest
-// in its journal, whichever medium it comes from. Indexes are made again. The new store is checked before it gets its name. No number
-// that a medium or the mark knows is ever used again.
+// Assemble makes a new store from everything that can still be read of a store and from other media, and puts it in the
+// store's place. There need not be a store any more. What was there before stays beside it. The journals come first: a
+// medium's link is taken if the chain of hashes continues through it; links of the store itself are preferred. Then
+// every record and part is compared with the digest in its journal, whichever medium it comes from. Indexes are made
+// again. The new store is checked before it gets its name. No number that a medium or the mark knows is ever used
+// again.
 //
-// Assemble only reads the media. Until the new store is complete, the old one stays in its place, and an interrupted Assemble begins
-// from the start. After that, the next Assemble finishes the work. The store must not be open, and Assemble needs as much room again.
+// Assemble only reads the media. Until the new store is complete, the old one stays in its place, and an interrupted
+// Assemble begins from the start. After that, the next Assemble finishes the work. The store must not be open, and
+// Assemble needs as much room again.
 //
-// ErrSound; ErrDiverged if the store is sound and the copy holds another history; ErrUnreadable or ErrCorrupt if the store is sound and
-// a copy that may know more cannot be read; ErrInUse; ErrNoStore when no medium has anything; ErrMark when the mark is unreadable or
-// another store's.
+// ErrSound; ErrDiverged if the store is sound and the copy holds another history; ErrUnreadable or ErrCorrupt if the
+// store is sound and a copy that may know more cannot be read; ErrInUse; ErrNoStore when no medium has anything;
+// ErrMark when the mark is unreadable or another store's.
 func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (*Assembled, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -263,7 +267,8 @@ func (r *assembler) needed(ctx context.Context) error {
 		case describeKey(keyRestored): // Settle ends it
 			restored = true
 		case markProblem:
-			// Of the last 32 KiB of its log Pebble cannot tell what is damaged from what was never synced: the mark can.
+			// Of the last 32 KiB of its log Pebble cannot tell what is damaged from what was never synced: the mark
+			// can.
 			r.unsure = true
 		default:
 			damaged = true
@@ -317,7 +322,8 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	case err != nil:
 		return false, err
 	case w == nil && len(end.strange) > 0:
-		return false, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt, end.strange))
+		return false, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt,
+			end.strange))
 	case w == nil && r.from.Dry:
 		return behindMark, nil
 	case w == nil:
@@ -332,8 +338,8 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	return true, err
 }
 
-// unreadSegment returns ErrUnreadable when the medium does not return one of a copy's segments: the segment may hold what nobody else
-// has.
+// unreadSegment returns ErrUnreadable when the medium does not return one of a copy's segments: the segment may hold
+// what nobody else has.
 func unreadSegment(o *Options, from string) error {
 	numbers, err := segmentNumbers(o.FS, from)
 	for _, n := range numbers {
@@ -416,7 +422,8 @@ func (a *assembly) finish() error {
 	if err = errors.Join(err, a.db.Delete(keyBehind, pebble.NoSync)); err != nil {
 		return err
 	}
-	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Elsewhere.Lacks == "" && a.accepted(h) && a.markAgrees(series)
+	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Elsewhere.Lacks == "" && a.accepted(h) &&
+		a.markAgrees(series)
 	if a.said.Whole {
 		a.said.Lacking = nil
 		return nil
@@ -462,7 +469,8 @@ func (a *assembly) raiseSegments() error {
 	if a.copy == nil {
 		return nil
 	}
-	if row, err := get(a.db, keySegments); !errors.Is(err, ErrNotFound) && (err != nil || len(row) >= 24 && be.Uint64(row[16:]) >= a.copy.end.last) {
+	if row, err := get(a.db, keySegments); !errors.Is(err, ErrNotFound) && (err != nil || len(row) >= 24 &&
+		be.Uint64(row[16:]) >= a.copy.end.last) {
 		return err
 	}
 	return a.db.Set(keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}.encode(), pebble.NoSync)
@@ -512,7 +520,8 @@ func (a *assembly) accepted(now *holes) bool {
 	}
 	for sequence, list := range now.at {
 		for from, hole := range list {
-			if !slices.ContainsFunc(slices.Collect(maps.Values(before.at[sequence])), func(b holeRow) bool { return b.From <= from && hole.To <= b.To }) {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(before.at[sequence])),
+				func(b holeRow) bool { return b.From <= from && hole.To <= b.To }) {
 				return false
 			}
 		}
@@ -534,13 +543,15 @@ func (o *Options) findMark(store [16]byte) (lost bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("mark %s: %w", o.MarkPath, errors.Join(ErrMark, err))
 	case !sameFamily(of, store):
-		return false, fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, o.MarkPath, of, store)
+		return false, fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, o.MarkPath, of,
+			store)
 	}
 	return false, nil
 }
 
-// Incomplete lists the records of which a repair or a rebuild that a person accepted with losses left a part or a change out, or the
-// whole record, and whose codes are known; at most MaxProblems. It reads the whole journal if there are any. ErrClosed.
+// Incomplete lists the records of which a repair or a rebuild that a person accepted with losses left a part or a
+// change out, or the whole record, and whose codes are known; at most MaxProblems. It reads the whole journal if there
+// are any. ErrClosed.
 func (s *Store) Incomplete() ([]Affected, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("listing incomplete records: %w", err)
@@ -593,8 +604,8 @@ func lacking(db *pebble.DB) (list []Affected, err error) {
 	return list, err
 }
 
-// soundUntil is since when a store may lack changes, in Unix ns: the latest change before the first that is missing; when none
-// is, the latest of all.
+// soundUntil is since when a store may lack changes, in Unix ns: the latest change before the first that is missing;
+// when none is, the latest of all.
 func soundUntil(db *pebble.DB, series map[string]seriesRow, h *holes) (until int64, err error) {
 	if until, err = latestChange(db, series); err != nil || len(h.at) == 0 && len(h.partial) == 0 {
 		return until, err

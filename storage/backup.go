@@ -39,16 +39,16 @@ const (
 	backupSums  = "SHA256SUMS"
 )
 
-// Progress is called with how much of a long task is done, and with the total. Both count the same unit: bytes, or items such
-// as links of the journal. It is never called from two goroutines at once.
+// Progress is called with how much of a long task is done, and with the total. Both count the same unit: bytes, or
+// items such as links of the journal. It is never called from two goroutines at once.
 type Progress func(done, total int64)
 
-// Backup copies the store as it is now into a new folder, best on another medium, while issuing continues. The copy is written
-// under a temporary name, synced and checked like Fsck does. It gets its name last: therefore a folder of that name is a
-// complete backup. It needs as much space there as the store takes, and almost none here.
+// Backup copies the store as it is now into a new folder, best on another medium, while issuing continues. The copy is
+// written under a temporary name, synced and checked like Fsck does. It gets its name last: therefore a folder of that
+// name is a complete backup. It needs as much space there as the store takes, and almost none here.
 //
-// ErrExists if dir exists; ErrCorrupt, and no backup, if rows of the copy contradict each other. A crash leaves dir + ".new",
-// which the next Backup to dir removes.
+// ErrExists if dir exists; ErrCorrupt, and no backup, if rows of the copy contradict each other. A crash leaves dir +
+// ".new", which the next Backup to dir removes.
 func (s *Store) Backup(ctx context.Context, dir string, progress Progress) (*Backup, error) {
 	if !s.backing.TryLock() {
 		return nil, errors.New("backing up: another backup is under way")
@@ -172,8 +172,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (reached,
 	if err := s.db.Checkpoint(dir); err != nil {
 		return reached{}, err
 	}
-	// The log in it may be torn in the middle: Pebble copies it while it grows. What was acknowledged before the flush is
-	// in the tables, which without a log are the store as it was at the end of one.
+	// The log in it may be torn in the middle: Pebble copies it while it grows. What was acknowledged before the flush
+	// is in the tables, which without a log are the store as it was at the end of one.
 	names, err := s.o.FS.List(dir)
 	for _, name := range names {
 		if err == nil && strings.HasSuffix(name, ".log") {
@@ -183,7 +183,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (reached,
 	return marked, err
 }
 
-// flush writes the store's tables. Pebble repeats a flush that fails for ever: ErrTables ends the wait, and so does ctx.
+// flush writes the store's tables. Pebble repeats a flush that fails for ever: ErrTables ends the wait, and so does
+// ctx.
 func (s *Store) flush(ctx context.Context) error {
 	flushed, err := s.db.AsyncFlush()
 	if err != nil {
@@ -225,8 +226,8 @@ func checkCopy(ctx context.Context, o *Options, dir string, marked reached, p *m
 	return report, nil
 }
 
-// CheckBackup reads a whole backup: every digest, and then every row. It uses only FS and Logger of o. ErrNoStore if there is
-// no backup, ErrCorrupt.
+// CheckBackup reads a whole backup: every digest, and then every row. It uses only FS and Logger of o. ErrNoStore if
+// there is no backup, ErrCorrupt.
 func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) (*Backup, error) {
 	o.Dir = dir
 	if err := o.setDefaults(); err != nil {
@@ -445,8 +446,8 @@ func (m *meter) tell() {
 	}
 }
 
-// noteBackup keeps in the store when its latest backup was taken, so that its age is known after a restart. A store that is
-// open to read keeps nothing; the backup is good all the same.
+// noteBackup keeps in the store when its latest backup was taken, so that its age is known after a restart. A store
+// that is open to read keeps nothing; the backup is good all the same.
 func (s *Store) noteBackup(taken time.Time) {
 	if s.o.readOnly || s.enter() != nil {
 		return
@@ -457,8 +458,8 @@ func (s *Store) noteBackup(taken time.Time) {
 	}
 }
 
-// LastBackup is when the latest backup of this store was taken that was checked to its last row. Zero: there was none, for
-// example in a store that was itself rebuilt, or restored from an older backup.
+// LastBackup is when the latest backup of this store was taken that was checked to its last row. Zero: there was none,
+// for example in a store that was itself rebuilt, or restored from an older backup.
 func (s *Store) LastBackup() (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err

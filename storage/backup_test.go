@@ -26,8 +26,8 @@ func backup(t testing.TB, s *Store, dir string) *Backup {
 	return b
 }
 
-// One flipped bit anywhere in a backup is found by CheckBackup and named by Assemble, as is a file that is short or missing; what is lost
-// is named by its numbers.
+// One flipped bit anywhere in a backup is found by CheckBackup and named by Assemble, as is a file that is short or
+// missing; what is lost is named by its numbers.
 func TestBackup_Flipped(t *testing.T) {
 	s, fs := newStore(t)
 	for n := uint64(1); n <= 10; n++ {
@@ -73,7 +73,10 @@ func TestBackup_Flipped(t *testing.T) {
 		s := openStore(t, disk)
 		for n := uint64(1); n <= 11; n++ {
 			named := slices.ContainsFunc(made.Owed.Series, func(next Next) bool {
-				return next.Series == "a" && slices.ContainsFunc(next.lost, func(l Span) bool { return l.From <= n && n <= l.To })
+				return next.Series == "a" && slices.ContainsFunc(next.lost, func(l Span) bool {
+					return l.From <= n &&
+						n <= l.To
+				})
 			})
 			part, err := s.Part(code(n), "form")
 			if !named && (err != nil || !slices.Equal(part, form(code(n)))) {

@@ -10,8 +10,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// A damaged block with a large row, such as the bundle of a rule, is found by this package, which takes no time: Pebble would
-// look for the turned bit for many seconds, at every start. The store says so, and a whole one is read as ever.
+// A damaged block with a large row, such as the bundle of a rule, is found by this package, which takes no time: Pebble
+// would look for the turned bit for many seconds, at every start. The store says so, and a whole one is read as ever.
 func TestBadBlocks_Large(t *testing.T) {
 	large := make([]byte, 300<<10)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -57,7 +57,8 @@ func TestBadBlocks_Large(t *testing.T) {
 			switch {
 			case rotten == nil && (err != nil || !bytes.Equal(got, large) || s.Health() != nil):
 				t.Errorf("the whole block: %v %v", err, s.Health())
-			case rotten != nil && (!errors.Is(err, ErrCorrupt) || strings.Contains(err.Error(), "pebble:") || !errors.Is(s.Health(), ErrCorrupt)):
+			case rotten != nil && (!errors.Is(err, ErrCorrupt) || strings.Contains(err.Error(), "pebble:") ||
+				!errors.Is(s.Health(), ErrCorrupt)):
 				t.Errorf("the damaged block: %v %v", err, s.Health())
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Witness is a medium that knows more of this store's history than the store, for example after store and mark were put back to
-// an earlier state. While there is a Witness, the store takes no number: see Assemble and Settle.
+// Witness is a medium that knows more of this store's history than the store, for example after store and mark were put
+// back to an earlier state. While there is a Witness, the store takes no number: see Assemble and Settle.
 type Witness struct {
 	Medium   string `json:"medium"` // WitnessCopy or WitnessMark
 	Path     string `json:"path"`
@@ -19,12 +19,13 @@ type Witness struct {
 	Series   []Lead `json:"series"`
 }
 
-// Lead is how far a series got in the store and on the medium. Changes counts the changes of its records that only the medium
-// has, new records included; 0: not known.
+// Lead is how far a series got in the store and on the medium. Changes counts the changes of its records that only the
+// medium has, new records included; 0: not known.
 type Lead struct {
-	Series  string `json:"series"` // empty: the store does not have it, and the mark is of the first format, without names
-	Here    uint64 `json:"here"`   // last number in the store
-	There   uint64 `json:"there"`  // on the medium
+	// empty: the store does not have it, and the mark is of the first format, without names
+	Series  string `json:"series"`
+	Here    uint64 `json:"here"`  // last number in the store
+	There   uint64 `json:"there"` // on the medium
 	Changes uint64 `json:"changes"`
 }
 
@@ -59,8 +60,8 @@ func (a Lead) String() string {
 	return fmt.Sprintf("%s: %d here, %d there, not the same", a.Series, a.Here, a.There)
 }
 
-// Behind returns the media that know more than this store; if there is none, the store may take numbers. The caller must not
-// change the result.
+// Behind returns the media that know more than this store; if there is none, the store may take numbers. The caller
+// must not change the result.
 func (s *Store) Behind() []Witness {
 	if list := s.behind.Load(); list != nil {
 		return *list
@@ -103,8 +104,8 @@ func readBehind(r pebble.Reader) (list []Witness, err error) {
 	return list, err
 }
 
-// Held is a series of which a witness outside of the box knows numbers that the store lacks. The store keeps it over restarts, and
-// Settle ends it; the store's owner numbers nothing while there is one. Nothing else is held up by it.
+// Held is a series of which a witness outside of the box knows numbers that the store lacks. The store keeps it over
+// restarts, and Settle ends it; the store's owner numbers nothing while there is one. Nothing else is held up by it.
 type Held struct {
 	Witness string `json:"witness"` // "MH" or "archive"
 	Words   string `json:"words"`   // what the witness said
@@ -211,7 +212,8 @@ func compareCopy(o *Options, r pebble.Reader, dir string, end *logEnd) (*Witness
 
 // head is how far a second copy goes.
 func (e *logEnd) head(o *Options, dir string) *Head {
-	h := &Head{Store: e.store, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte, error) {
+	h := &Head{Store: e.store, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
+		error) {
 		return e.links(o, dir, ends)
 	}}
 	for _, p := range e.told.Series {
@@ -342,8 +344,8 @@ var (
 	errConflict = errors.New("the second copy cannot go on")
 )
 
-// examine looks at what lies on the second medium before a byte is written there. It returns where this store's log goes
-// on, nil when a new one is to begin.
+// examine looks at what lies on the second medium before a byte is written there. It returns where this store's log
+// goes on, nil when a new one is to begin.
 func (c *second) examine(id [16]byte) (*logEnd, error) {
 	o := &c.s.o
 	if _, err := o.FS.Stat(o.SecondCopy); err != nil {
@@ -358,7 +360,8 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 	case end == nil:
 		return nil, c.roomFor()
 	case !sameFamily(end.store, id):
-		return nil, fmt.Errorf("%w: %w (%s): it is not touched; move it away, or configure another folder", errConflict, errForeign, hex.EncodeToString(end.store[:]))
+		return nil, fmt.Errorf("%w: %w (%s): it is not touched; move it away, or configure another folder", errConflict,
+			errForeign, hex.EncodeToString(end.store[:]))
 	}
 	w, err := compareCopy(o, c.s.db, o.SecondCopy, end)
 	if err != nil {

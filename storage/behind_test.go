@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// snapshot is a box whose store and mark were put back as they were at an earlier moment; the card was not. It returns the
-// disk and how far series a had come.
+// snapshot is a box whose store and mark were put back as they were at an earlier moment; the card was not. It returns
+// the disk and how far series a had come.
 func snapshot(t testing.TB) (disk *disktest.Disk, last uint64) {
 	t.Helper()
 	s, fs := newStore(t)
@@ -72,7 +72,8 @@ func TestBehind_Snapshot(t *testing.T) {
 	disk, last := snapshot(t)
 	s := openStoreWith(t, withCard(disk))
 	w := mustHold(t, s)
-	if len(w) != 1 || w[0].Medium != WitnessCopy || w[0].Diverged || !strings.Contains(w[0].String(), fmt.Sprintf("a: 5 here, %d there", last)) {
+	if len(w) != 1 || w[0].Medium != WitnessCopy || w[0].Diverged || !strings.Contains(w[0].String(),
+		fmt.Sprintf("a: 5 here, %d there", last)) {
 		t.Errorf("%v", w)
 	}
 	if err := s.Close(); err != nil {
@@ -101,7 +102,8 @@ func TestBehind_Snapshot(t *testing.T) {
 	}
 }
 
-// The power is cut at every write of TakeCopy: the store numbers nothing until it was repeated, and then has everything.
+// The power is cut at every write of TakeCopy: the store numbers nothing until it was repeated, and then has
+// everything.
 func TestTakeCopy_Crash(t *testing.T) {
 	disk, last := snapshot(t)
 	fs, taken := cutAtWrites(disk, 5, 0, 60, 100)
@@ -203,7 +205,8 @@ func TestBehind_Mark(t *testing.T) {
 	o.OpenBehind = true
 	s = openStoreWith(t, o)
 	w := mustHold(t, s)
-	if len(w) != 1 || w[0].Medium != WitnessMark || !strings.Contains(w[0].String(), "a: 1 here, 8 there; b: 0 here, 1 there") {
+	if len(w) != 1 || w[0].Medium != WitnessMark || !strings.Contains(w[0].String(),
+		"a: 1 here, 8 there; b: 0 here, 1 there") {
 		t.Errorf("%v", w)
 	}
 	if err := settle(s, 0, "an old disk", "b", "c"); err != nil {
@@ -244,7 +247,8 @@ func TestSecondCopy_Foreign(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range numbers {
-			if string(readFile(t, disk, segmentPath(disk, card, n))) != string(readFile(t, foreign, segmentPath(disk, card, n))) {
+			if string(readFile(t, disk, segmentPath(disk, card, n))) != string(readFile(t, foreign, segmentPath(disk,
+				card, n))) {
 				t.Errorf("segment %d was touched", n)
 			}
 		}
@@ -312,9 +316,9 @@ func TestSecondCopy_NoRoom(t *testing.T) {
 	sound(t, s)
 }
 
-// A sync of the card fails once, whichever it is, and later ones succeed without the pages that it lost. However soon the
-// process is killed after it, and the power cut then: what was acknowledged is on the card when the copy says that it is
-// live.
+// A sync of the card fails once, whichever it is, and later ones succeed without the pages that it lost. However soon
+// the process is killed after it, and the power cut then: what was acknowledged is on the card when the copy says that
+// it is live.
 func TestSecondCopy_FailedSyncLies(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -350,7 +354,8 @@ func TestSecondCopy_FailedSyncLies(t *testing.T) {
 					if evict {
 						disk.Evict()
 					}
-					if killed { // and started again, before the copy has come back; the kernel remembers what the medium has not
+					// and started again, before the copy has come back; the kernel remembers what the medium has not
+					if killed {
 						sound(t, s)
 						s = openStoreWith(t, o)
 					}
@@ -379,8 +384,8 @@ func TestSecondCopy_FailedSyncLies(t *testing.T) {
 	}
 }
 
-// A card that was begun anew holds the whole store as it was then, and changes behind that. A store put back to a moment between
-// takes the rest, and keeps what it has newer than the fill.
+// A card that was begun anew holds the whole store as it was then, and changes behind that. A store put back to a
+// moment between takes the rest, and keeps what it has newer than the fill.
 func TestTakeCopy_Filled(t *testing.T) {
 	s, fs := newStore(t)
 	everything(t, s, 1)

@@ -30,7 +30,8 @@ func benchStore(b *testing.B, fs vfs.FS, dir string) *Store {
 }
 
 func benchDraft(n uint64, slot Slot, data []byte) Draft {
-	return Draft{Code: code(n), State: fresh, Head: data[:400], Parts: []Part{{"facts", data[:1500]}, {"form", data[1500:]}},
+	return Draft{Code: code(n), State: fresh, Head: data[:400], Parts: []Part{{"facts", data[:1500]},
+		{"form", data[1500:]}},
 		Due: &Due{"settle", time.Unix(int64(slot.ID), 0)}}
 }
 
@@ -71,7 +72,10 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		n++
 		before, start := cpu(b), time.Now()
-		e, err := s.build(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
+		e, err := s.build(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft,
+			error) {
+			return benchDraft(n, slot, data), nil
+		})
 		ours = append(ours, time.Since(start))
 		s.mark.wait(1, e.Number) // its part of the work, though no caller waits for it
 		spent += cpu(b) - before
@@ -116,7 +120,8 @@ func BenchmarkIssue(b *testing.B) {
 							_, err := s.build(ctx, Keys{Series: fmt.Sprint(n % uint64(series)), Idempotency: idemOf(n)},
 								func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
 							if err == nil {
-								_, err = s.Advance(ctx, code(n), fresh, Change{To: 2, Parts: []Part{{"answer", data[:500]}}})
+								_, err = s.Advance(ctx, code(n), fresh,
+									Change{To: 2, Parts: []Part{{"answer", data[:500]}}})
 							}
 							if err != nil {
 								failed = err
@@ -154,7 +159,10 @@ func BenchmarkIssueMemory(b *testing.B) {
 	before := cpu(b)
 	for b.Loop() {
 		n++
-		_, err := s.build(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
+		_, err := s.build(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft,
+			error) {
+			return benchDraft(n, slot, data), nil
+		})
 		if err == nil {
 			_, err = s.Advance(ctx, code(n), fresh, Change{To: 2, Parts: []Part{{"answer", data[:500]}}})
 		}

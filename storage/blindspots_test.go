@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBehindWith: what is found is the very first key from which on something can be read, in whatever table it lies, or the end.
+// TestBehindWith: what is found is the very first key from which on something can be read, in whatever table it lies,
+// or the end.
 func TestBehindWith(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := func(name string) []byte {
@@ -28,7 +29,8 @@ func TestBehindWith(t *testing.T) {
 			t.Skip("nothing lies between")
 		}
 		got := behindWith(func(at []byte) bool { return bytes.Compare(at, first) >= 0 }, from, upper)
-		if !bytes.Equal(got, first) && !bytes.Equal(got, append(bytes.Clone(first), make([]byte, keyDigits)...)[:keyDigits+1]) {
+		if !bytes.Equal(got, first) && !bytes.Equal(got, append(bytes.Clone(first),
+			make([]byte, keyDigits)...)[:keyDigits+1]) {
 			t.Errorf("behind %x: %x, want %x", from, got, first)
 		}
 		if got := behindWith(func([]byte) bool { return false }, from, upper); !bytes.Equal(got, upper) {

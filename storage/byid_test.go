@@ -19,7 +19,8 @@ func TestByID(t *testing.T) {
 	}
 	for i, e := range got {
 		want, err := s.Get(code(5 - uint64(i)))
-		if err != nil || e.ID != ids[i] || e.Code != want.Code || e.Number != want.Number || e.Series != "a" || string(e.Head) != string(want.Head) {
+		if err != nil || e.ID != ids[i] || e.Code != want.Code || e.Number != want.Number || e.Series != "a" ||
+			string(e.Head) != string(want.Head) {
 			t.Errorf("%+v, want %+v, %v", e, want, err)
 		}
 	}

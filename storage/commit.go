@@ -207,8 +207,9 @@ func (y *syncer) close() {
 	<-y.stopped
 }
 
-// rest is how long the log is left alone after a sync while so many wait for the next one. Records on their way wait for
-// each other's signatures anyway, and go with one sync; as soon as half of them are there, or one is alone, nobody rests.
+// rest is how long the log is left alone after a sync while so many wait for the next one. Records on their way wait
+// for each other's signatures anyway, and go with one sync; as soon as half of them are there, or one is alone, nobody
+// rests.
 func (s *Store) rest(waiting int) time.Duration {
 	writing := int(s.writing.Load())
 	if s.o.FakeTime || 2*waiting >= writing {
@@ -217,11 +218,11 @@ func (s *Store) rest(waiting int) time.Duration {
 	return min(time.Duration(writing-1)*time.Millisecond/4, 4*time.Millisecond)
 }
 
-// Beat writes a row of its own and returns when the disk has the row: this shows that the store still commits. If the disk
-// hangs, Beat waits. at is stored in nanoseconds, for the years 1678-2262; see LastBeat.
+// Beat writes a row of its own and returns when the disk has the row: this shows that the store still commits. If the
+// disk hangs, Beat waits. at is stored in nanoseconds, for the years 1678-2262; see LastBeat.
 //
-// Beat also works in a damaged store: such a store has already stopped issuing, and a restarted process would not know the
-// reason. ErrReadOnly, ErrClosed.
+// Beat also works in a damaged store: such a store has already stopped issuing, and a restarted process would not know
+// the reason. ErrReadOnly, ErrClosed.
 func (s *Store) Beat(at time.Time) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("beating: %w", err)
@@ -241,8 +242,8 @@ func (s *Store) Beat(at time.Time) error {
 	return nil
 }
 
-// LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; zero if there
-// is no change either.
+// LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; zero
+// if there is no change either.
 func (s *Store) LastBeat() (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err

@@ -38,7 +38,8 @@ func hammer(t *testing.T, clients, each, series int) {
 				name := fmt.Sprint("s", n%uint64(series))
 				refused := i%7 == 3 || i%11 == 5
 				keys := Keys{Series: name, Idempotency: idemOf(n)}
-				e, err := insist(s, keys, func() error { return onlyIf(i%7 == 3, errRefused) }, func(slot Slot) (Draft, error) {
+				e, err := insist(s, keys, func() error { return onlyIf(i%7 == 3, errRefused) }, func(slot Slot) (Draft,
+					error) {
 					runtime.Gosched() // others get the numbers behind
 					return draft(code(n), slot), onlyIf(refused, errRefused)
 				})
@@ -62,7 +63,8 @@ func hammer(t *testing.T, clients, each, series int) {
 				if e, err = s.Get(e.Code); err != nil || string(e.Head) != string(head(e.Code, e.Number)) {
 					t.Errorf("record %d of %s reads %q, %v", e.Number, name, e.Head, err)
 				}
-				if _, err := s.Advance(ctx, e.Code, fresh, Change{To: done, Parts: []Part{{"answer", []byte{1}}}}); err != nil {
+				if _, err := s.Advance(ctx, e.Code, fresh, Change{To: done,
+					Parts: []Part{{"answer", []byte{1}}}}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -163,7 +165,10 @@ func TestIdempotency_SecondWaits(t *testing.T) {
 		second := make(chan error, 1)
 		_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
 			go func() {
-				_, err := s.build(ctx, Keys{Series: "b", Idempotency: idem(1)}, func(slot Slot) (Draft, error) { return draft(code(3), slot), nil })
+				_, err := s.build(ctx, Keys{Series: "b", Idempotency: idem(1)}, func(slot Slot) (Draft,
+					error) {
+					return draft(code(3), slot), nil
+				})
 				second <- err
 			}()
 			synctest.Wait()
@@ -192,7 +197,8 @@ func TestAdvance_AtOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for client := range 8 {
 			wait.Go(func() {
-				_, err := s.Advance(ctx, code(round), fresh, Change{To: done, Parts: []Part{{"answer", []byte{byte(client)}}}})
+				_, err := s.Advance(ctx, code(round), fresh, Change{To: done,
+					Parts: []Part{{"answer", []byte{byte(client)}}}})
 				var conflict *ConflictError
 				switch {
 				case err == nil:
@@ -251,10 +257,11 @@ func TestAppend_OriginsDoNotDeadlock(t *testing.T) {
 		wait.Go(func() {
 			for i := range uint64(10) {
 				a, b := code(client%4), code((client+1+i%3)%4)
-				_, err := s.build(ctx, Keys{Series: fmt.Sprint(client % 2), Origins: []Code{a, b, a}}, func(slot Slot) (Draft, error) {
-					v, err := s.Counter(a, 0)
-					return Draft{Code: code(1000 + client<<8 + i), Counters: []Counter{{a, 0, v + 1}}}, err
-				})
+				_, err := s.build(ctx, Keys{Series: fmt.Sprint(client % 2), Origins: []Code{a, b, a}},
+					func(slot Slot) (Draft, error) {
+						v, err := s.Counter(a, 0)
+						return Draft{Code: code(1000 + client<<8 + i), Counters: []Counter{{a, 0, v + 1}}}, err
+					})
 				if err != nil {
 					t.Error(err)
 				}

@@ -180,7 +180,8 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 			open = append(open, e)
 		case roll < 9:
 			at := rng.IntN(len(open))
-			e, err := s.Advance(ctx, open[at].Code, fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", form(open[at].Code)}},
+			e, err := s.Advance(ctx, open[at].Code, fresh, Change{To: done, Head: []byte("settled"),
+				Parts:    []Part{{"answer", form(open[at].Code)}},
 				Counters: []Counter{{open[0].Code, 1, -1}}})
 			if err != nil {
 				return err
@@ -190,7 +191,8 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 		default:
 			refused := errors.New("refused")
 			keys := Keys{Series: fmt.Sprint("s", rng.IntN(r.series))}
-			_, err := insist(s, keys, func() error { return onlyIf(rng.IntN(2) == 0, refused) }, func(Slot) (Draft, error) {
+			_, err := insist(s, keys, func() error { return onlyIf(rng.IntN(2) == 0, refused) }, func(Slot) (Draft,
+				error) {
 				runtime.Gosched()
 				return Draft{}, refused
 			})
@@ -265,7 +267,8 @@ func (d crashed) compare(s *Store, marked map[string]uint64) error {
 				return fmt.Errorf("answer of number %d of %s: %w", want.number, want.series, err)
 			}
 		}
-		if found, digest, err := s.Lookup(idemOf(want.key).Key); err != nil || found != c || digest != idemOf(want.key).Digest {
+		if found, digest, err := s.Lookup(idemOf(want.key).Key); err != nil || found != c ||
+			digest != idemOf(want.key).Digest {
 			return fmt.Errorf("key of number %d of %s leads to %X: %w", want.number, want.series, found, err)
 		}
 		if n := marked[want.series]; marked != nil && n+1 < want.number {
@@ -287,7 +290,10 @@ func goOn(s *Store, again bool) error {
 	n := 1<<60 + uint64(report.Documents)<<8 // no code twice
 	for series, last := range report.Last {
 		n++
-		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) {
+			return draft(code(n), slot),
+				nil
+		})
 		if err != nil || e.Number != last+1 {
 			return fmt.Errorf("after number %d of %s came %d: %w", last, series, e.Number, err)
 		}
@@ -308,7 +314,8 @@ func TestCrash(t *testing.T) {
 	}
 	want := 600
 	if testing.Short() { // under the race detector an opened disk takes ten times as long
-		runs, want = []crashRun{{seed: 4, workers: 8, ops: 8, series: 3, each: 15}, {seed: 5, workers: 8, ops: 8, series: 3, each: 15}, {seed: 6, workers: 8, ops: 8, series: 3, each: 15}}, 20
+		runs, want = []crashRun{{seed: 4, workers: 8, ops: 8, series: 3, each: 15}, {seed: 5, workers: 8, ops: 8,
+			series: 3, each: 15}, {seed: 6, workers: 8, ops: 8, series: 3, each: 15}}, 20
 	}
 	if soak {
 		for seed := uint64(100); seed < 400; seed++ {

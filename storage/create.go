@@ -24,24 +24,24 @@ type Options struct {
 	FS vfs.FS
 	// Logger gets the messages of Pebble and of the store. Default: they are dropped.
 	Logger *slog.Logger
-	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see Assemble. Empty:
-	// none. SecondPatience is how long a change waits for the second copy, default 2 s; if the medium takes longer, the copy is no
-	// longer live.
+	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see
+	// Assemble. Empty: none. SecondPatience is how long a change waits for the second copy, default 2 s; if the medium
+	// takes longer, the copy is no longer live.
 	SecondCopy     string
 	SecondPatience time.Duration
-	// Carry, if not nil, is called for each change that is on the second copy's medium, with the file and the byte at which the
-	// change ends there. The change is acknowledged when Carry returns; Carry limits its own time. It is not called while the copy
-	// is not live.
+	// Carry, if not nil, is called for each change that is on the second copy's medium, with the file and the byte at
+	// which the change ends there. The change is acknowledged when Carry returns; Carry limits its own time. It is not
+	// called while the copy is not live.
 	Carry func(file string, end int64)
 	// OpenBehind also opens a store that is behind its mark: it can be read, and takes no number; see Behind.
 	OpenBehind bool
-	// Fatal is called when a write to the disk failed; nobody knows then whether it is on the disk. It must not return: Pebble
-	// would continue and report the write as done. Default: log and exit with status 1.
+	// Fatal is called when a write to the disk failed; nobody knows then whether it is on the disk. It must not return:
+	// Pebble would continue and report the write as done. Default: log and exit with status 1.
 	Fatal func(message string)
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
-	// FakeTime is for testing/synctest. It leaves out Pebble's background ticks, 26 million in a month, and the rests between
-	// syncs, because fake time does not pass while a goroutine waits for a mutex.
+	// FakeTime is for testing/synctest. It leaves out Pebble's background ticks, 26 million in a month, and the rests
+	// between syncs, because fake time does not pass while a goroutine waits for a mutex.
 	FakeTime bool
 
 	segment   uint64       // of the second copy, bytes
@@ -121,8 +121,9 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	}
 	for i := range p.Levels {
-		p.Levels[i].BlockSize = 16 << 10                  // a document and more; Pebble writes and reads file by block
-		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // every Append asks for a key and a code that are mostly not there
+		p.Levels[i].BlockSize = 16 << 10 // a document and more; Pebble writes and reads file by block
+		// every Append asks for a key and a code that are mostly not there
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return p
 }
@@ -145,8 +146,8 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 }
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
-// Create makes an empty store and its mark. ErrExists if Dir exists, or if there is a mark with any number: this mark may be
-// all that is left of a lost store, and its numbers must not be used again.
+// Create makes an empty store and its mark. ErrExists if Dir exists, or if there is a mark with any number: this mark
+// may be all that is left of a lost store, and its numbers must not be used again.
 //
 // A crash in the middle leaves no store; Create can then be repeated.
 func Create(o Options) error {
@@ -221,8 +222,8 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the folder that path stands in, durably. After a failure it takes back what it made: nobody can tell
-// from a folder that is there whether its name is on the medium, and the next attempt would not ask.
+// makeParents makes the folder that path stands in, durably. After a failure it takes back what it made: nobody can
+// tell from a folder that is there whether its name is on the medium, and the next attempt would not ask.
 func makeParents(fs vfs.FS, path string) error {
 	var made []string
 	dir := fs.PathDir(path)

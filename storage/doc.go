@@ -1,8 +1,9 @@
-// Package storage keeps what must survive a crash: numbered records, their parts, the keys that make a retry harmless, the queues of what
-// is due, and a journal of all changes, chained by hashes. It knows bytes and integers, never a document.
+// Package storage keeps what must survive a crash: numbered records, their parts, the keys that make a retry harmless,
+// the queues of what is due, and a journal of all changes, chained by hashes. It knows bytes and integers, never a
+// document.
 //
-// It promises three things. The numbers of a series are 1, 2, 3 … without gap or duplicate after any crash. When Append or
-// Advance has returned, its change is on the disk. Nobody can read a change that a crash could still remove.
+// It promises three things. The numbers of a series are 1, 2, 3 … without gap or duplicate after any crash. When Append
+// or Advance has returned, its change is on the disk. Nobody can read a change that a crash could still remove.
 //
 // These files are on the disk:
 //

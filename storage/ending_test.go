@@ -39,7 +39,8 @@ func storeless(t *testing.T, disk *disktest.Disk) *disktest.Disk {
 	return d
 }
 
-// TestEnding: whatever reads or copies a whole store stops where its context ends, and says so. Nothing is told as done by half.
+// TestEnding: whatever reads or copies a whole store stops where its context ends, and says so. Nothing is told as done
+// by half.
 func TestEnding(t *testing.T) {
 	disk := tableStore(t, 60)
 	rotting := disk.Copy()
@@ -52,8 +53,12 @@ func TestEnding(t *testing.T) {
 	backup(t, s, backupDir)
 	sound(t, s)
 	for name, work := range map[string]func(context.Context) error{
-		"check":        func(ctx context.Context) error { _, err := Check(ctx, options(disk.Copy())); return err },
-		"check backup": func(ctx context.Context) error { _, err := CheckBackup(ctx, backupDir, options(disk), nil); return err },
+		"check": func(ctx context.Context) error { _, err := Check(ctx, options(disk.Copy())); return err },
+		"check backup": func(ctx context.Context) error {
+			_, err := CheckBackup(ctx, backupDir, options(disk),
+				nil)
+			return err
+		},
 		"backup": func(ctx context.Context) error {
 			s := openStore(t, disk.Copy())
 			_, err := s.Backup(ctx, "elsewhere", nil)
@@ -72,7 +77,8 @@ func TestEnding(t *testing.T) {
 			return errors.Join(s.ReadTables(ctx, nil), s.Close())
 		},
 		"repair": func(ctx context.Context) error {
-			rotten := rotting.Copy() // of small blocks: what is behind a bad one is looked for by reading blocks again and again
+			// of small blocks: what is behind a bad one is looked for by reading blocks again and again
+			rotten := rotting.Copy()
 			path := largest(t, rotten)
 			if err := rotten.Flip(path, size(t, rotten, path)/3*8); err != nil {
 				return err

@@ -16,8 +16,8 @@ var (
 	ErrKeyTaken = errors.New("idempotency key is taken")
 	// ErrCodeTaken: the code has a record already. No number was spent.
 	ErrCodeTaken = errors.New("code is taken")
-	// ErrTurn: a record with a lower number of the same series could not be made, so this number is not the next one. No
-	// number was spent.
+	// ErrTurn: a record with a lower number of the same series could not be made, so this number is not the next one.
+	// No number was spent.
 	ErrTurn = errors.New("a record before this one in its series was not made")
 	// ErrPartExists: a part of that name exists. Parts are written once.
 	ErrPartExists = errors.New("part exists")
@@ -27,8 +27,8 @@ var (
 	ErrExists = errors.New("something is there already")
 	// ErrNoStore: Open found no store. It never makes one, so that a mistyped path cannot restart numbering at 1.
 	ErrNoStore = errors.New("no store")
-	// ErrMark: the store is behind its high-water mark (acknowledged records are missing), or the mark is missing, unreadable or
-	// another store's. To continue issuing could use numbers twice.
+	// ErrMark: the store is behind its high-water mark (acknowledged records are missing), or the mark is missing,
+	// unreadable or another store's. To continue issuing could use numbers twice.
 	ErrMark = errors.New("store and high-water mark do not agree")
 	// ErrInUse: another process has the store open, most likely the appliance.
 	ErrInUse = errors.New("store is in use")
@@ -36,8 +36,8 @@ var (
 	ErrReadOnly = errors.New("store is open to read only")
 	// ErrRestored: the store was made of other media, and Settle has not yet settled which numbers were spent.
 	ErrRestored = errors.New("store was made of other media and its numbers are not settled")
-	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. To take more numbers would
-	// use numbers twice.
+	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. To take more
+	// numbers would use numbers twice.
 	ErrBehind = errors.New("another medium knows more than the store")
 	// ErrMissing: documents or numbers are lost, and nobody has accepted that by their numbers.
 	ErrMissing = errors.New("a loss is not accepted")
@@ -58,7 +58,8 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string { return fmt.Sprintf("record is in state %d", e.Have) }
 
-// damagedError is ErrCorrupt for a person: which file is damaged, what helps, and the storage engine's own words behind.
+// damagedError is ErrCorrupt for a person: which file is damaged, what helps, and the storage engine's own words
+// behind.
 type damagedError struct {
 	what, help string
 	err        error
@@ -108,8 +109,8 @@ func oneLine(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// damage remembers the first sign that the disk does not return what was written: Pebble's word, a row of ours that does
-// not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
+// damage remembers the first sign that the disk does not return what was written: Pebble's word, a row of ours that
+// does not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
 type damage struct {
 	first  atomic.Pointer[string]
 	blocks badBlocks
@@ -125,8 +126,8 @@ func (d *damage) err() error {
 // note remembers a message, and says whether it is the first.
 func (d *damage) note(message string) bool { return d.first.CompareAndSwap(nil, &message) }
 
-// Health is nil while the store can take a new record: ErrCorrupt, ErrTables, ErrRestored, ErrReadOnly. It reads no disk and
-// costs almost nothing: a probe may call it at any rate.
+// Health is nil while the store can take a new record: ErrCorrupt, ErrTables, ErrRestored, ErrReadOnly. It reads no
+// disk and costs almost nothing: a probe may call it at any rate.
 func (s *Store) Health() error {
 	if err := s.writable(); err != nil {
 		return err

@@ -11,12 +11,12 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// A sync fails once, and Linux leaves its pages clean: every later sync succeeds without them, and they can be read until
-// the power goes. ARCHITECTURE.md has the table of what must happen then; here each file of the store and of a backup has
-// its row. The k-th sync of a kind of file fails, for every k that the work reaches.
+// A sync fails once, and Linux leaves its pages clean: every later sync succeeds without them, and they can be read
+// until the power goes. ARCHITECTURE.md has the table of what must happen then; here each file of the store and of a
+// backup has its row. The k-th sync of a kind of file fails, for every k that the work reaches.
 
-// brokenSync is one run: the k-th sync of the paths that match fails, the process starts again if it died of that, works
-// on, and then the power is cut. It says whether the sync was reached, and whether the process died.
+// brokenSync is one run: the k-th sync of the paths that match fails, the process starts again if it died of that,
+// works on, and then the power is cut. It says whether the sync was reached, and whether the process died.
 func brokenSync(rules disktest.Rules, match func(string) bool, k int) (failed, died bool, err error) {
 	disk := disktest.New(rules)
 	if err := Create(options(disk)); err != nil {
@@ -96,7 +96,8 @@ func syncedWork(s *Store, acked *ledger, from uint64) error {
 		}
 		acked.ack(e, n)
 		if n == from+1 {
-			if e, err = s.Advance(ctx, e.Code, fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", form(e.Code)}}}); err != nil {
+			if e, err = s.Advance(ctx, e.Code, fresh, Change{To: done, Head: []byte("settled"),
+				Parts: []Part{{"answer", form(e.Code)}}}); err != nil {
 				return err
 			}
 			acked.ack(e, n)

@@ -122,11 +122,12 @@ func slowDisk(t *testing.T, probe func(s *Store) (shown bool)) (shown, finally b
 		hold := log.shut()
 		appended := make(chan error, 1)
 		go func() {
-			_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(2), Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
-				d := draft(code(2), slot)
-				d.Counters = []Counter{{code(1), 1, 5}}
-				return d, nil
-			})
+			_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(2), Origins: []Code{code(1)}},
+				func(slot Slot) (Draft, error) {
+					d := draft(code(2), slot)
+					d.Counters = []Counter{{code(1), 1, 5}}
+					return d, nil
+				})
 			appended <- err
 		}()
 		synctest.Wait() // the batch is applied, its sync waits at the gate
@@ -221,7 +222,8 @@ func TestAppend_GivesUpWithItsContext(t *testing.T) {
 			waiting <- err
 		}()
 		cancel()
-		return draft(code(1), slot), onlyIf(!errors.Is(<-waiting, context.Canceled), errors.New("the waiter did not give up"))
+		return draft(code(1), slot), onlyIf(!errors.Is(<-waiting, context.Canceled),
+			errors.New("the waiter did not give up"))
 	})
 	if err != nil {
 		t.Error(err)
@@ -258,7 +260,8 @@ func TestFault_ProcessExits(t *testing.T) {
 	child.Env = append(os.Environ(), "DTE_STORAGE_CHILD=1")
 	out, err := child.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "store stops") || strings.Contains(string(out), "went on") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "store stops") ||
+		strings.Contains(string(out), "went on") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// ErrCursor: no announcement of this store has that sequence number. The reader has it of a history that was lost, and begins anew.
+// ErrCursor: no announcement of this store has that sequence number. The reader has it of a history that was lost, and
+// begins anew.
 var ErrCursor = errors.New("the cursor is not of this store's history")
 
 // feedJump is the largest step between the announcements of two identities.
 const feedJump = 1 << 40
 
-// newIdentity gives a store that was restored, or that gave up what another medium knows, a new identity, and lets its announcements
-// begin at a random place above: the numbers that the lost history gave are not given again.
+// newIdentity gives a store that was restored, or that gave up what another medium knows, a new identity, and lets its
+// announcements begin at a random place above: the numbers that the lost history gave are not given again.
 func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	last, err := lastID(db, tableFeed)
 	if err != nil {
@@ -64,9 +65,9 @@ func (s *Store) Announced() <-chan struct{} {
 	return s.feed.next
 }
 
-// Changes returns the announcements after a sequence number, in order, at most limit. They are durable, and no announcement
-// will appear between them later. Therefore a reader that remembers the last number misses none and sees none twice. ErrCursor if no
-// announcement of this store has the number; 0 is the begin.
+// Changes returns the announcements after a sequence number, in order, at most limit. They are durable, and no
+// announcement will appear between them later. Therefore a reader that remembers the last number misses none and sees
+// none twice. ErrCursor if no announcement of this store has the number; 0 is the begin.
 func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading changes: %w", err)

@@ -20,7 +20,10 @@ func TestChanges(t *testing.T) {
 		return c
 	}
 	for i := range records {
-		if _, err := s.build(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: code(i), State: 0}, nil }); err != nil {
+		if _, err := s.build(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) {
+			return Draft{Code: code(i), State: 0},
+				nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +49,8 @@ func TestChanges(t *testing.T) {
 		stop := make(chan struct{})
 		for i := range records {
 			wg.Go(func() {
-				if _, err := s.Advance(ctx, code(i), State(round), Change{To: State(round + 1), Announce: true}); err != nil {
+				if _, err := s.Advance(ctx, code(i), State(round), Change{To: State(round + 1),
+					Announce: true}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -86,7 +90,10 @@ func TestChanges(t *testing.T) {
 func TestChanges_InOrder(t *testing.T) {
 	s, _ := newStore(t)
 	defer sound(t, s)
-	if _, err := s.build(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: Code{1}}, nil }); err != nil {
+	if _, err := s.build(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) {
+		return Draft{Code: Code{1}},
+			nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	slow := s.feed.take()
@@ -102,9 +109,9 @@ func TestChanges_InOrder(t *testing.T) {
 	}
 }
 
-// TestChanges_AnotherHistory: a store comes back from a backup or from its second copy and loses announcements. A cursor of what it has is
-// served, with all that came behind it; one of what was lost is refused, however many announcements follow. What the store lost before
-// stays known when the store is rebuilt.
+// TestChanges_AnotherHistory: a store comes back from a backup or from its second copy and loses announcements. A
+// cursor of what it has is served, with all that came behind it; one of what was lost is refused, however many
+// announcements follow. What the store lost before stays known when the store is rebuilt.
 func TestChanges_AnotherHistory(t *testing.T) {
 	s, fs := newStore(t)
 	next := uint64(1)

@@ -10,8 +10,8 @@ import (
 // mediumFS is what an open store's Pebble writes through. Pebble answers a failed write of its log, its manifest or its
 // folder in one of three ways: it calls Fatalf, it panics while it holds a lock, or it returns an error to somebody who
 // may go on. Here all three are one: the process ends and says which file failed. After a failed sync Linux counts the
-// pages as written, and only a process that reads the files again knows what the medium holds: Pebble's Open replays the
-// log into new tables and writes a new manifest, and trusts neither of the old ones.
+// pages as written, and only a process that reads the files again knows what the medium holds: Pebble's Open replays
+// the log into new tables and writes a new manifest, and trusts neither of the old ones.
 //
 // A table is different: nothing counts on it before the manifest names it, so its write can be repeated under another
 // name. tableWrites paces these.
@@ -115,8 +115,9 @@ func (f mediumFile) SyncTo(length int64) (full bool, err error) {
 //   - neither of the two markers.
 //
 // The store then does not open any more. markerFS syncs the folder before a marker is made and before one is removed:
-// after a cut there is always a marker, and what it names. Pebble makes a marker about once for each 128 MiB of manifest
-// and at every Open, so this costs nothing. TestCrash_Open shows both faults without it (cmd/cmdtest/mutant/testdata).
+// after a cut there is always a marker, and what it names. Pebble makes a marker about once for each 128 MiB of
+// manifest and at every Open, so this costs nothing. TestCrash_Open shows both faults without it
+// (cmd/cmdtest/mutant/testdata).
 type markerFS struct{ vfs.FS }
 
 // Create implements vfs.FS.

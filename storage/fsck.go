@@ -17,9 +17,10 @@ type Report struct {
 	Series    int
 	Last      map[string]uint64 // last number of each series
 	Lost      []Lost            // numbers that were given up: this is no contradiction
-	Missing   []Missing         // what a damaged second copy lacked when the store was rebuilt from it: no contradiction either
-	Problems  []Problem         // none in a sound store; at most MaxProblems
-	Affected  []Affected        // documents of which something cannot be read; at most MaxProblems
+	// what a damaged second copy lacked when the store was rebuilt from it: no contradiction either
+	Missing  []Missing
+	Problems []Problem  // none in a sound store; at most MaxProblems
+	Affected []Affected // documents of which something cannot be read; at most MaxProblems
 }
 
 // Problem is one contradiction, or one thing that cannot be read.
@@ -42,9 +43,9 @@ func (p Problem) String() string { return p.Where + ": " + p.What }
 // MaxProblems is the largest number of problems that Fsck lists.
 const MaxProblems = 1000
 
-// Fsck reads every row of the store, as it is at one moment, and compares it with all other rows about the same thing: numbers
-// without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and the
-// mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
+// Fsck reads every row of the store, as it is at one moment, and compares it with all other rows about the same thing:
+// numbers without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both
+// directions, and the mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("checking store: %w", err)
@@ -117,7 +118,8 @@ func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
 	if second != nil { // it is not the log
 		return nil, nil, Explain(err)
 	}
-	return db, &Problem{"log", "cannot be read: the latest changes are in it alone; what follows is checked without them", err.Error()}, nil
+	return db, &Problem{"log",
+		"cannot be read: the latest changes are in it alone; what follows is checked without them", err.Error()}, nil
 }
 
 // withoutLogs hides a store's log.
@@ -202,7 +204,8 @@ func slowFsck(ctx context.Context, r pebble.Reader, marked reached, markErr erro
 		{tableLost, c.lostRow, nil},
 	}
 	for _, step := range steps {
-		if err := scanPast(r, []byte{step.table}, []byte{step.table + 1}, c.watchRows(step.row), c.blindSpot); err != nil {
+		if err := scanPast(r, []byte{step.table}, []byte{step.table + 1}, c.watchRows(step.row),
+			c.blindSpot); err != nil {
 			return nil, err
 		}
 		if step.end != nil {
@@ -305,7 +308,8 @@ func (c *checker) checkMark(marked reached, err error) {
 		case !known:
 			c.problemAt(where, "says %d for series %s, which the store does not have", l.There, l.Series)
 		default:
-			c.problemAt(where, "says %d for series %q, which ends at %d: acknowledged records are missing", l.There, l.Series, l.Here)
+			c.problemAt(where, "says %d for series %q, which ends at %d: acknowledged records are missing", l.There,
+				l.Series, l.Here)
 		}
 	}
 }
@@ -315,7 +319,8 @@ func describeKey(key []byte) string {
 	if len(key) == 0 {
 		return "row without a key"
 	}
-	tables := []string{"", "meta", "series", "journal", "entry", "part", "code", "key", "due", "counter", "feed", "lost", "day"}
+	tables := []string{"", "meta", "series", "journal", "entry", "part", "code", "key", "due", "counter", "feed",
+		"lost", "day"}
 	name := "unknown table"
 	if int(key[0]) < len(tables) {
 		name = tables[key[0]]

@@ -17,7 +17,8 @@ func tableStore(t testing.TB, n uint64) *disktest.Disk {
 	for i := uint64(1); i <= n; i++ {
 		put(t, s, fmt.Sprint("s", i%2), i)
 		if i%3 == 0 {
-			if _, err := s.Advance(ctx, code(i), fresh, Change{To: done, Announce: true, Parts: []Part{{"answer", form(code(i))}}}); err != nil {
+			if _, err := s.Advance(ctx, code(i), fresh, Change{To: done, Announce: true,
+				Parts: []Part{{"answer", form(code(i))}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -59,8 +60,8 @@ func largest(t testing.TB, disk *disktest.Disk) (path string) {
 	return path
 }
 
-// Wherever a bit turns in a table, fsck goes on to the end, finds it, and names every document that cannot be read whole:
-// each of the others can.
+// Wherever a bit turns in a table, fsck goes on to the end, finds it, and names every document that cannot be read
+// whole: each of the others can.
 func TestFsck_GoesOnBehindDamage(t *testing.T) {
 	const documents = 240
 	disk := tableStore(t, documents)
@@ -130,8 +131,8 @@ func TestFsck_GoesOnBehindDamage(t *testing.T) {
 	}
 }
 
-// TestBlindSpot: a stretch of the journal that cannot be read leaves the series in it blind, to the last one where the stretch ends behind
-// the journal.
+// TestBlindSpot: a stretch of the journal that cannot be read leaves the series in it blind, to the last one where the
+// stretch ends behind the journal.
 func TestBlindSpot(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to []byte

@@ -7,11 +7,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// quickFsck reads every table once, from its begin to its end, and looks nothing up: what two tables say of each other is
-// hashed and added on the one side, taken off on the other, and must come to nothing. It tells whether a store is sound,
-// and not what is wrong with one that is not. On a million documents it takes a quarter of the time of looking
+// quickFsck reads every table once, from its begin to its end, and looks nothing up: what two tables say of each other
+// is hashed and added on the one side, taken off on the other, and must come to nothing. It tells whether a store is
+// sound, and not what is wrong with one that is not. On a million documents it takes a quarter of the time of looking
 // everything up, and reads a slow medium in order.
-func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, bool, error) {
+func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, bool,
+	error) {
 	c := newChecker(ctx, r)
 	j := &journalCheck{checker: c, progress: progress}
 	q := &quick{j: j, revisions: make(map[uint64]*[4096]uint32)}
@@ -44,7 +45,8 @@ func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr err
 		return nil, false, err
 	}
 	c.checkMark(marked, markErr)
-	sound := len(c.report.Problems) == 0 && !q.bad && q.sum == [4]uint64{} && (j.countersSet == 0 || j.countersSet < 0 && len(c.holes.at) > 0)
+	sound := len(c.report.Problems) == 0 && !q.bad && q.sum == [4]uint64{} && (j.countersSet == 0 ||
+		j.countersSet < 0 && len(c.holes.at) > 0)
 	return c.report, sound, nil
 }
 
@@ -134,8 +136,10 @@ func (q *quick) appended(id uint64, sequence uint32, position, number uint64, co
 	return q.say(saysAppended, id).number(uint64(sequence)).number(position).number(number).with(code[:]...)
 }
 
-func (q *quick) latest(id uint64, sequence uint32, position uint64, revision uint32, state State, digest [32]byte) *quick {
-	return q.say(saysLatest, id).number(uint64(sequence)).number(position).number(uint64(revision)).with(byte(state)).with(digest[:]...)
+func (q *quick) latest(id uint64, sequence uint32, position uint64, revision uint32, state State,
+	digest [32]byte) *quick {
+	return q.say(saysLatest, id).number(uint64(sequence)).number(position).number(uint64(revision)).with(
+		byte(state)).with(digest[:]...)
 }
 
 func (q *quick) link(key []byte, l *link) error {

@@ -171,7 +171,8 @@ func (j *journalCheck) skipLink(key []byte, s *seriesCheck, l *link) error {
 	case row == nil || bad != nil || sha256.Sum256(row) != l.Entry:
 		j.problem(key, "its lost numbers are missing or altered")
 	case lost.From != s.last.Last+1 || lost.To != l.Number || lost.To < lost.From:
-		j.problem(key, "gives up the numbers %d to %d of series %q, which is at %d", lost.From, lost.To, s.name, s.last.Last)
+		j.problem(key, "gives up the numbers %d to %d of series %q, which is at %d", lost.From, lost.To, s.name,
+			s.last.Last)
 	default:
 		j.report.Lost = append(j.report.Lost, Lost{s.name, lost.From, lost.To, time.Unix(0, l.At).UTC(), lost.Reason})
 	}
@@ -194,7 +195,8 @@ func (j *journalCheck) compareLink(key []byte, l *link) error {
 	}
 	position, sequence := be.Uint64(key[5:]), be.Uint32(key[1:])
 	if e.Code != l.Code || e.Number != l.Number || e.SequenceID != sequence {
-		j.problem(key, "entry %d says %X, number %d of series %d; the journal %X, number %d", l.ID, e.Code, e.Number, e.SequenceID, l.Code, l.Number)
+		j.problem(key, "entry %d says %X, number %d of series %d; the journal %X, number %d", l.ID, e.Code, e.Number,
+			e.SequenceID, l.Code, l.Number)
 	}
 	switch {
 	case l.Op == opAppend && (e.Appended != position || l.Revision != 1):
@@ -307,8 +309,10 @@ func (c *checker) entryRow(key, value []byte) error {
 		if err != nil {
 			return err
 		}
-		if l, bad := decodeLink(row); row == nil || bad != nil || l.ID != id || l.Number != e.Number || l.Code != e.Code {
-			c.problem(key, "number %d of series %d is not in the journal at position %d", e.Number, e.SequenceID, position)
+		if l, bad := decodeLink(row); row == nil || bad != nil || l.ID != id || l.Number != e.Number ||
+			l.Code != e.Code {
+			c.problem(key, "number %d of series %d is not in the journal at position %d", e.Number, e.SequenceID,
+				position)
 			break
 		}
 	}

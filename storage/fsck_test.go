@@ -16,7 +16,8 @@ func damageStore(t *testing.T) *Store {
 	for n := uint64(1); n <= 6; n++ {
 		put(t, s, map[bool]string{true: "odd", false: "even"}[n%2 == 1], n)
 	}
-	if _, err := s.Advance(ctx, code(3), fresh, Change{To: done, Parts: []Part{{"answer", []byte("seal")}}}); err != nil {
+	if _, err := s.Advance(ctx, code(3), fresh, Change{To: done,
+		Parts: []Part{{"answer", []byte("seal")}}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.build(ctx, Keys{Series: "odd", Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
@@ -80,49 +81,69 @@ func TestFsck_Damage(t *testing.T) {
 		says string
 		rows []row
 	}{
-		"entry deleted":             {`its entry 3 is missing`, []row{{entryKey(3), nil}}},
-		"entry altered":             {`entry 3 is not as this change left it`, []row{alter(entryKey(3), -1)}},
-		"entry of another version":  {`entry 3: is unreadable`, []row{alter(entryKey(3), 0)}},
-		"entry set back":            {`entry 3 does not have revision 2`, []row{entry(3, func(e *entryRow) { e.Revision, e.Changed, e.State = 1, 2, fresh })}},
-		"entry slipped in":          {`entry 99: number 9 of series 1 is not in the journal`, []row{{entryKey(99), (&entryRow{Entry: Entry{Code: code(99), Number: 9, SequenceID: 1, Revision: 1}, Appended: 9, Changed: 9}).encode()}}},
-		"entry renumbered":          {`entry 3 says .* number 8`, []row{entry(3, func(e *entryRow) { e.Number = 8 })}},
-		"part deleted":              {`part "form" of entry 2 is missing`, []row{{partKey(2, "form"), nil}}},
-		"part altered":              {`part "answer" of entry 3 is altered`, []row{alter(partKey(3, "answer"), 0)}},
-		"part added":                {`entry 2: has 2 parts, not 1`, []row{{partKey(2, "more"), []byte{}}}},
-		"part of nothing":           {`entry 99: is missing, 1 parts`, []row{{partKey(99, "form"), []byte{1}}}},
-		"code deleted":              {`its code .* does not lead to it`, []row{{codeKey(code(2)), nil}}},
-		"code moved":                {`leads to entry 3, which does not have it`, []row{alter(codeKey(code(2)), 7)}},
-		"code of nothing":           {`leads to entry 77`, []row{{codeKey(code(77)), be.AppendUint64(nil, 77)}}},
-		"key deleted":               {`its key .* does not lead to it`, []row{{idemKey(idem(2).Key), nil}}},
-		"key's digest altered":      {`its key .* does not lead to it`, []row{alter(idemKey(idem(2).Key), -1)}},
-		"key of nothing":            {`key 01.* leads to entry 77`, []row{{idemKey(idem(500).Key), make([]byte, 40)[:0:40]}, {idemKey(idem(500).Key), append(be.AppendUint64(nil, 77), make([]byte, 32)...)}}},
-		"due deleted":               {`its due .* does not lead to it`, []row{{due, nil}}},
-		"due added":                 {`due .*: leads to entry 3, which does not have it`, []row{{dueKey("settle", 3e9, 3), []byte{}}}},
-		"day deleted":               {`its day .* does not lead to it`, []row{{dayKey(2, 2), nil}}},
-		"day added":                 {`day .*: leads to entry 3, which does not have it`, []row{{dayKey(2, 3), []byte{}}}},
-		"day of nothing":            {`leads to entry 77`, []row{{dayKey(2, 77), []byte{}}}},
-		"counter deleted":           {`counter of .* line 2 is missing`, []row{{counterKey(code(1), 2), nil}}},
-		"counter altered":           {`counter of .* line 2 is altered`, []row{alter(counterKey(code(1), 2), 7)}},
-		"counter added":             {`1 rows that no change has set`, []row{{counterKey(code(1), 9), make([]byte, 16)}}},
-		"link deleted in between":   {`follows position 1`, []row{{journalKey(1, 2), nil}}},
-		"link deleted at the end":   {`ends at number 4, position 5; its journal at 3, 4`, []row{{journalKey(1, 5), nil}}},
-		"link altered":              {`does not continue the chain`, []row{relink(2, func(l *link) { l.At++ })}},
-		"last link altered":         {`the hashes differ`, []row{relink(5, func(l *link) { l.At++ })}},
-		"gap":                       {`number 5 of series "odd" follows 3: a gap`, []row{relink(5, func(l *link) { l.Number = 5 }), entry(7, func(e *entryRow) { e.Number = 5 }), series("odd", func(r *seriesRow) { r.Last = 5 })}},
-		"duplicate":                 {`number 3 of series "odd" was used before: a duplicate`, []row{relink(5, func(l *link) { l.Number = 3 }), entry(7, func(e *entryRow) { e.Number = 3 }), series("odd", func(r *seriesRow) { r.Last = 3 })}},
-		"unknown operation":         {`operation 9`, []row{relink(4, func(l *link) { l.Op = 9 })}},
-		"series deleted":            {`belongs to no series`, []row{{seriesKey("odd"), nil}}},
-		"series set back":           {`acknowledged records are missing`, []row{series("odd", func(r *seriesRow) { r.Last = 2 })}},
-		"series ahead":              {`ends at number 9, position 5; its journal at 4, 5`, []row{series("odd", func(r *seriesRow) { r.Last = 9 })}},
-		"two series, one sequence":  {`has the sequence 1 of series`, []row{series("new", func(r *seriesRow) { r.Sequence = 1 })}},
-		"series garbled":            {`series "odd": is unreadable`, []row{{seriesKey("odd"), []byte{1, 2}}}},
-		"layout altered":            {`meta "layout": is`, []row{alter(keyLayout, 3)}},
-		"row of no table":           {`unknown table .*: belongs to no table`, []row{{[]byte{77, 1}, []byte{}}}},
-		"strange journal key":       {`strange key`, []row{{[]byte{tableJournal, 1}, []byte{}}}},
-		"garbled link":              {`position 3: is unreadable`, []row{{journalKey(1, 3), []byte{9}}}},
-		"everything of a table":     {`does not lead to it`, []row{{codeKey(code(1)), nil}, {codeKey(code(2)), nil}, {codeKey(code(3)), nil}}},
-		"last record taken out":     {`ends at number 4, position 5; its journal at 3, 4`, []row{{journalKey(1, 5), nil}, {entryKey(7), nil}, {codeKey(code(7)), nil}}},
-		"origin's counter set back": {`missing or older`, []row{{counterKey(code(1), 3), append(be.AppendUint64(nil, 50), make([]byte, 8)...)}}},
+		"entry deleted":            {`its entry 3 is missing`, []row{{entryKey(3), nil}}},
+		"entry altered":            {`entry 3 is not as this change left it`, []row{alter(entryKey(3), -1)}},
+		"entry of another version": {`entry 3: is unreadable`, []row{alter(entryKey(3), 0)}},
+		"entry set back": {`entry 3 does not have revision 2`, []row{entry(3, func(e *entryRow) {
+			e.Revision,
+				e.Changed, e.State = 1, 2, fresh
+		})}},
+		"entry slipped in": {`entry 99: number 9 of series 1 is not in the journal`,
+			[]row{{entryKey(99), (&entryRow{Entry: Entry{Code: code(99), Number: 9, SequenceID: 1, Revision: 1},
+				Appended: 9, Changed: 9}).encode()}}},
+		"entry renumbered":     {`entry 3 says .* number 8`, []row{entry(3, func(e *entryRow) { e.Number = 8 })}},
+		"part deleted":         {`part "form" of entry 2 is missing`, []row{{partKey(2, "form"), nil}}},
+		"part altered":         {`part "answer" of entry 3 is altered`, []row{alter(partKey(3, "answer"), 0)}},
+		"part added":           {`entry 2: has 2 parts, not 1`, []row{{partKey(2, "more"), []byte{}}}},
+		"part of nothing":      {`entry 99: is missing, 1 parts`, []row{{partKey(99, "form"), []byte{1}}}},
+		"code deleted":         {`its code .* does not lead to it`, []row{{codeKey(code(2)), nil}}},
+		"code moved":           {`leads to entry 3, which does not have it`, []row{alter(codeKey(code(2)), 7)}},
+		"code of nothing":      {`leads to entry 77`, []row{{codeKey(code(77)), be.AppendUint64(nil, 77)}}},
+		"key deleted":          {`its key .* does not lead to it`, []row{{idemKey(idem(2).Key), nil}}},
+		"key's digest altered": {`its key .* does not lead to it`, []row{alter(idemKey(idem(2).Key), -1)}},
+		"key of nothing": {`key 01.* leads to entry 77`, []row{{idemKey(idem(500).Key),
+			make([]byte, 40)[:0:40]}, {idemKey(idem(500).Key), append(be.AppendUint64(nil, 77), make([]byte, 32)...)}}},
+		"due deleted": {`its due .* does not lead to it`, []row{{due, nil}}},
+		"due added": {`due .*: leads to entry 3, which does not have it`,
+			[]row{{dueKey("settle", 3e9, 3), []byte{}}}},
+		"day deleted": {`its day .* does not lead to it`, []row{{dayKey(2, 2), nil}}},
+		"day added": {`day .*: leads to entry 3, which does not have it`,
+			[]row{{dayKey(2, 3), []byte{}}}},
+		"day of nothing":  {`leads to entry 77`, []row{{dayKey(2, 77), []byte{}}}},
+		"counter deleted": {`counter of .* line 2 is missing`, []row{{counterKey(code(1), 2), nil}}},
+		"counter altered": {`counter of .* line 2 is altered`, []row{alter(counterKey(code(1), 2), 7)}},
+		"counter added": {`1 rows that no change has set`, []row{{counterKey(code(1), 9),
+			make([]byte, 16)}}},
+		"link deleted in between": {`follows position 1`, []row{{journalKey(1, 2), nil}}},
+		"link deleted at the end": {`ends at number 4, position 5; its journal at 3, 4`,
+			[]row{{journalKey(1, 5), nil}}},
+		"link altered":      {`does not continue the chain`, []row{relink(2, func(l *link) { l.At++ })}},
+		"last link altered": {`the hashes differ`, []row{relink(5, func(l *link) { l.At++ })}},
+		"gap": {`number 5 of series "odd" follows 3: a gap`,
+			[]row{relink(5, func(l *link) { l.Number = 5 }), entry(7, func(e *entryRow) { e.Number = 5 }),
+				series("odd", func(r *seriesRow) { r.Last = 5 })}},
+		"duplicate": {`number 3 of series "odd" was used before: a duplicate`,
+			[]row{relink(5, func(l *link) { l.Number = 3 }), entry(7, func(e *entryRow) { e.Number = 3 }),
+				series("odd", func(r *seriesRow) { r.Last = 3 })}},
+		"unknown operation": {`operation 9`, []row{relink(4, func(l *link) { l.Op = 9 })}},
+		"series deleted":    {`belongs to no series`, []row{{seriesKey("odd"), nil}}},
+		"series set back": {`acknowledged records are missing`,
+			[]row{series("odd", func(r *seriesRow) { r.Last = 2 })}},
+		"series ahead": {`ends at number 9, position 5; its journal at 4, 5`,
+			[]row{series("odd", func(r *seriesRow) { r.Last = 9 })}},
+		"two series, one sequence": {`has the sequence 1 of series`,
+			[]row{series("new", func(r *seriesRow) { r.Sequence = 1 })}},
+		"series garbled":      {`series "odd": is unreadable`, []row{{seriesKey("odd"), []byte{1, 2}}}},
+		"layout altered":      {`meta "layout": is`, []row{alter(keyLayout, 3)}},
+		"row of no table":     {`unknown table .*: belongs to no table`, []row{{[]byte{77, 1}, []byte{}}}},
+		"strange journal key": {`strange key`, []row{{[]byte{tableJournal, 1}, []byte{}}}},
+		"garbled link":        {`position 3: is unreadable`, []row{{journalKey(1, 3), []byte{9}}}},
+		"everything of a table": {`does not lead to it`, []row{{codeKey(code(1)), nil}, {codeKey(code(2)), nil},
+			{codeKey(code(3)), nil}}},
+		"last record taken out": {`ends at number 4, position 5; its journal at 3, 4`,
+			[]row{{journalKey(1, 5), nil}, {entryKey(7), nil}, {codeKey(code(7)), nil}}},
+		"origin's counter set back": {`missing or older`, []row{{counterKey(code(1), 3),
+			append(be.AppendUint64(nil, 50), make([]byte, 8)...)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			undo := s.db.NewBatch()
@@ -172,7 +193,8 @@ func TestFsck_Damage(t *testing.T) {
 func TestFsck_Report(t *testing.T) {
 	s := damageStore(t)
 	report, err := s.Fsck(ctx)
-	if err != nil || report.Documents != 7 || report.Series != 2 || report.Last["odd"] != 4 || report.Last["even"] != 3 {
+	if err != nil || report.Documents != 7 || report.Series != 2 || report.Last["odd"] != 4 ||
+		report.Last["even"] != 3 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	sound(t, s)
@@ -257,9 +279,12 @@ func TestRows_Decode(t *testing.T) {
 		decode func([]byte) ([]byte, error)
 		open   int // cuts behind this length are the head's own
 	}{
-		"entry":  {e.encode(), func(b []byte) ([]byte, error) { e, err := decodeEntry(5, b); return e.encode(), err }, len(e.encode()) - 1},
-		"link":   {l.encode(), func(b []byte) ([]byte, error) { l, err := decodeLink(b); return l.encode(), err }, len(l.encode())},
-		"series": {r.encode(), func(b []byte) ([]byte, error) { r, err := decodeSeries(b); return r.encode(), err }, len(r.encode())},
+		"entry": {e.encode(), func(b []byte) ([]byte, error) { e, err := decodeEntry(5, b); return e.encode(), err },
+			len(e.encode()) - 1},
+		"link": {l.encode(), func(b []byte) ([]byte, error) { l, err := decodeLink(b); return l.encode(), err },
+			len(l.encode())},
+		"series": {r.encode(), func(b []byte) ([]byte, error) { r, err := decodeSeries(b); return r.encode(), err },
+			len(r.encode())},
 	} {
 		if back, err := tt.decode(tt.row); err != nil || string(back) != string(tt.row) {
 			t.Errorf("%s does not come back: %v", name, err)

@@ -113,7 +113,8 @@ func (s *Store) build(ctx context.Context, keys Keys, build func(Slot) (Draft, e
 }
 
 // buildIf is build of a record that may be refused before it has a number.
-func (s *Store) buildIf(ctx context.Context, keys Keys, allow func() error, build func(Slot) (Draft, error)) (Entry, error) {
+func (s *Store) buildIf(ctx context.Context, keys Keys, allow func() error, build func(Slot) (Draft, error)) (Entry,
+	error) {
 	a, err := s.Begin(ctx, keys)
 	if err != nil {
 		return Entry{}, err
@@ -175,8 +176,8 @@ func writeFile(t testing.TB, fs vfs.FS, path string, b []byte) {
 // copyOf is the filesystem as it is now, synced or not.
 func copyOf(fs *disktest.Disk) *disktest.Disk { return fs.Copy() }
 
-// settle settles what a store owes, as a person does who names all that is lost, and n numbers more of each series whose last number
-// nothing bounds.
+// settle settles what a store owes, as a person does who names all that is lost, and n numbers more of each series
+// whose last number nothing bounds.
 func settle(s *Store, n uint64, reason string, possible ...string) error {
 	begun := func(time.Time) []string { return possible }
 	o, err := s.Owed(begun)

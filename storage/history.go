@@ -8,19 +8,21 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Every medium says in one form, a Head, how far the series of a store got. Relate is the only comparison of two heads, Plan the only
-// decision where a series goes on.
+// Every medium says in one form, a Head, how far the series of a store got. Relate is the only comparison of two heads,
+// Plan the only decision where a series goes on.
 
 // Head is how far each series of a store got, as one medium knows it.
 type Head struct {
 	Store  [16]byte         // zero: the medium names no store
 	Series map[string]Reach // by name
-	// Numbers: the medium keeps numbers alone, as the mark, a status of the box, MH and the archive do. It may lag behind the store.
+	// Numbers: the medium keeps numbers alone, as the mark, a status of the box, MH and the archive do. It may lag
+	// behind the store.
 	Numbers bool
 	// Slack is how many numbers can have been given behind those that the medium knows.
 	Slack uint64
 
-	// links returns the hashes of this medium's links at the positions of another medium's ends, as far as they can be read.
+	// links returns the hashes of this medium's links at the positions of another medium's ends, as far as they can be
+	// read.
 	links func(ends map[string]Reach) (map[string][32]byte, error)
 }
 
@@ -55,7 +57,8 @@ func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
 
 // storeHead is the head of a store.
 func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head {
-	h := &Head{Store: id, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte, error) {
+	h := &Head{Store: id, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
+		error) {
 		found := make(map[string][32]byte)
 		for name, end := range ends {
 			key := journalKey(end.Sequence, end.Position)
@@ -73,8 +76,8 @@ func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head 
 	return h
 }
 
-// Relate returns what a is to b, and the series of which b has more than a or another history, with their ends in a (Here) and in b
-// (There). What neither medium can read of its own journal proves no divergence.
+// Relate returns what a is to b, and the series of which b has more than a or another history, with their ends in a
+// (Here) and in b (There). What neither medium can read of its own journal proves no divergence.
 func Relate(a, b *Head) (Relation, []Lead, error) {
 	if none := [16]byte{}; a.Store != none && b.Store != none && !sameFamily(a.Store, b.Store) {
 		return Foreign, nil, nil
@@ -135,14 +138,16 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 	for _, name := range names {
 		x, y := a.Series[name], b.Series[name]
 		if slices.Contains(behind, name) || slices.Contains(diverged, name) {
-			list = append(list, Lead{Series: name, Here: x.Last, There: y.Last, Changes: y.Position - min(x.Position, y.Position)})
+			list = append(list, Lead{Series: name, Here: x.Last, There: y.Last, Changes: y.Position - min(x.Position,
+				y.Position)})
 		}
 	}
 	return relation, list, nil
 }
 
-// Plan returns the number to which each series must be moved, so that the next one was never given: behind the highest that any of the
-// heads knows, and behind the slack of each. possible are series that nobody knows and that may have begun.
+// Plan returns the number to which each series must be moved, so that the next one was never given: behind the highest
+// that any of the heads knows, and behind the slack of each. possible are series that nobody knows and that may have
+// begun.
 func Plan(possible []string, heads ...*Head) []Skip {
 	to, slack := make(map[string]uint64), uint64(0)
 	for _, name := range possible {

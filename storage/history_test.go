@@ -41,8 +41,9 @@ func (c chained) head(sequences map[string]uint32) *Head {
 	return h
 }
 
-// TestRelate_Plan draws histories that go on, stand still and part, with media that keep journals or numbers alone: what a is to b,
-// b is to a the other way round, the truth is told of two journals, and no number is proposed that any head knows.
+// TestRelate_Plan draws histories that go on, stand still and part, with media that keep journals or numbers alone:
+// what a is to b, b is to a the other way round, the truth is told of two journals, and no number is proposed that any
+// head knows.
 func TestRelate_Plan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	sequences := map[string]uint32{"a": 1, "b": 2, "c": 3}
@@ -62,7 +63,8 @@ func TestRelate_Plan(t *testing.T) {
 			other.sell([]string{"a", "b", "c"}[rng.IntN(3)], byte(11+i))
 		}
 		a, b := one.head(sequences), other.head(sequences)
-		want := map[[2]bool]Relation{{false, false}: Same, {true, false}: Ahead, {false, true}: Behind, {true, true}: Diverged}[[2]bool{mine > 0, theirs > 0}]
+		want := map[[2]bool]Relation{{false, false}: Same, {true, false}: Ahead, {false, true}: Behind,
+			{true, true}: Diverged}[[2]bool{mine > 0, theirs > 0}]
 		switch rng.IntN(5) {
 		case 0:
 			a.Numbers, want = true, -1
@@ -102,8 +104,8 @@ func TestRelate_Plan(t *testing.T) {
 	}
 }
 
-// TestAssemble_Matrix is what is proposed for each loss of each medium of a box that sold 5 and then 5 more in series a and b; the backup
-// is of the first half.
+// TestAssemble_Matrix is what is proposed for each loss of each medium of a box that sold 5 and then 5 more in series a
+// and b; the backup is of the first half.
 func TestAssemble_Matrix(t *testing.T) {
 	const whole, nothing = "whole", "nothing"
 	gone := func(path string) func(*testing.T, *disktest.Disk) {
@@ -170,7 +172,8 @@ func TestAssemble_Matrix(t *testing.T) {
 		from Sources
 		want string
 	}{
-		{"nothing is lost", func(*testing.T, *disktest.Disk) {}, Sources{Copy: card, Backups: []string{backupDir}}, nothing},
+		{"nothing is lost", func(*testing.T, *disktest.Disk) {}, Sources{Copy: card, Backups: []string{backupDir}},
+			nothing},
 		{"store gone, card, mark", store, Sources{Copy: card}, "settled"},
 		{"store gone, card", all(store, mark), Sources{Copy: card}, "a: 11-N; b: 11-N"},
 		{"store gone, card torn", all(store, mark, func(t *testing.T, d *disktest.Disk) {
@@ -179,22 +182,27 @@ func TestAssemble_Matrix(t *testing.T) {
 		}), Sources{Copy: card}, "a: 11-N; b: 11-N"},
 		{"store gone, card of before", all(store, cardOf(older)), Sources{Copy: card}, "a: 6-10; b: 6-10"},
 		{"store gone, foreign card", all(store, cardOf(foreign)), Sources{Copy: card}, "error: " + ErrMark.Error()},
-		{"store gone, foreign card, backup", all(store, cardOf(foreign)), Sources{Copy: "card/none", Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
-		{"store gone, card rotten, backup", all(store, rot(card, ".copy")), Sources{Copy: card, Backups: []string{backupDir}}, "a: "},
+		{"store gone, foreign card, backup", all(store, cardOf(foreign)), Sources{Copy: "card/none",
+			Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
+		{"store gone, card rotten, backup", all(store, rot(card, ".copy")), Sources{Copy: card,
+			Backups: []string{backupDir}}, "a: "},
 		{"store gone, card gone", all(store, copied), Sources{Copy: card}, "error: " + ErrNoStore.Error()},
 		{"store gone, backup, mark", all(store, copied), Sources{Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
 		{"store gone, backup", all(store, copied, mark), Sources{Backups: []string{backupDir}}, "a: 6-N; b: 6-N"},
 		{"store gone, what was shipped is lost by half", all(store, mark, cardOf(older)),
-			Sources{Copy: card, Elsewhere: Elsewhere{Last: map[string]uint64{"a": 9}, Lacks: "piece 7"}}, "a: 6-N; b: 6-N"},
+			Sources{Copy: card, Elsewhere: Elsewhere{Last: map[string]uint64{"a": 9}, Lacks: "piece 7"}},
+			"a: 6-N; b: 6-N"},
 		{"store gone, backup and card", store, Sources{Copy: card, Backups: []string{backupDir}}, "settled"},
 		{"store of before, card", oldStore, Sources{Copy: card}, "settled"},
 		{"store of before, mark of before, card", all(oldStore, oldMark), Sources{Copy: card}, whole},
 		{"store of before, card rotten", all(oldStore, rot(card, ".copy")), Sources{Copy: card}, "a: 7; b: 10"},
 		{"store of before, mark", all(oldStore, copied), Sources{}, "a: 6-10; b: 6-10"},
-		{"store of before, backup, mark", all(oldStore, copied), Sources{Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
+		{"store of before, backup, mark", all(oldStore, copied), Sources{Backups: []string{backupDir}},
+			"a: 6-10; b: 6-10"},
 		{"tables rotten, card", rot("box/store/", ".sst"), Sources{Copy: card}, "settled"},
 		{"list rotten, card", rot("box/store/MANIFEST", ""), Sources{Copy: card}, "settled"},
-		{"list rotten, card, no mark", all(rot("box/store/MANIFEST", ""), mark), Sources{Copy: card}, "a: 11-N; b: 11-N"},
+		{"list rotten, card, no mark", all(rot("box/store/MANIFEST", ""), mark), Sources{Copy: card},
+			"a: 11-N; b: 11-N"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			disk := fs.Copy()
@@ -223,10 +231,12 @@ func TestAssemble_Matrix(t *testing.T) {
 					got = "settled"
 				}
 			}
-			if got != tt.want && !(strings.HasPrefix(tt.want, "error: ") && strings.Contains(got, tt.want[7:])) && !(tt.want == "a: " && strings.HasPrefix(got, tt.want)) {
+			if got != tt.want && !(strings.HasPrefix(tt.want, "error: ") && strings.Contains(got, tt.want[7:])) &&
+				!(tt.want == "a: " && strings.HasPrefix(got, tt.want)) {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
-			if err == nil && (dryErr != nil || before.Whole != made.Whole || fmt.Sprint(before.Owed) != fmt.Sprint(made.Owed)) {
+			if err == nil && (dryErr != nil || before.Whole != made.Whole ||
+				fmt.Sprint(before.Owed) != fmt.Sprint(made.Owed)) {
 				t.Errorf("a dry run says %+v, %v, then it is %+v", before, dryErr, made)
 			}
 			if err != nil {

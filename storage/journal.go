@@ -125,8 +125,8 @@ func digestParts(parts []Part) []partDigest {
 	return digests
 }
 
-// proof is what a journal says of the rows that its changes made: which bytes these have. Memory grows by some 30 bytes a
-// change and part.
+// proof is what a journal says of the rows that its changes made: which bytes these have. Memory grows by some 30 bytes
+// a change and part.
 type proof struct{ said map[uint64]struct{} }
 
 func newProof() *proof { return &proof{make(map[uint64]struct{})} }

@@ -136,10 +136,12 @@ func dayKey(day uint32, id uint64) []byte {
 // leadTables are the tables whose rows only lead to a record: see entryRow.leads.
 var leadTables = []byte{tableCode, tableIdem, tableDue, tableDay}
 
-// leadsTo returns the id of the record that a row of leadTables leads to; ok is false for a row that leads cannot have made.
+// leadsTo returns the id of the record that a row of leadTables leads to; ok is false for a row that leads cannot have
+// made.
 func leadsTo(key, value []byte) (id uint64, ok bool) {
 	switch {
-	case key[0] == tableCode && len(key) == 17 && len(value) == 8, key[0] == tableIdem && len(key) == 33 && len(value) == 40:
+	case key[0] == tableCode && len(key) == 17 && len(value) == 8, key[0] == tableIdem && len(key) == 33 &&
+		len(value) == 40:
 		return be.Uint64(value), true
 	case key[0] == tableDay && len(key) == 13 && len(value) == 0:
 		return be.Uint64(key[5:]), true
@@ -150,7 +152,8 @@ func leadsTo(key, value []byte) (id uint64, ok bool) {
 	return 0, false
 }
 
-// prefixEnd is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below tableEnd.
+// prefixEnd is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below
+// tableEnd.
 func prefixEnd(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; ; i-- {
@@ -271,8 +274,8 @@ func decodeEntry(id uint64, b []byte) (r entryRow, err error) {
 	return r, c.end("entry row")
 }
 
-// leads calls fn with every row that leads to the record: by its code, its idempotency key, its queue, its days. All of them follow
-// from the record, and no other row of leadTables leads to it.
+// leads calls fn with every row that leads to the record: by its code, its idempotency key, its queue, its days. All of
+// them follow from the record, and no other row of leadTables leads to it.
 func (r *entryRow) leads(fn func(key, value []byte)) {
 	fn(codeKey(r.Code), be.AppendUint64(nil, r.ID))
 	if k := r.Idempotency; k != nil {

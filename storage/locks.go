@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Locks is a table of named locks; its zero value is ready. In the store's own table everybody takes the locks in the order of
-// their names, which prevents deadlocks: idempotency keys, then records (by code), then series. A waiter stops waiting when its
-// context ends.
+// Locks is a table of named locks; its zero value is ready. In the store's own table everybody takes the locks in the
+// order of their names, which prevents deadlocks: idempotency keys, then records (by code), then series. A waiter stops
+// waiting when its context ends.
 type Locks struct {
 	mu    sync.Mutex
 	named map[string]*namedLock

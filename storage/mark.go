@@ -15,11 +15,11 @@ import (
 // own. A store that lost acknowledged records, by a damaged log, an old backup, a wrong disk, is behind its mark and
 // does not open.
 //
-// It is written in the background and never says more than the store holds. Number n is acknowledged once the mark
-// says at least n-1.
+// It is written in the background and never says more than the store holds. Number n is acknowledged once the mark says
+// at least n-1.
 //
-// The mark says the names of the series too, so that it speaks of the same series to any store of the family: to one that was
-// restored of a backup, and to the next one restored of the same.
+// The mark says the names of the series too, so that it speaks of the same series to any store of the family: to one
+// that was restored of a backup, and to the next one restored of the same.
 type mark struct {
 	o       *Options
 	metrics *metrics
@@ -76,8 +76,8 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 			k.raise(uint32(i+1), n)
 		}
 	}
-	// Written also when it says the same: the process before this one may have ended because a sync of the mark failed. What
-	// was read here is then in Linux's memory and not on the medium.
+	// Written also when it says the same: the process before this one may have ended because a sync of the mark failed.
+	// What was read here is then in Linux's memory and not on the medium.
 	if err := file.write(reached{k.named, k.known}); err != nil {
 		return nil, said, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
@@ -193,8 +193,8 @@ func (m *mark) readReached() (reached, error) {
 	return said, nil
 }
 
-// renew makes the mark that of another store, or of the same one after a restoration, with what that holds. Nobody appends
-// meanwhile.
+// renew makes the mark that of another store, or of the same one after a restoration, with what that holds. Nobody
+// appends meanwhile.
 func (m *mark) renew(store [16]byte, series map[string]seriesRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,9 +233,9 @@ func readMark(fs vfs.FS, path string) (reached, [16]byte, error) {
 // proofTries is how often the mark is read in one proof: a read that meets two writes sees neither slot whole.
 const proofTries = 3
 
-// ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written. A running store
-// does not notice that its mark was deleted, or that the medium was unmounted or has become read-only; but the next start
-// refuses such a mark. ErrMark: the next start would refuse. If the medium hangs, ProveMark waits.
+// ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written. A running
+// store does not notice that its mark was deleted, or that the medium was unmounted or has become read-only; but the
+// next start refuses such a mark. ErrMark: the next start would refuse. If the medium hangs, ProveMark waits.
 func (s *Store) ProveMark() error {
 	if s.mark == nil {
 		return fmt.Errorf("proving the mark: %w", ErrReadOnly)

@@ -30,11 +30,13 @@ func TestMark_StoreBehind(t *testing.T) {
 
 	// The backup beside today's mark: record 3 is missing.
 	writeFile(t, backup, markPath, readFile(t, fs, markPath))
-	if _, err := Open(options(backup)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "series b ends at number 1, the mark says 2") {
+	if _, err := Open(options(backup)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(),
+		"series b ends at number 1, the mark says 2") {
 		t.Errorf("a store behind its mark: %v", err)
 	}
 	report, err := Check(ctx, options(backup))
-	if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].String(), "acknowledged records are missing") {
+	if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].String(),
+		"acknowledged records are missing") {
 		t.Errorf("Check says %+v, %v", report, err)
 	}
 	sound(t, openStore(t, fs))
@@ -47,7 +49,8 @@ func TestMark_StoreBehind(t *testing.T) {
 	// The mark behind the store is what a crash leaves; Open brings it up.
 	writeFile(t, fs, markPath, encodeFile(t, fs, reached{[]string{"a", "b"}, []uint64{1, 1}}))
 	sound(t, openStore(t, fs))
-	if said, _, err := readMark(fs, markPath); err != nil || !slices.Equal(said.numbers, []uint64{1, 2}) || !slices.Equal(said.names, []string{"a", "b"}) {
+	if said, _, err := readMark(fs, markPath); err != nil || !slices.Equal(said.numbers, []uint64{1, 2}) ||
+		!slices.Equal(said.names, []string{"a", "b"}) {
 		t.Errorf("the mark says %v, %v", said, err)
 	}
 }
@@ -81,7 +84,8 @@ func TestMark_Refused(t *testing.T) {
 		strange[i] ^= 0x55
 	}
 	for name, content := range map[string][]byte{
-		"missing": nil, "empty": {}, "short": good[:100], "unreadable": strange, "of another store": readFile(t, other, markPath),
+		"missing": nil, "empty": {}, "short": good[:100], "unreadable": strange, "of another store": readFile(t, other,
+			markPath),
 	} {
 		if content == nil {
 			if err := fs.Remove(markPath); err != nil {
@@ -158,7 +162,8 @@ func TestMark_Grows(t *testing.T) {
 	}
 	var now reached
 	for i := range firstSlot / 16 { // the numbers and the names of these need more than a slot
-		now.numbers, now.names = append(now.numbers, uint64(i)), append(now.names, fmt.Sprintf("series %02000d", i)[:min(20+i, 250)])
+		now.numbers, now.names = append(now.numbers, uint64(i)), append(now.names, fmt.Sprintf("series %02000d",
+			i)[:min(20+i, 250)])
 	}
 	for range 3 {
 		now.numbers[0]++
@@ -166,7 +171,8 @@ func TestMark_Grows(t *testing.T) {
 			t.Fatal(err)
 		}
 		durable := fs.Crash(0, nil)
-		if got, store, err := readMark(durable, markPath); err != nil || !reflect.DeepEqual(got, now) || store != m.store {
+		if got, store, err := readMark(durable, markPath); err != nil || !reflect.DeepEqual(got, now) ||
+			store != m.store {
 			t.Errorf("after growing: %d numbers, %v", len(got.numbers), err)
 		}
 	}
@@ -292,8 +298,8 @@ func TestOpen_RealDisk(t *testing.T) {
 	}
 }
 
-// One record alone waits for nothing; with others on their way the log rests between two syncs, four milliseconds at most,
-// or until half of them are there.
+// One record alone waits for nothing; with others on their way the log rests between two syncs, four milliseconds at
+// most, or until half of them are there.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)
@@ -308,7 +314,8 @@ func TestRest(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		for others, want := range map[int32]time.Duration{0: 0, 1: 0, 4: 9 * time.Millisecond, 16: 36 * time.Millisecond, 1000: 36 * time.Millisecond} {
+		for others, want := range map[int32]time.Duration{0: 0, 1: 0, 4: 9 * time.Millisecond,
+			16: 36 * time.Millisecond, 1000: 36 * time.Millisecond} {
 			time.Sleep(time.Second)
 			if took := ten(others); took != want {
 				t.Errorf("ten records beside %d others took %v, want %v", others, took, want)
@@ -343,7 +350,8 @@ func TestRest_SameOrigin(t *testing.T) {
 		var writers sync.WaitGroup
 		for n := range uint64(16) {
 			writers.Go(func() {
-				_, err := s.build(ctx, Keys{Series: "b", Origins: []Code{origin}, Idempotency: idem(n + 2)}, func(slot Slot) (Draft, error) { return draft(code(n+2), slot), nil })
+				_, err := s.build(ctx, Keys{Series: "b", Origins: []Code{origin}, Idempotency: idem(n + 2)},
+					func(slot Slot) (Draft, error) { return draft(code(n+2), slot), nil })
 				if err != nil {
 					t.Error(err)
 				}

@@ -13,7 +13,8 @@ import (
 )
 
 // markFile is the mark on the disk: two slots of equal size, written in turn, so that a torn write leaves the other
-// one. The file never changes its length, which makes a sync cheap: no metadata. The slot with the higher generation counts.
+// one. The file never changes its length, which makes a sync cheap: no metadata. The slot with the higher generation
+// counts.
 type markFile struct {
 	fs    vfs.FS
 	path  string
@@ -58,7 +59,10 @@ func writeNewMark(fs vfs.FS, path string, store [16]byte, r reached, slot int, g
 }
 
 func openMarkFile(fs vfs.FS, path string) (*markFile, reached, error) {
-	return openMarkFileBy(fs, path, func() (vfs.File, error) { return fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified) })
+	return openMarkFileBy(fs, path, func() (vfs.File, error) {
+		return fs.OpenReadWrite(path,
+			vfs.WriteCategoryUnspecified)
+	})
 }
 
 func openMarkFileBy(fs vfs.FS, path string, open func() (vfs.File, error)) (*markFile, reached, error) {
@@ -138,7 +142,8 @@ func (m *markFile) put(r reached) error {
 	m.generation++
 	at := slotAt(m.slot, m.generation)
 	if named := &m.named[slotOf(m.generation)]; *named != m.names.count {
-		// If we crash between the two writes, the sum of the names is not what the slot says, and the other slot counts.
+		// If we crash between the two writes, the sum of the names is not what the slot says, and the other slot
+		// counts.
 		if _, err := m.f.WriteAt(slices.Clone(m.names.bytes), at+int64(m.slot-len(m.names.bytes))); err != nil {
 			return err
 		}
@@ -184,8 +189,9 @@ func (m *markFile) close() error {
 //	"DTEMARK1" · generation u64 · store [16] · count u32 · bytes of the names u32 · CRC-32C of the names u32 ·
 //	count × number u64 · CRC-32C of all before it u32
 //
-// and the names, count × (length u8 · name), at the very end of the slot. A series keeps its place in the mark for as long as the
-// process runs. Names are therefore written when a series begins, and the write behind a sale has the numbers alone.
+// and the names, count × (length u8 · name), at the very end of the slot. A series keeps its place in the mark for as
+// long as the process runs. Names are therefore written when a series begins, and the write behind a sale has the
+// numbers alone.
 const (
 	markMagic    = "DTEMARK1"
 	markHeader   = len(markMagic) + 8 + 16 + 4 + 4 + 4
@@ -202,8 +208,8 @@ type reached struct {
 	numbers []uint64
 }
 
-// head returns the same as a Head. Of what the mark says, one number more may have been given: number n is acknowledged once the mark
-// says n-1.
+// head returns the same as a Head. Of what the mark says, one number more may have been given: number n is acknowledged
+// once the mark says n-1.
 func (r reached) head(store [16]byte) *Head {
 	h := numbersHead(store, nil, 1)
 	for i, n := range r.numbers {

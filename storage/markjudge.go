@@ -9,9 +9,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// markRow is what the store keeps of its mark: the mark's generation and where it lies. A mark of a lower generation, or of
-// another line, is an old one that was put back. The row is written, always behind the mark, at each Beat, at a Close after which
-// the mark says more than at Open, and at an Open with a new mark:
+// markRow is what the store keeps of its mark: the mark's generation and where it lies. A mark of a lower generation,
+// or of another line, is an old one that was put back. The row is written, always behind the mark, at each Beat, at a
+// Close after which the mark says more than at Open, and at an Open with a new mark:
 //
 //	version u8 · generation u64 · path
 type markRow struct {
@@ -19,7 +19,8 @@ type markRow struct {
 	Path       string
 }
 
-// A generation is a line, 24 random bits that each new mark of a store gets (0: the first), and how often the mark was written.
+// A generation is a line, 24 random bits that each new mark of a store gets (0: the first), and how often the mark was
+// written.
 const writesBits = 40
 
 func lineOf(generation uint64) uint64   { return generation >> writesBits }
@@ -169,16 +170,20 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	case !sameFamily(m.store, j.id):
 		return is(MarkForeign, "it is of store %x, this is store %x", m.store, j.id)
 	case lineOf(newest) == lineOf(j.row.Generation) && newest < j.row.Generation:
-		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not know the last numbers",
+		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not "+
+			"know the last numbers",
 			writesOf(m.generation), writesOf(j.row.Generation))
 	case j.settling:
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
-		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last numbers")
+		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+
+			"numbers")
 	case former:
-		return is(MarkOld, "it is of store %x, as this store was before it was restored: it does not know the last numbers", m.store)
+		return is(MarkOld, "it is of store %x, as this store was before it was restored: it does not know the last "+
+			"numbers", m.store)
 	case m.store != j.id:
-		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of the two", m.store, j.id)
+		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of "+
+			"the two", m.store, j.id)
 	}
 	if err := compareMark(j.head(), said.head(m.store)); err != nil {
 		m.Ahead, _ = leads(WitnessMark, path, j.head(), said.head(m.store)) // heads of numbers: no medium is read

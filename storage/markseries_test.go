@@ -18,7 +18,10 @@ func goesOn(t testing.TB, s *Store, series ...string) map[string]uint64 {
 	t.Helper()
 	next := make(map[string]uint64)
 	for _, name := range series {
-		e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(1<<40+slot.ID), slot), nil })
+		e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) {
+			return draft(code(1<<40+slot.ID),
+				slot), nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,8 +30,8 @@ func goesOn(t testing.TB, s *Store, series ...string) map[string]uint64 {
 	return next
 }
 
-// TestRestore_PerSeries restores the same backup twice. The mark beside the second restoration has counted for the store that came
-// of the first, with its series in another order, and still tells of each series how far that one got.
+// TestRestore_PerSeries restores the same backup twice. The mark beside the second restoration has counted for the
+// store that came of the first, with its series in another order, and still tells of each series how far that one got.
 func TestRestore_PerSeries(t *testing.T) {
 	s, fs := newStore(t)
 	for n := uint64(1); n <= 40; n++ {
@@ -42,7 +45,8 @@ func TestRestore_PerSeries(t *testing.T) {
 	lose(t, s, fs)
 	s = restored(t, fs, backupDir)
 	trust(t, s, "a", "b", "c", "new", "z")
-	if got, want := goesOn(t, s, "a", "b", "c", "z", "new"), map[string]uint64{"a": 42, "b": 3, "c": 4, "z": 3, "new": 2}; !maps.Equal(got, want) {
+	if got, want := goesOn(t, s, "a", "b", "c", "z", "new"), map[string]uint64{"a": 42, "b": 3, "c": 4, "z": 3,
+		"new": 2}; !maps.Equal(got, want) {
 		t.Errorf("the series go on at %v, want %v", got, want)
 	}
 	lose(t, s, fs)
@@ -55,9 +59,9 @@ func TestRestore_PerSeries(t *testing.T) {
 	sound(t, s)
 }
 
-// TestMark_SeriesBegins_Crash cuts the power at every write while series begin, and takes the
-// store away: the mark alone tells a restored backup of each series, by its name, how far that one got, to within the one number
-// that was on its way.
+// TestMark_SeriesBegins_Crash cuts the power at every write while series begin, and takes the store away: the mark
+// alone tells a restored backup of each series, by its name, how far that one got, to within the one number that was on
+// its way.
 func TestMark_SeriesBegins_Crash(t *testing.T) {
 	series := []string{"a", "c", "d", "e"}
 	for _, rules := range disktest.AllRules {
@@ -131,7 +135,8 @@ func afterLoss(disk *disktest.Disk, acked map[string]uint64, series []string) er
 	for name, given := range acked {
 		// The number on its way may be in the mark, and one more may have been given before the mark said so.
 		if to := report.Last[name]; to < given || to > given+2 {
-			err = errors.Join(err, fmt.Errorf("series %s goes on behind %d, and %d was the last that was given", name, to, given))
+			err = errors.Join(err, fmt.Errorf("series %s goes on behind %d, and %d was the last that was given", name,
+				to, given))
 		}
 	}
 	return err

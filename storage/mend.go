@@ -40,7 +40,8 @@ type mendedRecord struct {
 
 // mend returns the series whose end is missing.
 func mend(db *pebble.DB, told copyState, reason string) ([]knownSeries, error) {
-	m := &mender{db: db, b: db.NewBatch(), reason: reason, series: make(map[uint32]*mendedSeries), records: make(map[uint64]*mendedRecord)}
+	m := &mender{db: db, b: db.NewBatch(), reason: reason, series: make(map[uint32]*mendedSeries),
+		records: make(map[uint64]*mendedRecord)}
 	known, err := m.mend(told)
 	if err == nil {
 		err = m.b.Commit(pebble.NoSync)
@@ -105,7 +106,8 @@ func (m *mender) link(key, value []byte, l *link) error {
 		}
 	}
 	if position > s.end.Position+1 {
-		s.holes = append(s.holes, holeRow{From: s.end.Position + 1, To: position - 1, Hash: l.Previous, Reason: m.reason})
+		s.holes = append(s.holes, holeRow{From: s.end.Position + 1, To: position - 1, Hash: l.Previous,
+			Reason: m.reason})
 	}
 	switch l.Op {
 	case opAppend:

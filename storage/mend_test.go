@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TestMend_EndUnknown: of a series whose last number nothing tells, no more numbers can be gone than changes are missing; where its
-// last number is told, that one counts.
+// TestMend_EndUnknown: of a series whose last number nothing tells, no more numbers can be gone than changes are
+// missing; where its last number is told, that one counts.
 func TestMend_EndUnknown(t *testing.T) {
 	for last, want := range map[uint64]knownSeries{0: {"a", 8, 3}, 6: {"a", 6, 3}, 1: {"a", 5, 3}} {
 		s, _ := newStore(t)
@@ -19,7 +19,8 @@ func TestMend_EndUnknown(t *testing.T) {
 		if err := s.db.Delete(seriesKey("a"), pebble.Sync); err != nil {
 			t.Fatal(err)
 		}
-		known, err := mend(s.db, copyState{Series: map[uint32]place{sequence: {Sequence: sequence, Position: 8, Last: last, Name: "a"}}}, "a test")
+		known, err := mend(s.db, copyState{Series: map[uint32]place{sequence: {Sequence: sequence, Position: 8,
+			Last: last, Name: "a"}}}, "a test")
 		if err != nil || !slices.Equal(known, []knownSeries{want}) {
 			t.Errorf("with %d as its last number: %+v, %v", last, known, err)
 		}

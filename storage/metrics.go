@@ -2,7 +2,9 @@ package storage
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,20 +41,30 @@ func (m *metrics) own() []prometheus.Collector {
 }
 
 var (
-	diskDesc    = prometheus.NewDesc("dte_store_disk_bytes", "Space that the store takes on its disk.", nil, nil)
-	freeDesc    = prometheus.NewDesc("dte_store_free_bytes", "Space that is left on the store's disk.", nil, nil)
-	debtDesc    = prometheus.NewDesc("dte_store_compaction_debt_bytes", "Bytes that compaction has still to move.", nil, nil)
-	readAmpDesc = prometheus.NewDesc("dte_store_read_amplification", "Tables that a read may have to look at.", nil, nil)
-	memoryDesc  = prometheus.NewDesc("dte_store_memory_bytes", "Memory of cache and memtables.", nil, nil)
-	tablesDesc  = prometheus.NewDesc("dte_store_tables_failing", "1 while the disk does not take the store's tables; nothing new is issued then.", nil, nil)
-	retriesDesc = prometheus.NewDesc("dte_store_table_failures_total", "Attempts to write tables that failed.", nil, nil)
-	readDesc    = prometheus.NewDesc("dte_store_read_timestamp_seconds", "When the last whole reading of the store's tables ended; 0 before the first.", nil, nil)
-	rottenDesc  = prometheus.NewDesc("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", nil, nil)
-	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.", nil, nil)
-	seriesDesc  = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)
-	backupDesc  = prometheus.NewDesc("dte_store_backup_timestamp_seconds", "When the latest backup was taken that was checked to its last row; 0: none was.", nil, nil)
-	provedDesc  = prometheus.NewDesc("dte_store_mark_proved_timestamp_seconds", "When the high-water mark's file was last opened by its path and said what was written to it.", nil, nil)
-	lostDesc    = prometheus.NewDesc("dte_store_lost_numbers", "Numbers without a record, given up when a restored store was reconciled.", nil, nil)
+	diskDesc = prometheus.NewDesc("dte_store_disk_bytes", "Space that the store takes on its disk.", nil, nil)
+	freeDesc = prometheus.NewDesc("dte_store_free_bytes", "Space that is left on the store's disk.", nil, nil)
+	debtDesc = prometheus.NewDesc("dte_store_compaction_debt_bytes", "Bytes that compaction has still to move.", nil,
+		nil)
+	readAmpDesc = prometheus.NewDesc("dte_store_read_amplification", "Tables that a read may have to look at.", nil,
+		nil)
+	memoryDesc = prometheus.NewDesc("dte_store_memory_bytes", "Memory of cache and memtables.", nil, nil)
+	tablesDesc = prometheus.NewDesc("dte_store_tables_failing",
+		"1 while the disk does not take the store's tables; nothing new is issued then.", nil, nil)
+	retriesDesc = prometheus.NewDesc("dte_store_table_failures_total", "Attempts to write tables that failed.", nil,
+		nil)
+	readDesc = prometheus.NewDesc("dte_store_read_timestamp_seconds",
+		"When the last whole reading of the store's tables ended; 0 before the first.", nil, nil)
+	rottenDesc = prometheus.NewDesc("dte_store_read_damaged_tables",
+		"Damaged tables that the last whole reading found.", nil, nil)
+	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued "+
+		"then.", nil, nil)
+	seriesDesc = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)
+	backupDesc = prometheus.NewDesc("dte_store_backup_timestamp_seconds",
+		"When the latest backup was taken that was checked to its last row; 0: none was.", nil, nil)
+	provedDesc = prometheus.NewDesc("dte_store_mark_proved_timestamp_seconds",
+		"When the high-water mark's file was last opened by its path and said what was written to it.", nil, nil)
+	lostDesc = prometheus.NewDesc("dte_store_lost_numbers",
+		"Numbers without a record, given up when a restored store was reconciled.", nil, nil)
 )
 
 // Describe and Collect make the store its own collector. After Close it collects nothing.
@@ -69,7 +81,8 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 		}
 	}
 	ch <- behindDesc
-	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc, readDesc, rottenDesc, damagedDesc, seriesDesc, backupDesc, provedDesc, lostDesc} {
+	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc,
+		readDesc, rottenDesc, damagedDesc, seriesDesc, backupDesc, provedDesc, lostDesc} {
 		ch <- d
 	}
 }
@@ -170,8 +183,8 @@ type Space struct {
 	Store uint64 // used by the store
 }
 
-// Space asks the filesystem. A full disk ends the process. Therefore stop issuing long before: compaction and the log need room
-// of their own (64 MiB is little).
+// Space asks the filesystem. A full disk ends the process. Therefore stop issuing long before: compaction and the log
+// need room of their own (64 MiB is little).
 func (s *Store) Space() (Space, error) {
 	if err := s.enter(); err != nil {
 		return Space{}, err
@@ -185,4 +198,24 @@ func (s *Store) Space() (Space, error) {
 func (s *Store) space() (Space, error) {
 	u, err := s.o.FS.GetDiskUsage(s.o.Dir)
 	return Space{Total: u.TotalBytes, Free: u.AvailBytes}, err
+}
+
+// perMinute logs an error that repeats itself: at once, and then once a minute with the number of those in between.
+type perMinute struct {
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	last    time.Time
+	skipped int
+}
+
+func (p *perMinute) error(message string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.last.IsZero() && time.Since(p.last) < time.Minute {
+		p.skipped++
+		return
+	}
+	p.logger.Error(message, "error", err.Error(), "more_since_last_line", p.skipped)
+	p.last, p.skipped = time.Now(), 0
 }

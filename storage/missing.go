@@ -9,7 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Missing is what no source had of a series. The series continues after the highest number that a source names. Therefore no number is used twice.
+// Missing is what no source had of a series. The series continues after the highest number that a source names.
+// Therefore no number is used twice.
 type Missing struct {
 	Series  string
 	Numbers []Span   // of which nothing is there
@@ -104,7 +105,8 @@ type holes struct {
 }
 
 func readHoles(r pebble.Reader) (*holes, error) {
-	g := &holes{at: make(map[uint32]map[uint64]holeRow), partial: make(map[uint64]bool), numbers: make(map[uint32][]uint64)}
+	g := &holes{at: make(map[uint32]map[uint64]holeRow), partial: make(map[uint64]bool),
+		numbers: make(map[uint32][]uint64)}
 	err := scan(r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
 		if len(key) != 13 || len(value) == 0 || value[0] == rowVersion {
 			return nil

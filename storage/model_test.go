@@ -40,7 +40,10 @@ func (m *model) pick(r *rapid.T) Code {
 	if len(m.records) == 0 {
 		return code(1 << 40)
 	}
-	codes := slices.SortedFunc(maps.Keys(m.records), func(a, b Code) int { return cmp.Compare(m.records[a].entry.ID, m.records[b].entry.ID) })
+	codes := slices.SortedFunc(maps.Keys(m.records), func(a, b Code) int {
+		return cmp.Compare(m.records[a].entry.ID,
+			m.records[b].entry.ID)
+	})
 	if rapid.IntRange(0, 9).Draw(r, "unknown") == 0 {
 		return code(1 << 40)
 	}
@@ -76,7 +79,8 @@ func (m *model) Append(r *rapid.T) {
 		keys.Idempotency = idem(rapid.Uint64Range(0, 30).Draw(r, "key"))
 	}
 	m.next++
-	d := Draft{Code: code(m.next), State: State(rapid.IntRange(0, 3).Draw(r, "state")), Head: contents.Draw(r, "head"), Parts: drawParts(r), Due: drawDue(r), Days: days.Draw(r, "days")}
+	d := Draft{Code: code(m.next), State: State(rapid.IntRange(0, 3).Draw(r, "state")), Head: contents.Draw(r, "head"),
+		Parts: drawParts(r), Due: drawDue(r), Days: days.Draw(r, "days")}
 	if rapid.IntRange(0, 7).Draw(r, "old code") == 0 {
 		d.Code = m.pick(r)
 	}
@@ -114,7 +118,8 @@ func (m *model) Append(r *rapid.T) {
 	m.last[keys.Series]++
 	m.lastID = e.ID
 	rec := &modelRecord{parts: make(map[string]string), entry: Entry{Code: d.Code, ID: built.ID, Number: built.Number,
-		SequenceID: built.SequenceID, Series: keys.Series, State: d.State, Revision: 1, Head: d.Head, Due: d.Due, Days: d.Days}}
+		SequenceID: built.SequenceID, Series: keys.Series, State: d.State, Revision: 1, Head: d.Head, Due: d.Due,
+		Days: d.Days}}
 	for _, p := range d.Parts {
 		rec.parts[p.Name] = string(p.Data)
 	}
@@ -135,7 +140,8 @@ func (m *model) Advance(r *rapid.T) {
 	if rec != nil && rapid.Bool().Draw(r, "right") {
 		from = rec.entry.State
 	}
-	change := Change{To: State(rapid.IntRange(0, 3).Draw(r, "to")), Parts: drawParts(r), Due: drawDue(r), Days: days.Draw(r, "days")}
+	change := Change{To: State(rapid.IntRange(0, 3).Draw(r, "to")), Parts: drawParts(r), Due: drawDue(r),
+		Days: days.Draw(r, "days")}
 	if rapid.Bool().Draw(r, "with head") {
 		change.Head = contents.Draw(r, "head")
 	}
@@ -314,9 +320,11 @@ func (m *model) check(r *rapid.T) {
 func (m *model) same(r *rapid.T, got Entry, rec *modelRecord) {
 	r.Helper()
 	want := rec.entry
-	due := got.Due == nil && want.Due == nil || got.Due != nil && want.Due != nil && got.Due.Queue == want.Due.Queue && got.Due.At.Equal(want.Due.At)
+	due := got.Due == nil && want.Due == nil || got.Due != nil && want.Due != nil && got.Due.Queue == want.Due.Queue &&
+		got.Due.At.Equal(want.Due.At)
 	if got.Code != want.Code || got.ID != want.ID || got.Number != want.Number || got.SequenceID != want.SequenceID ||
-		got.Series != want.Series || got.State != want.State || got.Revision != want.Revision || !bytes.Equal(got.Head, want.Head) || !slices.Equal(got.Days, want.Days) || !due {
+		got.Series != want.Series || got.State != want.State || got.Revision != want.Revision ||
+		!bytes.Equal(got.Head, want.Head) || !slices.Equal(got.Days, want.Days) || !due {
 		r.Fatalf("got %+v, want %+v", got, want)
 	}
 	parts, err := m.s.Parts(got.Code)
@@ -340,7 +348,8 @@ func (m *model) sameParts(r *rapid.T, parts []Part, rec *modelRecord) {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		m := &model{t: t, fs: disktest.New(disktest.Strict), records: make(map[Code]*modelRecord), last: make(map[string]uint64),
+		m := &model{t: t, fs: disktest.New(disktest.Strict), records: make(map[Code]*modelRecord),
+			last: make(map[string]uint64),
 			keys: make(map[[32]byte]Code), counters: make(map[Counter]int64)}
 		if err := Create(options(m.fs)); err != nil {
 			r.Fatal(err)
@@ -358,7 +367,8 @@ func TestModel(t *testing.T) {
 		})
 		m.check(r)
 		report, err := m.s.Fsck(ctx)
-		if err != nil || len(report.Problems) > 0 || report.Documents != len(m.records) || !maps.Equal(report.Last, m.last) {
+		if err != nil || len(report.Problems) > 0 || report.Documents != len(m.records) || !maps.Equal(report.Last,
+			m.last) {
 			r.Fatalf("fsck %+v, %v; want %d records, %v", report, err, len(m.records), m.last)
 		}
 		if err := m.s.Close(); err != nil {

@@ -19,11 +19,12 @@ func moved(fs *disktest.Disk) Options {
 	return o
 }
 
-// The configuration names another medium: the store says where its mark was, MoveMark brings it, and the old file is none any
-// more, under whatever name it comes back.
+// The configuration names another medium: the store says where its mark was, MoveMark brings it, and the old file is
+// none any more, under whatever name it comes back.
 func TestMoveMark(t *testing.T) {
 	disk := sold(t, disktest.Strict)
-	if _, err := Open(moved(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "last at other/mark (sound)") {
+	if _, err := Open(moved(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(),
+		"last at other/mark (sound)") {
 		t.Errorf("opened: %v", err)
 	}
 	left := readFile(t, disk, markPath)
@@ -80,8 +81,8 @@ func TestMoveMark_Refused(t *testing.T) {
 	sound(t, openStore(t, disk)) // nothing has happened
 }
 
-// The power is cut at every write of MoveMark: at every moment the store opens by itself with one of the two paths, and the move
-// can be repeated.
+// The power is cut at every write of MoveMark: at every moment the store opens by itself with one of the two paths, and
+// the move can be repeated.
 func TestMoveMark_Crash(t *testing.T) {
 	for _, rules := range disktest.AllRules {
 		t.Run(rules.String(), func(t *testing.T) {
@@ -108,7 +109,8 @@ func TestMoveMark_Crash(t *testing.T) {
 				} else {
 					t.Fatalf("crash %d: neither mark is valid: %v", i, err)
 				}
-				if _, err := MoveMark(markPath, moved(other)); err != nil && !strings.Contains(err.Error(), "no mark is there") {
+				if _, err := MoveMark(markPath, moved(other)); err != nil && !strings.Contains(err.Error(),
+					"no mark is there") {
 					t.Fatalf("crash %d: moving again: %v", i, err)
 				}
 				s := openStoreWith(t, moved(other))
@@ -124,11 +126,11 @@ func TestMoveMark_Crash(t *testing.T) {
 	}
 }
 
-// TestMark_NoNumberTwice plays boxes whose mark is lost, damaged, put back from an earlier time, another store's, moved, or moved
-// and then put back, while the store is the newest or an older one and the card is in or out. What the store does
-// not settle by itself an operator does, as the runbook says. No number is given twice. Nothing on a box can tell when an old store
-// is put back, the card was out since the very moment of that store, and the mark is lost too: there the operator must not take
-// the card for a proof.
+// TestMark_NoNumberTwice plays boxes whose mark is lost, damaged, put back from an earlier time, another store's,
+// moved, or moved and then put back, while the store is the newest or an older one and the card is in or out. What the
+// store does not settle by itself an operator does, as the runbook says. No number is given twice. Nothing on a box can
+// tell when an old store is put back, the card was out since the very moment of that store, and the mark is lost too:
+// there the operator must not take the card for a proof.
 func TestMark_NoNumberTwice(t *testing.T) {
 	seeds := 16
 	if soak {
@@ -170,7 +172,10 @@ func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
 		for range 1 + rng.IntN(5) {
 			n++
 			name := []string{"a", "b", fmt.Sprint("c", round)}[rng.IntN(3)]
-			e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+			e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) {
+				return draft(code(n), slot),
+					nil
+			})
 			if err != nil {
 				return err
 			}
@@ -213,7 +218,8 @@ func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
 				writeFile(t, disk, path, mark)
 			}
 		}
-		if err := settleMark(t, options(), spent, count, rng.IntN(2) == 0 && (!older || o.SecondCopy != "")); err != nil {
+		if err := settleMark(t, options(), spent, count, rng.IntN(2) == 0 &&
+			(!older || o.SecondCopy != "")); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 	}
@@ -225,7 +231,8 @@ func settleMark(t *testing.T, o Options, spent map[string]uint64, count map[stri
 	second := ""
 	if hasCard {
 		second = card
-		if _, err := Assemble(ctx, Sources{Copy: card}, o, nil); err != nil && !errors.Is(err, ErrDiverged) && !errors.Is(err, ErrSound) {
+		if _, err := Assemble(ctx, Sources{Copy: card}, o, nil); err != nil && !errors.Is(err, ErrDiverged) &&
+			!errors.Is(err, ErrSound) {
 			return err
 		}
 	}

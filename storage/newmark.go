@@ -14,8 +14,8 @@ import (
 // ErrMarkSound: the mark is this store's and agrees with it, so no new one is made.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is how long ago the store's last moment may lie for a second copy to prove it: a night. The box beats while it runs,
-// so a longer one may mean that the branch sold from another disk since.
+// standstill is how long ago the store's last moment may lie for a second copy to prove it: a night. The box beats
+// while it runs, so a longer one may mean that the branch sold from another disk since.
 const standstill = 12 * time.Hour
 
 // MarkProof is what NewMark found.
@@ -24,8 +24,8 @@ type MarkProof struct {
 	Documents int
 	Series    int
 	Last      time.Time // the last moment that the store knows; zero: an empty one
-	// Doubts are the reasons why the store may lack documents that it issued, in sentences. None: the store is proven to hold all
-	// documents.
+	// Doubts are the reasons why the store may lack documents that it issued, in sentences. None: the store is proven
+	// to hold all documents.
 	Doubts []string
 	// Made: there is a new mark. False: there are doubts, or it was a dry run.
 	Made bool
@@ -43,18 +43,18 @@ type MarkAim struct {
 	Possible Possible // for MarkProof.Owed
 }
 
-// NewMark makes a new mark for a store whose mark is lost, unreadable, old, or another store's. First it proves the store: it
-// checks every row and the chains of the journals, and the second copy must end
-// exactly where the store ends. The store must not be open.
+// NewMark makes a new mark for a store whose mark is lost, unreadable, old, or another store's. First it proves the
+// store: it checks every row and the chains of the journals, and the second copy must end exactly where the store ends.
+// The store must not be open.
 //
-// If the store is proven, it gets its mark and continues where it was. If there are doubts, nothing happens unless aim.Doubted is
-// true. If it is, the store owes a settlement as one whose mark is lost: it numbers nothing before Settle has
-// moved every series above the highest number that it can have reached. A file in the mark's place is renamed, never deleted. A dry
-// run changes nothing.
+// If the store is proven, it gets its mark and continues where it was. If there are doubts, nothing happens unless
+// aim.Doubted is true. If it is, the store owes a settlement as one whose mark is lost: it numbers nothing before
+// Settle has moved every series above the highest number that it can have reached. A file in the mark's place is
+// renamed, never deleted. A dry run changes nothing.
 //
-// ErrMarkSound; ErrMark if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or use
-// Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can be repeated: until it is
-// complete no mark is valid, and the store does not open, or issues nothing.
+// ErrMarkSound; ErrMark if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right
+// disk, or use Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can
+// be repeated: until it is complete no mark is valid, and the store does not open, or issues nothing.
 func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (*MarkProof, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -96,7 +96,8 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progre
 		}
 	} else {
 		p.Last = row.takenAt()
-		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that knew the numbers spent since is gone"}
+		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that " +
+			"knew the numbers spent since is gone"}
 	}
 	if len(p.Doubts) > 0 {
 		row.MarkLost, row.Made = true, cmp.Or(row.Made, "its mark is lost")
@@ -131,7 +132,8 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progre
 }
 
 // prove walks the store and holds it against every other medium. row gets what they know more.
-func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *restoredRow, second string, progress Progress) error {
+func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *restoredRow, second string,
+	progress Progress) error {
 	report, err := fsck(ctx, db, reached{}, nil, progress)
 	if err != nil {
 		return err
@@ -175,9 +177,11 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 	switch now := o.Now(); {
 	case p.Last.IsZero():
 	case now.Sub(p.Last) > standstill:
-		p.doubt("the last moment that the store knows is %v ago: was this disk in the box since?", now.Sub(p.Last).Round(time.Hour))
+		p.doubt("the last moment that the store knows is %v ago: was this disk in the box since?",
+			now.Sub(p.Last).Round(time.Hour))
 	case p.Last.Sub(now) > standstill:
-		p.doubt("the box's clock stands %v before the last moment that the store knows", p.Last.Sub(now).Round(time.Hour))
+		p.doubt("the box's clock stands %v before the last moment that the store knows",
+			p.Last.Sub(now).Round(time.Hour))
 	}
 	return nil
 }
@@ -186,9 +190,10 @@ func (p *MarkProof) doubt(format string, args ...any) {
 	p.Doubts = append(p.Doubts, fmt.Sprintf(format, args...))
 }
 
-// proveByCopy compares the store with the second copy. Every change is in both before it is acknowledged, so a store that ends
-// exactly where its copy ends has lost nothing.
-func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *restoredRow, series map[string]seriesRow, second string) error {
+// proveByCopy compares the store with the second copy. Every change is in both before it is acknowledged, so a store
+// that ends exactly where its copy ends has lost nothing.
+func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *restoredRow, series map[string]seriesRow,
+	second string) error {
 	if second == "" {
 		p.doubt("there is no second copy that would prove that the store holds all that was issued")
 		return nil
@@ -226,7 +231,8 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 	for name, here := range series {
 		there := end.told.Series[here.Sequence]
 		if there.Position < here.Position {
-			p.doubt("the second copy was not written to the end: of series %s it lacks %d changes", name, here.Position-there.Position)
+			p.doubt("the second copy was not written to the end: of series %s it lacks %d changes", name,
+				here.Position-there.Position)
 			break
 		}
 	}
@@ -269,15 +275,15 @@ func setMarkAside(o *Options, kind string) (string, error) {
 	return aside, syncDir(o.FS, o.FS.PathDir(o.MarkPath))
 }
 
-// MoveMark moves the store's mark from another path to the configured path, for example to another medium. from is the path of
-// the mark; "" is the path where the store last used it. The store must not be open. MoveMark returns the path from which it
-// took the mark.
+// MoveMark moves the store's mark from another path to the configured path, for example to another medium. from is the
+// path of the mark; "" is the path where the store last used it. The store must not be open. MoveMark returns the path
+// from which it took the mark.
 //
-// At every moment one of the two files is the mark: the new file is written completely, then the store notes it, and then the
-// old file is renamed to from + ".moved", if its medium still allows that. After a crash it can be repeated.
+// At every moment one of the two files is the mark: the new file is written completely, then the store notes it, and
+// then the old file is renamed to from + ".moved", if its medium still allows that. After a crash it can be repeated.
 //
-// ErrMark if the file at from is not this store's newest mark; ErrExists if there is a file at the configured path that is not
-// an old mark of this store; ErrNoStore, ErrInUse.
+// ErrMark if the file at from is not this store's newest mark; ErrExists if there is a file at the configured path that
+// is not an old mark of this store; ErrNoStore, ErrInUse.
 func MoveMark(from string, o Options) (string, error) {
 	if err := o.setDefaults(); err != nil {
 		return "", err
@@ -305,7 +311,8 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 		from = j.row.Path
 	}
 	if from == "" || from == o.MarkPath {
-		return from, fmt.Errorf("%w: the store's mark is at %s already, as far as the store knows; name the path where it was", ErrExists, o.MarkPath)
+		return from, fmt.Errorf("%w: the store's mark is at %s already, as far as the store knows; name the path "+
+			"where it was", ErrExists, o.MarkPath)
 	}
 	old, there := j.look(o.FS, from), j.look(o.FS, o.MarkPath)
 	usable := func(m MarkState) bool { return m.Kind == MarkSound || m.Kind == MarkAhead }
@@ -313,7 +320,8 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 	case moved && (old.Kind == MarkMissing || old.store == there.store): // an attempt that was cut short
 	case !usable(old):
 		return from, fmt.Errorf("%w: %s", ErrMark, old.What)
-	case there.Kind == MarkForeign, there.Kind == MarkUnreadable, there.Kind == MarkLater, usable(there) && there.generation > old.generation:
+	case there.Kind == MarkForeign, there.Kind == MarkUnreadable, there.Kind == MarkLater, usable(there) &&
+		there.generation > old.generation:
 		return from, fmt.Errorf("%w: %s", ErrExists, there.What)
 	default:
 		if err := makeParents(o.FS, o.MarkPath); err != nil {
@@ -334,14 +342,15 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 	return from, nil
 }
 
-// retire renames a mark that has moved, so that nobody takes it for one. A medium that takes no write any more keeps it: the store
-// knows that it is old.
+// retire renames a mark that has moved, so that nobody takes it for one. A medium that takes no write any more keeps
+// it: the store knows that it is old.
 func retire(o *Options, path string) {
 	err := o.FS.Rename(path, path+".moved")
 	if err == nil {
 		err = syncDir(o.FS, o.FS.PathDir(path))
 	}
 	if err != nil {
-		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", path, "error", err)
+		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", path, "error",
+			err)
 	}
 }

@@ -48,8 +48,8 @@ func newMarkOf(t testing.TB, fs vfs.FS, second string, doubted bool) *MarkProof 
 	return p
 }
 
-// Whatever became of the mark, a second copy that ends where the store ends proves the store, and it goes on where it was. Without
-// one, nothing happens before a person says how much may be missing.
+// Whatever became of the mark, a second copy that ends where the store ends proves the store, and it goes on where it
+// was. Without one, nothing happens before a person says how much may be missing.
 func TestNewMark(t *testing.T) {
 	whole := sold(t, disktest.Strict)
 	old := readFile(t, whole, markPath)
@@ -57,7 +57,8 @@ func TestNewMark(t *testing.T) {
 	put(t, s, "a", 11)
 	sound(t, s)
 	foreign := foreignMark(t)
-	for kind, mark := range map[string][]byte{MarkMissing: nil, MarkUnreadable: []byte("?"), MarkForeign: foreign, MarkOld: old} {
+	for kind, mark := range map[string][]byte{MarkMissing: nil, MarkUnreadable: []byte("?"), MarkForeign: foreign,
+		MarkOld: old} {
 		t.Run(kind, func(t *testing.T) {
 			disk := whole.Copy()
 			if mark == nil {
@@ -84,7 +85,8 @@ func TestNewMark(t *testing.T) {
 				t.Errorf("goes on at %d", e.Number)
 			}
 			sound(t, s)
-			if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMarkSound) {
+			if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err,
+				ErrMarkSound) {
 				t.Errorf("a new mark beside a sound one: %v", err)
 			}
 			// The mark that was there comes back: it proves nothing any more.
@@ -133,7 +135,8 @@ func TestNewMark_Refused(t *testing.T) {
 	backup(t, s, backupDir)
 	sound(t, s)
 	writeFile(t, older, markPath, readFile(t, disk, markPath))
-	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(older), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkAhead {
+	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(older), nil); !errors.Is(err, ErrMark) ||
+		p.Mark.Kind != MarkAhead {
 		t.Errorf("one that is ahead: %+v, %v", p, err)
 	}
 	restoredDisk := disk.Copy()
@@ -145,7 +148,8 @@ func TestNewMark_Refused(t *testing.T) {
 	sound(t, s)
 	later := readFile(t, restoredDisk, markPath)
 	writeFile(t, disk, markPath, later)
-	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkLater {
+	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMark) ||
+		p.Mark.Kind != MarkLater {
 		t.Errorf("one of after a restoration: %+v, %v", p, err)
 	}
 	// A store with a damaged row is to be repaired first.
@@ -153,7 +157,8 @@ func TestNewMark_Refused(t *testing.T) {
 	if err := errors.Join(s.db.Delete(codeKey(code(1)), nil), s.Close(), restoredDisk.Remove(markPath)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(restoredDisk), nil); !errors.Is(err, ErrCorrupt) {
+	if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(restoredDisk), nil); !errors.Is(err,
+		ErrCorrupt) {
 		t.Errorf("a damaged store: %v", err)
 	}
 }
@@ -182,7 +187,8 @@ func TestNewMark_NotAside(t *testing.T) {
 	sound(t, live(t, disk))
 }
 
-// A copy that is not live, ahead, or put back with the store long ago proves nothing, and the series go on behind all it knows.
+// A copy that is not live, ahead, or put back with the store long ago proves nothing, and the series go on behind all
+// it knows.
 func TestNewMark_Doubts(t *testing.T) {
 	disk := sold(t, disktest.Strict)
 	older := disk.Copy()
@@ -193,7 +199,8 @@ func TestNewMark_Doubts(t *testing.T) {
 	if err := dead.Remove(markPath); err != nil {
 		t.Fatal(err)
 	}
-	if p := newMarkOf(t, dead, card, false); p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0], "lacks 1 changes") {
+	if p := newMarkOf(t, dead, card, false); p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0],
+		"lacks 1 changes") {
 		t.Errorf("beside a dead copy: %+v", p)
 	}
 	s = live(t, disk)
@@ -205,7 +212,8 @@ func TestNewMark_Doubts(t *testing.T) {
 	if err := older.Remove(markPath); err != nil {
 		t.Fatal(err)
 	}
-	if p := newMarkOf(t, older, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0], "a: 5 here, 14 there") {
+	if p := newMarkOf(t, older, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0],
+		"a: 5 here, 14 there") {
 		t.Errorf("beside a copy that knows more: %+v", p)
 	}
 	newMarkOf(t, older, card, true)
@@ -231,7 +239,8 @@ func TestNewMark_Doubts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p := newMarkOf(t, disk, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0], "cannot be read") {
+	if p := newMarkOf(t, disk, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0],
+		"cannot be read") {
 		t.Errorf("beside a copy that cannot be read: %+v", p)
 	}
 
@@ -243,7 +252,8 @@ func TestNewMark_Doubts(t *testing.T) {
 	o := options(disk)
 	late := o.Now().Add(3 * standstill)
 	o.Now = func() time.Time { return late }
-	if p, err := NewMark(ctx, MarkAim{Second: card}, o, nil); err != nil || p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0], "36h0m0s ago") {
+	if p, err := NewMark(ctx, MarkAim{Second: card}, o, nil); err != nil || p.Made || len(p.Doubts) != 1 ||
+		!strings.Contains(p.Doubts[0], "36h0m0s ago") {
 		t.Errorf("a day and a half later: %+v, %v", p, err)
 	}
 }
@@ -279,7 +289,8 @@ func TestNewMark_Restored(t *testing.T) {
 	sound(t, s)
 }
 
-// The power is cut at every write of NewMark: no store issues before it is proven or reconciled, and NewMark can be repeated.
+// The power is cut at every write of NewMark: no store issues before it is proven or reconciled, and NewMark can be
+// repeated.
 func TestNewMark_Crash(t *testing.T) {
 	for _, rules := range disktest.AllRules {
 		for _, doubted := range []bool{false, true} {

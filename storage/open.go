@@ -29,10 +29,11 @@ type Store struct {
 	names       names
 	feed        *feed
 	queueStarts queueStarts
-	writing     atomic.Int32 // records between Begin and Release; not those that wait for a lock, which one of these may hold
-	reading     reading
-	backing     sync.Mutex // a backup is under way
-	second      *second    // nil: none is configured
+	// records between Begin and Release; not those that wait for a lock, which one of these may hold
+	writing atomic.Int32
+	reading reading
+	backing sync.Mutex // a backup is under way
+	second  *second    // nil: none is configured
 
 	restored    atomic.Pointer[Restoration] // what Settle has to settle
 	reconciling sync.Mutex
@@ -84,7 +85,8 @@ func openDamaged(o Options) (*Store, error) {
 		s.tables.startDone()
 	}
 	if checkpoint := o.checkpointDir(); !o.readOnly {
-		if _, err := o.FS.Stat(checkpoint); err == nil { // of a backup that was cut short: it keeps old files from going
+		// of a backup that was cut short: it keeps old files from going
+		if _, err := o.FS.Stat(checkpoint); err == nil {
 			if err := o.FS.RemoveAll(checkpoint); err != nil {
 				o.Logger.Warn("checkpoint stays", "error", err)
 			}
@@ -118,13 +120,15 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	switch {
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		if list := o.tableLists(); list != nil {
-			return nil, &damagedError{"no file says which list of tables counts (marker.manifest…) beside " + strings.Join(list, ", "), listAdvice, err}
+			return nil, &damagedError{"no file says which list of tables counts (marker.manifest…) beside " +
+				strings.Join(list, ", "), listAdvice, err}
 		}
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	case errors.Is(err, syscall.EAGAIN): // as Linux says that a file is locked
 		return nil, fmt.Errorf("%w (%w)", ErrInUse, err)
 	case err != nil && o.damagedOptions(po) != "":
-		return nil, &damagedError{o.damagedOptions(po) + " is not what this program wrote", "it says how the store was written and can be removed", err}
+		return nil, &damagedError{o.damagedOptions(po) + " is not what this program wrote",
+			"it says how the store was written and can be removed", err}
 	case damagedList(err) != "":
 		return nil, &damagedError{damagedList(err), listAdvice, err}
 	case o.damagedLog(err) != "":
@@ -146,8 +150,8 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	return db, nil
 }
 
-// damagedOptions names Pebble's options file when it cannot be read or is not this program's; "" otherwise. Pebble's own
-// error names no file. Every start writes one anew, and without one the store opens.
+// damagedOptions names Pebble's options file when it cannot be read or is not this program's; "" otherwise. Pebble's
+// own error names no file. Every start writes one anew, and without one the store opens.
 func (o *Options) damagedOptions(po *pebble.Options) string {
 	po.EnsureDefaults()
 	names, err := o.FS.List(o.Dir)
@@ -259,7 +263,8 @@ func lastLink(r pebble.Reader, name string, row seriesRow) (link, error) {
 	if err == nil && hash == row.Hash {
 		return l, nil
 	}
-	return link{}, fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt, err))
+	return link{}, fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt,
+		err))
 }
 
 // readAllSeries returns every series by name.
@@ -298,7 +303,8 @@ func lastID(db *pebble.DB, table byte) (id uint64, err error) {
 	return id, errors.Join(err, it.Error(), it.Close())
 }
 
-// Close waits for the running calls, then closes the store. Later calls return ErrClosed; it is safe to call Close again.
+// Close waits for the running calls, then closes the store. Later calls return ErrClosed; it is safe to call Close
+// again.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -323,7 +329,8 @@ func (s *Store) Close() error {
 		s.tables.close()
 	}
 	if hangs { // all that was acknowledged is on the disk, as in a crash
-		s.o.Logger.Error("the second copy's medium hangs: the store's files stay open until it answers", "path", s.o.SecondCopy)
+		s.o.Logger.Error("the second copy's medium hangs: the store's files stay open until it answers", "path",
+			s.o.SecondCopy)
 		go func() {
 			<-s.second.stopped
 			_ = s.db.Close() // nobody waits for it
@@ -371,8 +378,8 @@ func (s *Store) sound() error {
 
 func (s *Store) secondsSince(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
 
-// OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process may have
-// it open. ErrNoStore, ErrInUse, ErrCorrupt.
+// OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process
+// may have it open. ErrNoStore, ErrInUse, ErrCorrupt.
 func OpenReadOnly(o Options) (*Store, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -398,7 +405,8 @@ func OpenBackup(dir string, o Options) (*Store, error) {
 	return OpenReadOnly(o)
 }
 
-// lastChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty store.
+// lastChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty
+// store.
 func (s *Store) lastChange() (time.Time, error) {
 	series, err := readAllSeries(s.db)
 	if err != nil {
@@ -423,16 +431,16 @@ func latestChange(r pebble.Reader, series map[string]seriesRow) (latest int64, e
 	return latest, nil
 }
 
-// CopyState is what doctor shows of a second copy: a Witness if the copy knows more than the store, and the result of the last
-// scrub.
+// CopyState is what doctor shows of a second copy: a Witness if the copy knows more than the store, and the result of
+// the last scrub.
 type CopyState struct {
 	Witness *Witness
 	Scrub   Scrub
 	There   bool // there is a copy
 }
 
-// LookAtCopy reads the end of a second copy beside a store that is open for reading, and changes nothing. ErrNoStore if it is
-// another store's copy; ErrCorrupt if its end cannot be read.
+// LookAtCopy reads the end of a second copy beside a store that is open for reading, and changes nothing. ErrNoStore if
+// it is another store's copy; ErrCorrupt if its end cannot be read.
 func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 	if err := s.enter(); err != nil {
 		return c, err

@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-// TestProof: a row whose bytes the journal names is proven, other bytes of the same row are disproven, and of what the journal does
-// not name it says nothing.
+// TestProof: a row whose bytes the journal names is proven, other bytes of the same row are disproven, and of what the
+// journal does not name it says nothing.
 func TestProof(t *testing.T) {
 	p := newProof()
 	row, part := []byte("row"), []byte("part")
-	p.link(nil, &link{Op: opAppend, ID: 7, Revision: 2, Entry: sha256.Sum256(row), Parts: []partDigest{{"form", sha256.Sum256(part)}}})
+	p.link(nil, &link{Op: opAppend, ID: 7, Revision: 2, Entry: sha256.Sum256(row), Parts: []partDigest{{"form",
+		sha256.Sum256(part)}}})
 	lostRow := []byte("lost")
 	p.link(journalKey(3, 9), &link{Op: opSkip, Entry: sha256.Sum256(lostRow)})
 	entry := func(id uint64, revision uint32, value []byte) verdict {
@@ -33,7 +34,8 @@ func TestProof(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, tt.got, tt.want)
 		}
 	}
-	if key := lostKey(3, 9); !p.lost(key, lostRow) || p.lost(key, row) || p.lost(lostKey(3, 8), lostRow) || p.lost(lostKey(4, 9), lostRow) {
+	if key := lostKey(3, 9); !p.lost(key, lostRow) || p.lost(key, row) || p.lost(lostKey(3, 8), lostRow) ||
+		p.lost(lostKey(4, 9), lostRow) {
 		t.Error("a lost row is not told from others")
 	}
 }
@@ -42,7 +44,8 @@ func TestProof(t *testing.T) {
 func TestFrame_Short(t *testing.T) {
 	for _, kind := range []byte{frameChange, frameFilled} {
 		f := frame{Kind: kind, Payload: []byte{1}}
-		if err := f.follow(&copyState{Series: make(map[uint32]place)}, new(position), position{}); !errors.Is(err, ErrCorrupt) {
+		if err := f.follow(&copyState{Series: make(map[uint32]place)}, new(position), position{}); !errors.Is(err,
+			ErrCorrupt) {
 			t.Errorf("kind %d: %v", kind, err)
 		}
 	}

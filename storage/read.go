@@ -61,8 +61,8 @@ func (s *Store) Parts(code Code) ([]Part, error) {
 	return lists[0], nil
 }
 
-// PartsOf returns the parts of each of some records that were read before, by name. It costs a third of reading them one by
-// one. It saves most if the records are in the order of their ids.
+// PartsOf returns the parts of each of some records that were read before, by name. It costs a third of reading them
+// one by one. It saves most if the records are in the order of their ids.
 func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading parts: %w", err)
@@ -86,7 +86,8 @@ func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
 }
 
 func (s *Store) parts(ids ...uint64) (lists [][]Part, err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: partKey(slices.Min(ids), ""), UpperBound: partKey(slices.Max(ids)+1, "")})
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: partKey(slices.Min(ids), ""),
+		UpperBound: partKey(slices.Max(ids)+1, "")})
 	if err != nil {
 		return nil, damaged(err)
 	}
@@ -133,8 +134,8 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	return e.Code, [32]byte(row[8:]), nil
 }
 
-// Counter returns a counter, 0 if nobody has set it. Only the owner of an Appending that names the origin can rely on the value,
-// from Begin to Append: the origin is locked then.
+// Counter returns a counter, 0 if nobody has set it. Only the owner of an Appending that names the origin can rely on
+// the value, from Begin to Append: the origin is locked then.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	if err := s.enter(); err != nil {
 		return 0, fmt.Errorf("reading counter: %w", err)
@@ -148,8 +149,8 @@ func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 // recordsChunk is how many records are read at once; no iterator stays open while the caller works on them.
 const recordsChunk = 256
 
-// Records calls fn with every record above an id, by growing id. It stops before a record whose Append has not finished.
-// Therefore a reader that remembers the last id misses none at its next call. fn may use the store.
+// Records calls fn with every record above an id, by growing id. It stops before a record whose Append has not
+// finished. Therefore a reader that remembers the last id misses none at its next call. fn may use the store.
 func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("reading records: %w", err)
@@ -241,7 +242,8 @@ func (s *Store) LastNumber(series string) (uint64, error) {
 	return row.Last, nil
 }
 
-// LastID is the id at which the records that Records shows end: every record at or below it is durable, or will never be.
+// LastID is the id at which the records that Records shows end: every record at or below it is durable, or will never
+// be.
 func (s *Store) LastID() uint64 { return s.ids.floor() - 1 }
 
 // Page returns the first records above an id, by growing id, at most limit of them (1 or more). It shows what Records
@@ -274,8 +276,8 @@ func (s *Store) ByID(ids []uint64) ([]Entry, error) {
 	return s.byID(ids)
 }
 
-// Day returns the first records above an id that belong to a day, by growing id, at most limit of them (1 or more). It shows what
-// Records shows: a reader that remembers the last id misses none at its next call.
+// Day returns the first records above an id that belong to a day, by growing id, at most limit of them (1 or more). It
+// shows what Records shows: a reader that remembers the last id misses none at its next call.
 func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading the records of day %d: %w", day, err)
@@ -330,7 +332,8 @@ func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
 	return entries, nil
 }
 
-// chunk reads the first records above an id and below another one, at most limit of them. Their changes may be under way.
+// chunk reads the first records above an id and below another one, at most limit of them. Their changes may be under
+// way.
 func (s *Store) chunk(afterID, upper uint64, limit int) ([]Entry, error) {
 	chunk := make([]Entry, 0, min(limit, recordsChunk))
 	err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {

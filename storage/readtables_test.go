@@ -8,13 +8,14 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// ReadTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it is: no
-// sale comes after that.
+// ReadTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it
+// is: no sale comes after that.
 func TestReadTables(t *testing.T) {
 	disk := tableStore(t, 120)
 	s := openStore(t, disk)
 	read := 0
-	if err := s.ReadTables(ctx, func(n int) error { read += n; return nil }); err != nil || metrictest.Value(t, s, "dte_store_read_timestamp_seconds") == 0 {
+	if err := s.ReadTables(ctx, func(n int) error { read += n; return nil }); err != nil ||
+		metrictest.Value(t, s, "dte_store_read_timestamp_seconds") == 0 {
 		t.Errorf("%v", err)
 	}
 	path := largest(t, disk)
@@ -57,8 +58,12 @@ func TestReadTables(t *testing.T) {
 		if err := s.ReadTables(ctx, nil); err != nil {
 			t.Errorf("byte %d: %v", at, err)
 		}
-		_, err := s.build(ctx, Keys{Series: "s1"}, func(slot Slot) (Draft, error) { return draft(code(9999), slot), nil })
-		if !errors.Is(s.Health(), ErrCorrupt) || !errors.Is(err, ErrCorrupt) || metrictest.Value(t, s, "dte_store_read_damaged_tables") != 1 {
+		_, err := s.build(ctx, Keys{Series: "s1"}, func(slot Slot) (Draft, error) {
+			return draft(code(9999), slot),
+				nil
+		})
+		if !errors.Is(s.Health(), ErrCorrupt) || !errors.Is(err, ErrCorrupt) ||
+			metrictest.Value(t, s, "dte_store_read_damaged_tables") != 1 {
 			t.Errorf("byte %d of %d: the store says %v, a sale %v", at, size(t, disk, path), s.Health(), err)
 		}
 		if err := s.Close(); err != nil {

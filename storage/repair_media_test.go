@@ -18,7 +18,8 @@ func rotten(t *testing.T) (*disktest.Disk, reference) {
 	t.Helper()
 	disk, want := oldAndNew(t)
 	for _, path := range disk.Files() {
-		if strings.HasPrefix(path, "box/store/") && (strings.HasSuffix(path, ".sst") || strings.HasSuffix(path, ".log")) {
+		if strings.HasPrefix(path, "box/store/") && (strings.HasSuffix(path, ".sst") ||
+			strings.HasSuffix(path, ".log")) {
 			harm(t, disk, path, size(t, disk, path)/2)
 		}
 	}
@@ -33,8 +34,8 @@ func harm(t testing.TB, disk *disktest.Disk, path string, at int64) {
 	}
 }
 
-// Whenever the power goes during a repair, the damaged store is where it was, or the repaired one, or the next repair puts the
-// latter in place; and it ends as it would have.
+// Whenever the power goes during a repair, the damaged store is where it was, or the repaired one, or the next repair
+// puts the latter in place; and it ends as it would have.
 func TestRepair_Crash(t *testing.T) {
 	disk, want := rotten(t)
 	disks := crashes(disk, 1, func(fs vfs.FS) {
@@ -81,10 +82,14 @@ func TestRepair_Crash(t *testing.T) {
 	// How far the repair has come is told, and only forwards.
 	var shown []int64
 	disk, _ = rotten(t)
-	if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), func(done, total int64) { shown = append(shown, done*100/total) }); err != nil {
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), func(done, total int64) {
+		shown = append(shown,
+			done*100/total)
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(shown); n < 10 || !slices.IsSorted(shown) || shown[0] > 10 || shown[n-1] != 100 || !slices.ContainsFunc(shown, func(p int64) bool { return p > 20 && p < 80 }) {
+	if n := len(shown); n < 10 || !slices.IsSorted(shown) || shown[0] > 10 || shown[n-1] != 100 ||
+		!slices.ContainsFunc(shown, func(p int64) bool { return p > 20 && p < 80 }) {
 		t.Errorf("progress %v", shown)
 	}
 	t.Logf("%d crashes, %d between the names, %d behind the end", len(disks), between, done)
@@ -141,7 +146,8 @@ func TestRepair_Campaign(t *testing.T) {
 	t.Logf("%d whole, %d with what is missing named, %d refused", whole, named, refused)
 }
 
-// A second copy of another continuation gives nothing of the series that it holds otherwise, and its numbers are not given again.
+// A second copy of another continuation gives nothing of the series that it holds otherwise, and its numbers are not
+// given again.
 func TestRepair_Diverged(t *testing.T) {
 	disk, _ := snapshot(t)
 	s := openStore(t, disk)
@@ -173,8 +179,8 @@ func TestRepair_Diverged(t *testing.T) {
 	}
 }
 
-// What no medium of the box has is asked for elsewhere, and counts by the journal's digest alone. The names of series are told by
-// the records.
+// What no medium of the box has is asked for elsewhere, and counts by the journal's digest alone. The names of series
+// are told by the records.
 func TestRepair_Elsewhere(t *testing.T) {
 	disk, want := oldAndNew(t)
 	lost := 0
@@ -214,7 +220,8 @@ func TestRepair_Elsewhere(t *testing.T) {
 			t.Errorf("number %d of %s is what its journal disproves", e.Number, e.Series)
 		}
 	}
-	if n := len(said.Sources); n == 0 || said.Sources[n-1].Name != "archive" || said.Sources[n-1].Taken == 0 || len(said.Lacking) == 0 {
+	if n := len(said.Sources); n == 0 || said.Sources[n-1].Name != "archive" || said.Sources[n-1].Taken == 0 ||
+		len(said.Lacking) == 0 {
 		t.Errorf("%+v", said)
 	}
 	t.Logf("%d blocks, asked for %d parts, %d lies, %d records lack something", lost, asked, lies, len(said.Lacking))

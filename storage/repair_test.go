@@ -15,7 +15,8 @@ import (
 )
 
 // repaired damages a disk in every kind of file of its store, and calls fn with each disk whose store needs repair.
-func repaired(t *testing.T, disk *disktest.Disk, places int64, fn func(what string, rotten *disktest.Disk)) (kinds map[string]int) {
+func repaired(t *testing.T, disk *disktest.Disk, places int64, fn func(what string,
+	rotten *disktest.Disk)) (kinds map[string]int) {
 	t.Helper()
 	kinds = make(map[string]int)
 	try := func(kind, what string, harm func(*disktest.Disk) error) {
@@ -38,7 +39,8 @@ func repaired(t *testing.T, disk *disktest.Disk, places int64, fn func(what stri
 		kind := regexp.MustCompile(`[0-9]+`).ReplaceAllString(path.Base(file), "")
 		for i := range min(places, length) {
 			at := i*length/min(places, length) + length/(2*min(places, length))
-			try(kind, fmt.Sprintf("%s, byte %d of %d", file, at, length), func(d *disktest.Disk) error { return d.Flip(file, at*8+i%8) })
+			try(kind, fmt.Sprintf("%s, byte %d of %d", file, at, length),
+				func(d *disktest.Disk) error { return d.Flip(file, at*8+i%8) })
 		}
 		try(kind, file+" is gone", func(d *disktest.Disk) error { return d.Remove(file) })
 		try(kind, file+" is cut", func(d *disktest.Disk) error {
@@ -132,8 +134,8 @@ func TestRepair_Alone(t *testing.T) {
 	}
 }
 
-// honestAlone is honest of a store whose mark alone tells where the numbers ended: what was at the end of a damaged log is
-// not named, and the series go on behind it.
+// honestAlone is honest of a store whose mark alone tells where the numbers ended: what was at the end of a damaged log
+// is not named, and the series go on behind it.
 func (r reference) honestAlone(s *Store, missing []Missing) error {
 	rest, err := s.Owed(nil)
 	ends := make(map[string]uint64)
@@ -148,14 +150,18 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 	for c, want := range r.codes {
 		named := slices.ContainsFunc(missing, func(m Missing) bool {
 			return m.Series == want.Series && (slices.Contains(m.Partial, want.Number) ||
-				slices.ContainsFunc(m.Numbers, func(n Span) bool { return n.From <= want.Number && want.Number <= n.To }))
+				slices.ContainsFunc(m.Numbers, func(n Span) bool {
+					return n.From <= want.Number &&
+						want.Number <= n.To
+				}))
 		})
 		got, err := s.Get(c)
 		switch {
 		case named, errors.Is(err, ErrNotFound) && rest != nil && want.Number > ends[want.Series]:
 			continue
 		case err != nil:
-			return fmt.Errorf("number %d of %s is missing and not named (%v): %w", want.Number, want.Series, missing, err)
+			return fmt.Errorf("number %d of %s is missing and not named (%v): %w", want.Number, want.Series, missing,
+				err)
 		case got.Number != want.Number || got.Series != want.Series, rest == nil && got.Revision != want.Revision:
 			return fmt.Errorf("%+v became %+v", want, got)
 		}
@@ -177,7 +183,10 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 	n := uint64(1 << 40)
 	for series, last := range r.last {
 		n++
-		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) {
+			return draft(code(n), slot),
+				nil
+		})
 		if err != nil || e.Number <= last {
 			return fmt.Errorf("series %s goes on at %d, it was at %d: %w", series, e.Number, last, err)
 		}
@@ -185,7 +194,8 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 	return checkSound(s)
 }
 
-// A counter whose change can no longer be read from the journal stays what its own row says: what was returned cannot be returned again.
+// A counter whose change can no longer be read from the journal stays what its own row says: what was returned cannot
+// be returned again.
 func TestRepair_CounterAlone(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
@@ -254,7 +264,8 @@ func TestRepair_Resumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
-		if err != nil || again.Damaged != first.Damaged || again.Whole != first.Whole || !reflect.DeepEqual(again.Sources, first.Sources) || !reflect.DeepEqual(again.missing(), first.missing()) {
+		if err != nil || again.Damaged != first.Damaged || again.Whole != first.Whole ||
+			!reflect.DeepEqual(again.Sources, first.Sources) || !reflect.DeepEqual(again.missing(), first.missing()) {
 			t.Errorf("%s: %+v, %v, before %+v", what, again, err, first)
 		}
 		if err := openStore(t, disk).Close(); err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestRestore_NoNumberTwice plays boxes that issue, are backed up, die and come back, again and again. However far the
-// mark lagged and whichever backup it was, no number that was given out is given out again. While the mark is there, no series
-// skips more than one number: the one that the mark may not know yet.
+// mark lagged and whichever backup it was, no number that was given out is given out again. While the mark is there, no
+// series skips more than one number: the one that the mark may not know yet.
 func TestRestore_NoNumberTwice(t *testing.T) {
 	seeds := 12
 	if soak {
@@ -41,7 +41,10 @@ func playDisasters(t *testing.T, rng *rand.Rand) error {
 			n++
 			id, name := n, series[rng.IntN(min(len(series), 2+int(n/20)))] // some begin late
 			tills.Go(func() {
-				e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(id), slot), nil })
+				e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) {
+					return draft(code(id),
+						slot), nil
+				})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -92,7 +95,8 @@ func playDisasters(t *testing.T, rng *rand.Rand) error {
 		}
 		for _, k := range o.Series {
 			if !o.MarkLost && k.To > furthest[k.Series]+1 {
-				return fmt.Errorf("round %d: series %s moves to %d, and it got to %d", round, k.Series, k.To, furthest[k.Series])
+				return fmt.Errorf("round %d: series %s moves to %d, and it got to %d", round, k.Series, k.To,
+					furthest[k.Series])
 			}
 			furthest[k.Series] = max(furthest[k.Series], k.To)
 		}

@@ -49,7 +49,8 @@ func (p *told) progress(done, of int64) { p.done, p.of = append(p.done, done), a
 func (p *told) check(t *testing.T, what string, total int64) {
 	t.Helper()
 	n := len(p.done)
-	if n < 3 || !slices.IsSorted(p.done) || p.done[0] <= 0 || p.done[0] >= total/2 || !slices.Contains(p.done, total/2) || p.done[n-1] != total || p.of[0] != total || p.of[n-1] != total {
+	if n < 3 || !slices.IsSorted(p.done) || p.done[0] <= 0 || p.done[0] >= total/2 || !slices.Contains(p.done,
+		total/2) || p.done[n-1] != total || p.of[0] != total || p.of[n-1] != total {
 		t.Errorf("%s: progress %d of %d, want %d", what, p.done, p.of, total)
 	}
 }
@@ -59,7 +60,8 @@ func TestBackup_Restore(t *testing.T) {
 	for n := uint64(1); n <= 20; n++ {
 		put(t, s, []string{"a", "b"}[n%2], n)
 	}
-	if _, err := s.Advance(ctx, code(3), fresh, Change{To: done, Parts: []Part{{"answer", []byte("seal")}}}); err != nil {
+	if _, err := s.Advance(ctx, code(3), fresh, Change{To: done,
+		Parts: []Part{{"answer", []byte("seal")}}}); err != nil {
 		t.Fatal(err)
 	}
 	made := new(told)
@@ -104,14 +106,16 @@ func TestBackup_Restore(t *testing.T) {
 	// It stays so until it is reconciled.
 	s = openStore(t, fs)
 	r, err := s.Owed(nil)
-	if err != nil || r == nil || r.MarkLost || !r.Since.Equal(b.Taken) || len(r.Series) != 3 || r.Series[2].Here != 0 || r.Series[2].Known != 1 {
+	if err != nil || r == nil || r.MarkLost || !r.Since.Equal(b.Taken) || len(r.Series) != 3 || r.Series[2].Here != 0 ||
+		r.Series[2].Known != 1 {
 		t.Fatalf("owed %+v, %v", r, err)
 	}
 	if _, err := s.Backup(ctx, "medium/early", nil); !errors.Is(err, ErrRestored) {
 		t.Errorf("backing up what is not settled: %v", err)
 	}
 	a, b14, c := Loss{"a", []Span{{11, 13}}}, Loss{"b", []Span{{11, 14}}}, Loss{"c", []Span{{1, 1}}}
-	for _, losses := range [][]Loss{nil, {a}, {a, b14}, {{"a", []Span{{11, 12}}}, b14, c}, {{"a", nil}, b14, c}, {{"a", []Span{{12, 20}}}, b14, c}} {
+	for _, losses := range [][]Loss{nil, {a}, {a, b14}, {{"a", []Span{{11, 12}}}, b14, c}, {{"a", nil}, b14, c},
+		{{"a", []Span{{12, 20}}}, b14, c}} {
 		if _, err := s.Settle(ctx, nil, losses, "too little"); !errors.Is(err, ErrMissing) {
 			t.Errorf("took %v: %v", losses, err)
 		}
@@ -192,14 +196,16 @@ func TestRestore_Refused(t *testing.T) {
 	if err := Create(options(other)); err != nil {
 		t.Fatal(err)
 	}
-	for name, mark := range map[string][]byte{"another store's": readFile(t, other, markPath), "unreadable": []byte("?")} {
+	for name, mark := range map[string][]byte{"another store's": readFile(t, other, markPath),
+		"unreadable": []byte("?")} {
 		writeFile(t, fs, markPath, mark)
 		if _, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(fs), nil); !errors.Is(err, ErrMark) {
 			t.Errorf("beside a mark that is %s: %v", name, err)
 		}
 	}
 	writeFile(t, fs, markPath, good)
-	if _, err := Assemble(ctx, Sources{Backups: []string{"medium/tuesday"}}, options(fs), nil); !errors.Is(err, ErrNoStore) {
+	if _, err := Assemble(ctx, Sources{Backups: []string{"medium/tuesday"}}, options(fs), nil); !errors.Is(err,
+		ErrNoStore) {
 		t.Errorf("from nothing: %v", err)
 	}
 	s = restored(t, fs, backupDir)
@@ -260,8 +266,8 @@ func TestRestore_Crash(t *testing.T) {
 	}
 }
 
-// A backup whose files are as they were written, and whose rows contradict each other, is no sound one; of what it lacks, a store that is
-// made of it says so.
+// A backup whose files are as they were written, and whose rows contradict each other, is no sound one; of what it
+// lacks, a store that is made of it says so.
 func TestRestore_Contradictory(t *testing.T) {
 	s, fs := newStore(t)
 	e := put(t, s, "a", 1)
@@ -324,7 +330,8 @@ func TestRestore_Fails(t *testing.T) {
 		for at := int64(1); ; at++ {
 			var n atomic.Int64
 			disk := errorfs.Wrap(fs.Copy(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if strings.Contains(op.Path, ".new/") || strings.HasPrefix(op.Path, backupDir) || op.Kind == errorfs.OpOpenDir && strings.HasSuffix(op.Path, ".new") {
+				if strings.Contains(op.Path, ".new/") || strings.HasPrefix(op.Path, backupDir) ||
+					op.Kind == errorfs.OpOpenDir && strings.HasSuffix(op.Path, ".new") {
 					return nil // Pebble's own, and a source that is read around its damage
 				}
 				switch op.Kind {

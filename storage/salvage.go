@@ -15,11 +15,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// A damaged store is read file by file, without Pebble's manifest, which may be what is damaged. A row that was deleted or
-// overwritten may come up again: the journal's digests tell which rows count.
+// A damaged store is read file by file, without Pebble's manifest, which may be what is damaged. A row that was deleted
+// or overwritten may come up again: the journal's digests tell which rows count.
 
-// rowSource hands out rows of a store, each perhaps several times and in any order, the journal's of a series in theirs.
-// Of what cannot be read it tells, and goes on.
+// rowSource hands out rows of a store, each perhaps several times and in any order, the journal's of a series in
+// theirs. Of what cannot be read it tells, and goes on.
 type rowSource struct {
 	name string
 	own  bool // of the store itself
@@ -51,11 +51,15 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 	if err == nil {
 		f.db, f.close, f.whole, f.blind, f.meta = db, db.Close, logless == nil, false, true
 		nothing := func(_, _ []byte) error { return nil }
-		err := scanPast(db, []byte{tableMeta}, []byte{tableJournal}, nothing, func(blindSpot) { f.whole, f.meta = false, false })
+		err := scanPast(db, []byte{tableMeta}, []byte{tableJournal}, nothing, func(blindSpot) {
+			f.whole, f.meta = false,
+				false
+		})
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		f.sources = append(f.sources, rowSource{name, own, func(ctx context.Context, row func(key, value []byte) error, bad func(string)) error {
+		f.sources = append(f.sources, rowSource{name, own, func(ctx context.Context, row func(key, value []byte) error,
+			bad func(string)) error {
 			read := func(key, value []byte) error { return errors.Join(row(key, value), ctx.Err()) }
 			return scanPast(db, []byte{0}, []byte{tableEnd}, read, func(blindSpot) {
 				f.blind = true
@@ -64,13 +68,15 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 		}})
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(b, a)) })
-	add := func(ext string, read func(context.Context, string, *badBlocks, func(key, value []byte) error, func()) error) {
+	add := func(ext string, read func(context.Context, string, *badBlocks, func(key, value []byte) error,
+		func()) error) {
 		for _, file := range names {
 			if !strings.HasSuffix(file, ext) {
 				continue
 			}
 			path := o.FS.PathJoin(o.Dir, file)
-			f.sources = append(f.sources, rowSource{name, own, func(ctx context.Context, row func(key, value []byte) error, bad func(string)) error {
+			f.sources = append(f.sources, rowSource{name, own, func(ctx context.Context,
+				row func(key, value []byte) error, bad func(string)) error {
 				if !f.blind && f.whole {
 					return nil // Pebble showed all of it
 				}
@@ -84,7 +90,8 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 }
 
 // tableRows reads one table, around damaged blocks.
-func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, row func(key, value []byte) error, bad func()) (err error) {
+func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, row func(key, value []byte) error,
+	bad func()) (err error) {
 	f, err := badBlocksFS{o.FS, known, func(_, _ string) {}}.Open(path)
 	if err != nil {
 		bad()
@@ -171,10 +178,12 @@ const (
 	chunkEnd = 5
 )
 
-// logRows reads one file of the log. Behind what is damaged it looks for the next chunk byte by byte. Pebble uses a log's file again
-// for a later log: what the earlier log wrote lies behind the end of the later one, and is no damage. A log of a process that was
-// killed has no end: if it lies in such a file, it is said to be damaged, because its end may be.
-func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row func(key, value []byte) error, bad func()) error {
+// logRows reads one file of the log. Behind what is damaged it looks for the next chunk byte by byte. Pebble uses a
+// log's file again for a later log: what the earlier log wrote lies behind the end of the later one, and is no damage.
+// A log of a process that was killed has no end: if it lies in such a file, it is said to be damaged, because its end
+// may be.
+func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row func(key, value []byte) error,
+	bad func()) error {
 	var number uint32
 	if _, err := fmt.Sscanf(o.FS.PathBase(path), "%d", &number); err != nil {
 		return nil

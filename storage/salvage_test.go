@@ -26,8 +26,8 @@ func readLog(t testing.TB, disk *disktest.Disk, path string) (rows map[string]st
 	return rows, bad
 }
 
-// Nothing of a sound log is unreadable, also where Pebble wrote it over an earlier log. Whatever byte or sector of it is altered:
-// either all rows are read, or the log is said to be unreadable.
+// Nothing of a sound log is unreadable, also where Pebble wrote it over an earlier log. Whatever byte or sector of it
+// is altered: either all rows are read, or the log is said to be unreadable.
 func TestSalvage_Log(t *testing.T) {
 	s, disk := newStore(t)
 	for n := uint64(1); n <= 62; n++ {
@@ -35,7 +35,8 @@ func TestSalvage_Log(t *testing.T) {
 		if n%20 != 0 {
 			continue
 		}
-		if err := s.db.Flush(); err != nil { // after the second, the next log takes an old file; the last log is the shortest
+		// after the second, the next log takes an old file; the last log is the shortest
+		if err := s.db.Flush(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +69,8 @@ func TestSalvage_Log(t *testing.T) {
 				alter() // as it was
 				switch lost := !maps.Equal(got, want); {
 				case lost && !bad:
-					t.Errorf("%s: of %d bytes, those from %d are altered, rows are missing, and nothing is said", path, length, at)
+					t.Errorf("%s: of %d bytes, those from %d are altered, rows are missing, and nothing is said", path,
+						length, at)
 				case bad:
 					named++
 				default:
@@ -93,7 +95,8 @@ func TestMissing_Words(t *testing.T) {
 		"a: number 3 is missing, numbers 5 to 7 are missing; 4 changes lost": {"a", numbers, nil, 4},
 		"a: number 9 is not whole": {"a", nil, partial, 0},
 		"a: 2 changes lost":        {"a", nil, nil, 2},
-		"a: number 3 is missing, numbers 5 to 7 are missing, number 9 is not whole; 1 change lost": {"a", numbers, partial, 1},
+		"a: number 3 is missing, numbers 5 to 7 are missing, number 9 is not whole; 1 change lost": {"a", numbers,
+			partial, 1},
 	} {
 		if got := m.String(); got != want {
 			t.Errorf("%q, not %q", got, want)

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Scrubbing reads the second copy while the branch sells, because a bit that turns over there is seen nowhere else before
-// the copy is needed. A segment that is not as it was written is written anew from the store.
+// Scrubbing reads the second copy while the branch sells, because a bit that turns over there is seen nowhere else
+// before the copy is needed. A segment that is not as it was written is written anew from the store.
 //
 // The medium is read, not the kernel's memory of it, and slowly: the store's own syncs may go to the same bus.
 const (
@@ -125,7 +125,8 @@ func (c *second) withMissing(numbers []uint64) (list []uint64) {
 			break
 		}
 		list = append(list, n)
-		if head, err := headOf(c.s.o.FS, c.s.o.SecondCopy, n); err == nil && head.After.Segment != 0 && !there[head.After.Segment] {
+		if head, err := headOf(c.s.o.FS, c.s.o.SecondCopy, n); err == nil && head.After.Segment != 0 &&
+			!there[head.After.Segment] {
 			list = append(list[:len(list)-1], head.After.Segment, n)
 		}
 	}
@@ -192,8 +193,8 @@ func (c *second) nextHead(n uint64) (*segmentHead, error) {
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
 
-// mend writes what a segment held anew from the store, between where the one before it ends and the next one begins: aside, synced,
-// read back, and then into the log as a file of its own number.
+// mend writes what a segment held anew from the store, between where the one before it ends and the next one begins:
+// aside, synced, read back, and then into the log as a file of its own number.
 func (c *second) mend(n uint64) error {
 	c.mu.Lock()
 	writing := c.writing
@@ -226,7 +227,8 @@ func (c *second) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
-	l := &copyLog{fs: o.FS, dir: o.SecondCopy, store: before.Store, now: o.Now, limit: 1 << 62, state: before.State, number: n, f: f,
+	l := &copyLog{fs: o.FS, dir: o.SecondCopy, store: before.Store, now: o.Now, limit: 1 << 62, state: before.State,
+		number: n, f: f,
 		reach: copyState{Series: make(map[uint32]place)}}
 	l.add(frameSegment, before.encode())
 	err = l.fillBetween(c.s.db, before, next, c.stopping)
@@ -288,8 +290,8 @@ func (c *second) endMending() {
 	c.ended, c.mending = nil, nil
 }
 
-// takeMending puts the mending that waits into the log, once the log holds all that the store held when the mending was read: a row in
-// it may be newer than the segment. The damaged file goes once the next segment is begun.
+// takeMending puts the mending that waits into the log, once the log holds all that the store held when the mending was
+// read: a row in it may be newer than the segment. The damaged file goes once the next segment is begun.
 func (c *second) takeMending(l *copyLog) error {
 	c.mu.Lock()
 	m := c.mending
@@ -330,7 +332,8 @@ func (c *second) takeMending(l *copyLog) error {
 // headBefore is the head that a segment must have had, by what lies before it.
 func (c *second) headBefore(n uint64, next *segmentHead) (*segmentHead, error) {
 	fs, dir := c.s.o.FS, c.s.o.SecondCopy
-	h := &segmentHead{Store: next.Store, Number: n, At: next.At, State: copyState{Series: make(map[uint32]place)}, Mended: true}
+	h := &segmentHead{Store: next.Store, Number: n, At: next.At, State: copyState{Series: make(map[uint32]place)},
+		Mended: true}
 	if own, err := headOf(fs, dir, n); err == nil {
 		own.Mended = true
 		return &own, nil
@@ -372,7 +375,8 @@ func (f *frame) reaches(state *copyState) error {
 	return eachRow(f.Payload, func(_ pebble.InternalKeyKind, key, value []byte) error {
 		switch {
 		case key[0] == tableJournal && len(key) == 13:
-			state.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
+			state.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key,
+				value)})
 		case key[0] == tableFeed && len(key) == 9:
 			state.Feed = max(state.Feed, be.Uint64(key[1:]))
 		}
@@ -407,15 +411,16 @@ func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {
 	defer c.unuse()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.scrub = Scrub{Last: c.s.o.Now(), Segments: segments, Found: c.scrub.Found + found, Mended: c.scrub.Mended + mended, Bad: bad}
+	c.scrub = Scrub{Last: c.s.o.Now(), Segments: segments, Found: c.scrub.Found + found, Mended: c.scrub.Mended +
+		mended, Bad: bad}
 	row := scrubRow{At: c.scrub.Last, Segments: segments, Found: c.scrub.Found, Mended: c.scrub.Mended}
 	if err := c.s.db.Set(keyScrub, row.encode(), pebble.NoSync); err != nil {
 		c.s.o.die("noting a scrub: %v", err)
 	}
 }
 
-// scrubRow is what scrubbing has come to: version u8 · at i64, Unix ns, when a pass last ended · segments u64 read in it ·
-// found u64 · mended u64, bad ones since the copy began.
+// scrubRow is what scrubbing has come to: version u8 · at i64, Unix ns, when a pass last ended · segments u64 read in
+// it · found u64 · mended u64, bad ones since the copy began.
 type scrubRow struct {
 	At                      time.Time
 	Segments, Found, Mended uint64

@@ -16,8 +16,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// Whatever happens to a segment at rest, scrubbing sees it within a day, writes it anew from the store, and what comes of
-// the card alone is the store, row by row. The segments are of a fill over several, and of changes.
+// Whatever happens to a segment at rest, scrubbing sees it within a day, writes it anew from the store, and what comes
+// of the card alone is the store, row by row. The segments are of a fill over several, and of changes.
 func TestScrub(t *testing.T) {
 	harms := map[string]func(disk *disktest.Disk, path string){
 		"gone": func(disk *disktest.Disk, path string) { _ = disk.Remove(path) },
@@ -84,14 +84,16 @@ func TestScrub(t *testing.T) {
 				}
 			}
 			c, _ := s.SecondCopy()
-			if c.Scrub.Mended < 2 || c.Scrub.Last.IsZero() || metrictest.Value(t, s, "dte_store_second_copy_bad_segments_mended_total") != float64(c.Scrub.Mended) {
+			if c.Scrub.Mended < 2 || c.Scrub.Last.IsZero() ||
+				metrictest.Value(t, s, "dte_store_second_copy_bad_segments_mended_total") != float64(c.Scrub.Mended) {
 				t.Errorf("%s: %+v", name, c.Scrub)
 			}
 			mended += int(c.Scrub.Mended)
 			sound(t, s)
 			// What it came to outlives the process.
 			s = openStoreWith(t, o)
-			if again, _ := s.SecondCopy(); !again.Scrub.Last.Equal(c.Scrub.Last) || again.Scrub.Mended != c.Scrub.Mended {
+			if again, _ := s.SecondCopy(); !again.Scrub.Last.Equal(c.Scrub.Last) ||
+				again.Scrub.Mended != c.Scrub.Mended {
 				t.Errorf("after a restart %+v, before it %+v", again.Scrub, c.Scrub)
 			}
 			sound(t, s)
@@ -145,8 +147,8 @@ func TestScrub_Crash(t *testing.T) {
 	})
 }
 
-// TestScrub_Fault: a segment is gone, and one call of the pass that misses it fails. The store sells on, a later pass mends, and what the
-// card holds then is the store.
+// TestScrub_Fault: a segment is gone, and one call of the pass that misses it fails. The store sells on, a later pass
+// mends, and what the card holds then is the store.
 func TestScrub_Fault(t *testing.T) {
 	failed := 0
 	for n := range int64(60) {
@@ -198,8 +200,8 @@ func TestScrub_Fault(t *testing.T) {
 	}
 }
 
-// TestScrub_ShippedInPart: a segment of which the first bytes were shipped, any number of them, rots and is mended. What was shipped, with
-// what the folder holds behind it in the order of names, is the store.
+// TestScrub_ShippedInPart: a segment of which the first bytes were shipped, any number of them, rots and is mended.
+// What was shipped, with what the folder holds behind it in the order of names, is the store.
 func TestScrub_ShippedInPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -243,14 +245,15 @@ func TestScrub_ShippedInPart(t *testing.T) {
 	})
 }
 
-// TestScrub_Lagging: a segment is mended while a change that the store has is not in the copy yet. What comes of the card at that moment is
-// a whole store, and the segment is mended once the copy has the change.
+// TestScrub_Lagging: a segment is mended while a change that the store has is not in the copy yet. What comes of the
+// card at that moment is a whole store, and the segment is mended once the copy has the change.
 func TestScrub_Lagging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
 		var slow atomic.Pointer[chan struct{}]
 		o := withCard(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if gate := slow.Load(); gate != nil && op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".copy") {
+			if gate := slow.Load(); gate != nil && op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path,
+				".copy") {
 				<-*gate
 			}
 			return nil
@@ -267,7 +270,8 @@ func TestScrub_Lagging(t *testing.T) {
 		slow.Store(&gate)
 		var work sync.WaitGroup
 		work.Go(func() {
-			_, err := s.Advance(ctx, code(2), fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", form(code(2))}}})
+			_, err := s.Advance(ctx, code(2), fresh, Change{To: done, Head: []byte("settled"),
+				Parts: []Part{{"answer", form(code(2))}}})
 			must(t, err)
 		})
 		synctest.Wait()

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A change
-// is written there once the store has it, and acknowledged once both have it: the copy never says more than the store,
-// and together they cost two syncs, shared by all changes that wait.
+// second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A
+// change is written there once the store has it, and acknowledged once both have it: the copy never says more than the
+// store, and together they cost two syncs, shared by all changes that wait.
 //
 // A medium that fails, fills up or does not answer in time stops nothing: the branch goes on without a copy, says so in
 // log and metrics, and catches up when the medium is well again.
@@ -74,16 +74,18 @@ const (
 	retryFirst   = time.Minute
 	retryLongest = 30 * time.Minute
 
-	// examinePatience is how long a start waits for a medium to say what it knows. It is read only, and at most a segment
-	// of it when it does not know more than the store.
+	// examinePatience is how long a start waits for a medium to say what it knows. It is read only, and at most a
+	// segment of it when it does not know more than the store.
 	examinePatience = 15 * time.Second
 )
 
 var errSlow = errors.New("the medium does not answer in time")
 
 func newSecond(s *Store) *second {
-	return &second{s: s, scrub: readScrub(s.db), metrics: newSecondMetrics(), kick: make(chan struct{}, 1), stop: make(chan struct{}),
-		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}), status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
+	return &second{s: s, scrub: readScrub(s.db), metrics: newSecondMetrics(), kick: make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}),
+		status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
 }
 
 // SecondCopy returns the state of the second copy; false if none is configured.
@@ -98,8 +100,9 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	return status, true
 }
 
-// CopyAfter has the second copy begin anew if a file that was shipped before has a later name than the files of the copy have. A store
-// that was restored does not know the names that were given after its backup, and its clock may have been set back since.
+// CopyAfter has the second copy begin anew if a file that was shipped before has a later name than the files of the
+// copy have. A store that was restored does not know the names that were given after its backup, and its clock may have
+// been set back since.
 func (s *Store) CopyAfter(file string) {
 	c := s.second
 	var given uint64
@@ -183,15 +186,16 @@ func release(list []*change) {
 	}
 }
 
-// await gives a medium time to say whether it knows more than the store, and one that is well to catch up after a crash,
-// so that no change goes without a copy.
+// await gives a medium time to say whether it knows more than the store, and one that is well to catch up after a
+// crash, so that no change goes without a copy.
 func (c *second) await() {
 	look := time.NewTimer(examinePatience)
 	defer look.Stop()
 	select {
 	case <-c.seen:
 	case <-look.C:
-		c.s.o.Logger.Error("second copy does not answer: whether it knows more than the store is not known", "path", c.s.o.SecondCopy)
+		c.s.o.Logger.Error("second copy does not answer: whether it knows more than the store is not known", "path",
+			c.s.o.SecondCopy)
 	}
 	patience := time.NewTimer(c.s.o.SecondPatience)
 	defer patience.Stop()
@@ -233,7 +237,8 @@ func (c *second) run() {
 		}
 		c.leave(err)
 		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) || errors.Is(err, ErrNotMounted) {
-			pause = retryFirst // who moves a copy away or mounts a medium does not wait half an hour to see the copy live
+			// who moves a copy away or mounts a medium does not wait half an hour to see the copy live
+			pause = retryFirst
 		}
 		wait := time.NewTimer(pause)
 		select {
@@ -321,7 +326,10 @@ func (c *second) openLog() (*copyLog, error) {
 		end = nil
 	}
 	least = max(least, given)
-	l, err := openCopyLog(&c.s.o, store, end, least, func(least uint64) (uint64, error) { return c.giveSegment(store, least) })
+	l, err := openCopyLog(&c.s.o, store, end, least, func(least uint64) (uint64, error) {
+		return c.giveSegment(store,
+			least)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -446,8 +454,8 @@ func (c *second) write(l *copyLog, list []*change) error {
 	return nil
 }
 
-// close ends the copy. A medium that hangs is not waited for: close then reports whether the copy still reads the store's
-// database, in the midst of a fill or of a mending.
+// close ends the copy. A medium that hangs is not waited for: close then reports whether the copy still reads the
+// store's database, in the midst of a fill or of a mending.
 func (c *second) close() (busy bool) {
 	close(c.stop)
 	wait := time.NewTimer(c.s.o.SecondPatience)
@@ -477,14 +485,20 @@ func newSecondMetrics() *secondMetrics {
 	}
 }
 
-var liveDesc = prometheus.NewDesc("dte_store_second_copy_live", "1 while every acknowledged change is on the second medium too.", nil, nil)
+var liveDesc = prometheus.NewDesc("dte_store_second_copy_live",
+	"1 while every acknowledged change is on the second medium too.", nil, nil)
 
 var (
-	scrubDesc    = prometheus.NewDesc("dte_store_second_copy_scrub_timestamp_seconds", "When the second copy was last read through; 0 before the first time.", nil, nil)
-	badDesc      = prometheus.NewDesc("dte_store_second_copy_bad_segments", "Segments of the second copy that are bad and could not be written anew.", nil, nil)
-	foundDesc    = prometheus.NewDesc("dte_store_second_copy_bad_segments_found_total", "Segments of the second copy that were found bad.", nil, nil)
-	mendedDesc   = prometheus.NewDesc("dte_store_second_copy_bad_segments_mended_total", "Of these, the ones that were written anew from the store.", nil, nil)
-	behindDesc   = prometheus.NewDesc("dte_store_behind", "1 while another medium knows more than the store; nothing is numbered then.", nil, nil)
+	scrubDesc = prometheus.NewDesc("dte_store_second_copy_scrub_timestamp_seconds",
+		"When the second copy was last read through; 0 before the first time.", nil, nil)
+	badDesc = prometheus.NewDesc("dte_store_second_copy_bad_segments",
+		"Segments of the second copy that are bad and could not be written anew.", nil, nil)
+	foundDesc = prometheus.NewDesc("dte_store_second_copy_bad_segments_found_total",
+		"Segments of the second copy that were found bad.", nil, nil)
+	mendedDesc = prometheus.NewDesc("dte_store_second_copy_bad_segments_mended_total",
+		"Of these, the ones that were written anew from the store.", nil, nil)
+	behindDesc = prometheus.NewDesc("dte_store_behind", "1 while another medium knows more than the store; nothing "+
+		"is numbered then.", nil, nil)
 	scrubMetrics = []*prometheus.Desc{scrubDesc, badDesc, foundDesc, mendedDesc}
 )
 
@@ -499,7 +513,8 @@ func (c SecondCopy) collect(ch chan<- prometheus.Metric) {
 	for d, v := range map[*prometheus.Desc]float64{liveDesc: live, scrubDesc: at, badDesc: float64(len(c.Scrub.Bad))} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
-	for d, v := range map[*prometheus.Desc]float64{foundDesc: float64(c.Scrub.Found), mendedDesc: float64(c.Scrub.Mended)} {
+	for d, v := range map[*prometheus.Desc]float64{foundDesc: float64(c.Scrub.Found),
+		mendedDesc: float64(c.Scrub.Mended)} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
 	}
 }

@@ -40,7 +40,8 @@ func TestSecondCopy_Media(t *testing.T) {
 	fails := func(kind errorfs.OpReadWrite, err error) func(*testing.T, *stage) {
 		return func(_ *testing.T, s *stage) {
 			s.injure = func(op errorfs.Op) error {
-				if strings.HasPrefix(op.Path, card+"/") && op.Kind.ReadOrWrite() == kind && op.Kind != errorfs.OpStat && op.Kind != errorfs.OpList {
+				if strings.HasPrefix(op.Path, card+"/") && op.Kind.ReadOrWrite() == kind && op.Kind != errorfs.OpStat &&
+					op.Kind != errorfs.OpList {
 					return err
 				}
 				return nil
@@ -58,10 +59,12 @@ func TestSecondCopy_Media(t *testing.T) {
 		doctor  string // ok, ahead, diverged, or the error
 	}{
 		{"well", func(*testing.T, *stage) {}, live, live, "whole", "nothing", "ok"},
-		{"missing", func(t *testing.T, s *stage) { must(t, s.disk.RemoveAll(card)) }, live, live, "no store", "nothing", "does not exist"},
+		{"missing", func(t *testing.T, s *stage) { must(t, s.disk.RemoveAll(card)) }, live, live, "no store", "nothing",
+			"does not exist"},
 		{"old", old, live, live, "whole", "nothing", "ok"},
 		{"ahead", ahead, heldBack, heldBack, "whole", "taken", "ahead"},
-		{"diverged", func(t *testing.T, s *stage) { ahead(t, s); sellOn(t, s) }, heldBack, heldBack, "whole", "holds another", "diverged"},
+		{"diverged", func(t *testing.T, s *stage) { ahead(t, s); sellOn(t, s) }, heldBack, heldBack, "whole",
+			"holds another", "diverged"},
 		{"foreign", foreign, away, away, "foreign", "nothing", "no store"},
 		{"torn tail", tornTail, live, live, "doubt", "nothing", "ok"},
 		{"first bit", alter(0, flipAt(60)), live, live, "whole", "nothing", "ok"},
@@ -69,7 +72,8 @@ func TestSecondCopy_Media(t *testing.T) {
 		{"bit in a change", alter(-3, flipMiddle), live, live, "named", "nothing", "ok"},
 		{"bit in the last head", alter(-1, flipAt(60)), live, live, "whole", "nothing", "ok"},
 		{"too short", alter(1, func(b []byte) []byte { return b[:len(b)/2] }), live, live, "named", "nothing", "ok"},
-		{"too long", alter(1, func(b []byte) []byte { return append(b, 1, 2, 3) }), live, live, "whole", "nothing", "ok"},
+		{"too long", alter(1, func(b []byte) []byte { return append(b, 1, 2, 3) }), live, live, "whole", "nothing",
+			"ok"},
 		{"unreadable", fails(errorfs.OpIsRead, syscall.EIO), away, live, "unreadable", "unreadable", "unreadable"},
 		{"not listed", func(_ *testing.T, s *stage) {
 			s.injure = func(op errorfs.Op) error {

@@ -75,12 +75,15 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 				if took := time.Since(start); took != 0 {
 					t.Errorf("later they waited %v", took)
 				}
-				if c, _ := s.SecondCopy(); c.Live || c.Why == "" || metrictest.Value(t, s, "dte_store_second_copy_live") != 0 {
-					t.Errorf("the copy says %+v, the metric %v", c, metrictest.Value(t, s, "dte_store_second_copy_live"))
+				if c, _ := s.SecondCopy(); c.Live || c.Why == "" ||
+					metrictest.Value(t, s, "dte_store_second_copy_live") != 0 {
+					t.Errorf("the copy says %+v, the metric %v", c, metrictest.Value(t, s,
+						"dte_store_second_copy_live"))
 				}
 				time.Sleep(3 * time.Hour) // of the bubble's clock
 				everything(t, s, 300)
-				if _, err := s.Advance(ctx, code(8), fresh, Change{To: fresh, Due: &Due{"settle", time.Unix(7, 0)}}); err != nil {
+				if _, err := s.Advance(ctx, code(8), fresh, Change{To: fresh, Due: &Due{"settle",
+					time.Unix(7, 0)}}); err != nil {
 					t.Error(err) // copied before, and moved now
 				}
 				medium.gate.Store(nil)
@@ -88,7 +91,8 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 				close(gate)
 				time.Sleep(retryLongest + time.Minute)
 				if c, _ := s.SecondCopy(); !c.Live || metrictest.Value(t, s, "dte_store_second_copy_live") != 1 {
-					t.Errorf("the copy does not come back: %+v, the metric says %v", c, metrictest.Value(t, s, "dte_store_second_copy_live"))
+					t.Errorf("the copy does not come back: %+v, the metric says %v", c, metrictest.Value(t, s,
+						"dte_store_second_copy_live"))
 				}
 				everything(t, s, 400)
 				burn(t, "caught up", s, mem)
@@ -97,7 +101,8 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 	}
 }
 
-// A till's patience ends while nothing is being written, because the change before its own is late: the copy comes back by itself.
+// A till's patience ends while nothing is being written, because the change before its own is late: the copy comes back
+// by itself.
 func TestSecondCopy_PatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -175,7 +180,10 @@ func BenchmarkSecondCopy(b *testing.B) {
 		n++
 		for _, s := range []*Store{plain, copied} {
 			start := time.Now()
-			_, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
+			_, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
+				return benchDraft(n, slot, data),
+					nil
+			})
 			took[s] = append(took[s], time.Since(start))
 			if err != nil {
 				b.Fatal(err)
@@ -192,8 +200,8 @@ func BenchmarkSecondCopy(b *testing.B) {
 	sound(b, copied)
 }
 
-// slot is a file system whose folder "card" lies on another device while the card is in its slot, and is a bare folder of the
-// store's own device while it is not.
+// slot is a file system whose folder "card" lies on another device while the card is in its slot, and is a bare folder
+// of the store's own device while it is not.
 type slot struct {
 	vfs.FS
 	out atomic.Bool
@@ -230,8 +238,8 @@ func (onCard) DeviceID() vfs.DeviceID {
 	return info.DeviceID()
 }
 
-// A card that is not mounted leaves an empty folder on the store's own disk. No copy is built there and called live, at a start
-// or in the midst of a day; the store sells on, and the copy catches up when the card is mounted again.
+// A card that is not mounted leaves an empty folder on the store's own disk. No copy is built there and called live, at
+// a start or in the midst of a day; the store sells on, and the copy catches up when the card is mounted again.
 func TestSecondCopy_NotMounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slot{FS: disktest.New(disktest.Strict)}
@@ -241,7 +249,8 @@ func TestSecondCopy_NotMounted(t *testing.T) {
 		bare := func(s *Store, from uint64) {
 			t.Helper()
 			everything(t, s, from)
-			if c, _ := s.SecondCopy(); c.Live || !strings.Contains(c.Why, "not mounted") || metrictest.Value(t, s, "dte_store_second_copy_live") != 0 {
+			if c, _ := s.SecondCopy(); c.Live || !strings.Contains(c.Why, "not mounted") ||
+				metrictest.Value(t, s, "dte_store_second_copy_live") != 0 {
 				t.Errorf("without a card: %+v", c)
 			}
 			if names, err := disk.List(card); err != nil || len(names) > 0 {

@@ -52,9 +52,11 @@ func (r reference) honest(s *Store, missing []Missing) error {
 		got, err := s.Get(c)
 		switch {
 		case err != nil && lacks(want), err == nil && lacks(want):
-		case errors.Is(err, ErrNotFound) && want.Number+doubt > r.last[want.Series]: // it may have been at the end that cannot be read
+		// it may have been at the end that cannot be read
+		case errors.Is(err, ErrNotFound) && want.Number+doubt > r.last[want.Series]:
 		case err != nil:
-			return fmt.Errorf("number %d of %s is missing and not named (%v): %w", want.Number, want.Series, missing, err)
+			return fmt.Errorf("number %d of %s is missing and not named (%v): %w", want.Number, want.Series, missing,
+				err)
 		case got.Number != want.Number || got.Series != want.Series:
 			return fmt.Errorf("%+v became %+v", want, got)
 		case got.Revision < want.Revision && named[want.Series].Changes == 0 && doubt == 0:
@@ -79,7 +81,10 @@ func (r reference) honest(s *Store, missing []Missing) error {
 	n := uint64(1 << 40)
 	for series, last := range r.last {
 		n++
-		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) {
+			return draft(code(n), slot),
+				nil
+		})
 		if err != nil || e.Number <= last {
 			return fmt.Errorf("series %s goes on at %d, it was at %d: %w", series, e.Number, last, err)
 		}

@@ -50,7 +50,8 @@ func everything(t testing.TB, s *Store, n uint64) {
 	for i := n; i < n+6 && err == nil; i++ { // moved in the queue, and out of it
 		_, err = s.Advance(ctx, code(i), fresh, Change{To: fresh, Due: &Due{"settle", time.Unix(int64(i)+100, 0)}})
 		if err == nil && i%2 == 0 {
-			_, err = s.Advance(ctx, code(i), fresh, Change{To: done, Announce: true, Head: []byte("new head"), Parts: []Part{{"answer", form(code(i))}},
+			_, err = s.Advance(ctx, code(i), fresh, Change{To: done, Announce: true, Head: []byte("new head"),
+				Parts:    []Part{{"answer", form(code(i))}},
 				Counters: []Counter{{code(n), uint32(i), 1}}})
 		}
 	}
@@ -169,9 +170,12 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 // TestSecondCopy_Crash cuts the power at every write. Whatever burns then: from the card alone comes a sound store with
 // all that was acknowledged; from the disk too, and the card catches up with it.
 func TestSecondCopy_Crash(t *testing.T) {
-	runs := []crashRun{{seed: 1, workers: 1, ops: 20, series: 2, each: 5}, {seed: 2, workers: 8, ops: 8, series: 3, each: 9}, {seed: 3, workers: 8, ops: 6, series: 3, each: 5}}
+	runs := []crashRun{{seed: 1, workers: 1, ops: 20, series: 2, each: 5}, {seed: 2, workers: 8, ops: 8, series: 3,
+		each: 9}, {seed: 3, workers: 8, ops: 6, series: 3, each: 5}}
 	if soak {
-		runs = []crashRun{{seed: 1, workers: 1, ops: 40, series: 2, each: 1}, {seed: 2, workers: 8, ops: 20, series: 3, each: 2}, {seed: 3, workers: 16, ops: 40, series: 4, each: 7}, {seed: 4, workers: 8, ops: 20, series: 3, each: 1}}
+		runs = []crashRun{{seed: 1, workers: 1, ops: 40, series: 2, each: 1}, {seed: 2, workers: 8, ops: 20, series: 3,
+			each: 2}, {seed: 3, workers: 16, ops: 40, series: 4, each: 7}, {seed: 4, workers: 8, ops: 20, series: 3,
+			each: 1}}
 	}
 	if testing.Short() {
 		runs = []crashRun{{seed: 2, workers: 4, ops: 6, series: 3, each: 12}}
@@ -265,8 +269,8 @@ func TestRebuild_Counters(t *testing.T) {
 	}
 }
 
-// TestSecondCopy_SegmentNumbers: whatever happens to medium and store, no number of a segment is given twice, and each is above
-// all before it: what was shipped under a number stays what it was.
+// TestSecondCopy_SegmentNumbers: whatever happens to medium and store, no number of a segment is given twice, and each
+// is above all before it: what was shipped under a number stays what it was.
 func TestSecondCopy_SegmentNumbers(t *testing.T) {
 	for seed := range uint64(6) {
 		random := newRand(seed)
@@ -337,7 +341,8 @@ func TestSecondCopy_SegmentNumbers(t *testing.T) {
 				_, err := Assemble(ctx, Sources{Backups: []string{fmt.Sprint("usb/", backups)}}, o, nil)
 				must(t, err)
 			case 3:
-				if _, err := Assemble(ctx, Sources{Copy: card}, Options{Dir: o.Dir + ".rebuilt", MarkPath: o.MarkPath, FS: disk, Now: o.Now}, nil); err == nil {
+				if _, err := Assemble(ctx, Sources{Copy: card}, Options{Dir: o.Dir + ".rebuilt", MarkPath: o.MarkPath,
+					FS: disk, Now: o.Now}, nil); err == nil {
 					must(t, disk.RemoveAll(o.Dir))
 					must(t, disk.Rename(o.Dir+".rebuilt", o.Dir))
 				}
@@ -349,8 +354,8 @@ func TestSecondCopy_SegmentNumbers(t *testing.T) {
 	}
 }
 
-// TestSecondCopy_CloseWhileHanging: the medium hangs at any call, of a fill or of a change, and the store closes. Close does not wait for
-// the medium, and once the medium answers the store opens again.
+// TestSecondCopy_CloseWhileHanging: the medium hangs at any call, of a fill or of a change, and the store closes. Close
+// does not wait for the medium, and once the medium answers the store opens again.
 func TestSecondCopy_CloseWhileHanging(t *testing.T) {
 	hung := 0
 	for n := range int64(40) {

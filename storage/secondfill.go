@@ -55,10 +55,11 @@ func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() er
 	if err := f.copyHoles(); err != nil {
 		return err
 	}
-	err = scan(r, feedKey(l.state.Feed-min(l.state.Feed, reorder)), []byte{tableFeed + 1}, func(key, value []byte) error {
-		filled.Feed = max(filled.Feed, be.Uint64(key[1:]))
-		return f.announce(key, value)
-	})
+	err = scan(r, feedKey(l.state.Feed-min(l.state.Feed, reorder)), []byte{tableFeed + 1},
+		func(key, value []byte) error {
+			filled.Feed = max(filled.Feed, be.Uint64(key[1:]))
+			return f.announce(key, value)
+		})
 	if err == nil {
 		err = f.flush()
 	}
@@ -70,8 +71,8 @@ func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() er
 	return l.flush()
 }
 
-// fillBetween writes what the store has of the links between the begins of two segments, and all that these links speak of
-// as it stands now: later segments bring it up to date again.
+// fillBetween writes what the store has of the links between the begins of two segments, and all that these links speak
+// of as it stands now: later segments bring it up to date again.
 func (l *copyLog) fillBetween(db *pebble.DB, from, to *segmentHead, stop func() error) error {
 	r := db.NewSnapshot()
 	f := &filler{log: l, r: r, b: db.NewBatch(), stop: stop, whole: true}
@@ -100,9 +101,10 @@ func (f *filler) fillBetween(from, to *segmentHead) error {
 		if same, err := holdsLink(f.r, end); err != nil || !same {
 			return errors.Join(fmt.Errorf("%w: series %q", ErrDiverged, name), err)
 		}
-		err := scan(f.r, journalKey(sequence, begin.Position+1), journalKey(sequence, end.Position+1), func(key, value []byte) error {
-			return errors.Join(f.link(key, value), f.full())
-		})
+		err := scan(f.r, journalKey(sequence, begin.Position+1), journalKey(sequence, end.Position+1),
+			func(key, value []byte) error {
+				return errors.Join(f.link(key, value), f.full())
+			})
 		if err != nil {
 			return fmt.Errorf("series %q: %w", name, err)
 		}
@@ -179,7 +181,8 @@ func (f *filler) add(key, value []byte) error {
 	if err := f.link(key, value); err != nil {
 		return err
 	}
-	f.log.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
+	f.log.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key,
+		value)})
 	return f.full()
 }
 
@@ -202,8 +205,8 @@ func (f *filler) flush() error {
 	return errors.Join(f.log.flush(), f.stop()) // the store may be gone when a medium has hung
 }
 
-// copyHoles adds what no link speaks of: what the store knows to be missing, the times that it has lost, and the identities that it
-// had.
+// copyHoles adds what no link speaks of: what the store knows to be missing, the times that it has lost, and the
+// identities that it had.
 func (f *filler) copyHoles() error {
 	if err := errors.Join(f.copyRow(keyGaps), f.copyRow(keyFormer)); err != nil {
 		return err

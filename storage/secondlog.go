@@ -15,9 +15,9 @@ import (
 //	magic [8] · length of payload u32 · CRC-32C of what follows u32 · group u64 · kind u8 · payload
 //
 // Frames of one group were written and synced together. A segment begins with a head: how far each series was then, its
-// name and last number, and where the log goes on from. What lies behind that place in the segments before it is void. A
-// segment is trusted because a later head goes on from it: the segment that was written last may lack what a failed sync
-// lost although the kernel still shows it, and is copied again from its head on.
+// name and last number, and where the log goes on from. What lies behind that place in the segments before it is void.
+// A segment is trusted because a later head goes on from it: the segment that was written last may lack what a failed
+// sync lost although the kernel still shows it, and is copied again from its head on.
 const (
 	frameMagic  = "\xd7DTEcpy\x01"
 	frameHeader = len(frameMagic) + 4 + 4 + 8 + 1
@@ -36,7 +36,8 @@ type place struct {
 	Sequence uint32
 	Position uint64
 	Hash     [32]byte // of that link
-	// Last is the series' last number there, Name its name. The place in a change's frame does not say them: 0 and empty.
+	// Last is the series' last number there, Name its name. The place in a change's frame does not say them: 0 and
+	// empty.
 	Last uint64
 	Name string
 }
@@ -286,8 +287,8 @@ func sizeOf(fs vfs.FS, path string) uint64 {
 	return uint64(max(info.Size(), 0))
 }
 
-// readState reads what a segment says, around damage too; pending tells whether it ends within a fill, behind how many bytes
-// at its end cannot be read.
+// readState reads what a segment says, around damage too; pending tells whether it ends within a fill, behind how many
+// bytes at its end cannot be read.
 func (s *segment) readState() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill

@@ -26,8 +26,8 @@ func segmentPath(fs vfs.FS, dir string, number uint64) string {
 	return fs.PathJoin(dir, segmentName(number))
 }
 
-// mendedName is the file that was written in the place of a damaged segment. It has a number of its own: what was shipped of the
-// segment stays what it was, and the file is shipped behind all that is there.
+// mendedName is the file that was written in the place of a damaged segment. It has a number of its own: what was
+// shipped of the segment stays what it was, and the file is shipped behind all that is there.
 func mendedName(number, of uint64) string { return fmt.Sprintf("%010d-%010d.copy", number, of) }
 
 // segmentFiles lists the files of one segment: its own, then what was written in its place, the latest last.
@@ -234,9 +234,9 @@ func seriesIn(repr []byte) (row seriesRow, name string, ok bool) {
 	return row, name, ok && err == nil
 }
 
-// frames calls fn with every frame that is whole, whatever lies between them, and returns how many bytes do, and how many
-// of these lie behind the last whole frame. At the end of the log a group may be torn, as walk has it: what is left of it
-// lies behind.
+// frames calls fn with every frame that is whole, whatever lies between them, and returns how many bytes do, and how
+// many of these lie behind the last whole frame. At the end of the log a group may be torn, as walk has it: what is
+// left of it lies behind.
 func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
 	at, group := uint64(0), uint64(0)
 	for at < uint64(len(s.bytes)) {
@@ -259,8 +259,8 @@ func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behi
 	return bad, 0, nil
 }
 
-// CopyChanges counts the changes that a second copy's files hold after a byte of one file; "" and 0: in all files. It reads the
-// files as they are, also void parts.
+// CopyChanges counts the changes that a second copy's files hold after a byte of one file; "" and 0: in all files. It
+// reads the files as they are, also void parts.
 func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default
 	numbers, err := segmentNumbers(fs, dir)

@@ -2,7 +2,8 @@ package storage
 
 import "testing"
 
-// TestSeriesIn: of a change, the series is found wherever its row stands; of rows of a fill, how far each series and the feed reach.
+// TestSeriesIn: of a change, the series is found wherever its row stands; of rows of a fill, how far each series and
+// the feed reach.
 func TestSeriesIn(t *testing.T) {
 	s, _ := newStore(t)
 	b := s.db.NewBatch()
@@ -32,7 +33,8 @@ func TestSeriesIn(t *testing.T) {
 	if err := rows.reaches(&state); err != nil {
 		t.Fatal(err)
 	}
-	if at := state.Series[7]; len(state.Series) != 1 || at.Position != 5 || at.Hash != hashLink(journalKey(7, 5), link) || state.Feed != 12 {
+	if at := state.Series[7]; len(state.Series) != 1 || at.Position != 5 || at.Hash != hashLink(journalKey(7, 5),
+		link) || state.Feed != 12 {
 		t.Errorf("%+v", state)
 	}
 	other := copyState{Series: make(map[uint32]place)}

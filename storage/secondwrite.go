@@ -44,7 +44,8 @@ type copyLog struct {
 // memory. What lies there counts until it was copied again.
 //
 // least is the highest number of a segment that lay in the folder, and give returns the next one.
-func openCopyLog(o *Options, store [16]byte, end *logEnd, least uint64, give func(least uint64) (uint64, error)) (*copyLog, error) {
+func openCopyLog(o *Options, store [16]byte, end *logEnd, least uint64, give func(least uint64) (uint64,
+	error)) (*copyLog, error) {
 	fs, dir := o.FS, o.SecondCopy
 	l := &copyLog{fs: fs, dir: dir, store: store, now: o.Now, give: give, limit: o.segment, number: least,
 		state: copyState{Series: make(map[uint32]place)}, sizes: make(map[uint64]uint64)}
@@ -117,10 +118,11 @@ func (l *copyLog) removeVoid() error {
 // segmentJump is the largest step between the segments of two identities of a store.
 const segmentJump = 1 << 24
 
-// giveSegment returns the number of a new segment, and notes it before the segment is made. A number is never given twice,
-// whatever becomes of the medium: what was shipped under a number stays what it was. A store with a new identity may not know which
-// numbers the store before it has given, which were fewer than one a second: its numbers begin at the clock, in Unix seconds, and a
-// random step later where the clock is behind what the store does know. Numbers below those that were shipped: see CopyAfter.
+// giveSegment returns the number of a new segment, and notes it before the segment is made. A number is never given
+// twice, whatever becomes of the medium: what was shipped under a number stays what it was. A store with a new identity
+// may not know which numbers the store before it has given, which were fewer than one a second: its numbers begin at
+// the clock, in Unix seconds, and a random step later where the clock is behind what the store does know. Numbers below
+// those that were shipped: see CopyAfter.
 func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 	if err := c.use(); err != nil {
 		return 0, err
@@ -145,8 +147,8 @@ func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 	return row.Last, nil
 }
 
-// segmentsRow is what the store keeps of its second copy: the identity that numbered the last segment, the segment's number, and
-// the folder that was last seen on another device than the store's, "" if none was:
+// segmentsRow is what the store keeps of its second copy: the identity that numbered the last segment, the segment's
+// number, and the folder that was last seen on another device than the store's, "" if none was:
 //
 //	store [16] · last u64 · folder
 type segmentsRow struct {
@@ -159,8 +161,9 @@ func (r segmentsRow) encode() []byte {
 	return append(be.AppendUint64(r.Store[:], r.Last), r.Folder...)
 }
 
-// readSegments returns the row for a copy in a folder. ErrNotMounted when the folder has lain on another device than the store's
-// and lies on the store's own now: what is there is the bare mount point, and a copy in it would be lost together with the store.
+// readSegments returns the row for a copy in a folder. ErrNotMounted when the folder has lain on another device than
+// the store's and lies on the store's own now: what is there is the bare mount point, and a copy in it would be lost
+// together with the store.
 func readSegments(o *Options, r pebble.Reader, folder string) (row segmentsRow, err error) {
 	b, err := get(r, keySegments)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -221,7 +224,8 @@ func (l *copyLog) begin(after position) error {
 		return err
 	}
 	l.f, l.size, l.group = f, 0, 0
-	head := segmentHead{Store: l.store, Number: l.number, After: after, Fill: l.fill, At: l.now().UnixNano(), State: l.state, Reached: l.reach}
+	head := segmentHead{Store: l.store, Number: l.number, After: after, Fill: l.fill, At: l.now().UnixNano(),
+		State: l.state, Reached: l.reach}
 	l.add(frameSegment, head.encode())
 	if err := l.flush(); err != nil {
 		return err
@@ -242,8 +246,8 @@ func (l *copyLog) addChange(c *change) {
 	l.add(frameChange, c.at.encode(nil), be.AppendUint64(nil, c.feed), c.batch)
 }
 
-// flush returns when the medium has everything that was added. After an error nothing of the segment is trusted, and the
-// log is to be opened anew.
+// flush returns when the medium has everything that was added. After an error nothing of the segment is trusted, and
+// the log is to be opened anew.
 func (l *copyLog) flush() error {
 	if len(l.buf) == 0 {
 		return nil
@@ -307,7 +311,8 @@ func (l *copyLog) close() error {
 }
 
 // A second copy that this store has outgrown is set aside by the store itself, never deleted: into a folder within the
-// copy's own, because that may be where the medium is mounted, "old-", the date, and whose it is. Assemble reads it there.
+// copy's own, because that may be where the medium is mounted, "old-", the date, and whose it is. Assemble reads it
+// there.
 
 // setAside moves segments into such a folder and returns it. After a crash it goes on in the same one.
 func setAside(o *Options, numbers []uint64, whose string) (string, error) {
@@ -366,8 +371,8 @@ func setAllAside(o *Options, store [16]byte) error {
 	return err
 }
 
-// roomFor refuses to begin a whole copy where it will not fit, while old ones take the room. A copy takes about two and a
-// half times the store.
+// roomFor refuses to begin a whole copy where it will not fit, while old ones take the room. A copy takes about two and
+// a half times the store.
 func (c *second) roomFor() error {
 	fs, dir := c.s.o.FS, c.s.o.SecondCopy
 	usage, err := fs.GetDiskUsage(dir)
@@ -382,7 +387,8 @@ func (c *second) roomFor() error {
 	}
 	for _, n := range names {
 		if strings.HasPrefix(n, "old-") {
-			return fmt.Errorf("%d bytes are free on the medium and a new copy needs about %d: move %s to another one", usage.AvailBytes, need, fs.PathJoin(dir, n))
+			return fmt.Errorf("%d bytes are free on the medium and a new copy needs about %d: move %s to another one",
+				usage.AvailBytes, need, fs.PathJoin(dir, n))
 		}
 	}
 	return nil

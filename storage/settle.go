@@ -15,7 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What a store owes before it numbers again: a store that was made of other media, or beside which a medium or a witness knows more.
+// What a store owes before it numbers again: a store that was made of other media, or beside which a medium or a
+// witness knows more.
 
 // restoredRow keeps a store that was made of other media from numbering; Settle deletes it. It is JSON.
 type restoredRow struct {
@@ -38,7 +39,8 @@ func (r *restoredRow) takenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
 // family tell how far numbers got, but only the very same identity means the same series by the same sequence.
 func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 
-// beRestored makes a store number nothing before it is settled, under a new identity. former are the identities of what it was made of.
+// beRestored makes a store number nothing before it is settled, under a new identity. former are the identities of what
+// it was made of.
 func beRestored(db *pebble.DB, id []byte, row restoredRow, former ...[16]byte) error {
 	value, err := json.Marshal(row)
 	if err != nil {
@@ -86,14 +88,15 @@ type Next struct {
 	changes bool
 }
 
-// Loss is what a person accepts to be lost of one series. Without numbers: nothing is lost, or changes of its documents alone.
+// Loss is what a person accepts to be lost of one series. Without numbers: nothing is lost, or changes of its documents
+// alone.
 type Loss struct {
 	Series  string
 	Numbers []Span
 }
 
-// Lost returns what must be accepted of a series, in the form of ParseLoss; empty: nothing. Where the last number is not known, N stands
-// for it.
+// Lost returns what must be accepted of a series, in the form of ParseLoss; empty: nothing. Where the last number is
+// not known, N stands for it.
 func (n Next) Lost() string {
 	var words []string
 	for _, s := range n.lost {
@@ -141,7 +144,8 @@ func ParseLoss(text string) (l Loss, err error) {
 	for _, word := range strings.Split(rest, ",") {
 		var s Span
 		word = strings.TrimSpace(word)
-		if _, err := fmt.Sscanf(word, "%d-%d", &s.From, &s.To); err != nil || fmt.Sprintf("%d-%d", s.From, s.To) != word {
+		if _, err := fmt.Sscanf(word, "%d-%d", &s.From, &s.To); err != nil || fmt.Sprintf("%d-%d", s.From,
+			s.To) != word {
 			_, err = fmt.Sscanf(word, "%d", &s.From)
 			if s.To = s.From; err != nil || fmt.Sprint(s.From) != word {
 				return l, bad
@@ -194,7 +198,8 @@ func (l Loss) to() (n uint64) {
 type Possible func(since time.Time) []string
 
 // owed compares a store with all that knows more of it. mark is nil where there is none.
-func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark *Head, possible Possible) (*Owed, error) {
+func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark *Head, possible Possible) (*Owed,
+	error) {
 	series, err := readAllSeries(r)
 	if err != nil {
 		return nil, err
@@ -215,7 +220,8 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 			o.Why = append(o.Why, "the copy is not complete: "+row.Lacks)
 		}
 		if row.Doubt > 0 {
-			o.Why = append(o.Why, fmt.Sprintf("the end of the copy cannot be read: up to %d changes may have been there", row.Doubt))
+			o.Why = append(o.Why,
+				fmt.Sprintf("the end of the copy cannot be read: up to %d changes may have been there", row.Doubt))
 		}
 		known := numbersHead([16]byte{}, nil, 0)
 		for _, k := range row.Known {
@@ -243,7 +249,8 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 		heads = append(heads, numbersHead([16]byte{}, map[string]uint64{w.Series: w.There}, 0))
 	}
 	var begun []string
-	if possible != nil && (row != nil || slices.ContainsFunc(behind, func(w Witness) bool { return w.Medium == WitnessMark })) {
+	if possible != nil && (row != nil || slices.ContainsFunc(behind,
+		func(w Witness) bool { return w.Medium == WitnessMark })) {
 		begun = possible(o.Since)
 	}
 	lost := make(map[string]Missing)
@@ -290,7 +297,8 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 	return o, nil
 }
 
-// Owed returns what must be settled before the store numbers again, nil when nothing is. possible may be nil. ErrClosed.
+// Owed returns what must be settled before the store numbers again, nil when nothing is. possible may be nil.
+// ErrClosed.
 func (s *Store) Owed(possible Possible) (*Owed, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -329,12 +337,14 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 	return owed(s.db, row, behind, held, mark, possible)
 }
 
-// Settle settles what a store owes: it moves every series behind the highest number that any medium knows, and the store numbers from
-// then on. What is lost thereby must be named in losses, all of it; where nothing bounds a series' last number, the loss ends with it, or
-// names no numbers. A loss of a series of which nothing is known moves that series too.
+// Settle settles what a store owes: it moves every series behind the highest number that any medium knows, and the
+// store numbers from then on. What is lost thereby must be named in losses, all of it; where nothing bounds a series'
+// last number, the loss ends with it, or names no numbers. A loss of a series of which nothing is known moves that
+// series too.
 //
-// The store gets a new identity where another medium holds another history: its second copy is set aside and begun again. An
-// interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if losses are not named; the result says which.
+// The store gets a new identity where another medium holds another history: its second copy is set aside and begun
+// again. An interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if losses are not named;
+// the result says which.
 func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("settling: %w", err)
@@ -499,9 +509,9 @@ func decodeLost(b []byte) (r lostRow, err error) {
 	return r, c.end("lost numbers")
 }
 
-// SkipTo moves a series to a number, durably; the numbers up to it have no records. It also works in a store that is not
-// reconciled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the series is there
-// already, that is no error; a series never moves back.
+// SkipTo moves a series to a number, durably; the numbers up to it have no records. It also works in a store that is
+// not reconciled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the
+// series is there already, that is no error; a series never moves back.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("skipping numbers: %w", err)
@@ -548,15 +558,15 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	return s.release(series, number) // if we crash before, it is skipped to once more
 }
 
-// Gap is a time that the store has lost: at the time To it was taken back to its state of the time From. It does not hold what
-// happened between them (documents sealed, numbers spent).
+// Gap is a time that the store has lost: at the time To it was taken back to its state of the time From. It does not
+// hold what happened between them (documents sealed, numbers spent).
 type Gap struct{ From, To time.Time }
 
 // maxGaps is how many gaps are kept; the oldest are forgotten first.
 const maxGaps = 64
 
-// Gaps are the restorations of this store, the oldest first. A store that was never restored from a backup or a second copy has
-// none.
+// Gaps are the restorations of this store, the oldest first. A store that was never restored from a backup or a second
+// copy has none.
 func (s *Store) Gaps() ([]Gap, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading restorations: %w", err)

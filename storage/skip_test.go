@@ -26,7 +26,8 @@ func TestSkipTo(t *testing.T) {
 	sound(t, s)
 	s = openStore(t, fs)
 	report, err := s.Fsck(ctx)
-	if err != nil || len(report.Lost) != 2 || report.Lost[0].From != 2 || report.Lost[0].To != 5 || report.Last["b"] != 8 {
+	if err != nil || len(report.Lost) != 2 || report.Lost[0].From != 2 || report.Lost[0].To != 5 ||
+		report.Last["b"] != 8 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if n, err := s.lost(); n != 11 || err != nil {
@@ -59,7 +60,8 @@ func TestFsck_Lost(t *testing.T) {
 		if report, err := s.Fsck(ctx); err != nil || len(report.Problems) != 1 {
 			t.Errorf("%s: %v, %v", name, report.Problems, err)
 		}
-		if err := errors.Join(s.db.Set(lostKey(1, 2), good, pebble.NoSync), s.db.Delete(lostKey(1, 3), pebble.NoSync)); err != nil {
+		if err := errors.Join(s.db.Set(lostKey(1, 2), good, pebble.NoSync), s.db.Delete(lostKey(1, 3),
+			pebble.NoSync)); err != nil {
 			t.Fatal(err)
 		}
 	}

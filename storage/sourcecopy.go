@@ -41,7 +41,9 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	case end == nil:
 		return nil, fmt.Errorf("%w: no segment in %s", ErrNoStore, dir)
 	case end.counts == 0 && len(end.told.Series) == 0:
-		return nil, fmt.Errorf("%w: the first copy of the store into %s never ended; a folder old-… in it may hold an older one", ErrNoStore, dir)
+		return nil, fmt.Errorf(
+			"%w: the first copy of the store into %s never ended; a folder old-… in it may hold an "+
+				"older one", ErrNoStore, dir)
 	}
 	numbers, err := segmentNumbers(fs, dir)
 	if err != nil {
@@ -88,12 +90,13 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	return c, nil
 }
 
-// leastChange is less than what a change takes in the log, in bytes: so many of them may have been where bytes at its end
-// cannot be read.
+// leastChange is less than what a change takes in the log, in bytes: so many of them may have been where bytes at its
+// end cannot be read.
 const leastChange = 256
 
 // replay calls write with every batch that one segment holds, around damage too; filled: of rows as they stood.
-func (c *copyChain) replay(ctx context.Context, fs vfs.FS, part position, told *copyState, row *restoredRow, p *meter, write func(repr []byte, filled bool) error) error {
+func (c *copyChain) replay(ctx context.Context, fs vfs.FS, part position, told *copyState, row *restoredRow, p *meter,
+	write func(repr []byte, filled bool) error) error {
 	s, err := loadSegment(fs, c.dir, part.Segment)
 	if err != nil {
 		return fmt.Errorf("%w: segment %d: %w", ErrCorrupt, part.Segment, err)
@@ -136,7 +139,8 @@ func (c *copyChain) replay(ctx context.Context, fs vfs.FS, part position, told *
 		bad -= behind // the end of the log may be torn
 	}
 	if bad > 0 || size < part.Offset {
-		c.bad = append(c.bad, fmt.Sprintf("segment %d: %d bytes", part.Segment, max(bad, part.Offset-min(size, part.Offset))))
+		c.bad = append(c.bad, fmt.Sprintf("segment %d: %d bytes", part.Segment, max(bad, part.Offset-min(size,
+			part.Offset))))
 	}
 	return nil
 }

@@ -90,8 +90,8 @@ func (a *assembly) assemble(ctx context.Context) error {
 	return a.finish()
 }
 
-// journals takes the journals of a medium in, and what it says of the store itself. It returns whether the medium holds another history of
-// some series.
+// journals takes the journals of a medium in, and what it says of the store itself. It returns whether the medium holds
+// another history of some series.
 func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err error) {
 	a.begin()
 	err = s.rows(ctx, func(key, value []byte) error {
@@ -166,7 +166,8 @@ func (a *assembly) prove(ctx context.Context) error {
 	})
 }
 
-// rows takes the records and parts of a medium in. Of one that holds another history of some series, only what a journal proves.
+// rows takes the records and parts of a medium in. Of one that holds another history of some series, only what a
+// journal proves.
 func (a *assembly) rows(ctx context.Context, s rowSource, strange bool) error {
 	taken := 0
 	err := s.rows(ctx, func(key, value []byte) error {
@@ -284,7 +285,8 @@ func (a *assembly) name() error {
 	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
 		name := a.names[sequence]
 		if other := taken[name]; name == "" || other != 0 {
-			return fmt.Errorf("%w: the name of series %d, which got to number %d, is known to no medium; give a backup or the second copy that has it",
+			return fmt.Errorf("%w: the name of series %d, which got to number %d, is known to no medium; give a "+
+				"backup or the second copy that has it",
 				ErrCorrupt, sequence, a.furthest[sequence])
 		}
 		taken[name] = sequence
@@ -333,8 +335,8 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 // keyDigits is how many bytes behind a key's table make the number that firstReadable counts with.
 const keyDigits = 24
 
-// firstReadable finds where rows can be read again: it doubles its step from the damage on, and then halves it. Pebble reads by
-// block, and tells a reader not where a damaged one ends.
+// firstReadable finds where rows can be read again: it doubles its step from the damage on, and then halves it. Pebble
+// reads by block, and tells a reader not where a damaged one ends.
 func firstReadable(r pebble.Reader, from, upper []byte) []byte {
 	return behindWith(func(from []byte) bool { return readsFrom(r, from, upper) }, from, upper)
 }

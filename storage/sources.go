@@ -59,7 +59,8 @@ func (m *media) unreadable(name string) func(what string) {
 	}
 }
 
-// findIdentity finds out which store this is. The mark is of the store as it is now; files may be of before a restoration.
+// findIdentity finds out which store this is. The mark is of the store as it is now; files may be of before a
+// restoration.
 func (m *media) findIdentity() error {
 	_, marked, noMark := readMark(m.o.FS, m.o.MarkPath)
 	if m.id == [16]byte{} && noMark == nil && !m.gone {
@@ -79,13 +80,14 @@ func (m *media) findIdentity() error {
 		m.id = marked
 	}
 	if m.id == [16]byte{} && !m.gone {
-		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a backup", ErrCorrupt)
+		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a "+
+			"backup", ErrCorrupt)
 	}
 	return nil // where only the rows of a backup tell, backup finds it
 }
 
-// others adds the second copy and the backups to the sources, and returns what is to be closed. One that is another store's, or
-// that cannot be read at all, is named and left out.
+// others adds the second copy and the backups to the sources, and returns what is to be closed. One that is another
+// store's, or that cannot be read at all, is named and left out.
 func (m *media) others(ctx context.Context) (closers []func() error, err error) {
 	var why []error // a medium does not count
 	if m.from.Copy != "" {
@@ -223,17 +225,19 @@ type histories struct {
 }
 
 func newHistories() *histories {
-	return &histories{names: make(map[uint32]string), told: copyState{Series: make(map[uint32]place)}, furthest: make(map[uint32]uint64)}
+	return &histories{names: make(map[uint32]string), told: copyState{Series: make(map[uint32]place)},
+		furthest: make(map[uint32]uint64)}
 }
 
 // begin is called before the rows of a medium.
 func (h *histories) begin() {
 	h.reached = copyState{Series: make(map[uint32]place)}
-	h.gave, h.confirmed, h.diverged, h.taken = make(map[uint32][]uint64), make(map[uint32]uint64), make(map[uint32]bool), 0
+	h.gave, h.confirmed, h.diverged, h.taken = make(map[uint32][]uint64), make(map[uint32]uint64),
+		make(map[uint32]bool), 0
 }
 
-// end is called behind them. It returns the names of the series of which the medium holds another history. Of such a medium
-// nothing counts that no other confirms, whatever the series: its records have ids that others have here.
+// end is called behind them. It returns the names of the series of which the medium holds another history. Of such a
+// medium nothing counts that no other confirms, whatever the series: its records have ids that others have here.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence := range h.diverged {
 		names = append(names, h.nameOf(sequence))
@@ -352,14 +356,15 @@ func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	return nil
 }
 
-// repairMeter tells how far a repair has come: the first half is reading the media, twice, the second is walking the new store.
+// repairMeter tells how far a repair has come: the first half is reading the media, twice, the second is walking the
+// new store.
 type repairMeter struct {
 	meter
 	rows int64 // bytes
 }
 
-// expect says how much there is to read, once the media are known. The rows are larger than the files that hold them: the first
-// half may stand still before it ends.
+// expect says how much there is to read, once the media are known. The rows are larger than the files that hold them:
+// the first half may stand still before it ends.
 func (a *assembly) expect() {
 	total := int64(1)
 	add := func(dir string) {
@@ -386,8 +391,8 @@ func (m *repairMeter) read(bytes int) {
 	}
 }
 
-// RepairRecord is what a store that took another one's place keeps of that until the trail of acts has it. It is in the store before the store
-// gets its name. Therefore a crash never leaves a repaired store without this record.
+// RepairRecord is what a store that took another one's place keeps of that until the trail of acts has it. It is in the
+// store before the store gets its name. Therefore a crash never leaves a repaired store without this record.
 type RepairRecord struct {
 	At      time.Time `json:"at"`
 	Damaged string    `json:"damaged"` // where the damaged store lies

@@ -40,7 +40,8 @@ func TestAppend(t *testing.T) {
 
 	s = openStore(t, fs)
 	e, err := s.Get(code(2))
-	if err != nil || e.Number != 2 || !bytes.Equal(e.Head, head(code(2), 2)) || e.Due == nil || e.Due.Queue != "settle" || !e.Due.At.Equal(time.Unix(2, 0)) {
+	if err != nil || e.Number != 2 || !bytes.Equal(e.Head, head(code(2), 2)) || e.Due == nil ||
+		e.Due.Queue != "settle" || !e.Due.At.Equal(time.Unix(2, 0)) {
 		t.Errorf("after reopening: %+v, %v", e, err)
 	}
 	if b, err := s.Part(code(2), "form"); err != nil || !bytes.Equal(b, form(code(2))) {
@@ -56,7 +57,10 @@ func TestAppend_BuildRefuses(t *testing.T) {
 	s, _ := newStore(t)
 	put(t, s, "a", 1)
 	refused := errors.New("discount above the line")
-	e, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(2)}, func(Slot) (Draft, error) { return Draft{}, refused })
+	e, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(2)}, func(Slot) (Draft, error) {
+		return Draft{},
+			refused
+	})
 	if err != refused { //nolint:errorlint // as it is, not wrapped
 		t.Errorf("got %+v, %v", e, err)
 	}
@@ -94,13 +98,16 @@ func TestAppend_Refusals(t *testing.T) {
 		want   error // nil: any
 		change func(*Keys, *Draft)
 	}{
-		"taken key":              {ErrKeyTaken, func(k *Keys, _ *Draft) { k.Idempotency = idem(1) }},
-		"taken code":             {ErrCodeTaken, func(_ *Keys, d *Draft) { d.Code = code(1) }},
-		"no series":              {nil, func(k *Keys, _ *Draft) { k.Series = "" }},
-		"part twice":             {ErrPartExists, func(_ *Keys, d *Draft) { d.Parts = []Part{{"a", nil}, {"a", nil}} }},
-		"part without name":      {nil, func(_ *Keys, d *Draft) { d.Parts = []Part{{"", nil}} }},
-		"due without queue":      {nil, func(_ *Keys, d *Draft) { d.Due = &Due{} }},
-		"due out of range":       {errDueRange, func(_ *Keys, d *Draft) { d.Due = &Due{"q", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)} }},
+		"taken key":         {ErrKeyTaken, func(k *Keys, _ *Draft) { k.Idempotency = idem(1) }},
+		"taken code":        {ErrCodeTaken, func(_ *Keys, d *Draft) { d.Code = code(1) }},
+		"no series":         {nil, func(k *Keys, _ *Draft) { k.Series = "" }},
+		"part twice":        {ErrPartExists, func(_ *Keys, d *Draft) { d.Parts = []Part{{"a", nil}, {"a", nil}} }},
+		"part without name": {nil, func(_ *Keys, d *Draft) { d.Parts = []Part{{"", nil}} }},
+		"due without queue": {nil, func(_ *Keys, d *Draft) { d.Due = &Due{} }},
+		"due out of range": {errDueRange, func(_ *Keys, d *Draft) {
+			d.Due = &Due{"q", time.Date(9999, 1, 1, 0, 0,
+				0, 0, time.UTC)}
+		}},
 		"counter without origin": {nil, func(_ *Keys, d *Draft) { d.Counters = []Counter{{code(1), 1, 1}} }},
 		"counter twice": {nil, func(k *Keys, d *Draft) {
 			k.Origins, d.Counters = []Code{code(1)}, []Counter{{code(1), 1, 1}, {code(1), 1, 2}}
@@ -121,15 +128,18 @@ func TestAdvance(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
 	put(t, s, "a", 2)
-	e, err := s.Advance(ctx, code(1), fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", []byte("seal")}}})
-	if err != nil || e.State != done || e.Revision != 2 || e.Due != nil || string(e.Head) != "settled" || e.Number != 1 {
+	e, err := s.Advance(ctx, code(1), fresh, Change{To: done, Head: []byte("settled"),
+		Parts: []Part{{"answer", []byte("seal")}}})
+	if err != nil || e.State != done || e.Revision != 2 || e.Due != nil || string(e.Head) != "settled" ||
+		e.Number != 1 {
 		t.Fatalf("got %+v, %v", e, err)
 	}
 	var conflict *ConflictError
 	if _, err := s.Advance(ctx, code(1), fresh, Change{To: done}); !errors.As(err, &conflict) || conflict.Have != done {
 		t.Errorf("a second time: %v", err)
 	}
-	if _, err := s.Advance(ctx, code(1), done, Change{To: done, Parts: []Part{{"answer", []byte("other")}}}); !errors.Is(err, ErrPartExists) {
+	if _, err := s.Advance(ctx, code(1), done, Change{To: done,
+		Parts: []Part{{"answer", []byte("other")}}}); !errors.Is(err, ErrPartExists) {
 		t.Errorf("a part again: %v", err)
 	}
 	if _, err := s.Advance(ctx, code(9), fresh, Change{To: done}); !errors.Is(err, ErrNotFound) {
@@ -163,7 +173,8 @@ func TestAdvance(t *testing.T) {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	parts, err := s.Parts(code(1))
-	if err != nil || len(parts) != 2 || parts[0].Name != "answer" || string(parts[0].Data) != "seal" || !bytes.Equal(parts[1].Data, form(code(1))) {
+	if err != nil || len(parts) != 2 || parts[0].Name != "answer" || string(parts[0].Data) != "seal" ||
+		!bytes.Equal(parts[1].Data, form(code(1))) {
 		t.Errorf("parts %v, %v", parts, err)
 	}
 	if due, err := s.Due("settle", time.Unix(1e6, 0), 10); err != nil || len(due) != 0 {
@@ -332,7 +343,8 @@ func TestClose(t *testing.T) {
 	_, counterErr := s.Counter(code(1), 1)
 	_, fsckErr := s.Fsck(ctx)
 	_, spaceErr := s.Space()
-	for i, err := range []error{appendErr, advanceErr, getErr, partErr, partsErr, lookupErr, dueErr, counterErr, fsckErr, spaceErr,
+	for i, err := range []error{appendErr, advanceErr, getErr, partErr, partsErr, lookupErr, dueErr, counterErr,
+		fsckErr, spaceErr,
 		s.Records(0, nil)} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("call %d after Close: %v", i, err)
@@ -373,7 +385,8 @@ func TestMetrics(t *testing.T) {
 	if got["dte_store_append_seconds"] != 1 {
 		t.Error("the append was not counted")
 	}
-	for _, name := range []string{"dte_store_append_seconds", "dte_store_sync_seconds", "dte_store_disk_bytes", "dte_store_damaged"} {
+	for _, name := range []string{"dte_store_append_seconds", "dte_store_sync_seconds", "dte_store_disk_bytes",
+		"dte_store_damaged"} {
 		if _, shown := got[name]; !shown {
 			t.Errorf("no %s", name)
 		}

@@ -9,7 +9,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// Where Pebble's list of tables is damaged or gone, the start and fsck say which file it is and what to run, and repair does.
+// Where Pebble's list of tables is damaged or gone, the start and fsck say which file it is and what to run, and repair
+// does.
 func TestTableList_Damaged(t *testing.T) {
 	disk, _ := oldAndNew(t)
 	refused := 0
@@ -30,7 +31,8 @@ func TestTableList_Damaged(t *testing.T) {
 		}
 	}
 	for _, file := range disk.Files() {
-		if base := path.Base(file); !strings.HasPrefix(base, "MANIFEST-") && !strings.HasPrefix(base, "marker.") && !strings.HasSuffix(base, ".sst") {
+		if base := path.Base(file); !strings.HasPrefix(base, "MANIFEST-") && !strings.HasPrefix(base, "marker.") &&
+			!strings.HasSuffix(base, ".sst") {
 			continue
 		}
 		if !strings.HasSuffix(file, ".sst") {

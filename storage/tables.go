@@ -25,8 +25,8 @@ import (
 var ErrTables = errors.New("the disk does not take the store's tables")
 
 // tableWrites paces the writing of tables after a failure. Pebble repeats a failed flush or compaction at once and for
-// ever, some 700 times a second, each with a line in the log: 2.1.7 has no pause between two attempts of a flush or of a
-// compaction in the background.
+// ever, some 700 times a second, each with a line in the log: 2.1.7 has no pause between two attempts of a flush or of
+// a compaction in the background.
 type tableWrites struct {
 	o       *Options
 	log     *perMinute
@@ -124,7 +124,8 @@ func (t *tableWrites) ended(kind int, err error) {
 }
 
 // background hears of every failure in the background. Flushes and compactions have ended already, and Pebble holds its
-// lock; the rest reads tables, to know what is in them, and Pebble 2.1.7 repeats that at once and for ever when it fails.
+// lock; the rest reads tables, to know what is in them, and Pebble 2.1.7 repeats that at once and for ever when it
+// fails.
 func (t *tableWrites) background(err error) {
 	var usage usageError
 	t.mu.Lock()
@@ -171,8 +172,8 @@ func (t *tableWrites) failures() uint64 {
 // close has nobody wait any more.
 func (t *tableWrites) close() { close(t.closing) }
 
-// Pebble lists a store's tables in its manifest, and a marker says which manifest counts. Without them it opens nothing, in words
-// of its own; the tables and the log are there all the same.
+// Pebble lists a store's tables in its manifest, and a marker says which manifest counts. Without them it opens
+// nothing, in words of its own; the tables and the log are there all the same.
 
 // listAdvice is what helps then.
 const listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
@@ -211,8 +212,8 @@ func (o *Options) damagedLog(err error) string {
 	return "its log, " + strings.Join(names, " or ") + ", cannot be read"
 }
 
-// damagedList says in plain words what Pebble misses, "" when it is none of this. Pebble's errors are told apart by their text
-// alone.
+// damagedList says in plain words what Pebble misses, "" when it is none of this. Pebble's errors are told apart by
+// their text alone.
 func damagedList(err error) string {
 	if err == nil {
 		return ""
@@ -239,9 +240,10 @@ type reading struct {
 	tables atomic.Uint64 // damaged tables in it
 }
 
-// ReadTables reads every table of the store once, from the medium, and checks each block. It finds a damaged block before the
-// day on which a row of it is needed. After each read pause is called with the number of bytes; it may wait, and its error ends
-// the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with each other: see Fsck.
+// ReadTables reads every table of the store once, from the medium, and checks each block. It finds a damaged block
+// before the day on which a row of it is needed. After each read pause is called with the number of bytes; it may wait,
+// and its error ends the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with
+// each other: see Fsck.
 func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("reading tables: %w", err)
@@ -293,9 +295,10 @@ func (r *reading) recall(db pebble.Reader) {
 // Busy returns whether a record is being appended: background work then rests longer.
 func (s *Store) Busy() bool { return s.writing.Load() > 0 }
 
-// eachTable checks every block of every table, and tells of the damaged ones. One that a compaction removes meanwhile is
-// left out: its rows are in a newer one.
-func eachTable(ctx context.Context, db *pebble.DB, o *Options, pause func(bytes int) error, tell func(path string, bad error)) error {
+// eachTable checks every block of every table, and tells of the damaged ones. One that a compaction removes meanwhile
+// is left out: its rows are in a newer one.
+func eachTable(ctx context.Context, db *pebble.DB, o *Options, pause func(bytes int) error, tell func(path string,
+	bad error)) error {
 	levels, err := db.SSTables()
 	if err != nil {
 		return err
@@ -352,9 +355,9 @@ func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
 	return r.File.ReadAt(p, at)
 }
 
-// badBlocks remembers which blocks of tables are damaged, and fails reads of these at once. Pebble 2.1.7 looks, each time
-// that a block's checksum is wrong, for the one bit that would make it right, and computes the checksum of 16 KiB 130,000
-// times for that: half a second of a core for every read. A file of that name is always the same file.
+// badBlocks remembers which blocks of tables are damaged, and fails reads of these at once. Pebble 2.1.7 looks, each
+// time that a block's checksum is wrong, for the one bit that would make it right, and computes the checksum of 16 KiB
+// 130,000 times for that: half a second of a core for every read. A file of that name is always the same file.
 type badBlocks struct {
 	any atomic.Bool
 	mu  sync.Mutex
@@ -444,12 +447,13 @@ func (f badBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// largeBlock is the length in bytes from which a block's checksum is compared here, before Pebble does. Pebble's search for the
-// turned bit takes time with the square of the length: with the bundle of a rule, of 600 KiB, 14 s for every reader and every
-// start. Pebble reads nothing that long of a table but whole blocks.
+// largeBlock is the length in bytes from which a block's checksum is compared here, before Pebble does. Pebble's search
+// for the turned bit takes time with the square of the length: with the bundle of a rule, of 600 KiB, 14 s for every
+// reader and every start. Pebble reads nothing that long of a table but whole blocks.
 const largeBlock = 32 << 10
 
-// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), as Pebble writes them: CRC-32C, masked as in LevelDB.
+// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), as Pebble writes them: CRC-32C, masked as
+// in LevelDB.
 func wholeBlock(p []byte) bool {
 	sum := crc32.Checksum(p[:len(p)-4], castagnoli)
 	return binary.LittleEndian.Uint32(p[len(p)-4:]) == (sum>>15|sum<<17)+0xa282ead8

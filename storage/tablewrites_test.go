@@ -57,8 +57,8 @@ func (l *lines) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// A disk that takes no tables any more makes the store unwell within a second. Pebble tries on, ever more rarely, and the
-// log has one line a minute. When the disk is well the store is too.
+// A disk that takes no tables any more makes the store unwell within a second. Pebble tries on, ever more rarely, and
+// the log has one line a minute. When the disk is well the store is too.
 func TestTables_FailForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk, log, medium := disktest.New(disktest.Strict), &lines{}, &noTables{}
@@ -77,14 +77,17 @@ func TestTables_FailForGood(t *testing.T) {
 		go func() { flushed <- s.db.Flush() }()
 		time.Sleep(time.Second) // of the bubble's clock
 		if err := s.Health(); !errors.Is(err, ErrTables) || metrictest.Value(t, s, "dte_store_tables_failing") != 1 {
-			t.Errorf("after a second the store says %v, the metric %v", err, metrictest.Value(t, s, "dte_store_tables_failing"))
+			t.Errorf("after a second the store says %v, the metric %v", err, metrictest.Value(t, s,
+				"dte_store_tables_failing"))
 		}
 		time.Sleep(time.Hour)
 		if n := log.count(); n < 30 || n > 62 {
 			t.Errorf("%d lines in an hour:\n%s", n, log.buf.String())
 		}
-		if n := medium.attempts.Load(); n > 200 || metrictest.Value(t, s, "dte_store_table_failures_total") < float64(n) {
-			t.Errorf("%d attempts in an hour, the metric says %v", n, metrictest.Value(t, s, "dte_store_table_failures_total"))
+		if n := medium.attempts.Load(); n > 200 || metrictest.Value(t, s, "dte_store_table_failures_total") < float64(
+			n) {
+			t.Errorf("%d attempts in an hour, the metric says %v", n, metrictest.Value(t, s,
+				"dte_store_table_failures_total"))
 		}
 		put(t, s, "a", 2) // is in the log
 		medium.on.Store(false)
@@ -147,7 +150,8 @@ func TestTables_StartEnds(t *testing.T) {
 		o.exit = func(int) {} // Pebble holds its lock here: the goroutine must go on
 		start := time.Now()
 		s, err := Open(o)
-		if reason := context.Cause(ctx); reason == nil || !strings.Contains(reason.Error(), "did not take the store's tables") ||
+		if reason := context.Cause(ctx); reason == nil || !strings.Contains(reason.Error(),
+			"did not take the store's tables") ||
 			!strings.Contains(reason.Error(), "input/output error") {
 			t.Errorf("the start ended with %v", reason)
 		}

@@ -25,7 +25,8 @@ type Due struct {
 	At    time.Time
 }
 
-// Idempotency names a request. A repetition of the request finds the record that it made. It is kept as long as the record.
+// Idempotency names a request. A repetition of the request finds the record that it made. It is kept as long as the
+// record.
 type Idempotency struct {
 	Key    [32]byte // of the caller's key, in its own scope
 	Digest [32]byte // of the request's body
@@ -35,7 +36,8 @@ type Idempotency struct {
 type Keys struct {
 	Series      string // 1 to 255 bytes
 	Idempotency *Idempotency
-	Origins     []Code // records whose counters the new record uses; their counters and states cannot change until it is appended
+	// records whose counters the new record uses; their counters and states cannot change until it is appended
+	Origins []Code
 }
 
 // Counter is an amount kept for a line of an origin, for example what has been credited of it so far.
@@ -83,8 +85,8 @@ type Change struct {
 	Parts []Part   // added; none may exist
 	Due   *Due     // replaces the old one; nil takes the record out of its queue
 	Days  []uint32 // added to those that the record has; no day is ever taken away
-	// Counters are added to the stored counters: for example, a refused document gives back what it took. If a sum leaves int64,
-	// there is an error and nothing happens.
+	// Counters are added to the stored counters: for example, a refused document gives back what it took. If a sum
+	// leaves int64, there is an error and nothing happens.
 	Counters []Counter
 	// Announce shows the change in Changes.
 	Announce bool

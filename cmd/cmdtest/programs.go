@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// Programs builds our programs of these names, without cgo as they are packaged, of the module whose folder is root, and puts them into dir.
+// Programs builds our programs of these names, without cgo as they are packaged, of the module whose folder is root,
+// and puts them into dir.
 //
-// Linking a program takes seconds. Therefore it is linked once, into var/build/bin: the toolchain leaves a program there that is up to date,
-// and each test process copies it. Builds of different processes take turns.
+// Linking a program takes seconds. Therefore it is linked once, into var/build/bin: the toolchain leaves a program
+// there that is up to date, and each test process copies it. Builds of different processes take turns.
 func Programs(root, dir string, names ...string) error {
 	root, err := filepath.Abs(root) // the build runs in it
 	if err != nil {
@@ -42,7 +43,8 @@ func Programs(root, dir string, names ...string) error {
 		return err
 	}
 	for _, name := range names {
-		// A process of its own copies: while this one writes a program, one that it forks elsewhere would hold the file open for writing.
+		// A process of its own copies: while this one writes a program, one that it forks elsewhere would hold the file
+		// open for writing.
 		if out, err := exec.Command("cp", filepath.Join(shared, name), dir).CombinedOutput(); err != nil {
 			return fmt.Errorf("copying %s: %w\n%s", name, err, out)
 		}

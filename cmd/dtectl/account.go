@@ -18,17 +18,20 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// What root types at a box is done by the account that owns the branch's data: what root wrote itself, dted could not write any
-// more, and a check that root makes is no check of what dted may read. Two things are root's before: who asked, for the trail, and
-// the files that the operator names, which may lie where only root reads.
+// What root types at a box is done by the account that owns the branch's data: what root wrote itself, dted could not
+// write any more, and a check that root makes is no check of what dted may read. Two things are root's before: who
+// asked, for the trail, and the files that the operator names, which may lie where only root reads.
 
-// authoring are the verbs of those who make rules and demonstrations. They touch no box, as those of a chain's centre, and their files are their own.
-var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules params", "rules build", "rules sign", "demo"}
+// authoring are the verbs of those who make rules and demonstrations. They touch no box, as those of a chain's centre,
+// and their files are their own.
+var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules params", "rules build",
+	"rules sign", "demo"}
 
-// becomeAccount makes a process of root one of the account that owns the branch's data. It does nothing for others, for authoring
-// verbs, where root itself owns the data, and where the configuration cannot be used: the verb says so.
+// becomeAccount makes a process of root one of the account that owns the branch's data. It does nothing for others, for
+// authoring verbs, where root itself owns the data, and where the configuration cannot be used: the verb says so.
 func becomeAccount(path string, command *kong.Context) error {
-	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") || toBranches(command) {
+	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
+		toBranches(command) {
 		return nil
 	}
 	cfg, err := config.Load(path)
@@ -57,9 +60,13 @@ func becomeAccount(path string, command *kong.Context) error {
 	return nil
 }
 
-// toBranches reports whether a verb goes to the branches of a list: the files that the list names are the operator's too.
+// toBranches reports whether a verb goes to the branches of a list: the files that the list names are the operator's
+// too.
 func toBranches(command *kong.Context) bool {
-	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool { return f.Name == "branches" && f.Target.String() != "" })
+	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
+		return f.Name == "branches" &&
+			f.Target.String() != ""
+	})
 }
 
 // verb is the command without its arguments, "rules push".
@@ -103,5 +110,6 @@ func unreachable(err error) error {
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
-	return fmt.Errorf("%w (dtectl works as %s, who owns the branch's data: what it reads and writes must be in reach of that account)", err, name)
+	return fmt.Errorf("%w (dtectl works as %s, who owns the branch's data: what it reads and writes must be in reach "+
+		"of that account)", err, name)
 }

@@ -27,13 +27,14 @@ const boxAccount = 54321
 func typedByRoot(t *testing.T, b *boxtest.Box, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAccount$")
-	cmd.Env = append(os.Environ(), "DTECTL_TYPED="+strings.Join(append([]string{"-c", b.Config()}, args...), "\n"), "SUDO_USER=eva")
+	cmd.Env = append(os.Environ(), "DTECTL_TYPED="+strings.Join(append([]string{"-c", b.Config()}, args...), "\n"),
+		"SUDO_USER=eva")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// Root's dtectl works as the account that owns the data: no file of root's is left for dted to stumble over. It knows who asked,
-// and reads the files that only root may read.
+// Root's dtectl works as the account that owns the data: no file of root's is left for dted to stumble over. It knows
+// who asked, and reads the files that only root may read.
 func TestAccount(t *testing.T) {
 	if typed := os.Getenv("DTECTL_TYPED"); typed != "" {
 		os.Args = append([]string{"dtectl"}, strings.Split(typed, "\n")...)
@@ -49,7 +50,8 @@ func TestAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crt, err := sign.DemoCertificate(key, boxtest.NIT, "clave privada", time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0))
+	crt, err := sign.DemoCertificate(key, boxtest.NIT, "clave privada", time.Now().Add(-time.Hour),
+		time.Now().AddDate(1, 0, 0))
 	for name, data := range map[string][]byte{"mh.crt": crt, "mh.password": []byte("clave privada")} {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(secret, name), data, 0o600)
@@ -83,8 +85,10 @@ func TestAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range [][]string{
-		{"init", "--certificate", filepath.Join(secret, "mh.crt"), "--certificate-password", filepath.Join(secret, "mh.password")},
-		{"token", "new", "--point-of-sale", "1", "--name", "caja-1"}, {"token", "admin"}, {"fsck"}, {"backup", b.At("backup")},
+		{"init", "--certificate", filepath.Join(secret, "mh.crt"), "--certificate-password", filepath.Join(secret,
+			"mh.password")},
+		{"token", "new", "--point-of-sale", "1", "--name", "caja-1"}, {"token", "admin"}, {"fsck"},
+		{"backup", b.At("backup")},
 	} {
 		if out, err := typedByRoot(t, b, line...); err != nil {
 			t.Errorf("dtectl %s: %v\n%s", strings.Join(line, " "), err, out)
@@ -114,7 +118,8 @@ func TestAccount(t *testing.T) {
 	}) {
 		t.Errorf("doctor says\n%s", out)
 	}
-	if out, err := typedByRoot(t, b, "backup", filepath.Join(secret, "backup")); err == nil || !strings.Contains(out, "dtectl works as 54321") {
+	if out, err := typedByRoot(t, b, "backup", filepath.Join(secret, "backup")); err == nil ||
+		!strings.Contains(out, "dtectl works as 54321") {
 		t.Errorf("a folder of root's alone: %v\n%s", err, out)
 	}
 }

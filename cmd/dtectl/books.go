@@ -111,10 +111,12 @@ func bookSettings(b *config.Books) books.Settings {
 	}
 	s.Sale.Operation = b.Operation
 	or(&s.Sale.Income, b.Income)
-	s.ByEstablishment, s.ReturnsInAnnex, s.DayHyphens, s.Windows = b.ConsumerRows == "establishment", b.Returns == "annex2", b.DayHyphens, b.Encoding == "windows-1252"
+	s.ByEstablishment, s.ReturnsInAnnex, s.DayHyphens, s.Windows = b.ConsumerRows == "establishment",
+		b.Returns == "annex2", b.DayHyphens, b.Encoding == "windows-1252"
 	s.PlainCancelled = b.CancelledHyphens != nil && !*b.CancelledHyphens
 	for _, r := range b.Sale {
-		rule := books.SaleRule{Establishment: r.Establishment, Item: r.Item, SaleCodes: books.SaleCodes{Operation: r.Operation, Income: s.Sale.Income}}
+		rule := books.SaleRule{Establishment: r.Establishment, Item: r.Item,
+			SaleCodes: books.SaleCodes{Operation: r.Operation, Income: s.Sale.Income}}
 		or(&rule.Income, r.Income)
 		s.Sales = append(s.Sales, rule)
 	}
@@ -202,12 +204,14 @@ func bookDocument(d *month.Document) (books.Document, error) {
 	if err != nil {
 		return books.Document{}, fmt.Errorf("document %s: %w", d.Code, err)
 	}
-	return books.Document{Code: d.Code, ControlNumber: d.ControlNumber, Type: d.Document, State: d.Estado, Date: d.Date, Total: d.Total, Seal: d.Sello,
+	return books.Document{Code: d.Code, ControlNumber: d.ControlNumber, Type: d.Document, State: d.Estado, Date: d.Date,
+		Total: d.Total, Seal: d.Sello,
 		Branch: d.BranchID, Deferred: d.Deferred, Invalidated: d.Invalidated, Refusal: d.Refusal, JSON: raw}, nil
 }
 
 // make writes the books aside and puts them in their place when they are whole.
-func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings books.Settings, top *adminclient.Options) error {
+func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings books.Settings,
+	top *adminclient.Options) error {
 	if err := c.replaceable(); err != nil {
 		return err
 	}
@@ -219,7 +223,8 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 		return err
 	}
 	defer os.RemoveAll(aside)
-	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: adminclient.Local(time.Now()), Received: c.Received != ""}
+	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: adminclient.Local(time.Now()),
+		Received: c.Received != ""}
 	if !c.NoPDF {
 		printer, err := pdf.New(pdf.Options{})
 		if err != nil {
@@ -360,8 +365,10 @@ func (c *booksCommand) place(aside string) error {
 
 func printBook(p *pdf.Printer) func(io.Writer, books.Table) (int, error) {
 	return func(w io.Writer, t books.Table) (int, error) {
-		return p.Book(w, pdf.Book{Title: t.Title, Heading: []string{t.Issuer.Name, "NRC " + t.Issuer.NRC, "NIT " + t.Issuer.NIT, t.Month},
-			Columns: t.Columns, Right: t.Right, Rows: t.Rows, Total: t.Total, Summary: t.Summary, Folio: t.Folio, At: t.At})
+		return p.Book(w, pdf.Book{Title: t.Title, Heading: []string{t.Issuer.Name, "NRC " + t.Issuer.NRC,
+			"NIT " + t.Issuer.NIT, t.Month},
+			Columns: t.Columns, Right: t.Right, Rows: t.Rows, Total: t.Total, Summary: t.Summary, Folio: t.Folio,
+			At: t.At})
 	}
 }
 

@@ -20,22 +20,27 @@ import (
 )
 
 // sold puts an invoice of a branch into its store, as the engine keeps one, and returns its code.
-func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, state storage.State, total string) string {
+func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, state storage.State,
+	total string) string {
 	b.T.Helper()
-	a, err := s.Begin(context.Background(), storage.Keys{Series: fmt.Sprintf("01/01/%s/P001/%d", establishment, dte.Year(at))})
+	a, err := s.Begin(context.Background(), storage.Keys{Series: fmt.Sprintf("01/01/%s/P001/%d", establishment,
+		dte.Year(at))})
 	b.Must(err)
 	slot, err := a.Number()
 	b.Must(err)
 	code := dte.Code{0: establishment[3], 1: byte(slot.ID >> 8), 2: byte(slot.ID), 6: 0x40, 8: 0x80}
 	control := fmt.Sprintf("DTE-01-%sP001-%015d", establishment, slot.Number)
 	document, err := json.Marshal(map[string]any{
-		"identificacion":  map[string]any{"ambiente": "01", "codigoGeneracion": code.String(), "numeroControl": control, "fecEmi": dte.Date(at), "horEmi": dte.Hour(at)},
+		"identificacion": map[string]any{"ambiente": "01", "codigoGeneracion": code.String(), "numeroControl": control,
+			"fecEmi": dte.Date(at), "horEmi": dte.Hour(at)},
 		"emisor":          map[string]any{"nit": "06141804941035", "nrc": "2390516", "nombre": "Abarrotes La Ceiba"},
 		"cuerpoDocumento": []any{map[string]any{"tipoItem": 1, "ventaGravada": json.Number(total)}},
 		"resumen":         map[string]any{"totalGravada": json.Number(total), "totalPagar": json.Number(total)}})
 	b.Must(err)
-	head := map[string]any{"document": "01", "version": 2, "control_number": control, "ambiente": "01", "date": dte.Date(at), "total": total, "form": "normal",
-		"branch_id": int(establishment[3] - '0'), "created_at": at, "response": map[string]string{"selloRecibido": fmt.Sprintf("2026%036X", slot.ID), "descripcionMsg": "NO"}}
+	head := map[string]any{"document": "01", "version": 2, "control_number": control, "ambiente": "01",
+		"date": dte.Date(at), "total": total, "form": "normal",
+		"branch_id": int(establishment[3] - '0'), "created_at": at,
+		"response": map[string]string{"selloRecibido": fmt.Sprintf("2026%036X", slot.ID), "descripcionMsg": "NO"}}
 	if state == 5 {
 		head["invalidation"] = map[string]any{"estado": "PROCESSED", "at": "2026-11-15T12:00:00Z"}
 	}
@@ -46,13 +51,14 @@ func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, 
 		days = append(days, back)
 	}
 	_, err = a.Append(storage.Draft{Code: storage.Code(code), State: state, Head: raw, Days: days,
-		Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9." + base64.RawURLEncoding.EncodeToString(document) + ".c2ln")}}})
+		Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9." + base64.RawURLEncoding.EncodeToString(document) +
+			".c2ln")}}})
 	b.Must(err)
 	return code.String()
 }
 
-// TestBooks_Branches: backups of three branches together make one row a day of the taxpayer, from the first to the last code by
-// time of issue, whatever the order of the backups; a backup that is named twice is refused.
+// TestBooks_Branches: backups of three branches together make one row a day of the taxpayer, from the first to the last
+// code by time of issue, whatever the order of the backups; a backup that is named twice is refused.
 func TestBooks_Branches(t *testing.T) {
 	at := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour, 0, 0, 0, dte.Zone) }
 	var dirs, codes []string
@@ -62,13 +68,17 @@ func TestBooks_Branches(t *testing.T) {
 		establishment := fmt.Sprintf("S%03d", i+1)
 		sold(b, s, establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
 		for day := range 2 {
-			codes = append(codes, sold(b, s, establishment, at(day+1, 12-i), 2, "10.00"), sold(b, s, establishment, at(day+1, 13+i), 2, "1.50"))
+			codes = append(codes, sold(b, s, establishment, at(day+1, 12-i), 2, "10.00"), sold(b, s, establishment,
+				at(day+1, 13+i), 2, "1.50"))
 		}
 		sold(b, s, establishment, at(2, 20), 3, "7.00")
 		sold(b, s, establishment, at(31, 9), 2, "99.00") // of December
 		b.Must(s.Close())
 		dir := filepath.Join(t.TempDir(), "backup")
-		_, err := barebox.Output(t, func() error { return (&disk.Backup{Dir: dir}).Run(context.Background(), b.Options) })
+		_, err := barebox.Output(t, func() error {
+			return (&disk.Backup{Dir: dir}).Run(context.Background(),
+				b.Options)
+		})
 		b.Must(err)
 		dirs = append([]string{dir}, dirs...)
 	}
@@ -110,11 +120,14 @@ func TestBooks_Branches(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.Out, "mine.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "mine.txt") {
+	if _, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) }); err == nil ||
+		!strings.Contains(err.Error(), "mine.txt") {
 		t.Errorf("a folder with something else in it: %v", err)
 	}
-	twice := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "twice"), Backup: []string{dirs[0], dirs[0]}, NoPDF: true}
-	if _, err := barebox.Output(t, func() error { return twice.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "there twice") {
+	twice := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "twice"), Backup: []string{dirs[0],
+		dirs[0]}, NoPDF: true}
+	if _, err := barebox.Output(t, func() error { return twice.Run(context.Background(), nobody) }); err == nil ||
+		!strings.Contains(err.Error(), "there twice") {
 		t.Errorf("one branch twice: %v", err)
 	}
 	if _, err := os.Stat(twice.Out); err == nil {
@@ -123,19 +136,25 @@ func TestBooks_Branches(t *testing.T) {
 
 	// Explained from the settings of a file that has nothing else.
 	settings := filepath.Join(t.TempDir(), "books.toml")
-	if err := os.WriteFile(settings, []byte("[books]\nday_hyphens = true\n[[books.sale]]\nestablishment = \"S002\"\nincome = 2\n"), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte("[books]\nday_hyphens = true\n[[books.sale]]\nestablishment = "+
+		"\"S002\"\nincome = 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	explain := &booksCommand{Explain: codes[4], Backup: dirs}
-	text, err = barebox.Output(t, func() error { return explain.Run(context.Background(), &adminclient.Options{Config: settings}) })
-	if err != nil || !strings.Contains(text, "anexo02.csv: fila del 01/11/2026") || !strings.Contains(text, "Tipo de ingreso (Renta) (p. 10)                              2\n") {
+	text, err = barebox.Output(t, func() error {
+		return explain.Run(context.Background(),
+			&adminclient.Options{Config: settings})
+	})
+	if err != nil || !strings.Contains(text, "anexo02.csv: fila del 01/11/2026") ||
+		!strings.Contains(text, "Tipo de ingreso (Renta) (p. 10)                              2\n") {
 		t.Errorf("%s, %v", text, err)
 	}
 }
 
 // TestBooks_Refused: what is asked wrongly is refused by the flag's name.
 func TestBooks_Refused(t *testing.T) {
-	for _, c := range []booksCommand{{Out: "x"}, {Month: "2026-11"}, {Month: "11/2026", Out: "x"}, {Month: "2026-13", Out: "x"}, {Explain: "ABC"}} {
+	for _, c := range []booksCommand{{Out: "x"}, {Month: "2026-11"}, {Month: "11/2026", Out: "x"}, {Month: "2026-13",
+		Out: "x"}, {Explain: "ABC"}} {
 		if err := c.check(); err == nil || !strings.HasPrefix(err.Error(), "--") {
 			t.Errorf("%+v: %v", c, err)
 		}

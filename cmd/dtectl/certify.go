@@ -46,8 +46,9 @@ func (c *certifyCommand) Run(ctx context.Context, top *adminclient.Options) erro
 		return certify.ErrProduction
 	}
 	o := certify.Options{Seed: c.Seed, Kinds: c.Types, Pace: c.Every, Patience: c.Patience, Now: cfg.Now,
-		Responsible: certify.Person{Name: cfg.Contingency.Responsible.Name, DocumentType: cfg.Contingency.Responsible.DocumentType, Document: cfg.Contingency.Responsible.Document},
-		Status:      func(ctx context.Context) (*adminclient.Status, error) { return adminclient.AskStatus(ctx, cfg) }}
+		Responsible: certify.Person{Name: cfg.Contingency.Responsible.Name,
+			DocumentType: cfg.Contingency.Responsible.DocumentType, Document: cfg.Contingency.Responsible.Document},
+		Status: func(ctx context.Context) (*adminclient.Status, error) { return adminclient.AskStatus(ctx, cfg) }}
 	for _, k := range c.Types {
 		if !slices.Contains(certify.Kinds, k) {
 			return fmt.Errorf("--types: %s is not one of %s", k, strings.Join(certify.Kinds, ", "))
@@ -255,8 +256,8 @@ func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
 	return errors.Join(config.WriteFile(c.Report, append(text, '\n')), config.WriteFile(beside, page.Bytes()))
 }
 
-// progress shows how far a run is: on a terminal a bar, otherwise a line for each tenth of the way and for what happens beside the
-// sending.
+// progress shows how far a run is: on a terminal a bar, otherwise a line for each tenth of the way and for what happens
+// beside the sending.
 type progress struct {
 	out   *term.Writer
 	bar   *term.Gauge

@@ -39,7 +39,8 @@ func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Bra
 				a.Kinds[i].Wanted = n
 			}
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"ambiente": "00", "owed": branch.Engine.CountBacklog(), "authorisation": a})
+		_ = json.NewEncoder(w).Encode(map[string]any{"ambiente": "00", "owed": branch.Engine.CountBacklog(),
+			"authorisation": a})
 	}))
 	t.Cleanup(ops.Close)
 	b := barebox.New(t, "127.0.0.1:1")
@@ -55,12 +56,18 @@ func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Bra
 // TestCertify_Plan: the plan says what is missing and shows the next sales; it sends nothing and makes no token.
 func TestCertify_Plan(t *testing.T) {
 	b, branch := rehearsed(t, nil)
-	text, err := barebox.Output(t, func() error { return (&certifyCommand{Plan: true, Seed: 7}).Run(t.Context(), b.Options) })
+	text, err := barebox.Output(t, func() error {
+		return (&certifyCommand{Plan: true, Seed: 7}).Run(t.Context(),
+			b.Options)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KIND          WANTED  SEALED  WAITING  TO SEND\n01            90      0       0        90\n", "03            75 ", "05            50 ", "06            25 ", "07            50 ", "14            25 ",
-		"18            5 ", "invalidacion  5 ", "contingencia  5 ", "\nnext  POST /dte/dte01 {", "\nnext  POST /dte/dte07 {"} {
+	for _, want := range []string{"KIND          WANTED  SEALED  WAITING  TO SEND\n01            90      0       0    " +
+		"    90\n", "03            75 ", "05            50 ", "06            25 ", "07            50 ",
+		"14            25 ",
+		"18            5 ", "invalidacion  5 ", "contingencia  5 ", "\nnext  POST /dte/dte01 {",
+		"\nnext  POST /dte/dte07 {"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -68,24 +75,29 @@ func TestCertify_Plan(t *testing.T) {
 	narrow, err := barebox.Output(t, func() error {
 		return (&certifyCommand{Plan: true, Seed: 7, Types: []string{"14"}}).Run(t.Context(), b.Options)
 	})
-	if err != nil || strings.Contains(narrow, "01 ") || !strings.Contains(text, narrow[strings.Index(narrow, "\nnext"):]) {
+	if err != nil || strings.Contains(narrow, "01 ") || !strings.Contains(text, narrow[strings.Index(narrow,
+		"\nnext"):]) {
 		t.Errorf("%v\n%s", err, narrow)
 	}
 	if _, err := os.Stat(b.At("tokens.toml")); !errors.Is(err, os.ErrNotExist) || branch.Sim.Received().Documents != 0 {
 		t.Errorf("a plan does something: %v, %+v", err, branch.Sim.Received())
 	}
-	if err := (&certifyCommand{Plan: true, Types: []string{"99"}}).Run(t.Context(), b.Options); err == nil || !strings.HasPrefix(err.Error(), "--types: 99") {
+	if err := (&certifyCommand{Plan: true, Types: []string{"99"}}).Run(t.Context(), b.Options); err == nil ||
+		!strings.HasPrefix(err.Error(), "--types: 99") {
 		t.Error(err)
 	}
 }
 
-// TestCertify_Token: a given till's token sends, and none is made; one that the appliance does not know is refused before anything is
-// sent. The report is written, and a page beside it.
+// TestCertify_Token: a given till's token sends, and none is made; one that the appliance does not know is refused
+// before anything is sent. The report is written, and a page beside it.
 func TestCertify_Token(t *testing.T) {
 	b, branch := rehearsed(t, map[string]int{"07": 2, "14": 3})
-	b.Must(config.WriteFile(b.At("till"), []byte(tilltest.Token+"\n")), config.WriteFile(b.At("other"), []byte("another token\n")))
-	c := certifyCommand{Types: []string{"07", "14"}, Token: b.At("other"), Report: b.At("report.json"), Seed: 7, Every: time.Millisecond, Patience: time.Minute}
-	if err := c.Run(t.Context(), b.Options); err == nil || !strings.Contains(err.Error(), "does not take the token of this run: HTTP 401") {
+	b.Must(config.WriteFile(b.At("till"), []byte(tilltest.Token+"\n")), config.WriteFile(b.At("other"),
+		[]byte("another token\n")))
+	c := certifyCommand{Types: []string{"07", "14"}, Token: b.At("other"), Report: b.At("report.json"), Seed: 7,
+		Every: time.Millisecond, Patience: time.Minute}
+	if err := c.Run(t.Context(), b.Options); err == nil || !strings.Contains(err.Error(),
+		"does not take the token of this run: HTTP 401") {
 		t.Error(err)
 	}
 	if branch.Sim.Received().Documents != 0 {
@@ -93,7 +105,8 @@ func TestCertify_Token(t *testing.T) {
 	}
 	c.Token = b.At("till")
 	text, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Options) })
-	if err != nil || text != "KIND  SEALED  WANTED  WAITING  REFUSED\n07    2       2       0        0\n14    3       3       0        0\n" {
+	if err != nil || text != "KIND  SEALED  WANTED  WAITING  REFUSED\n07    2       2       0        0\n14    3       "+
+		"3       0        0\n" {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if _, err := os.Stat(b.At("tokens.toml")); !errors.Is(err, os.ErrNotExist) {
@@ -104,14 +117,16 @@ func TestCertify_Token(t *testing.T) {
 	var report certify.Report
 	b.Must(json.Unmarshal(raw, &report))
 	page, err := os.ReadFile(b.At("report.html"))
-	if err != nil || !report.Complete || report.Seed != 7 || !strings.Contains(string(page), "Hacienda selló el mínimo") {
+	if err != nil || !report.Complete || report.Seed != 7 || !strings.Contains(string(page),
+		"Hacienda selló el mínimo") {
 		t.Errorf("%s, %v", raw, err)
 	}
 	if got := branch.Sim.Types(); got["07"] != 2 || got["14"] != 3 || len(got) != 2 {
 		t.Errorf("MH sealed %v", got)
 	}
 	c.Report = b.At("report.html")
-	if _, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Options) }); err == nil || !strings.Contains(err.Error(), "name it .json") {
+	if _, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Options) }); err == nil ||
+		!strings.Contains(err.Error(), "name it .json") {
 		t.Error(err)
 	}
 }
@@ -143,21 +158,23 @@ func terminal(t *testing.T) (tty *os.File, shown func() string) {
 	}
 }
 
-// TestProgress: a terminal sees one line that is drawn anew, as wide as any terminal; a file gets a line for each tenth of the way and
-// for what happens beside the sending.
+// TestProgress: a terminal sees one line that is drawn anew, as wide as any terminal; a file gets a line for each tenth
+// of the way and for what happens beside the sending.
 func TestProgress(t *testing.T) {
 	run := func(f *os.File) {
 		p := newProgress(term.New(&f))
 		for sealed := range 101 {
 			p.show(sealed, 100, "03 PROCESSED")
 		}
-		p.show(100, 100, "asking the branch (is it running?): connection refused, and much more that nobody has the room for; asking again")
+		p.show(100, 100, "asking the branch (is it running?): connection refused, and much more that nobody has the "+
+			"room for; asking again")
 		p.bar.Clear()
 	}
 	tty, shown := terminal(t)
 	run(tty)
 	lines := strings.Split(shown(), "\r")
-	if len(lines) < 100 || !strings.Contains(lines[51], "[###############···············] 50 of 100 sealed, 03 PROCESSED\x1b[K") {
+	if len(lines) < 100 || !strings.Contains(lines[51], "[###############···············] 50 of 100 sealed, 03 "+
+		"PROCESSED\x1b[K") {
 		t.Errorf("%q", lines)
 	}
 	for _, line := range lines {
@@ -171,7 +188,8 @@ func TestProgress(t *testing.T) {
 	}
 	run(file)
 	text, err := os.ReadFile(file.Name())
-	if n := strings.Count(string(text), "\n"); err != nil || n != 12 || !strings.HasPrefix(string(text), "0 of 100 sealed, 03 PROCESSED\n10 of 100 ") || strings.Contains(string(text), "#") {
+	if n := strings.Count(string(text), "\n"); err != nil || n != 12 || !strings.HasPrefix(string(text),
+		"0 of 100 sealed, 03 PROCESSED\n10 of 100 ") || strings.Contains(string(text), "#") {
 		t.Errorf("%d lines, %v\n%s", n, err, text)
 	}
 	_ = file.Close()
@@ -181,7 +199,8 @@ func TestProgress(t *testing.T) {
 func TestCertify_Ambiente(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	text, err := os.ReadFile(b.Options.Config)
-	b.Must(err, config.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `ambiente = "00"`, `ambiente = "01"`, 1))))
+	b.Must(err, config.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `ambiente = "00"`,
+		`ambiente = "01"`, 1))))
 	if err := (&certifyCommand{}).Run(context.Background(), b.Options); !errors.Is(err, certify.ErrProduction) {
 		t.Error(err)
 	}

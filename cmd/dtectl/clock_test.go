@@ -6,8 +6,8 @@ import (
 	"dtegate/cmd/cmdtest"
 )
 
-// boxClock is where the box's clock is meant, by file and function, and why. All else reads the branch's, config.Now: in a
-// rehearsal of a later day the two differ.
+// boxClock is where the box's clock is meant, by file and function, and why. All else reads the branch's, config.Now:
+// in a rehearsal of a later day the two differ.
 var boxClock = map[string]string{
 	"books.go make":                "the day on which the files are made",
 	"books.go sources":             "a backup is read, without a configuration",

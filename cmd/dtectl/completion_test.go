@@ -26,7 +26,8 @@ func TestCompletion(t *testing.T) {
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for line, want := range map[string][]string{"rec": {"recover"}, "rules pu": {"push"}, "rules push --rea": {"--reason"}, "fleet ro": {"roll"},
+	for line, want := range map[string][]string{"rec": {"recover"}, "rules pu": {"push"},
+		"rules push --rea": {"--reason"}, "fleet ro": {"roll"},
 		"-c x.toml token gr": {"grant"}} {
 		words := append([]string{"dtectl"}, strings.Fields(line)...)
 		ask := `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dtectl; echo "${COMPREPLY[@]}"`

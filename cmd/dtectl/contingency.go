@@ -65,7 +65,8 @@ func (c *contingencyReport) Run(ctx context.Context, top *adminclient.Options) e
 	}
 	if c.Sent != "" {
 		var s adminclient.Status
-		if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent}, &s); err != nil {
+		if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/contingency/report",
+			map[string]any{"reference": c.Sent}, &s); err != nil {
 			return err
 		}
 		s.Owed.Print(term.Out, cfg.Now())
@@ -83,7 +84,8 @@ func (c *contingencyReport) Run(ctx context.Context, top *adminclient.Options) e
 
 // causes are CAT-005, in MH's words.
 var causes = map[int64]string{1: "No disponibilidad de sistema del MH", 2: "No disponibilidad de sistema del emisor",
-	3: "Falla en el suministro de servicio de Internet del emisor", 4: "Falla en el suministro de servicio de energía eléctrica del emisor que impide la transmisión de los DTE",
+	3: "Falla en el suministro de servicio de Internet del emisor",
+	4: "Falla en el suministro de servicio de energía eléctrica del emisor que impide la transmisión de los DTE",
 	5: "Otro"}
 
 // printReport writes the report as a text for MH, hence in Spanish and in El Salvador's time.
@@ -101,8 +103,11 @@ func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) e
 	if r.Ambiente != "01" {
 		ambiente = "pruebas"
 	}
-	term.Fprintf(w, "Emisor\t%s\nNIT / NRC\t%s / %s\nContacto\t%s · %s\nResponsable\t%s (documento %s)\nAmbiente\t%s\nHoras\tde El Salvador\n", issuer.Nombre, dte.FormatNIT(issuer.NIT), dte.FormatNRC(issuer.NRC),
-		dte.FormatPhone(issuer.Telefono), issuer.Correo, r.Who.Name, dte.FormatDocument(r.Who.DocumentType, r.Who.Document), ambiente)
+	term.Fprintf(w, "Emisor\t%s\nNIT / NRC\t%s / %s\nContacto\t%s · %s\nResponsable\t%s (documento "+
+		"%s)\nAmbiente\t%s\nHoras\tde El Salvador\n", issuer.Nombre, dte.FormatNIT(issuer.NIT),
+		dte.FormatNRC(issuer.NRC),
+		dte.FormatPhone(issuer.Telefono), issuer.Correo, r.Who.Name, dte.FormatDocument(r.Who.DocumentType,
+			r.Who.Document), ambiente)
 	end := r.Ended
 	term.Fprintf(w, "\nInicio\t%s\n", clock(r.Began))
 	if end.IsZero() {
@@ -111,7 +116,8 @@ func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) e
 	} else {
 		term.Fprintf(w, "Fin\t%s\nEvento a más tardar\t%s\n", clock(end), clock(r.EventDue))
 	}
-	term.Fprintf(w, "Duración\t%d horas %d minutos\n", int(end.Sub(r.Began).Hours()), int(end.Sub(r.Began).Minutes())%60)
+	term.Fprintf(w, "Duración\t%d horas %d minutos\n", int(end.Sub(r.Began).Hours()),
+		int(end.Sub(r.Began).Minutes())%60)
 	needed := "no supera tres días consecutivos: el informe no es obligatorio todavía"
 	if r.Needed {
 		needed = "supera tres días consecutivos desde el " + clock(r.NeededFrom)
@@ -131,10 +137,12 @@ func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) e
 	term.Fprintf(w, "\nDOCUMENTOS EMITIDOS EN CONTINGENCIA\ntipo\testablecimiento\tpunto\tcantidad\tprimero\túltimo\n")
 	total := 0
 	for _, d := range r.Documents {
-		term.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", d.Document, d.Establishment, d.PointOfSale, d.Documents, d.First, d.Last)
+		term.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", d.Document, d.Establishment, d.PointOfSale, d.Documents, d.First,
+			d.Last)
 		total += d.Documents
 	}
-	term.Fprintf(w, "total\t\t\t%d\n\nDESCRIPCIÓN DE LA FALLA\n…\n\nGESTIONES REALIZADAS (a quién se llamó, cuándo, número de caso)\n…\n\nMEDIDAS PARA QUE NO SE REPITA\n…\n", total)
+	term.Fprintf(w, "total\t\t\t%d\n\nDESCRIPCIÓN DE LA FALLA\n…\n\nGESTIONES REALIZADAS (a quién se llamó, cuándo, "+
+		"número de caso)\n…\n\nMEDIDAS PARA QUE NO SE REPITA\n…\n", total)
 	return w.Flush()
 }
 

@@ -10,17 +10,21 @@ import (
 	"dtegate/engine/seller"
 )
 
-// TestContingencyReport: the text for MH, in Spanish and in El Salvador's time, of a contingency that goes on and of one
-// that is over.
+// TestContingencyReport: the text for MH, in Spanish and in El Salvador's time, of a contingency that goes on and of
+// one that is over.
 func TestContingencyReport(t *testing.T) {
 	began := time.Date(2026, 12, 1, 14, 0, 0, 0, time.UTC)
 	r := &contingency.TechnicalReport{Needed: true, NeededFrom: began.Add(72 * time.Hour), Began: began, Ambiente: "01",
-		Periods: []*contingency.Period{{Began: began, Ended: began.Add(time.Hour), Cause: 3, Motive: "sin ruta"}, {Began: began.Add(2 * time.Hour), Cause: 5, Motive: "Inundación"}},
-		Issuer:  json.RawMessage(`{"nit":"06140101901011","nrc":"1234567","nombre":"Café de Prueba","correo":"dte@example.com","telefono":"22001100"}`),
-		Who:     seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"},
+		Periods: []*contingency.Period{{Began: began, Ended: began.Add(time.Hour), Cause: 3, Motive: "sin ruta"},
+			{Began: began.Add(2 * time.Hour), Cause: 5, Motive: "Inundación"}},
+		Issuer: json.RawMessage(
+			`{"nit":"06140101901011","nrc":"1234567","nombre":"Café de Prueba","correo":"dte@example.com","telefono":"22001100"}`),
+		Who: seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"},
 		Documents: []contingency.ReportCount{
-			{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 12, First: "DTE-01-M001P001-000000000000007", Last: "DTE-01-M001P001-000000000000018"},
-			{Document: "03", Establishment: "M001", PointOfSale: "P002", Documents: 1, First: "DTE-03-M001P002-000000000000001", Last: "DTE-03-M001P002-000000000000001"}}}
+			{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 12,
+				First: "DTE-01-M001P001-000000000000007", Last: "DTE-01-M001P001-000000000000018"},
+			{Document: "03", Establishment: "M001", PointOfSale: "P002", Documents: 1,
+				First: "DTE-03-M001P002-000000000000001", Last: "DTE-03-M001P002-000000000000001"}}}
 	var out strings.Builder
 	if err := printReport(&out, r, began.Add(73*time.Hour+30*time.Minute)); err != nil {
 		t.Fatal(err)
@@ -67,8 +71,10 @@ MEDIDAS PARA QUE NO SE REPITA
 	if err := printReport(&out, r, began.Add(100*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"Fin                  01/12/2026 09:00:00\n", "Evento a más tardar  02/12/2026 09:00:00\n", "Duración             1 horas 0 minutos\n",
-		"Plazo                no supera tres días consecutivos: el informe no es obligatorio todavía\n", "Presentado           01/12/2026 10:00:00, DGII-7\n"} {
+	for _, line := range []string{"Fin                  01/12/2026 09:00:00\n",
+		"Evento a más tardar  02/12/2026 09:00:00\n", "Duración             1 horas 0 minutos\n",
+		"Plazo                no supera tres días consecutivos: el informe no es obligatorio todavía\n",
+		"Presentado           01/12/2026 10:00:00, DGII-7\n"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is not in\n%s", line, &out)
 		}

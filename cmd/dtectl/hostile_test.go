@@ -25,13 +25,14 @@ import (
 	"dtegate/storage"
 )
 
-// hostile is what a customer, an operator or MH may have written: it clears the screen, turns the direction of reading, colours by
-// a C1 control, overwrites its line and forges another.
+// hostile is what a customer, an operator or MH may have written: it clears the screen, turns the direction of reading,
+// colours by a C1 control, overwrites its line and forges another.
 const hostile = "=1\x1b[2J\u202e\u009b31m\r\nok\tforged\u2028\x00\x7f\u200b"
 
 // Everything that dtectl writes for people goes through the package screen.
 func TestScreen_Source(t *testing.T) {
-	around := regexp.MustCompile(`fmt\.F?[Pp]rint|os\.Std(out|err)|log\.(Print|Fatal|Panic)|\bprint(ln)?\("|syscall\.(Stdout|Stderr|Write)|/dev/(tty|std)`)
+	around := regexp.MustCompile(
+		`fmt\.F?[Pp]rint|os\.Std(out|err)|log\.(Print|Fatal|Panic)|\bprint(ln)?\("|syscall\.(Stdout|Stderr|Write)|/dev/(tty|std)`)
 	allowed := map[string]bool{"demo.go": true, "main.go": false}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {
@@ -46,7 +47,8 @@ func TestScreen_Source(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, line := range strings.Split(string(source), "\n") {
-			if line = strings.TrimSpace(line); allowed[file] && line == "cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr" {
+			if line = strings.TrimSpace(line); allowed[file] &&
+				line == "cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr" {
 				continue // the log of a child
 			}
 			if around.MatchString(line) {
@@ -87,12 +89,14 @@ func appliance(b *barebox.Box) {
 			w.WriteHeader(http.StatusConflict)
 			text = `{"message":HOSTILE,"errors":[{"path":HOSTILE,"message":HOSTILE}]}`
 		}
-		_, _ = w.Write([]byte(strings.ReplaceAll(strings.ReplaceAll(text, "DIFFERS", differs), "HOSTILE", string(quoted))))
+		_, _ = w.Write([]byte(strings.ReplaceAll(strings.ReplaceAll(text, "DIFFERS", differs), "HOSTILE",
+			string(quoted))))
 	}))
 	b.T.Cleanup(server.Close)
 	text, err := os.ReadFile(b.Options.Config)
 	b.Must(err)
-	b.Must(config.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `ops = {listen = "127.0.0.1:0"`, `ops = {listen = "`+server.Listener.Addr().String()+`"`, 1))))
+	b.Must(config.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `ops = {listen = "127.0.0.1:0"`,
+		`ops = {listen = "`+server.Listener.Addr().String()+`"`, 1))))
 }
 
 // dtectl runs a verb as main does, and returns what it writes to both outputs.
@@ -132,58 +136,87 @@ director = {public = "director.pub", key = "director.jwe", passphrase_file = "di
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	b.Must(err)
 	box := fleetproto.Signer{ID: "box", Private: private}
-	status, err := centre.Identity().SealStatus(fleetproto.Status{Branch: "centro", Group: "tiendas", Key: fleetproto.EncodeKey(public), Sequence: 1, At: time.Now(), Program: hostile, Name: hostile,
+	status, err := centre.Identity().SealStatus(fleetproto.Status{Branch: "centro", Group: "tiendas",
+		Key: fleetproto.EncodeKey(public), Sequence: 1, At: time.Now(), Program: hostile, Name: hostile,
 		NotReady: []string{hostile}, Desired: fleetproto.Reached{Trouble: hostile},
-		Rollout: &fleetproto.Progress{Name: "r1", Stage: fleetproto.StageRefused, Reason: hostile}, Copy: &fleetproto.Shipped{Why: hostile}}, box)
+		Rollout: &fleetproto.Progress{Name: "r1", Stage: fleetproto.StageRefused, Reason: hostile},
+		Copy:    &fleetproto.Shipped{Why: hostile}}, box)
 	b.Must(err)
-	act, err := centre.Identity().SealAct(fleetproto.Act{Branch: "centro", Number: 1, At: time.Now(), What: fleetproto.ActRefused, Rule: hostile, Rollout: hostile, Reason: hostile}, box)
+	act, err := centre.Identity().SealAct(fleetproto.Act{Branch: "centro", Number: 1, At: time.Now(),
+		What: fleetproto.ActRefused, Rule: hostile, Rollout: hostile, Reason: hostile}, box)
 	b.Must(err)
 	b.Must(opened.Overwrite(b.T.Context(), fleetproto.StatusKey("centro", 0), status))
 	b.Must(opened.Create(b.T.Context(), fleetproto.ActKey("centro", 1), act))
 	return b.At("fleet.toml")
 }
 
-// TestHostile: no verb lets a text from outside reach the terminal as more than visible characters within its line. Every verb is
-// here, or says why it prints nothing from outside.
+// TestHostile: no verb lets a text from outside reach the terminal as more than visible characters within its line.
+// Every verb is here, or says why it prints nothing from outside.
 func TestHostile(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	appliance(b)
 	code := dte.Code{15: 1, 6: 0x40, 8: 0x80}
-	head, err := json.Marshal(map[string]any{"document": "01", "version": 2, "control_number": hostile, "ambiente": "00", "date": "2026-11-01", "total": "16.40", "form": "normal",
-		"rule": map[string]string{"name": hostile, "version": hostile}, "response": map[string]string{"selloRecibido": hostile}, "mail": hostile, "cause": hostile})
+	head, err := json.Marshal(map[string]any{"document": "01", "version": 2, "control_number": hostile,
+		"ambiente": "00", "date": "2026-11-01", "total": "16.40", "form": "normal",
+		"rule":     map[string]string{"name": hostile, "version": hostile},
+		"response": map[string]string{"selloRecibido": hostile}, "mail": hostile, "cause": hostile})
 	b.Must(err)
 	s := b.Store()
-	_, err = s.Append(t.Context(), storage.Keys{Series: "00/01/M001/P001/2026"}, storage.Draft{Code: storage.Code(code), State: 2, Head: head, Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" + hostile)}}})
+	_, err = s.Append(t.Context(), storage.Keys{Series: "00/01/M001/P001/2026"}, storage.Draft{Code: storage.Code(code),
+		State: 2, Head: head, Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" +
+			hostile)}}})
 	b.Must(err)
-	_, err = s.Append(t.Context(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: storage.Code{9}, State: 64, Head: head, Due: &storage.Due{Queue: "rules", At: time.Unix(1, 0)}})
+	_, err = s.Append(t.Context(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: storage.Code{9}, State: 64,
+		Head: head, Due: &storage.Due{Queue: "rules", At: time.Unix(1, 0)}})
 	b.Must(err)
-	b.Must(audit.New(s, "00", nil, time.Now).Record(t.Context(), audit.Act{Who: hostile, From: hostile, What: hostile, Target: hostile, Detail: hostile, Error: hostile, Outcome: hostile}))
+	b.Must(audit.New(s, "00", nil, time.Now).Record(t.Context(), audit.Act{Who: hostile, From: hostile, What: hostile,
+		Target: hostile, Detail: hostile, Error: hostile, Outcome: hostile}))
 	b.Must(s.Close())
 	key, err := os.ReadFile(b.At("rules.key"))
 	b.Must(err)
 	private, err := bundle.ParsePrivate(key)
 	b.Must(err)
-	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues", Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
-		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer{ID: "central-it", Private: private})
+	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues",
+		Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
+		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer{ID: "central-it",
+		Private: private})
 	b.Must(err)
 	b.Must(config.WriteFile(b.At("x.dterule"), data), os.Mkdir(b.At("copy"), 0o700))
 
 	b.Must(config.WriteFile(b.At("list"), []byte(code.String()+"\n")))
 	folder := chain(b)
 	fleet := func(args ...string) []string { return append([]string{"fleet", "--centre", folder}, args...) }
-	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"}, {"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
-		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "grant", "1", hostile}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
-		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list", "--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
-		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", "--reason", hostile, b.At("x.dterule")}, {"rules", "shadow", "start", b.At("x.dterule")}, {"rules", "shadow", "show"},
-		{"rules", "shadow", "stop"}, {"rules", "backtest", b.At("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents", hostile}, {"invalidate", "--from-list", b.At("list"), "--kind", "2", "--reason", hostile, "--responsible", "María López,13,012345678"},
+	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"},
+		{"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
+		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile},
+		{"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "grant", "1", hostile},
+		{"token", "new", "--name", hostile, "--point-of-sale", "1"},
+		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list",
+			"--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
+		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0",
+			"--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", "--reason", hostile,
+			b.At("x.dterule")}, {"rules", "shadow", "start", b.At("x.dterule")}, {"rules", "shadow", "show"},
+		{"rules", "shadow", "stop"}, {"rules", "backtest", b.At("x.dterule"), "--from", "2026-11-01"},
+		{"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents",
+			hostile}, {"invalidate", "--from-list", b.At("list"), "--kind", "2", "--reason", hostile, "--responsible",
+			"María López,13,012345678"},
 		{"tls", "show"}, {"token", "admin"}, {"doctor"},
-		{"recover"}, {"recover", "--dry-run"}, {"recover", "--accept-loss", hostile}, {"recover", "--from", hostile}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.At("books")},
-		fleet("keygen", b.At("director")), fleet("enrol"), fleet("enrol", hostile+"="+hostile), fleet("enrol", "--all"), fleet("publish", "--group", "tiendas", "--reason", hostile, "--share", "100", "--soak", "0s", b.At("x.dterule")),
-		fleet("status"), fleet("log"), fleet("hold", "--reason", hostile), fleet("resume"), fleet("roll"), fleet("back"), fleet("rekey", b.At("director.pub"), "--dry-run"), fleet("doctor", "--rounds", "2"), fleet("serve", "--listen", hostile),
-		{"backup", b.At("backup")}, {"backup", b.At("backup"), "--check"}, {"recover", "--from", b.At("backup")}, {"recover", "--from", "fleet"}}
+		{"recover"}, {"recover", "--dry-run"}, {"recover", "--accept-loss", hostile}, {"recover", "--from", hostile},
+		{"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain",
+			code.String()}, {"books", "--month", "2026-11", "--out", b.At("books")},
+		fleet("keygen", b.At("director")), fleet("enrol"), fleet("enrol", hostile+"="+hostile), fleet("enrol", "--all"),
+		fleet("publish", "--group", "tiendas", "--reason", hostile, "--share", "100", "--soak", "0s",
+			b.At("x.dterule")),
+		fleet("status"), fleet("log"), fleet("hold", "--reason", hostile), fleet("resume"), fleet("roll"),
+		fleet("back"), fleet("rekey", b.At("director.pub"), "--dry-run"), fleet("doctor", "--rounds", "2"),
+		fleet("serve", "--listen", hostile),
+		{"backup", b.At("backup")}, {"backup", b.At("backup"), "--check"}, {"recover", "--from", b.At("backup")},
+		{"recover", "--from", "fleet"}}
 	covered := make(map[string]bool)
-	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
-		"rules keygen": "makes a key", "rules sign": "signs a bundle", "rules try": "shows documents as JSON", "rules params": "lists a checkout's manifests", "demo": "runs the appliance"} {
+	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate",
+		"rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
+		"rules keygen": "makes a key", "rules sign": "signs a bundle", "rules try": "shows documents as JSON",
+		"rules params": "lists a checkout's manifests", "demo": "runs the appliance"} {
 		covered[name] = why != ""
 	}
 	shown := regexp.MustCompile(`\\u001b\[2J\\u202e\\u009b31m`)
@@ -196,7 +229,8 @@ func TestHostile(t *testing.T) {
 				break
 			}
 		}
-		if strings.Contains("\n"+said, "\nok\tforged") || strings.Contains("\n"+said, "\nok  forged") || strings.Contains(said, "ok\tforged") {
+		if strings.Contains("\n"+said, "\nok\tforged") || strings.Contains("\n"+said, "\nok  forged") ||
+			strings.Contains(said, "ok\tforged") {
 			t.Errorf("dtectl %q lets a line be forged:\n%s", args, said)
 		}
 		if shown.MatchString(said) {

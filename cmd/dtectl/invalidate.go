@@ -49,7 +49,8 @@ func (p *signatory) UnmarshalText(text []byte) error {
 	if n < 3 {
 		return errors.New(`a person is "NAME,TYPE,NUMBER": María López,13,012345678`)
 	}
-	p.Name, p.Type, p.Document = strings.TrimSpace(strings.Join(parts[:n-2], ",")), strings.TrimSpace(parts[n-2]), strings.TrimSpace(parts[n-1])
+	p.Name, p.Type, p.Document = strings.TrimSpace(strings.Join(parts[:n-2], ",")), strings.TrimSpace(parts[n-2]),
+		strings.TrimSpace(parts[n-1])
 	return nil
 }
 
@@ -134,8 +135,8 @@ func (r *recalled) explain() string {
 	return text
 }
 
-// Run can be repeated: a document that is invalidated already is left as it is, and one whose event waits for MH's answer is sent that
-// event again. What was killed goes on where it stopped.
+// Run can be repeated: a document that is invalidated already is left as it is, and one whose event waits for MH's
+// answer is sent that event again. What was killed goes on where it stopped.
 func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
@@ -154,10 +155,15 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 	return errors.Join(err, report.Close())
 }
 
-// recall works through the documents of one branch, the last of the list first: a note or a return came after what it stands against.
-func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine, report *recallReport) error {
+// recall works through the documents of one branch, the last of the list first: a note or a return came after what it
+// stands against.
+func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine,
+	report *recallReport) error {
 	if c.Branches != "" {
-		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool { return l.branch != "" && l.branch != b.URL })
+		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool {
+			return l.branch != "" &&
+				l.branch != b.URL
+		})
 	} else if mixed(list) {
 		return fmt.Errorf("%s has documents of several branches: name these with --branches", c.FromList)
 	}
@@ -171,7 +177,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 		r, err := c.one(ctx, b, l, &sent)
 		if err != nil {
 			bar.Clear()
-			return fmt.Errorf("%s: %w\n%d of %d documents are looked at; the same command goes on where this one stopped", l.code, err, len(list)-1-i, len(list))
+			return fmt.Errorf("%s: %w\n%d of %d documents are looked at; the same command goes on where this one "+
+				"stopped", l.code, err, len(list)-1-i, len(list))
 		}
 		counts[r.Verdict]++
 		bar.Clear()
@@ -194,10 +201,12 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	return nil
 }
 
-// one looks at a document and takes it back where that is possible. The look is no act and asks MH nothing: a list that was worked
-// through before costs little.
-func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled, error) {
-	body, err := json.Marshal(recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant, Replacement: l.replacement})
+// one looks at a document and takes it back where that is possible. The look is no act and asks MH nothing: a list that
+// was worked through before costs little.
+func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
+	error) {
+	body, err := json.Marshal(recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible,
+		Applicant: c.Applicant, Replacement: l.replacement})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +215,8 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 	if err := b.Ask(ctx, http.MethodPost, "/admin/invalidation/check", query(), body, r); err != nil {
 		return nil, err
 	}
-	if c.DryRun || r.Verdict != verdictPossible && r.Verdict != verdictPending && !(c.Again && r.Verdict == verdictRefused) {
+	if c.DryRun || r.Verdict != verdictPossible && r.Verdict != verdictPending &&
+		!(c.Again && r.Verdict == verdictRefused) {
 		return r, nil
 	}
 	act := query()
@@ -221,7 +231,8 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 		*r = recalled{}
 		err := b.Ask(ctx, http.MethodPost, "/admin/invalidation", act, body, r)
 		var refused *adminclient.Refusal
-		if err == nil || !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || time.Since(began)+refused.After > c.Patience {
+		if err == nil || !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable ||
+			time.Since(began)+refused.After > c.Patience {
 			return r, err
 		}
 		term.Fprintf(term.Err, "%s: %v: asking again in %v\n", l.code, err, refused.After)
@@ -247,8 +258,8 @@ type recallLine struct {
 	branch            string // URL, "" when the line names none
 }
 
-// readRecallList reads a list whole before anything is sent: what it cannot read must not stop it half way. A document that is named
-// twice counts once.
+// readRecallList reads a list whole before anything is sent: what it cannot read must not stop it half way. A document
+// that is named twice counts once.
 func readRecallList(path string) (list []recallLine, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -328,8 +339,8 @@ func mixed(list []recallLine) bool {
 	return false
 }
 
-// recallReport writes what came of each document; a nil one nothing. It is written anew by each run: the branches remember what MH
-// said of those of earlier runs.
+// recallReport writes what came of each document; a nil one nothing. It is written anew by each run: the branches
+// remember what MH said of those of earlier runs.
 type recallReport struct {
 	mu   sync.Mutex
 	file *os.File

@@ -15,7 +15,8 @@ func TestJSON(t *testing.T) {
 	if _, err := dtectl(b, "token", "new", "--new-file", "--name", "caja", "--point-of-sale", "1"); err != nil {
 		t.Fatal(err)
 	}
-	for verb, want := range map[string]string{"queue": `"motive"`, "delivery list": `"step"`, "rules list": `"trouble"`, "token list": `"caja"`} {
+	for verb, want := range map[string]string{"queue": `"motive"`, "delivery list": `"step"`, "rules list": `"trouble"`,
+		"token list": `"caja"`} {
 		said, err := dtectl(b, append(strings.Fields(verb), "--json")...)
 		if err != nil || !json.Valid([]byte(said)) || !strings.Contains(said, want) || strings.Contains(said, "hash") {
 			t.Errorf("%s: %v\n%s", verb, err, said)

@@ -30,8 +30,9 @@ import (
 )
 
 // TestLarge measures a branch with years of documents: DTE_LARGE=1, DTE_LARGE_N documents (1,000,000), DTE_LARGE_MORE
-// sold to it afterwards (a tenth), in DTE_LARGE_DIR (a temporary folder). They are of DTE_LARGE_DAYS days (three years). A few real sales are copied until there are
-// as many, each copy with its own code, number, date and signature, through the same two changes.
+// sold to it afterwards (a tenth), in DTE_LARGE_DIR (a temporary folder). They are of DTE_LARGE_DAYS days (three
+// years). A few real sales are copied until there are as many, each copy with its own code, number, date and signature,
+// through the same two changes.
 func TestLarge(t *testing.T) {
 	if os.Getenv("DTE_LARGE") != "1" {
 		t.Skip("make bench-large runs it")
@@ -108,12 +109,14 @@ func (l *large) row(name string, measured, limit float64, unit string) {
 func (l *large) prepare() {
 	l.t.Chdir(plugintest.Root(l.t))
 	l.bin = l.t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.bin, "./cmd/dted", "./cmd/dtesim", "./cmd/dtectl")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.bin, "./cmd/dted", "./cmd/dtesim",
+		"./cmd/dtectl")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is packaged
 	if out, err := build.CombinedOutput(); err != nil {
 		l.t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
+	for _, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR",
+		"DTESIM_SMTP_ADDR"} {
 		l.t.Setenv(name, cmdtest.Port(l.t))
 	}
 	dir := filepath.Join(l.dir, "branch")

@@ -16,8 +16,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// books measures the books of last month beside a till that sells: how long they take, what they hold in memory, and what the
-// till feels of it. The till sells alone and beside the books in turn.
+// books measures the books of last month beside a till that sells: how long they take, what they hold in memory, and
+// what the till feels of it. The till sells alone and beside the books in turn.
 func (l *large) books() {
 	now := time.Now()
 	month := dte.Date(now.AddDate(0, -1, 1-now.Day()))[:7]
@@ -70,7 +70,8 @@ func (l *large) bookkeeper(month string) float64 {
 	self, err := os.Executable()
 	l.must(err)
 	cmd := exec.Command(self, "-test.run=^TestLarge_Peak$", "-test.v")
-	cmd.Env = append(os.Environ(), "DTE_LARGE_PEAK="+strings.Join([]string{filepath.Join(l.bin, "dtectl"), "-c", l.demo.Config, "books", "--month", month, "--out", out}, "\n"))
+	cmd.Env = append(os.Environ(), "DTE_LARGE_PEAK="+strings.Join([]string{filepath.Join(l.bin, "dtectl"), "-c",
+		l.demo.Config, "books", "--month", month, "--out", out}, "\n"))
 	text, err := cmd.CombinedOutput()
 	m := regexp.MustCompile(`held (\d+) KiB`).FindSubmatch(text)
 	if err != nil || m == nil {
@@ -86,8 +87,8 @@ func (l *large) bookkeeper(month string) float64 {
 	return float64(most) / 1024
 }
 
-// TestLarge_Peak is a process of its own that runs a program and says how much memory it held. Linux counts to a new process what
-// its parent held when it was started: the test itself holds more than dtectl.
+// TestLarge_Peak is a process of its own that runs a program and says how much memory it held. Linux counts to a new
+// process what its parent held when it was started: the test itself holds more than dtectl.
 func TestLarge_Peak(t *testing.T) {
 	args := strings.Split(os.Getenv("DTE_LARGE_PEAK"), "\n")
 	if args[0] == "" {

@@ -23,9 +23,12 @@ import (
 func saleLines(n int) string {
 	var items []string
 	for i := range n {
-		items = append(items, fmt.Sprintf(`{"descripcion":"Artículo de despensa número %03d, paquete familiar","cantidad":%d,"precioUnitario":%d.95}`, i*37%211, 1+i%4, 1+i%9))
+		items = append(items, fmt.Sprintf(
+			`{"descripcion":"Artículo de despensa número %03d, paquete familiar","cantidad":%d,"precioUnitario":%d.95}`,
+			i*37%211, 1+i%4, 1+i%9))
 	}
-	return `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678"},"items":[` + strings.Join(items, ",") + `],"condicionOperacion":1}`
+	return `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678"},"items":[` +
+		strings.Join(items, ",") + `],"condicionOperacion":1}`
 }
 
 // template is a real document, as the store keeps it.
@@ -69,7 +72,8 @@ func (l *large) templates() (list []template) {
 }
 
 func (l *large) open() *storage.Store {
-	s, err := storage.Open(storage.Options{Dir: l.cfg.Data, MarkPath: l.cfg.Mark, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	s, err := storage.Open(storage.Options{Dir: l.cfg.Data, MarkPath: l.cfg.Mark, Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now})
 	l.must(err)
 	return s
 }
@@ -119,7 +123,8 @@ func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
 		return dateOf.ReplaceAll(b, fmt.Appendf(nil, `"date":%q`, dte.Date(at)))
 	}
 	ctx := context.Background()
-	a, err := s.Begin(ctx, storage.Keys{Series: fmt.Sprintf("00/%s/M001/P%03d/%d", document, point, dte.Year(at)), Idempotency: &storage.Idempotency{Key: key}})
+	a, err := s.Begin(ctx, storage.Keys{Series: fmt.Sprintf("00/%s/M001/P%03d/%d", document, point, dte.Year(at)),
+		Idempotency: &storage.Idempotency{Key: key}})
 	if err != nil {
 		return err
 	}
@@ -131,7 +136,8 @@ func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
 	head := rewrite(p.settled.Head, slot.Number)
 	d := storage.Draft{Code: storage.Code(code), State: 1, Head: head, Due: &storage.Due{Queue: "settle", At: at}}
 	for _, part := range p.parts {
-		d.Parts = append(d.Parts, storage.Part{Name: part.Name, Data: resign(part.Data, func(b []byte) []byte { return rewrite(b, slot.Number) })})
+		d.Parts = append(d.Parts, storage.Part{Name: part.Name, Data: resign(part.Data,
+			func(b []byte) []byte { return rewrite(b, slot.Number) })})
 	}
 	e, err := a.Append(d)
 	if err == nil {

@@ -15,9 +15,10 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestLaw follows "A law before its day" of plugins/README.md in a copy of the checkout: a rate and its day, tried, sent, taken off,
-// sent again, in force by itself on a branch whose calendar says so, sealed by an authority that has the same law, and taken back.
-// The verbs know what day it is there. Then the tax of the last paragraphs, sold and returned, and five bundles that a branch refuses.
+// TestLaw follows "A law before its day" of plugins/README.md in a copy of the checkout: a rate and its day, tried,
+// sent, taken off, sent again, in force by itself on a branch whose calendar says so, sealed by an authority that has
+// the same law, and taken back. The verbs know what day it is there. Then the tax of the last paragraphs, sold and
+// returned, and five bundles that a branch refuses.
 func TestLaw(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a demonstration, started twice")
@@ -48,9 +49,11 @@ func TestLaw(t *testing.T) {
 	}
 	l.stop()
 
-	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, root, "--day", "2027-01-01", "--law", filepath.Join(l.source, "dte01-2.2.0.dterule"))
+	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, root, "--day", "2027-01-01", "--law", filepath.Join(l.source,
+		"dte01-2.2.0.dterule"))
 	defer func() { l.stop() }()
-	l.does(blocks[2][1], "2.2.0    live   2027-01-01", `"estado":"PROCESSED"`, `"totalIva":2.14`, "dte01 2.2.0 is retired")
+	l.does(blocks[2][1], "2.2.0    live   2027-01-01", `"estado":"PROCESSED"`, `"totalIva":2.14`,
+		"dte01 2.2.0 is retired")
 	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.5    live")
 	l.does("dtectl -c var/demo/dted.toml doctor", "clock          2027-01-01", "within 1m0s of MH's")
 	l.does("dtectl -c var/demo/dted.toml token rotate 1 --grace 24h >/dev/null", "stays good until 2027-01-02")
@@ -113,15 +116,22 @@ func (l *law) tax() {
 	l.t.Helper()
 	l.edit("plugins/catalogues/catalogues.json", `    "C8": `, `    "B1": "Bolsa plástica ($0.05)",`+"\n    "+`"C8": `)
 	l.edit("plugins/catalogues/manifest.json", `"version": "1.2.0"`, `"version": "1.3.0"`)
-	l.edit("plugins/dte01/rule.go", "import (\n", "import (\n\t\"slices\"\n\n", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n", "\tcotransRate\n\tlevyB1\n",
-		`{Name: "cotransRate", Unit: "USD per gallon"}}`, `{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "levyB1", Unit: "USD"}}`,
-		"sdk.Taxes,", `append(slices.Clone(sdk.Taxes), "B1"),`, "sdk.TaxCotrans}", "sdk.TaxCotrans, sdk.TaxCotrans + 1}",
-		"Net: net}", "Net: net, Levies: []sdk.Levy{{Tax: sdk.TaxCotrans + 1, Of: sdk.ColCantidad, Rate: in.Params[levyB1], By: sdk.One}}}")
+	l.edit("plugins/dte01/rule.go", "import (\n", "import (\n\t\"slices\"\n\n", `"D1", "C8"}`, `"D1", "C8", "B1"}`,
+		"\tcotransRate\n", "\tcotransRate\n\tlevyB1\n",
+		`{Name: "cotransRate", Unit: "USD per gallon"}}`,
+		`{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "levyB1", Unit: "USD"}}`,
+		"sdk.Taxes,", `append(slices.Clone(sdk.Taxes), "B1"),`, "sdk.TaxCotrans}",
+		"sdk.TaxCotrans, sdk.TaxCotrans + 1}",
+		"Net: net}", "Net: net, Levies: []sdk.Levy{{Tax: sdk.TaxCotrans + 1, Of: sdk.ColCantidad, Rate: "+
+			"in.Params[levyB1], By: sdk.One}}}")
 	const param = `"params": [{"name": "levyB1", "value": "0.05", "source": "Decreto 2, art. 1"},`
 	l.edit("plugins/dte01/v2-2027/manifest.json", `"params": [`, param)
-	l.edit("plugins/retorno/rule.go", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n", "\tcotransRate\n\tlevyB1\n",
-		`{Name: "cotransRate", Unit: "USD per gallon"}}`, `{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "levyB1", Unit: "USD"}}`, "[4]int64", "[5]int64")
-	l.edit("plugins/retorno/line.go", "[4]int64", "[5]int64", "{all, o.params[cotransRate], sdk.One}", "{all, o.params[cotransRate], sdk.One}, {all, o.params[levyB1], sdk.One}")
+	l.edit("plugins/retorno/rule.go", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n",
+		"\tcotransRate\n\tlevyB1\n",
+		`{Name: "cotransRate", Unit: "USD per gallon"}}`,
+		`{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "levyB1", Unit: "USD"}}`, "[4]int64", "[5]int64")
+	l.edit("plugins/retorno/line.go", "[4]int64", "[5]int64", "{all, o.params[cotransRate], sdk.One}",
+		"{all, o.params[cotransRate], sdk.One}, {all, o.params[levyB1], sdk.One}")
 	l.edit("plugins/retorno/v1/manifest.json", `"params": [`, param, `"version": "2.1.`, `"version": "2.2.`)
 	sale := `{"receptor":{"nombre":"Ana Morales"},"items":[{"descripcion":"Bolsa","cantidad":3,"precioUnitario":0.10,"tributos":["B1"]}],"condicionOperacion":1}`
 	if err := os.WriteFile(filepath.Join(l.source, "bags.json"), []byte(sale), 0o644); err != nil {
@@ -165,11 +175,18 @@ func (l *law) bad() {
 		script string
 		says   string
 	}{
-		"an older version":       {nil, "dtectl -c var/demo/dted.toml rules push dte01-2.2.0.dterule --reason again", "is refused at the step version"},
-		"cases that fail":        {[]string{`"0.15"`, `"0.16"`}, "dtectl -c var/demo/dted.toml rules build dte01/v2-2027 --key var/demo/rules.key", "it is not built"},
-		"an unknown member":      {[]string{`"validity"`, `"valid_from": "2027-01-01", "validity"`}, "dtectl rules test dte01/v2-2027", "valid_from: there is no such field"},
-		"somebody else's key":    {[]string{`"2.3.0"`, `"2.4.0"`}, "dtectl rules keygen thief.pem && dtectl rules build dte01/v2-2027 --key thief.pem --out other && dtectl -c var/demo/dted.toml rules push other/dte01-2.4.0.dterule --reason x", "not signed by enough pinned keys"},
-		"a byte that was turned": {nil, `printf 'X' | dd of=dte01-2.3.0.dterule bs=1 seek=90000 conv=notrunc 2>/dev/null; dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason x`, "is not what the archive declares"},
+		"an older version": {nil, "dtectl -c var/demo/dted.toml rules push dte01-2.2.0.dterule --reason again",
+			"is refused at the step version"},
+		"cases that fail": {[]string{`"0.15"`, `"0.16"`},
+			"dtectl -c var/demo/dted.toml rules build dte01/v2-2027 --key var/demo/rules.key", "it is not built"},
+		"an unknown member": {[]string{`"validity"`, `"valid_from": "2027-01-01", "validity"`},
+			"dtectl rules test dte01/v2-2027", "valid_from: there is no such field"},
+		"somebody else's key": {[]string{`"2.3.0"`, `"2.4.0"`},
+			"dtectl rules keygen thief.pem && dtectl rules build dte01/v2-2027 --key thief.pem --out other && dtectl " +
+				"-c var/demo/dted.toml rules push other/dte01-2.4.0.dterule --reason x",
+			"not signed by enough pinned keys"},
+		"a byte that was turned": {nil,
+			`printf 'X' | dd of=dte01-2.3.0.dterule bs=1 seek=90000 conv=notrunc 2>/dev/null; dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason x`, "is not what the archive declares"},
 	} {
 		l.edit(folder+"manifest.json", c.edit...)
 		if said, err := l.run("mkdir -p other; " + c.script); err == nil || !strings.Contains(said, c.says) {
@@ -201,7 +218,8 @@ func checkoutCopy(t *testing.T, root string) string {
 	return source
 }
 
-// TestRules_AnotherLanguage: the rule of plugins/README.md, written in AssemblyScript, passes the cases that stand there.
+// TestRules_AnotherLanguage: the rule of plugins/README.md, written in AssemblyScript, passes the cases that stand
+// there.
 func TestRules_AnotherLanguage(t *testing.T) {
 	root := plugintest.Root(t)
 	asc := filepath.Join(root, "var", "build", "node_modules", ".bin", "asc")
@@ -220,7 +238,9 @@ func TestRules_AnotherLanguage(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := checkoutCopy(t, root)
-	files := regexp.MustCompile("(?s)`(plugins/recibo/v1/[^`]+\\.json)`[^`]*?(?:`[^`\n]*`[^`]*?)*?\n```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	files := regexp.MustCompile(
+		"(?s)`(plugins/recibo/v1/[^`]+\\.json)`[^`]*?(?:`[^`\n]*`[^`]*?)*?\n```json\n(.*?)```").FindAllStringSubmatch(
+		string(text), -1)
 	if len(files) != 6 {
 		t.Fatalf("the README has %d files of the bundle", len(files))
 	}
@@ -234,12 +254,14 @@ func TestRules_AnotherLanguage(t *testing.T) {
 		}
 	}
 	module := filepath.Join(source, "recibo.wasm")
-	build := exec.Command(asc, filepath.Join(root, "rules", "abi", "example", "recibo.ts"), "-O", "--runtime", "stub", "--use", "abort=", "-o", module)
+	build := exec.Command(asc, filepath.Join(root, "rules", "abi", "example", "recibo.ts"), "-O", "--runtime", "stub",
+		"--use", "abort=", "-o", module)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	said := cmdtest.Capture(t, func() {
-		if err := (&bundles.TestCommand{Name: "recibo/v1", Source: source, Module: module}).Run(t.Context()); err != nil {
+		if err := (&bundles.TestCommand{Name: "recibo/v1", Source: source,
+			Module: module}).Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -67,7 +67,8 @@ func TestNewMark_Runbook(t *testing.T) {
 	if count < 3 {
 		t.Errorf("the runbook has %d commands", count)
 	}
-	for _, want := range []string{"no mark is there", "10 records of 1 series", "ends exactly where the store ends", "there is a new mark", "no problem found", "mark.new"} {
+	for _, want := range []string{"no mark is there", "10 records of 1 series", "ends exactly where the store ends",
+		"there is a new mark", "no problem found", "mark.new"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("none of the commands says %q:\n%s", want, &said)
 		}
@@ -80,17 +81,21 @@ func TestNewMark_Runbook(t *testing.T) {
 	}
 }
 
-// Without a card nothing proves the store: that is said, nothing is altered, and the numbers that may have been used are given up.
+// Without a card nothing proves the store: that is said, nothing is altered, and the numbers that may have been used
+// are given up.
 func TestNewMark_Doubted(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	s := b.Store()
 	b.Fill(s, "2026-11-01", 3)
 	b.Must(s.Close(), os.Remove(b.Config.Mark))
 	says(b, t, false, "doctor", "no mark is there", "dtectl recover proves the store")
-	says(b, t, false, "recover --dry-run", "no mark is there", "there is no second copy", `--accept-loss "M001P001 01: 4-N"`, `--accept-loss "others: 1-N"`)
+	says(b, t, false, "recover --dry-run", "no mark is there", "there is no second copy",
+		`--accept-loss "M001P001 01: 4-N"`, `--accept-loss "others: 1-N"`)
 	says(b, t, false, "recover", "there is no second copy", `--accept-loss "M001P001 01: 4-N"`)
-	says(b, t, true, "recover --accept-loss 00/01/M001/P001/2026:4-503 --accept-loss others:1-500", "00/01/M001/P001/2026  504", "00/03/M001/P001/2026  501")
-	says(b, t, true, "fsck", "given up  00/01/M001/P001/2026  4…503", "no mark is there; not proven: there is no second copy")
+	says(b, t, true, "recover --accept-loss 00/01/M001/P001/2026:4-503 --accept-loss others:1-500",
+		"00/01/M001/P001/2026  504", "00/03/M001/P001/2026  501")
+	says(b, t, true, "fsck", "given up  00/01/M001/P001/2026  4…503",
+		"no mark is there; not proven: there is no second copy")
 	says(b, t, true, "audit", "not proven: there is no second copy")
 	says(b, t, true, "recover", "nothing to recover")
 }
@@ -104,7 +109,8 @@ func TestMark_Move(t *testing.T) {
 	text, err := os.ReadFile(b.Options.Config)
 	b.Must(err)
 	old := b.Config.Mark
-	b.Must(os.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `mark = "mark"`, `mark = "stick/mark"`, 1)), 0o600))
+	b.Must(os.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `mark = "mark"`, `mark = "stick/mark"`,
+		1)), 0o600))
 	says(b, t, false, "doctor", old, "dtectl recover brings it here")
 	says(b, t, false, "recover --dry-run", old, "dtectl recover brings it here")
 	says(b, t, true, "recover", "is none any more")

@@ -23,8 +23,10 @@ func TestPlainHTTP_Branches(t *testing.T) {
 	}
 	put("token", "secret\n")
 	const says = "is plain HTTP to \"10.255.255.1\""
-	push := &bundles.PushCommand{Reason: "test", BranchFlags: adminclient.BranchFlags{Branches: put("branches", "# all\nhttps://a.example token\nhttp://10.255.255.1:8081 token\n")}}
-	if _, err := push.Open(&adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "branches:3: ") || !strings.Contains(err.Error(), says) {
+	push := &bundles.PushCommand{Reason: "test", BranchFlags: adminclient.BranchFlags{Branches: put("branches",
+		"# all\nhttps://a.example token\nhttp://10.255.255.1:8081 token\n")}}
+	if _, err := push.Open(&adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "branches:3: ") ||
+		!strings.Contains(err.Error(), says) {
 		t.Errorf("--branches: %v", err)
 	}
 }

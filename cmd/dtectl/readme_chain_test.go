@@ -66,7 +66,8 @@ func TestREADME_Chain(t *testing.T) {
 			t.Errorf("%q are left behind, %v", left, err)
 		}
 	})
-	for begin := time.Now(); !strings.Contains(log(), "In another terminal"); time.Sleep(100 * time.Millisecond) { // another process
+	// another process
+	for begin := time.Now(); !strings.Contains(log(), "In another terminal"); time.Sleep(100 * time.Millisecond) {
 		select {
 		case err := <-ended:
 			ended <- nil
@@ -79,16 +80,19 @@ func TestREADME_Chain(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer("var/fleet", dir, "bin/dtectl", filepath.Join(bin, "dtectl"), "127.0.0.1:8280", addresses[6]).Replace(script))
+	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer("var/fleet", dir, "bin/dtectl", filepath.Join(bin,
+		"dtectl"), "127.0.0.1:8280", addresses[6]).Replace(script))
 	cmd.Dir = root
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil || out.String() != want {
-		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, log())
+		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want,
+			log())
 	}
 	if os.Getenv("DTE_SCREENSHOTS") != "" {
 		address := cmdtest.Port(t)
-		serve := exec.CommandContext(ctx, filepath.Join(bin, "dtectl"), "fleet", "serve", "--centre", filepath.Join(dir, "fleet.toml"), "--listen", address)
+		serve := exec.CommandContext(ctx, filepath.Join(bin, "dtectl"), "fleet", "serve", "--centre", filepath.Join(dir,
+			"fleet.toml"), "--listen", address)
 		serve.Dir = root
 		if err := serve.Start(); err != nil {
 			t.Fatal(err)

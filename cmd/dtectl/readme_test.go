@@ -26,9 +26,9 @@ import (
 // walk names the documents whose commands go on from each other, in one shell.
 var walk = []string{"README.md", "deploy/TILLS.md", "engine/books/README.md", "cmd/dtectl/certify/README.md"}
 
-// TestREADME runs the commands of the README and of the documents that go on from it, in their order, in one shell against a
-// demonstration as make run starts it. It compares what they print with what the documents show, and what monitoring asks for
-// with what is then scraped.
+// TestREADME runs the commands of the README and of the documents that go on from it, in their order, in one shell
+// against a demonstration as make run starts it. It compares what they print with what the documents show, and what
+// monitoring asks for with what is then scraped.
 func TestREADME(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("the README's commands use curl, which is not here")
@@ -36,7 +36,8 @@ func TestREADME(t *testing.T) {
 	root := plugintest.Root(t)
 	script, want := documentScript(t, root, walk...)
 	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted
-	script += "curl -sS \"http://127.0.0.1:8080/dte/documentos?desde=$(TZ=UTC+6 date +%Y-%m)-01&limite=1\" -H \"$token\" >var/demo/list.json\n"
+	script += "curl -sS \"http://127.0.0.1:8080/dte/documentos?desde=$(TZ=UTC+6 date +%Y-%m)-01&limite=1\" -H " +
+		"\"$token\" >var/demo/list.json\n"
 	script += "books --month \"$(TZ=UTC+6 date +%Y-%m)\" --out var/demo/books.all >/dev/null\n"
 	shown, replace := startDemo(t, root)
 	cmd := exec.Command("bash", "-c", replace.Replace(script))
@@ -44,12 +45,14 @@ func TestREADME(t *testing.T) {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil || out.String() != want {
-		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, shown.String())
+		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want,
+			shown.String())
 	}
 
 	keepPicture(t, replace.Replace("http://127.0.0.1:8081/"), "status")
 	if dir := os.Getenv("DTE_SCREENSHOTS"); dir != "" {
-		render := exec.Command("pdftoppm", "-png", "-r", "110", "-singlefile", replace.Replace("var/demo/ticket.pdf"), filepath.Join(dir, "ticket"))
+		render := exec.Command("pdftoppm", "-png", "-r", "110", "-singlefile", replace.Replace("var/demo/ticket.pdf"),
+			filepath.Join(dir, "ticket"))
 		if out, err := render.CombinedOutput(); err != nil {
 			t.Errorf("%v %s", err, out)
 		}
@@ -58,7 +61,8 @@ func TestREADME(t *testing.T) {
 
 	// By now everything was counted that an alert or a panel asks for.
 	scrape := exec.Command("go", "test", "-count=1", "-run", "^TestScrape$", "./deploy")
-	scrape.Dir, scrape.Env = root, append(os.Environ(), "DTE_SCRAPE=http://"+replace.Replace("127.0.0.1:8081")+"/metrics")
+	scrape.Dir, scrape.Env = root, append(os.Environ(), "DTE_SCRAPE=http://"+replace.Replace("127.0.0.1:8081")+
+		"/metrics")
 	if out, err := scrape.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -98,7 +102,8 @@ func keepPicture(t *testing.T, url, name string) {
 	b.Keep(name, 1000)
 }
 
-// compareBooks compares what a list says that the month's documents add up to with what the books say, by type and state.
+// compareBooks compares what a list says that the month's documents add up to with what the books say, by type and
+// state.
 func compareBooks(t *testing.T, list, summary string) {
 	if err := record.Learn(plugins.Types()...); err != nil {
 		t.Fatal(err)
@@ -161,7 +166,8 @@ func buildPrograms(t *testing.T, root string) (bin string) {
 }
 
 // runDemo runs the demonstration of a folder, in another one, until stop.
-func runDemo(t *testing.T, bin, dir, in string, flags ...string) (log *bytes.Buffer, replace *strings.Replacer, stop func()) {
+func runDemo(t *testing.T, bin, dir, in string, flags ...string) (log *bytes.Buffer, replace *strings.Replacer,
+	stop func()) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, "dtectl"), append([]string{"demo", "--dir", dir}, flags...)...)
 	cmd.Dir = in
@@ -169,7 +175,8 @@ func runDemo(t *testing.T, bin, dir, in string, flags ...string) (log *bytes.Buf
 	pairs := []string{"var/demo", dir, "bin/dtectl", filepath.Join(bin, "dtectl")}
 	var ops string
 	cmd.Env = os.Environ()
-	for i, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
+	for i, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR",
+		"DTESIM_SMTP_ADDR"} {
 		address := cmdtest.Port(t)
 		cmd.Env = append(cmd.Env, name+"="+address)
 		pairs = append(pairs, fmt.Sprintf("127.0.0.1:808%d", i), address)

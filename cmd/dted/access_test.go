@@ -70,7 +70,8 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
 	b.start()
-	made := b.tokenAct("POST", "/admin/tokens?who=ana@office", `{"name":"caja 9","point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"]}`, 201)
+	made := b.tokenAct("POST", "/admin/tokens?who=ana@office",
+		`{"name":"caja 9","point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"]}`, 201)
 	if b.asToken(made.Token) != 200 {
 		t.Error("a new token does not open")
 	}
@@ -88,12 +89,15 @@ func TestTokens(t *testing.T) {
 		t.Error("a revoked token opens")
 	}
 	b.tokenAct("DELETE", path, "", 404)
-	for _, wrong := range []string{`{"name":"x","point_of_sale":77,"permissions":["FACTURA_CONSUMIDOR_FINAL"]}`, `{"name":"x","point_of_sale":2,"permissions":"FACTURA_CONSUMIDOR_FINAL"}`,
-		`{"name":"x","point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"]`, `{"point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"],"name":7}`} {
+	for _, wrong := range []string{`{"name":"x","point_of_sale":77,"permissions":["FACTURA_CONSUMIDOR_FINAL"]}`,
+		`{"name":"x","point_of_sale":2,"permissions":"FACTURA_CONSUMIDOR_FINAL"}`,
+		`{"name":"x","point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"]`,
+		`{"point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"],"name":7}`} {
 		b.tokenAct("POST", "/admin/tokens", wrong, 400)
 	}
 	status, list := b.admin("GET", "/admin/tokens", nil)
-	if status != 200 || strings.Count(string(list), `"id"`) != 9 || strings.Contains(string(list), "hash") || strings.Contains(string(list), made.Token) {
+	if status != 200 || strings.Count(string(list), `"id"`) != 9 || strings.Contains(string(list), "hash") ||
+		strings.Contains(string(list), made.Token) {
 		t.Errorf("%d %s", status, list)
 	}
 
@@ -141,8 +145,10 @@ func TestTokens(t *testing.T) {
 		lines = append(lines, strings.Join([]string{a.What, a.Target, a.Who, a.Outcome}, " "))
 	}
 	slices.Reverse(lines)
-	want := []string{"token.found  the installation done", "token.new 19 ana@office done", "token.rotate 19 admin done", "token.rotate 19 admin done",
-		"token.revoke 19 admin done", "token.revoke 19 admin refused", "token.new  admin refused", "token.new 20 eva@box done", "token.revoke 11 leo@box done"}
+	want := []string{"token.found  the installation done", "token.new 19 ana@office done", "token.rotate 19 admin done",
+		"token.rotate 19 admin done",
+		"token.revoke 19 admin done", "token.revoke 19 admin refused", "token.new  admin refused",
+		"token.new 20 eva@box done", "token.revoke 11 leo@box done"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the trail is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
@@ -174,12 +180,14 @@ func TestAudit(t *testing.T) {
 	slices.Reverse(acts)
 	var lines []string
 	for i, a := range acts {
-		if a.Number != uint64(i+1) || a.From == "" || a.At.IsZero() || (a.Outcome == audit.Refused) != (a.Error != "" || strings.Contains(a.Detail, "new rates")) {
+		if a.Number != uint64(i+1) || a.From == "" || a.At.IsZero() || (a.Outcome == audit.Refused) != (a.Error != "" ||
+			strings.Contains(a.Detail, "new rates")) {
 			t.Errorf("%+v", a)
 		}
 		lines = append(lines, strings.TrimSpace(a.What+" "+a.Target)+" "+a.Who+" "+a.Outcome)
 	}
-	want := []string{"token.found the installation done", "contingency.declare cause 2 ana done", "contingency.lift ana[2J done", "contingency.declare cause 9 admin refused",
+	want := []string{"token.found the installation done", "contingency.declare cause 2 ana done",
+		"contingency.lift ana[2J done", "contingency.declare cause 9 admin refused",
 		"rules.push ana refused", "rules.rollback dte01 9.9.9 admin refused"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the trail is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))

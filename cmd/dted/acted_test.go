@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestActs: what a till does names its token in the record, in the trail and in the log; who may not mail elsewhere does not;
-// failed admin logins are counted and in the trail.
+// TestActs: what a till does names its token in the record, in the trail and in the log; who may not mail elsewhere
+// does not; failed admin logins are counted and in the trail.
 func TestActs(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t, "invalidacion/v3").operated()
@@ -17,15 +17,18 @@ func TestActs(t *testing.T) {
 	mails := func(point int, body string, want int) {
 		t.Helper()
 		status, answer, err := o.post("/dte/resend/"+r.Code, point, "", body)
-		if err != nil || status != want || want == http.StatusForbidden && !strings.Contains(string(answer), `"type":"PERMISSION_DENIED"`) {
+		if err != nil || status != want || want == http.StatusForbidden && !strings.Contains(string(answer),
+			`"type":"PERMISSION_DENIED"`) {
 			t.Errorf("%s: %d %v %s", body, status, err, answer)
 		}
 	}
 	mails(2, `{"email":"eva@example.com"}`, http.StatusForbidden)
 	mails(2, `{"email":"ana@example.com"}`, http.StatusOK)
 	mails(2, ``, http.StatusOK)
-	made := o.tokenAct(http.MethodPost, "/admin/tokens?who=test", `{"name":"correo","point_of_sale":2,"permissions":["REENVIO"]}`, http.StatusCreated)
-	req, err := http.NewRequest(http.MethodPost, "http://"+o.api+"/dte/resend/"+r.Code, strings.NewReader(`{"email":"eva@example.com"}`))
+	made := o.tokenAct(http.MethodPost, "/admin/tokens?who=test",
+		`{"name":"correo","point_of_sale":2,"permissions":["REENVIO"]}`, http.StatusCreated)
+	req, err := http.NewRequest(http.MethodPost, "http://"+o.api+"/dte/resend/"+r.Code,
+		strings.NewReader(`{"email":"eva@example.com"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +37,10 @@ func TestActs(t *testing.T) {
 	if status, answer, err := do(client, req); err != nil || status != http.StatusOK {
 		t.Errorf("with REENVIO: %d %v %s", status, err, answer)
 	}
-	status, answer, err := o.post("/dte/invalidacion/"+r.Code, 3, "", `{"tipoAnulacion":2,"motivo":"Devolución","responsable":{"nombre":"María","tipoDocumento":"13","numDocumento":"012345678"},"solicita":{"nombre":"Ana","tipoDocumento":"13","numDocumento":"012345678"}}`)
-	if err != nil || status != http.StatusOK || !strings.Contains(string(answer), `"tokenId":13`) || !strings.Contains(string(answer), `"tokenId":11`) {
+	status, answer, err := o.post("/dte/invalidacion/"+r.Code, 3, "",
+		`{"tipoAnulacion":2,"motivo":"Devolución","responsable":{"nombre":"María","tipoDocumento":"13","numDocumento":"012345678"},"solicita":{"nombre":"Ana","tipoDocumento":"13","numDocumento":"012345678"}}`)
+	if err != nil || status != http.StatusOK || !strings.Contains(string(answer), `"tokenId":13`) ||
+		!strings.Contains(string(answer), `"tokenId":11`) {
 		t.Errorf("invalidated: %d %v %s", status, err, answer)
 	}
 	for range 5 {
@@ -58,8 +63,10 @@ func TestActs(t *testing.T) {
 		t.Errorf("%d acts of failed logins:\n%s", n, said)
 	}
 	log := o.log.String()
-	for _, line := range []string{"token=11 point_of_sale=1 route=/dte/dte01 code=" + r.Code + " status=201", "token=12 point_of_sale=2 route=/dte/resend code=" + r.Code + " status=403",
-		"token=13 point_of_sale=3 route=/dte/invalidacion code=" + r.Code + " status=200", `msg="no token" listener=ops given=true`} {
+	for _, line := range []string{"token=11 point_of_sale=1 route=/dte/dte01 code=" + r.Code + " status=201",
+		"token=12 point_of_sale=2 route=/dte/resend code=" + r.Code + " status=403",
+		"token=13 point_of_sale=3 route=/dte/invalidacion code=" + r.Code + " status=200",
+		`msg="no token" listener=ops given=true`} {
 		if !strings.Contains(log, line) {
 			t.Errorf("no %s in the log:\n%s", line, log)
 		}

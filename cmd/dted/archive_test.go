@@ -22,7 +22,8 @@ func (b *branch) withArchive() *archivetest.Store {
 	b.t.Helper()
 	s := archivetest.Start(b.t)
 	b.write("archive.secret", []byte(archivetest.Secret+"\n"))
-	b.section(fmt.Sprintf("[archive]\nendpoint = %q\nbucket = %q\naccess_key = %q\nsecret_file = \"archive.secret\"\npath_style = true\n",
+	b.section(fmt.Sprintf("[archive]\nendpoint = %q\nbucket = %q\naccess_key = %q\nsecret_file = "+
+		"\"archive.secret\"\npath_style = true\n",
 		s.Endpoint(b.t), archivetest.Bucket, archivetest.Access))
 	return s
 }
@@ -46,7 +47,8 @@ func (b *branch) dtectl(args ...string) (said string, ok bool) {
 		b.t.Fatal(err)
 	}
 	command := exec.Command(path, append([]string{"-c", filepath.Join(b.dir, "dted.toml")}, args...)...)
-	command.Env = append(os.Environ(), "SUDO_USER="+operatorName, "TZ=Asia/Tokyo") // an operator behind sudo, on a box whose zone nobody has set right
+	// an operator behind sudo, on a box whose zone nobody has set right
+	command.Env = append(os.Environ(), "SUDO_USER="+operatorName, "TZ=Asia/Tokyo")
 	out, err := command.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -106,14 +108,16 @@ func TestFsck_Archive(t *testing.T) {
 		t.Fatalf("%v\n%s", ok, said)
 	}
 
-	hands, err := minio.New(strings.TrimPrefix(bucket.Endpoint(t), "http://"), &minio.Options{Region: "us-east-1", BucketLookup: minio.BucketLookupPath,
-		Creds: credentials.NewStaticV4(archivetest.Access, archivetest.Secret, "")})
+	hands, err := minio.New(strings.TrimPrefix(bucket.Endpoint(t), "http://"), &minio.Options{Region: "us-east-1",
+		BucketLookup: minio.BucketLookupPath,
+		Creds:        credentials.NewStaticV4(archivetest.Access, archivetest.Secret, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	put := func(key, text string) {
 		t.Helper()
-		if _, err := hands.PutObject(t.Context(), archivetest.Bucket, key, strings.NewReader(text), int64(len(text)), minio.PutObjectOptions{}); err != nil {
+		if _, err := hands.PutObject(t.Context(), archivetest.Bucket, key, strings.NewReader(text), int64(len(text)),
+			minio.PutObjectOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,7 +128,8 @@ func TestFsck_Archive(t *testing.T) {
 		}
 	}
 	folder := strings.TrimSuffix(keys[0], codes[0]+".json")
-	another, stray, misplaced := folder+"9F2C3B1A-0000-4000-8000-000000000001.json", "tienda/DTES/test/leeme.txt", "tienda/DTES/test/"+filepath.Base(keys[3])
+	another, stray, misplaced := folder+"9F2C3B1A-0000-4000-8000-000000000001.json", "tienda/DTES/test/leeme.txt",
+		"tienda/DTES/test/"+filepath.Base(keys[3])
 	remove(keys[0])
 	remove(keys[3])
 	put(keys[4], "{}")
@@ -136,7 +141,8 @@ func TestFsck_Archive(t *testing.T) {
 	if err := os.WriteFile(bucket.Path(keys[7]), rotten, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"altered " + keys[4], "foreign " + another, "foreign " + misplaced, "foreign " + stray, "missing " + keys[0], "missing " + keys[3]}
+	want := []string{"altered " + keys[4], "foreign " + another, "foreign " + misplaced, "foreign " + stray,
+		"missing " + keys[0], "missing " + keys[3]}
 	verify := func(want []string, args ...string) {
 		t.Helper()
 		said, ok := b.dtectl(append([]string{"fsck", "--archive"}, args...)...)
@@ -145,7 +151,8 @@ func TestFsck_Archive(t *testing.T) {
 			got[i] = strings.Join(strings.Fields(line), " ")
 		}
 		slices.Sort(got)
-		if slices.Sort(want); ok || !slices.Equal(got, want) || !strings.Contains(said, fmt.Sprintf("%d missing", strings.Count(strings.Join(want, " "), "missing "))) {
+		if slices.Sort(want); ok || !slices.Equal(got, want) || !strings.Contains(said, fmt.Sprintf("%d missing",
+			strings.Count(strings.Join(want, " "), "missing "))) {
 			t.Errorf("%v: %v\n%s\nwant\n%s", args, ok, said, strings.Join(want, "\n"))
 		}
 	}
@@ -190,7 +197,8 @@ func TestFsck_Archive(t *testing.T) {
 	bucket.Run(t)
 	b.stop()
 	b.write("archive.secret", []byte("otra\n"))
-	if said, ok = b.dtectl("fsck", "--archive"); ok || strings.Contains(said, "missing") || !strings.Contains(said, "does not take this appliance") {
+	if said, ok = b.dtectl("fsck", "--archive"); ok || strings.Contains(said, "missing") ||
+		!strings.Contains(said, "does not take this appliance") {
 		t.Errorf("with a wrong secret: %v %s", ok, said)
 	}
 }
@@ -209,7 +217,8 @@ func TestOperator_GivenUp(t *testing.T) {
 	if said := list(); !strings.Contains(said, codes[0]) || !strings.Contains(said, "ana@example.com") {
 		t.Error(said)
 	}
-	if said, ok := b.dtectl("delivery", "forget", codes[0]); !ok || said != "1 forgotten\n" || strings.Contains(list(), codes[0]) {
+	if said, ok := b.dtectl("delivery", "forget", codes[0]); !ok || said != "1 forgotten\n" || strings.Contains(list(),
+		codes[0]) {
 		t.Errorf("%v %s", ok, said)
 	}
 	if said, ok := b.dtectl("delivery", "retry", codes[0]); ok || !strings.Contains(said, "nothing was given up") {
@@ -225,7 +234,8 @@ func TestOperator_GivenUp(t *testing.T) {
 		return len(box.letters) == 1 && box.letters[0].Files[0] == codes[1]+".pdf"
 	})
 	soon(t, "it is off the list", func() bool { return list() == "nothing was given up\n" })
-	if said, ok := b.dtectl("delivery", "retry", "00000000-0000-4000-8000-000000000000"); ok || !strings.Contains(said, "404") {
+	if said, ok := b.dtectl("delivery", "retry", "00000000-0000-4000-8000-000000000000"); ok ||
+		!strings.Contains(said, "404") {
 		t.Errorf("%v %s", ok, said)
 	}
 	var acts []string
@@ -233,7 +243,8 @@ func TestOperator_GivenUp(t *testing.T) {
 		acts = append(acts, a.What+" "+a.Target+" "+a.Who+" "+a.Outcome)
 	}
 	by := b.operated().who
-	if !slices.Equal(acts[:4], []string{"delivery.retry 00000000-0000-4000-8000-000000000000 " + by + " refused", "delivery.retry " + codes[1] + " " + by + " done",
+	if !slices.Equal(acts[:4], []string{"delivery.retry 00000000-0000-4000-8000-000000000000 " + by + " refused",
+		"delivery.retry " + codes[1] + " " + by + " done",
 		"delivery.retry " + codes[0] + " " + by + " nothing", "delivery.forget " + codes[0] + " " + by + " done"}) {
 		t.Errorf("the trail is %q", acts)
 	}

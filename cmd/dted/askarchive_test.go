@@ -22,10 +22,11 @@ func TestWitness_Reason(t *testing.T) {
 		since  time.Duration // before now
 		reason bool
 	}{
-		"a new store":            {},
-		"a night":                {last: noon.Add(-12 * time.Hour), since: 12 * time.Hour},
-		"a long weekend":         {last: noon.Add(-3 * day), since: 3 * day, reason: true},
-		"restored a moment ago":  {gaps: restored(time.Minute), last: noon.Add(-time.Second), since: 3*day + time.Minute, reason: true},
+		"a new store":    {},
+		"a night":        {last: noon.Add(-12 * time.Hour), since: 12 * time.Hour},
+		"a long weekend": {last: noon.Add(-3 * day), since: 3 * day, reason: true},
+		"restored a moment ago": {gaps: restored(time.Minute), last: noon.Add(-time.Second), since: 3*day +
+			time.Minute, reason: true},
 		"restored two weeks ago": {gaps: restored(14 * day), last: noon.Add(-time.Second), since: time.Second},
 	} {
 		since, reason := unsureSince(c.gaps, c.last, noon)
@@ -35,11 +36,13 @@ func TestWitness_Reason(t *testing.T) {
 	}
 }
 
-// The first sale waits for the archive's answer, no longer than askArchiveFor; an archive that cannot be asked is asked again.
+// The first sale waits for the archive's answer, no longer than askArchiveFor; an archive that cannot be asked is asked
+// again.
 func TestWitness_Bounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		w := &witness{done: make(chan struct{}), began: time.Now(), now: time.Now, ask: func(ctx context.Context, _, _ time.Time) error {
+		w := &witness{done: make(chan struct{}), began: time.Now(), now: time.Now, ask: func(ctx context.Context, _,
+			_ time.Time) error {
 			if asked++; asked == 1 {
 				<-ctx.Done()
 				return errors.New("no answer")

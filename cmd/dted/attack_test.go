@@ -59,7 +59,8 @@ func TestAttack_Requests(t *testing.T) {
 	good := "x-api-token: " + testToken + "1\r\n"
 	head := "Host: x\r\nConnection: close\r\n"
 	body := func(method, headers, body string) string {
-		return method + " /dte/dte01 HTTP/1.1\r\n" + head + "Content-Type: application/json\r\n" + headers + "\r\n" + body
+		return method + " /dte/dte01 HTTP/1.1\r\n" + head + "Content-Type: application/json\r\n" + headers + "\r\n" +
+			body
 	}
 	length := "Content-Length: " + strconv.Itoa(len(sale01)) + "\r\n"
 	chunk := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(sale01), sale01)
@@ -78,7 +79,8 @@ func TestAttack_Requests(t *testing.T) {
 		{"empty token", body("POST", "x-api-token: \r\n"+length, sale01), []int{401}},
 		{"basic authentication", body("POST", "Authorization: Basic "+testToken+"1\r\n"+length, sale01), []int{401}},
 		{"the admin token", body("POST", "Authorization: Bearer "+testAdmin+"\r\n"+length, sale01), []int{401}},
-		{"two different tokens", body("POST", good+"x-api-token: wrong\r\nAuthorization: Bearer wrong\r\n"+length, sale01), []int{400, 401}},
+		{"two different tokens", body("POST", good+"x-api-token: wrong\r\nAuthorization: Bearer wrong\r\n"+length,
+			sale01), []int{400, 401}},
 		{"admin route", "GET /admin/rules HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
 		{"encoded dots", "GET /dte/%2e%2e/metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
 		{"doubly encoded dots", "GET /dte/%252e%252e/metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
@@ -86,29 +88,44 @@ func TestAttack_Requests(t *testing.T) {
 		{"backslash", "GET /dte\\..\\metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{400, 404}},
 		{"double slash without a token", "GET //dte//information HTTP/1.1\r\n" + head + "\r\n", []int{401, 404}},
 		{"files", "GET /tienda/DTES/..%2f..%2f..%2fsigning.jwe HTTP/1.1\r\n" + head + good + "\r\n", []int{400, 404}},
-		{"absolute URI without a token", "GET http://127.0.0.1/dte/information HTTP/1.1\r\n" + head + "\r\n", []int{401}},
-		{"absolute URI of the operators", "GET http://" + b.ops + "/metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
+		{"absolute URI without a token", "GET http://127.0.0.1/dte/information HTTP/1.1\r\n" + head + "\r\n",
+			[]int{401}},
+		{"absolute URI of the operators", "GET http://" + b.ops + "/metrics HTTP/1.1\r\n" + head + good + "\r\n",
+			[]int{404}},
 		{"CONNECT", "CONNECT " + b.ops + " HTTP/1.1\r\n" + head + good + "\r\n", []int{400, 404, 405}},
 		{"NUL in the path", "GET /dte/information\x00 HTTP/1.1\r\n" + head + "\r\n", []int{400, 401, 404}},
-		{"NUL in a header", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token: " + testToken + "1\x00\r\n\r\n", []int{400, 401}},
-		{"space before the colon", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token : " + testToken + "1\r\n\r\n", []int{400, 401}},
-		{"huge header", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", []int{431}},
+		{"NUL in a header", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token: " + testToken + "1\x00\r\n\r\n",
+			[]int{400, 401}},
+		{"space before the colon", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token : " + testToken +
+			"1\r\n\r\n", []int{400, 401}},
+		{"huge header", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token: " + strings.Repeat("x", 1<<20) +
+			"\r\n\r\n", []int{431}},
 		{"huge path", "GET /" + strings.Repeat("x", 1<<20) + " HTTP/1.1\r\n" + head + good + "\r\n", []int{431}},
-		{"many headers", "GET /dte/information HTTP/1.1\r\n" + head + strings.Repeat("a: b\r\n", 100_000) + "\r\n", []int{431}},
+		{"many headers", "GET /dte/information HTTP/1.1\r\n" + head + strings.Repeat("a: b\r\n", 100_000) + "\r\n",
+			[]int{431}},
 		{"two lengths", body("POST", good+length+"Content-Length: 5\r\n", sale01), []int{400}},
 		{"a negative length", body("POST", good+"Content-Length: -5\r\n", sale01), []int{400}},
-		{"a length beyond all numbers", body("POST", good+"Content-Length: 99999999999999999999\r\n", sale01), []int{400, 413}},
-		{"length and chunks", body("POST", good+"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunk), []int{400}},
-		{"chunks and length", body("POST", good+"Transfer-Encoding: chunked\r\nContent-Length: "+strconv.Itoa(len(chunk)+len(smuggled))+"\r\n", chunk+smuggled), []int{400}},
-		{"no chunks and length", body("POST", good+length+"Transfer-Encoding: chunked\r\n", "0\r\n\r\n"+smuggled), []int{400}},
-		{"chunks by another name", body("POST", good+"Transfer-Encoding: xchunked\r\n"+length, sale01), []int{400, 501}},
-		{"chunks twice", body("POST", good+"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", chunk), []int{400}},
+		{"a length beyond all numbers", body("POST", good+"Content-Length: 99999999999999999999\r\n", sale01),
+			[]int{400, 413}},
+		{"length and chunks", body("POST", good+"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunk),
+			[]int{400}},
+		{"chunks and length", body("POST", good+"Transfer-Encoding: chunked\r\nContent-Length: "+
+			strconv.Itoa(len(chunk)+len(smuggled))+"\r\n", chunk+smuggled), []int{400}},
+		{"no chunks and length", body("POST", good+length+"Transfer-Encoding: chunked\r\n", "0\r\n\r\n"+smuggled),
+			[]int{400}},
+		{"chunks by another name", body("POST", good+"Transfer-Encoding: xchunked\r\n"+length, sale01),
+			[]int{400, 501}},
+		{"chunks twice", body("POST", good+"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", chunk),
+			[]int{400}},
 		{"broken chunks", body("POST", good+"Transfer-Encoding: chunked\r\n", "zz\r\n"+sale01), []int{400}},
 		{"too large", body("POST", good+"Content-Length: 2097152\r\n", strings.Repeat(" ", 2<<20)), []int{413}},
-		{"too large, in chunks", body("POST", good+"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", 2<<20, strings.Repeat(" ", 2<<20))), []int{413}},
-		{"too large, after being asked", body("POST", good+"Expect: 100-continue\r\nContent-Length: 2097152\r\n", strings.Repeat(" ", 2<<20)), []int{100, 413, 417}},
+		{"too large, in chunks", body("POST", good+"Transfer-Encoding: chunked\r\n",
+			fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", 2<<20, strings.Repeat(" ", 2<<20))), []int{413}},
+		{"too large, after being asked", body("POST", good+"Expect: 100-continue\r\nContent-Length: 2097152\r\n",
+			strings.Repeat(" ", 2<<20)), []int{100, 413, 417}},
 		{"large without a token", body("POST", "Content-Length: 1048576\r\n", strings.Repeat(" ", 1<<20)), []int{401}},
-		{"a gzip bomb", body("POST", good+"Content-Encoding: gzip\r\nContent-Length: "+strconv.Itoa(bomb.Len())+"\r\n", bomb.String()), []int{415}},
+		{"a gzip bomb", body("POST", good+"Content-Encoding: gzip\r\nContent-Length: "+strconv.Itoa(bomb.Len())+"\r\n",
+			bomb.String()), []int{415}},
 		{"a deflated body", body("POST", good+"Content-Encoding: deflate\r\n"+length, sale01), []int{415}},
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{0, 400, 404, 405}},
 		{"not HTTP", "\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", []int{400}},
@@ -132,7 +149,8 @@ func TestAttack_Requests(t *testing.T) {
 	}
 	// The operators' listener keeps its own door: a large body without the admin token is not read.
 	for _, path := range []string{"/admin/rules", "/admin/contingency", "/admin/backup", "/status", "/metrics"} {
-		statuses, text := raw(t, b.ops, "POST "+path+" HTTP/1.1\r\n"+head+"Authorization: Bearer "+testToken+"1\r\nContent-Length: 16777216\r\n\r\n"+strings.Repeat("x", 8<<20))
+		statuses, text := raw(t, b.ops, "POST "+path+" HTTP/1.1\r\n"+head+"Authorization: Bearer "+testToken+
+			"1\r\nContent-Length: 16777216\r\n\r\n"+strings.Repeat("x", 8<<20))
 		if len(statuses) != 1 || statuses[0] != http.StatusUnauthorized {
 			t.Errorf("8 MiB for %s without the admin token: %v %.200s", path, statuses, text)
 		}
@@ -167,14 +185,17 @@ func TestAttack_Rate(t *testing.T) {
 		}
 	}
 	// The contract wants Retry-After.
-	soon(t, "a hasty token is told to wait", func() bool { return b.asToken(testToken+"1") == http.StatusTooManyRequests })
+	soon(t, "a hasty token is told to wait", func() bool {
+		return b.asToken(testToken+
+			"1") == http.StatusTooManyRequests
+	})
 	if b.asToken(testToken+"2") != http.StatusOK {
 		t.Error("one till's haste stops another")
 	}
 }
 
-// TestAttack_Connections: ten thousand connections from a whole network (500 with -short), slow headers, slow bodies and
-// half-open ones. A till goes on selling meanwhile.
+// TestAttack_Connections: ten thousand connections from a whole network (500 with -short), slow headers, slow bodies
+// and half-open ones. A till goes on selling meanwhile.
 func TestAttack_Connections(t *testing.T) {
 	most := 10_000
 	if testing.Short() {
@@ -203,14 +224,19 @@ func TestAttack_Connections(t *testing.T) {
 		next.Go(func() {
 			for i := range work {
 				// 200 hosts, each beyond what one may have.
-				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%200))}, Timeout: 10 * time.Second}
+				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%200))},
+					Timeout: 10 * time.Second}
 				c, err := d.Dial("tcp", b.api)
 				if err != nil {
 					continue // the test's own files may run out
 				}
-				_, _ = io.WriteString(c, []string{"", "GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-to", // half-open, slow headers
-					"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{",                                          // a slow body
-					"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken + "8\r\nContent-Length: 1000000\r\n\r\n{"}[i%4]) // and of a till
+				// half-open, slow headers
+				_, _ = io.WriteString(c, []string{"", "GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-to",
+					// a slow body
+					"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{",
+					// and of a till
+					"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken +
+						"8\r\nContent-Length: 1000000\r\n\r\n{"}[i%4])
 				mu.Lock()
 				open = append(open, c)
 				mu.Unlock()
@@ -237,8 +263,8 @@ func TestAttack_Connections(t *testing.T) {
 	}
 }
 
-// TestAttack_Slow: who says nothing, stops in the middle or sends a byte now and then is cut within the 15 s that a request
-// may take. A till goes on selling meanwhile.
+// TestAttack_Slow: who says nothing, stops in the middle or sends a byte now and then is cut within the 15 s that a
+// request may take. A till goes on selling meanwhile.
 func TestAttack_Slow(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -249,13 +275,14 @@ func TestAttack_Slow(t *testing.T) {
 	var cut sync.WaitGroup
 	defer cut.Wait()
 	for name, c := range map[string]struct{ begin, trickle, want string }{
-		"nothing":                    {"", "", "408"},
-		"half a header":              {"GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-to", "", "408"},
-		"a slow header":              {"GET /dte/information HTTP/1.1\r\nHost: x\r\n", "a: b\r\n", "408"},
-		"half a body of nobody":      {body + "\r\n{", "", "401"},
-		"half a body of a till":      {body + token + "\r\n{", "", "408"},
-		"a slow body of a till":      {body + token + "\r\n{", " ", "408"},
-		"slow pieces of a till":      {strings.Replace(body, "Content-Length: 1000000", "Transfer-Encoding: chunked", 1) + token + "\r\n", "1\r\n \r\n", "408"},
+		"nothing":               {"", "", "408"},
+		"half a header":         {"GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-to", "", "408"},
+		"a slow header":         {"GET /dte/information HTTP/1.1\r\nHost: x\r\n", "a: b\r\n", "408"},
+		"half a body of nobody": {body + "\r\n{", "", "401"},
+		"half a body of a till": {body + token + "\r\n{", "", "408"},
+		"a slow body of a till": {body + token + "\r\n{", " ", "408"},
+		"slow pieces of a till": {strings.Replace(body, "Content-Length: 1000000", "Transfer-Encoding: chunked",
+			1) + token + "\r\n", "1\r\n \r\n", "408"},
 		"nothing after an admission": {body + token + "Expect: 100-continue\r\n\r\n", "", "100"},
 	} {
 		for range 4 {
@@ -284,7 +311,8 @@ func TestAttack_Slow(t *testing.T) {
 				_ = conn.SetReadDeadline(began.Add(25 * time.Second))
 				said, err := io.ReadAll(conn)
 				_, status, _ := strings.Cut(string(said), "HTTP/1.1 ")
-				if took := time.Since(began); os.IsTimeout(err) || took > 20*time.Second || !strings.HasPrefix(status, c.want) {
+				if took := time.Since(began); os.IsTimeout(err) || took > 20*time.Second || !strings.HasPrefix(status,
+					c.want) {
 					t.Errorf("%s: %v after %v: %.200s", name, err, took, said)
 				}
 			})
@@ -323,11 +351,13 @@ func TestAttack_Secrets(t *testing.T) {
 	}
 	note(b.admin("POST", "/admin/tokens", []byte(`{"name":"`+made.Token)))
 	note(b.getOps("/metrics"))
-	for _, request := range []string{"GET /%zz HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken + "1\r\nbad header\r\n\r\n",
+	for _, request := range []string{"GET /%zz HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken +
+		"1\r\nbad header\r\n\r\n",
 		"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken + "1\r\nContent-Length: x\r\n\r\n"} {
 		_, text := raw(t, b.api, request)
 		out.WriteString(text)
-		_, text = raw(t, b.ops, strings.ReplaceAll(request, "x-api-token: "+testToken+"1", "Authorization: Bearer "+testAdmin))
+		_, text = raw(t, b.ops, strings.ReplaceAll(request, "x-api-token: "+testToken+"1", "Authorization: Bearer "+
+			testAdmin))
 		out.WriteString(text)
 	}
 	file, err := config.LoadTokens(filepath.Join(b.dir, "tokens.toml"))
@@ -349,8 +379,8 @@ func TestAttack_Secrets(t *testing.T) {
 	stolen(t, b, made.Token)
 }
 
-// stolen looks at all that lies in the branch's folder, but the files that are not on the disk of a box: the passphrase and
-// MH's password, which systemd holds.
+// stolen looks at all that lies in the branch's folder, but the files that are not on the disk of a box: the passphrase
+// and MH's password, which systemd holds.
 func stolen(t *testing.T, b *branch, made string) {
 	t.Helper()
 	sealed, err := os.ReadFile(filepath.Join(b.dir, "signing.jwe"))
@@ -363,11 +393,13 @@ func stolen(t *testing.T, b *branch, made string) {
 		}
 	}
 	err = filepath.WalkDir(b.dir, func(path string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() || e.Name() == "signing.passphrase" || e.Name() == "authority.password" || e.Name() == "admin.token" {
+		if err != nil || e.IsDir() || e.Name() == "signing.passphrase" || e.Name() == "authority.password" ||
+			e.Name() == "admin.token" {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		for _, secret := range []string{testPassphrase, testToken + "1", made, "secreto-mh.2026", "PRIVATE KEY", testAdmin} {
+		for _, secret := range []string{testPassphrase, testToken + "1", made, "secreto-mh.2026", "PRIVATE KEY",
+			testAdmin} {
 			if bytes.Contains(data, []byte(secret)) {
 				t.Errorf("%s holds %q", path, secret)
 			}

@@ -35,7 +35,8 @@ type witness struct {
 }
 
 // newWitness decides whether there is a reason to ask the archive.
-func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool, now func() time.Time) (*witness, error) {
+func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool, now func() time.Time) (*witness,
+	error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
 	gaps, err := d.store.Gaps()
 	if err != nil {
@@ -206,9 +207,11 @@ func recordRepairs(ctx context.Context, trail *audit.Trail, log *slog.Logger) {
 // recordAct records in the trail what a till's token did. The document's record also names the token, so a failure here
 // loses nothing.
 func recordAct(trail *audit.Trail, a engine.Act, log *slog.Logger) {
-	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From, What: a.What, Target: a.Code.String(),
+	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From,
+		What: a.What, Target: a.Code.String(),
 		Detail: a.Detail, Outcome: audit.Done})
 	if err != nil {
-		log.Error("an act of a till is not in the trail", "token", a.TokenID, "act", a.What, "code", a.Code.String(), "error", err)
+		log.Error("an act of a till is not in the trail", "token", a.TokenID, "act", a.What, "code", a.Code.String(),
+			"error", err)
 	}
 }

@@ -22,7 +22,8 @@ func TestBackup_Running(t *testing.T) {
 	dir := filepath.Join(b.dir, "backup")
 	begin := func(dir string, want int) {
 		t.Helper()
-		if status, answer := b.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, dir)); status != want {
+		if status, answer := b.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`,
+			dir)); status != want {
 			t.Errorf("%s: %d %s", dir, status, answer)
 		}
 	}

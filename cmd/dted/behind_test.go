@@ -15,20 +15,22 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// TestBehind: store and mark are put back as they were at an earlier moment; the card was not. The appliance says so and
-// numbers nothing, answers what it knows, and goes on behind the card's numbers once they are reconciled.
+// TestBehind: store and mark are put back as they were at an earlier moment; the card was not. The appliance says so
+// and numbers nothing, answers what it knows, and goes on behind the card's numbers once they are reconciled.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
 	at := func(name string) string { return filepath.Join(b.dir, name) }
 	text, err := os.ReadFile(at("dted.toml"))
-	if err := errors.Join(err, os.WriteFile(at("dted.toml"), append([]byte("second_copy = \"card\"\n"), text...), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(at("dted.toml"), append([]byte("second_copy = \"card\"\n"), text...),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
 	first := decode(t, b.insist(1, "first", hammerSale(1, 1)))
 	b.stop()
-	if err := errors.Join(exec.Command("cp", "-r", at("data"), at("data.old")).Run(), exec.Command("cp", at("mark"), at("mark.old")).Run()); err != nil {
+	if err := errors.Join(exec.Command("cp", "-r", at("data"), at("data.old")).Run(), exec.Command("cp", at("mark"),
+		at("mark.old")).Run()); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
@@ -36,7 +38,8 @@ func TestBehind(t *testing.T) {
 		b.insist(1, sale, hammerSale(1, len(sale)))
 	}
 	b.stop()
-	if err := errors.Join(os.RemoveAll(at("data")), os.Rename(at("data.old"), at("data")), os.Rename(at("mark.old"), at("mark"))); err != nil {
+	if err := errors.Join(os.RemoveAll(at("data")), os.Rename(at("data.old"), at("data")), os.Rename(at("mark.old"),
+		at("mark"))); err != nil {
 		t.Fatal(err)
 	}
 
@@ -46,10 +49,13 @@ func TestBehind(t *testing.T) {
 	}
 	status, body, err := b.post("/dte/dte01", 1, "fourth", hammerSale(1, 4))
 	var problem struct{ Type, Message string }
-	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != refusal.CodeStoreBehind || !strings.Contains(problem.Message, "hasta el 3, aquí el 1") || !strings.Contains(problem.Message, "dtectl recover") {
+	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 ||
+		problem.Type != refusal.CodeStoreBehind || !strings.Contains(problem.Message, "hasta el 3, aquí el 1") ||
+		!strings.Contains(problem.Message, "dtectl recover") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
-	if status, body, err := b.post("/dte/dte01", 1, "first", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {
+	if status, body, err := b.post("/dte/dte01", 1, "first", hammerSale(1, 1)); err != nil || status != 201 ||
+		decode(t, body).Code != first.Code {
 		t.Errorf("the sale of before: %d %s %v", status, body, err)
 	}
 	checkStatusKeys(b)

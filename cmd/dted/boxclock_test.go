@@ -6,8 +6,8 @@ import (
 	"dtegate/cmd/cmdtest"
 )
 
-// boxClock is where dted means the box's clock, by file and function, and why. All else reads the branch's, config.Now: in a
-// rehearsal of a later day the two differ.
+// boxClock is where dted means the box's clock, by file and function, and why. All else reads the branch's, config.Now:
+// in a rehearsal of a later day the two differ.
 var boxClock = map[string]string{
 	"access/lan.go look":          "a certificate of TLS ends by the clock of those who connect",
 	"access/lan.go renew":         "a certificate of TLS ends by the clock of those who connect",
@@ -18,11 +18,12 @@ var boxClock = map[string]string{
 	"health/pulse.go Run":         "how long a start takes",
 	"config/open.go BoxAuthority": "a certificate of TLS ends by the clock of those who connect",
 	"config/clock.go Now":         "the branch's clock is made of it",
-	"fleet.go openFleet":          "the centre compares what a box says with its own clock, and directors' orders end by it",
-	"fleet.go openShipper":        "how long ago a piece was shipped, and the centre compares when",
-	"background.go newWitness":    "how long a sale waits",
+	"fleet.go openFleet": "the centre compares what a box says with its own clock, and directors' orders end " +
+		"by it",
+	"fleet.go openShipper":     "how long ago a piece was shipped, and the centre compares when",
+	"background.go newWitness": "how long a sale waits",
 }
 
-// TestBranchClock: what reads the clock reads the branch's, or stands in the list with its reason. A clock that is handed on
-// (Now: time.Now) is read too.
+// TestBranchClock: what reads the clock reads the branch's, or stands in the list with its reason. A clock that is
+// handed on (Now: time.Now) is read too.
 func TestBranchClock(t *testing.T) { cmdtest.BoxClock(t, boxClock) }

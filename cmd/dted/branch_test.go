@@ -78,14 +78,15 @@ type branch struct {
 	cmd *exec.Cmd
 }
 
-// everyday are the rules that most tests need, everyRule those of a real branch. A start takes some 0.1 s of CPU for each of them.
+// everyday are the rules that most tests need, everyRule those of a real branch. A start takes some 0.1 s of CPU for
+// each of them.
 var (
 	everyday  = []string{"catalogues", "dte01/v2", "contingencia/v4"}
 	everyRule = plugins.Names
 )
 
-// newBranch makes a branch with eight points of sale and starts its authority, not its appliance. The branch has the everyday rules
-// and these.
+// newBranch makes a branch with eight points of sale and starts its authority, not its appliance. The branch has the
+// everyday rules and these.
 func newBranch(t testing.TB, rules ...string) *branch {
 	t.Helper()
 	b := &branch{t: t, dir: t.TempDir(), api: cmdtest.Port(t), ops: cmdtest.Port(t)}
@@ -154,8 +155,10 @@ rules = {folder = "rules", cache = %q, key = [{id = "test", file = "rules.pub"}]
 		text += fmt.Sprintf("[[point_of_sale]]\nid = %d\nestablecimiento = \"M001\"\npunto_venta = \"P%03d\"\n", i, i)
 		mac := hmac.New(sha256.New, secret)
 		fmt.Fprintf(mac, "%s%d", testToken, i)
-		tokens.Tokens = append(tokens.Tokens, config.Token{ID: 10 + i, Name: "caja", Hash: hex.EncodeToString(mac.Sum(nil)), Point: i,
-			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}})
+		tokens.Tokens = append(tokens.Tokens, config.Token{ID: 10 + i, Name: "caja",
+			Hash: hex.EncodeToString(mac.Sum(nil)), Point: i,
+			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO",
+				"SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}})
 	}
 	b.write("signing.jwe", b.sealed)
 	b.write("signing.passphrase", []byte(testPassphrase))

@@ -80,7 +80,8 @@ func rows(t *testing.T) func(name string, measured, limit float64, unit string) 
 	}
 }
 
-// asked prints what is measured beside the limit that was asked for first, and judges nothing: rows has the limit in force.
+// asked prints what is measured beside the limit that was asked for first, and judges nothing: rows has the limit in
+// force.
 func asked(name string, measured, limit float64, unit string) {
 	printRow(name, measured, limit, unit, "as first asked")
 }
@@ -122,7 +123,8 @@ func (b *bench) startLazily() {
 // sale as the engine is told of it.
 var (
 	sale10  = `{"receptor":` + customer10 + `,"items":[` + items10("", "precioUnitario") + `],"condicionOperacion":1}`
-	facts10 = `{"receptor":` + customer10 + `,"cuerpoDocumento":[` + items10(`"numItem":%[2]d,"tipoItem":1,"uniMedida":59,`, "precioUni") + `],"resumen":{"condicionOperacion":1}}`
+	facts10 = `{"receptor":` + customer10 + `,"cuerpoDocumento":[` +
+		items10(`"numItem":%[2]d,"tipoItem":1,"uniMedida":59,`, "precioUni") + `],"resumen":{"condicionOperacion":1}}`
 )
 
 const customer10 = `{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"}`
@@ -131,7 +133,9 @@ const customer10 = `{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":
 func items10(first, price string) string {
 	lines := make([]string, 10)
 	for i := range lines {
-		lines[i] = fmt.Sprintf(`{`+first+`"codigo":"A-%04[1]d","descripcion":"Artículo de la línea %[1]d","cantidad":%[2]d,"`+price+`":%[3]d.95,"montoDescu":0.5}`, i, i+1, i+3)
+		lines[i] = fmt.Sprintf(`{`+first+
+			`"codigo":"A-%04[1]d","descripcion":"Artículo de la línea %[1]d","cantidad":%[2]d,"`+price+
+			`":%[3]d.95,"montoDescu":0.5}`, i, i+1, i+3)
 	}
 	return strings.Join(lines, ",")
 }
@@ -225,10 +229,12 @@ func tenLines(r *rules.Rule, n int) (*abi.Input, dte.Value) {
 	var lines []dte.Value
 	for i := range n {
 		for _, f := range d.Columns {
-			in.Lines = append(in.Lines, map[string]int64{"cantidad": int64(i%9+1) * dte.Scale, "precioUni": 695_000_000, "montoDescu": 50_000_000,
-				"tipoItem": 1, "uniMedida": 59, "noGravado": abi.Absent}[f.Name])
+			in.Lines = append(in.Lines, map[string]int64{"cantidad": int64(i%9+1) * dte.Scale, "precioUni": 695_000_000,
+				"montoDescu": 50_000_000,
+				"tipoItem":   1, "uniMedida": 59, "noGravado": abi.Absent}[f.Name])
 		}
-		line, err := dte.Parse(fmt.Appendf(nil, `{"numItem":%d,"tipoItem":1,"cantidad":%d,"uniMedida":59,"descripcion":"Artículo de la línea","precioUni":6.95}`, i+1, i%9+1))
+		line, err := dte.Parse(fmt.Appendf(nil,
+			`{"numItem":%d,"tipoItem":1,"cantidad":%d,"uniMedida":59,"descripcion":"Artículo de la línea","precioUni":6.95}`, i+1, i%9+1))
 		if err != nil {
 			panic(err)
 		}

@@ -93,7 +93,8 @@ func testClient(t *testing.T, program string) {
 	server := httptest.NewServer(lan)
 	defer server.Close()
 	write := func(name, text string) string { b.write(name, []byte(text)); return filepath.Join(b.dir, name) }
-	environment := append(os.Environ(), "DTE_URL="+server.URL, "DTE_TOKEN_FILE="+write("token", testToken+"1\n"), "DTE_PAUSA=0.05", "DTE_PLAZO=60",
+	environment := append(os.Environ(), "DTE_URL="+server.URL, "DTE_TOKEN_FILE="+write("token", testToken+"1\n"),
+		"DTE_PAUSA=0.05", "DTE_PLAZO=60",
 		"DTE_TIMEOUT=1", "DTE_CURSOR="+filepath.Join(b.dir, "cursor"), "PYTHONDONTWRITEBYTECODE=1")
 	run := func(args ...string) (int, map[string]string, string) {
 		t.Helper()
@@ -116,8 +117,10 @@ func testClient(t *testing.T, program string) {
 	sale := write("venta-000123.json", sale01)
 	began := time.Now()
 	code, first, said := run("emitir", "dte01", sale)
-	if code != 0 || first["estado"] != "PROCESSED" || first["selloRecibido"] == "" || first["total"] != "13.90" || first["horEmi"] == "" ||
-		first["numeroControl"] != "DTE-01-M001P001-000000000000001" || !strings.HasSuffix(first["consulta"], "&codGen="+first["codigoGeneracion"]+"&fechaEmi="+first["fecEmi"]) {
+	if code != 0 || first["estado"] != "PROCESSED" || first["selloRecibido"] == "" || first["total"] != "13.90" ||
+		first["horEmi"] == "" ||
+		first["numeroControl"] != "DTE-01-M001P001-000000000000001" || !strings.HasSuffix(first["consulta"], "&codGen="+
+		first["codigoGeneracion"]+"&fechaEmi="+first["fecEmi"]) {
 		t.Fatalf("ended with %d: %s", code, said)
 	}
 	if len(lan.troubles) != 0 || len(lan.keys) != 7 || time.Since(began) < time.Second { // of Retry-After
@@ -128,10 +131,12 @@ func testClient(t *testing.T, program string) {
 			t.Errorf("tried with the key %s", key)
 		}
 	}
-	if kept, err := os.ReadFile(filepath.Join(b.dir, "venta-000123.dte")); err != nil || decode(t, kept).Code != first["codigoGeneracion"] {
+	if kept, err := os.ReadFile(filepath.Join(b.dir, "venta-000123.dte")); err != nil ||
+		decode(t, kept).Code != first["codigoGeneracion"] {
 		t.Errorf("kept %v %.200s", err, kept)
 	}
-	if code, again, said := run("emitir", "dte01", sale); code != 0 || again["codigoGeneracion"] != first["codigoGeneracion"] {
+	if code, again, said := run("emitir", "dte01", sale); code != 0 ||
+		again["codigoGeneracion"] != first["codigoGeneracion"] {
 		t.Errorf("again: %d %s", code, said)
 	}
 	if got := b.sim.Received(); got.Documents != 1 || got.Duplicates != 0 {
@@ -139,11 +144,13 @@ func testClient(t *testing.T, program string) {
 	}
 	// What is refused is told, once; what MH rejects has an end of its own.
 	lan.keys = nil
-	if code, _, said := run("emitir", "dte01", write("mala.json", strings.Replace(sale01, `"cantidad":2`, `"cantidad":0`, 1))); code != 2 || !strings.Contains(said, "items[0].cantidad RANGE: ") || len(lan.keys) != 1 {
+	if code, _, said := run("emitir", "dte01", write("mala.json", strings.Replace(sale01, `"cantidad":2`,
+		`"cantidad":0`, 1))); code != 2 || !strings.Contains(said, "items[0].cantidad RANGE: ") || len(lan.keys) != 1 {
 		t.Errorf("refused: %d %s", code, said)
 	}
 	b.chaos(simulator.Chaos{Reject: 1})
-	if code, printed, said := run("emitir", "dte01", write("rechazada.json", sale01)); code != 3 || printed["estado"] != "REJECTED" || !strings.Contains(said, "Rechazado por Hacienda") {
+	if code, printed, said := run("emitir", "dte01", write("rechazada.json", sale01)); code != 3 ||
+		printed["estado"] != "REJECTED" || !strings.Contains(said, "Rechazado por Hacienda") {
 		t.Errorf("rejected: %d %s", code, said)
 	}
 	// Without MH the ticket says so, and its seal comes later, once.
@@ -163,7 +170,8 @@ func testClient(t *testing.T, program string) {
 		}
 		return heard != ""
 	})
-	if fields := strings.Fields(heard); len(fields) < 3 || fields[0] != alone["codigoGeneracion"] || fields[1] != "PROCESSED" || len(fields[2]) < 10 {
+	if fields := strings.Fields(heard); len(fields) < 3 || fields[0] != alone["codigoGeneracion"] ||
+		fields[1] != "PROCESSED" || len(fields[2]) < 10 {
 		t.Errorf("heard %q", heard)
 	}
 	if _, _, again := run("seguir", "--una-vez"); again != "" {

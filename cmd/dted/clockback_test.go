@@ -14,8 +14,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestClockSetBack: the clock stands an hour before what the store knows. A sale is refused with the reason, one that was
-// answered already is answered again, and nobody does anything before the branch sells on.
+// TestClockSetBack: the clock stands an hour before what the store knows. A sale is refused with the reason, one that
+// was answered already is answered again, and nobody does anything before the branch sells on.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -34,15 +34,18 @@ func TestClockSetBack(t *testing.T) {
 	if said := b.await(http.StatusServiceUnavailable); !strings.Contains(said, "CLOCK_WRONG") {
 		t.Errorf("/readyz says %q", said)
 	}
-	if status, said := b.getOps("/livez"); status != http.StatusOK || string(said) != "ok\n" { // a restart would mend nothing
+	// a restart would mend nothing
+	if status, said := b.getOps("/livez"); status != http.StatusOK || string(said) != "ok\n" {
 		t.Errorf("/livez says %d %q", status, said)
 	}
 	status, body, err := b.post("/dte/dte01", 1, "now", hammerSale(1, 2))
 	var problem struct{ Type, Message string }
-	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != refusal.CodeClockWrong || !strings.Contains(problem.Message, "atrasado") {
+	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 ||
+		problem.Type != refusal.CodeClockWrong || !strings.Contains(problem.Message, "atrasado") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
-	if status, body, err := b.post("/dte/dte01", 1, "before", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {
+	if status, body, err := b.post("/dte/dte01", 1, "before", hammerSale(1, 1)); err != nil || status != 201 ||
+		decode(t, body).Code != first.Code {
 		t.Errorf("the sale of before: %d %s %v", status, body, err)
 	}
 	if b.metric("dte_clock_doubted") != 1 {

@@ -53,7 +53,8 @@ func TestMain(m *testing.M) {
 	_ = os.Unsetenv("GOGC") // of make test: the appliances run as installed
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // most of their time is waiting, for other processes or for a limit
+		// most of their time is waiting, for other processes or for a limit
+		_ = f.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
 	}
 	http.DefaultTransport = watched{http.DefaultTransport}
 	if *budgets {
@@ -80,7 +81,8 @@ func TestMain(m *testing.M) {
 
 // whole tells that every test ran.
 func whole() bool {
-	return flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" &&
+	return flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" &&
+		flag.Lookup("test.list").Value.String() == "" &&
 		!testing.Short()
 }
 
@@ -103,12 +105,14 @@ func TestContract(t *testing.T) {
 		}
 		originals[path] = decode(t, answer).Code
 	}
-	for path, of := range map[string]string{"dte01": "", "dte03": "", "dte05": "dte03", "dte06": "dte03", "dte07": "dte03", "dte14": "", "retorno": "dte01"} {
+	for path, of := range map[string]string{"dte01": "", "dte03": "", "dte05": "dte03", "dte06": "dte03",
+		"dte07": "dte03", "dte14": "", "retorno": "dte01"} {
 		example, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "examples", path+".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, answer, err := b.postPreferring("/dte/"+path, 1, "", strings.ReplaceAll(string(example), "ORIGINAL", originals[of]), "validate")
+		status, answer, err := b.postPreferring("/dte/"+path, 1, "", strings.ReplaceAll(string(example), "ORIGINAL",
+			originals[of]), "validate")
 		if err != nil || status != http.StatusOK {
 			t.Errorf("validating %s: %d %v %s", path, status, err, answer)
 		}

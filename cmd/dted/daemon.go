@@ -82,12 +82,16 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 			d.close()
 		}
 	}()
-	in, faults := start.Read(ctx, cfg, start.Options{Catalogue: func(list, code string) (string, bool) { return d.engine.Catalogue(list, code) }})
+	in, faults := start.Read(ctx, cfg, start.Options{Catalogue: func(list, code string) (string,
+		bool) {
+		return d.engine.Catalogue(list, code)
+	}})
 	if err := start.Refusal(faults); err != nil {
 		return d, err
 	}
 	warnExposed(cfg, log)
-	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, Instances: max(2, runtime.GOMAXPROCS(0)/2), CacheDir: cfg.Rules.Cache,
+	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, Instances: max(2, runtime.GOMAXPROCS(0)/2),
+		CacheDir:    cfg.Rules.Cache,
 		UnloadAfter: unloadRulesAfter, Logger: log})
 	if err != nil {
 		return d, fmt.Errorf("starting rule host: %w", err)
@@ -106,17 +110,22 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	recordReturn(d.trail, d.shelf.List().Return, log)
 	recordRepairs(ctx, d.trail, log)
 	mh := health.NewReach(d.gate, cfg.Now)
-	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
-		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
+	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
+		Password: authority.Password(in.Password),
+		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now,
+		AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
 		return d, err
 	}
-	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.LastActivity(), in.Delivery.Archive != nil, cfg.Now); err != nil {
+	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.LastActivity(), in.Delivery.Archive != nil,
+		cfg.Now); err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, cfg.Now})
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector(), version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link,
+		client, hours{cfg.Branch, cfg.Now})
 	if d.access, err = access.Open(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}
@@ -128,8 +137,10 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		registry.MustRegister(d.hook)
 	}
 	d.month = newMonthSoFar(d.engine.Documents(), cfg.Branch.ID, cfg.Now, log)
-	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
-		tally: documents.NewTally(d.store, cfg.Now), access: d.access, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}
+	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate,
+		store: d.store,
+		tally: documents.NewTally(d.store, cfg.Now), access: d.access, reach: mh, refused: client.Refused,
+		recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = authorisation.NewTally(d.engine.Documents(), d.store, cfg.Branch.ID, cfg.Now)
 	}
@@ -158,25 +169,34 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 }
 
 func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *authority.Client) engine.Options {
-	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf, Issuer: start.Issuer(cfg),
-		Policy:      authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
+	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client,
+		Shelf: d.shelf, Issuer: start.Issuer(cfg),
+		Policy: authority.Policy{Resends: cfg.Authority.Resends,
+			DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
 		Patience:    cmp.Or(time.Duration(cfg.Authority.Patience), 5*time.Second),
 		PassCodes:   cfg.API.UnknownCodes == "pass",
-		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
+		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit,
+		Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
 
-func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) gateway.Options {
+func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status,
+	registry *prometheus.Registry) gateway.Options {
 	apiTLS, opsTLS := d.access.Configs()
-	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Issued: d.engine.Issued, Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
+	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Issued: d.engine.Issued,
+		Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
 		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
 		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: apiTLS, OpsTLS: opsTLS,
-		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)},
-		Usage:  documents.NewUsage(d.store, d.shelf, cfg.Now()).Of,
-		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
-		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(), Rules: d.shelf, Recall: engine.NewRecall(d.engine),
-			Ready: s.ready, Status: s.show, Overview: s.overview, AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}}
+		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes),
+			Daily: int64(cfg.API.DailyBytes)},
+		Usage: documents.NewUsage(d.store, d.shelf, cfg.Now()).Of,
+		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission",
+			MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
+		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(), Rules: d.shelf,
+			Recall: engine.NewRecall(d.engine),
+			Ready:  s.ready, Status: s.show, Overview: s.overview, AdminToken: in.Admin, Keeper: d.access,
+			Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}}
 }
 
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
@@ -304,7 +324,8 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 }
 
 // openShelf puts in force the bundles that were in force before, and the new ones of the rules folder.
-func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, boxKey *recordmac.Key) (*rulestore.Store, error) {
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs,
+	boxKey *recordmac.Key) (*rulestore.Store, error) {
 	if d.host.Engine() == "compiler" {
 		// An unproven module runs here first, where it can do the least harm.
 		var err error
@@ -314,7 +335,8 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 		}
 	}
 	accept := func(b *rulestore.Book) error { return start.CheckIssuer(cfg, b) }
-	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, Types: plugins.Earlier(), Open: cfg.Types.Open, OnFailure: cfg.Rules.OnFailure.Kinds(),
+	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules,
+		Box: boxKey, Types: plugins.Earlier(), Open: cfg.Types.Open, OnFailure: cfg.Rules.OnFailure.Kinds(),
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {
@@ -326,9 +348,11 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 // contingencyOptions returns the settings of contingency; missing ones take the engine's defaults.
 func contingencyOptions(c config.Contingency) contingency.Options {
 	return contingency.Options{
-		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType, Document: c.Responsible.Document},
-		ProbeEvery:  time.Duration(c.ProbeEvery), Stable: time.Duration(c.Stable), ReportAfter: time.Duration(c.ReportAfter),
-		LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotPatience: time.Duration(c.LotPatience),
+		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType,
+			Document: c.Responsible.Document},
+		ProbeEvery: time.Duration(c.ProbeEvery), Stable: time.Duration(c.Stable),
+		ReportAfter: time.Duration(c.ReportAfter),
+		LotSize:     c.LotSize, LotPoll: time.Duration(c.LotPoll), LotPatience: time.Duration(c.LotPatience),
 		AwaitReport: time.Duration(c.AwaitReport), Internet: c.Internet,
 	}
 }
@@ -340,9 +364,12 @@ func information(c *config.Config) reply.Information {
 	if c.Ambiente == "01" {
 		ambiente = "PROD"
 	}
-	return reply.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name, NombreComercial: i.TradeName,
+	return reply.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name,
+		NombreComercial: i.TradeName,
 		CodigoActividad: i.Activity, ActividadEconomica: i.ActivityDescription, Direccion: i.Address.Complemento,
-		TipoEstablecimiento: i.EstablishmentType, Departamento: i.Address.Departamento, Municipio: i.Address.Municipio, Distrito: i.Address.Distrito,
-		Telefono: i.Phone, Correo: i.Mail, LogoURL: i.LogoURL, ColorPrincipal: i.PrimaryColour, ColorSecundario: i.SecondaryColour,
-		ColorFondo: i.BackgroundColour, Ambiente: ambiente, CreatedAt: i.CreatedAt}
+		TipoEstablecimiento: i.EstablishmentType, Departamento: i.Address.Departamento, Municipio: i.Address.Municipio,
+		Distrito: i.Address.Distrito,
+		Telefono: i.Phone, Correo: i.Mail, LogoURL: i.LogoURL, ColorPrincipal: i.PrimaryColour,
+		ColorSecundario: i.SecondaryColour,
+		ColorFondo:      i.BackgroundColour, Ambiente: ambiente, CreatedAt: i.CreatedAt}
 }

@@ -69,7 +69,8 @@ func TestReady_DamagedStore(t *testing.T) {
 	if !strings.Contains(said, "nothing new is issued") {
 		t.Errorf("/readyz says %s", said)
 	}
-	if status, body, err := b.post("/dte/dte01", 1, "", sale01); err != nil || status != http.StatusServiceUnavailable || !strings.Contains(string(body), "avise a soporte") {
+	if status, body, err := b.post("/dte/dte01", 1, "", sale01); err != nil ||
+		status != http.StatusServiceUnavailable || !strings.Contains(string(body), "avise a soporte") {
 		t.Errorf("a sale: %d %.300s %v", status, body, err)
 	}
 	if b.metric("dte_store_damaged") != 1 {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestRunbook_DeadBox: a box is installed, sells, and dies, first its mainboard with the TPM, then its disk. Another one is made
-// by the runbook's own orders, and sells on behind the last number. In the end every order of the runbook has been run here, or
-// by another test, or is one that no test can run.
+// TestRunbook_DeadBox: a box is installed, sells, and dies, first its mainboard with the TPM, then its disk. Another
+// one is made by the runbook's own orders, and sells on behind the last number. In the end every order of the runbook
+// has been run here, or by another test, or is one that no test can run.
 func TestRunbook_DeadBox(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)

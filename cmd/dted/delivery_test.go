@@ -41,11 +41,15 @@ type mailed struct {
 func (b *branch) withInbox() *inbox {
 	b.t.Helper()
 	box, ln := new(inbox), cmdtest.Listen(b.t)
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &inboxSession{box: box}, nil }))
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &inboxSession{box: box},
+			nil
+	}))
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	go func() { _ = server.Serve(ln) }()
 	b.t.Cleanup(func() { _ = server.Close() })
-	b.section(fmt.Sprintf("[mail]\nhost = \"127.0.0.1\"\nport = %d\nsecurity = \"none\"\nfrom = \"dte@tienda.example\"\n", ln.Addr().(*net.TCPAddr).Port))
+	b.section(fmt.Sprintf("[mail]\nhost = \"127.0.0.1\"\nport = %d\nsecurity = \"none\"\nfrom = "+
+		"\"dte@tienda.example\"\n", ln.Addr().(*net.TCPAddr).Port))
 	return box
 }
 
@@ -248,7 +252,8 @@ func TestDelivery_Ways(t *testing.T) {
 	get := func(path string, want int) []byte {
 		t.Helper()
 		status, answer, err := b.get(path, 1)
-		if err != nil || status != want || want == http.StatusNotFound && !strings.Contains(string(answer), `"type":"DOCUMENT_NOT_FOUND"`) {
+		if err != nil || status != want || want == http.StatusNotFound && !strings.Contains(string(answer),
+			`"type":"DOCUMENT_NOT_FOUND"`) {
 			t.Errorf("%s gives %d %v %.200s", path, status, err, answer)
 		}
 		return answer
@@ -257,8 +262,10 @@ func TestDelivery_Ways(t *testing.T) {
 	read(get("/dte/pdf/"+code+"?format=base64", http.StatusOK))
 	read(get("/dte/pdf/"+code+"?format=url", http.StatusOK))
 	link := strings.TrimPrefix(r.Data.URL, "http://"+b.api)
-	for way, got := range map[string][]byte{"view": get("/dte/pdf/"+code+"?format=view", http.StatusOK), "letter": get("/dte/pdf/"+code+"?layout=letter", http.StatusOK),
-		"download": get("/dte/pdf/"+code+"?format=download", http.StatusOK), "base64": r.Data.Base64, "url": get(link, http.StatusOK),
+	for way, got := range map[string][]byte{"view": get("/dte/pdf/"+code+"?format=view", http.StatusOK),
+		"letter":   get("/dte/pdf/"+code+"?layout=letter", http.StatusOK),
+		"download": get("/dte/pdf/"+code+"?format=download", http.StatusOK), "base64": r.Data.Base64, "url": get(link,
+			http.StatusOK),
 		"dtePdfUrl": get("/"+sold.PDFURL, http.StatusOK)} {
 		if !bytes.Equal(got, pdf) || len(got) < 1000 {
 			t.Errorf("%s is another PDF, of %d bytes", way, len(got))
@@ -271,11 +278,13 @@ func TestDelivery_Ways(t *testing.T) {
 	b.stop()
 	b.reconfigure("branch = {id = 3}", "branch = {id = 4}")
 	b.start()
-	for _, path := range []string{"/dte/pdf/" + code, "/dte/pdf/" + code + "?format=download", "/dte/pdf/" + code + "?format=base64", "/dte/pdf/" + code + "?format=url",
+	for _, path := range []string{"/dte/pdf/" + code, "/dte/pdf/" + code + "?format=download", "/dte/pdf/" + code +
+		"?format=base64", "/dte/pdf/" + code + "?format=url",
 		"/dte/pdf/" + code + "?format=escpos", "/dte/json/" + code, "/" + sold.JSONURL, "/" + sold.PDFURL} {
 		get(path, http.StatusNotFound)
 	}
-	if status, answer, err := b.post("/dte/resend/"+code, 1, "", `{"email":"eva@example.com"}`); err != nil || status != http.StatusNotFound {
+	if status, answer, err := b.post("/dte/resend/"+code, 1, "", `{"email":"eva@example.com"}`); err != nil ||
+		status != http.StatusNotFound {
 		t.Errorf("a resend gives %d %v %s", status, err, answer)
 	}
 	get(link, http.StatusOK) // who has it may have it, for its time
@@ -289,8 +298,10 @@ func (b *bench) printed(t *testing.T) {
 		name, layout string
 		lines, times int
 		limit        float64
-	}{{"PDF, letter, 2,000 lines", "letter", 2000, 5, 1500}, {"PDF, ticket of 80 mm, 10 lines", "ticket80", 10, 50, 5}, {"PDF, ticket of 58 mm, 10 lines", "ticket58", 10, 50, 5}} {
-		body := `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678"},"items":[` + strings.Repeat(line+",", c.lines-1) + line + `],"condicionOperacion":1}`
+	}{{"PDF, letter, 2,000 lines", "letter", 2000, 5, 1500}, {"PDF, ticket of 80 mm, 10 lines", "ticket80", 10, 50, 5},
+		{"PDF, ticket of 58 mm, 10 lines", "ticket58", 10, 50, 5}} {
+		body := `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678"},"items":[` +
+			strings.Repeat(line+",", c.lines-1) + line + `],"condicionOperacion":1}`
 		path, least := "/dte/pdf/"+b.sold(body).Code+"?layout="+c.layout, time.Hour
 		for range c.times {
 			least = min(least, timed(func() {

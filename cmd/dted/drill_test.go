@@ -23,9 +23,9 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// drill is a box that is installed and cared for by the runbook's own orders, typed into a shell as they are written. Of the
-// system only what needs root or systemd is another: runuser and chown do nothing, systemd-creds copies, systemctl is this test;
-// deploy/install-test.sh has the real ones. Folders of the system lie below root.
+// drill is a box that is installed and cared for by the runbook's own orders, typed into a shell as they are written.
+// Of the system only what needs root or systemd is another: runuser and chown do nothing, systemd-creds copies,
+// systemctl is this test; deploy/install-test.sh has the real ones. Folders of the system lie below root.
 type drill struct {
 	*operation
 	book  runbook
@@ -51,9 +51,11 @@ func newDrill(t *testing.T) *drill {
 			t.Skip("the runbook's orders use " + tool + ", which is not here")
 		}
 	}
-	d := &drill{operation: newBranch(t, everyRule...).operated(), book: readRunbook(t), typed: make(map[string]bool), root: t.TempDir(), bin: t.TempDir(), asked: make(chan ask)}
+	d := &drill{operation: newBranch(t, everyRule...).operated(), book: readRunbook(t), typed: make(map[string]bool),
+		root: t.TempDir(), bin: t.TempDir(), asked: make(chan ask)}
 	d.under = func(*exec.Cmd) error { return d.credentials() }
-	d.mh = string(regexp.MustCompile(`authority = \{url = "([^"]+)"`).FindSubmatch(d.read(filepath.Join(d.dir, "dted.toml")))[1])
+	d.mh = string(regexp.MustCompile(`authority = \{url = "([^"]+)"`).FindSubmatch(d.read(filepath.Join(d.dir,
+		"dted.toml")))[1])
 	d.branch.dir = d.at("/etc/dted")
 	d.tools()
 	d.mkdir("/media/dted")
@@ -84,22 +86,28 @@ func (d *drill) read(path string) []byte {
 
 func (d *drill) mkdir(path string) { d.t.Helper(); d.must(os.MkdirAll(d.at(path), 0o700)) }
 
-// newDisk is what a box has after steps 1 and 2 of Install: the package's sample, filled in, with the rules and their key in the package.
+// newDisk is what a box has after steps 1 and 2 of Install: the package's sample, filled in, with the rules and their
+// key in the package.
 func (d *drill) newDisk() {
 	d.t.Helper()
-	for _, folder := range []string{"/etc/dted", "/var/lib/dted", "/usr/share/dted/rules", "/usr/share/dted/rules-keys"} {
+	for _, folder := range []string{"/etc/dted", "/var/lib/dted", "/usr/share/dted/rules",
+		"/usr/share/dted/rules-keys"} {
 		d.mkdir(folder)
 	}
 	for _, name := range plugins.Names {
-		d.must(os.WriteFile(d.at("/usr/share/dted/rules/"+strings.ReplaceAll(name, "/", "-")+bundle.Extension), plugintest.Bundle(d.t, name), 0o600))
+		d.must(os.WriteFile(d.at("/usr/share/dted/rules/"+strings.ReplaceAll(name, "/", "-")+bundle.Extension),
+			plugintest.Bundle(d.t, name), 0o600))
 	}
 	public, err := bundle.MarshalPublic(plugintest.Key().Public)
 	d.must(err)
 	d.must(os.WriteFile(d.at("/usr/share/dted/rules-keys/package.pub"), public, 0o600))
 	text := d.places(string(d.read(filepath.Join(plugintest.Root(d.t), "deploy", "dted.toml"))))
-	for name, value := range map[string]string{"ambiente": "00", "url": d.mh, "slug": "tienda", "nit": testNIT, "nrc": "2390516", "nombre": "Tienda",
-		"nombre_comercial": "Tienda", "codigo_actividad": "47111", "actividad_economica": "Supermercado", "telefono": "22571234", "correo": "a@example.com",
-		"departamento": "06", "municipio": "23", "distrito": "14", "complemento": "Calle Arce", "mark": d.at("/media/dted/mark"),
+	for name, value := range map[string]string{"ambiente": "00", "url": d.mh, "slug": "tienda", "nit": testNIT,
+		"nrc": "2390516", "nombre": "Tienda",
+		"nombre_comercial": "Tienda", "codigo_actividad": "47111", "actividad_economica": "Supermercado",
+		"telefono": "22571234", "correo": "a@example.com",
+		"departamento": "06", "municipio": "23", "distrito": "14", "complemento": "Calle Arce",
+		"mark":  d.at("/media/dted/mark"),
 		"cache": filepath.Join(plugintest.Root(d.t), "var", "build", "cache")} {
 		setting := regexp.MustCompile(`(?m)^` + name + ` = "[^"]*"`)
 		if !setting.MatchString(text) {
@@ -107,7 +115,8 @@ func (d *drill) newDisk() {
 		}
 		text = setting.ReplaceAllLiteralString(text, fmt.Sprintf("%s = %q", name, value))
 	}
-	text = strings.NewReplacer(`nombre = "", tipo_documento = "13", numero_documento = ""`, `nombre = "María López", tipo_documento = "13", numero_documento = "012345678"`,
+	text = strings.NewReplacer(`nombre = "", tipo_documento = "13", numero_documento = ""`,
+		`nombre = "María López", tipo_documento = "13", numero_documento = "012345678"`,
 		"# second_copy", "second_copy", `id = "package"`, `id = "test"`,
 		`listen = "`+d.api+`"`, `listen = "`+d.api+`"`+"\ntls = \"on\"").Replace(text)
 	d.write("dted.toml", []byte(text))
@@ -134,7 +143,8 @@ func (d *drill) tools() {
 		"install":              `[ "$2 $3" = "-o dted" ] || exit 1; shift 3; exec /usr/bin/install -d "$@"`,
 		"systemd-ask-password": `printf secreto-mh.2026`,
 		"systemd-creds":        `[ "$1" = encrypt ] || exit 1; exec cat "$3" >"$4"`,
-		"systemctl":            `[ "$2" = dted ] && exec curl -sS --fail --max-time 60 --unix-socket ` + socket + ` "http://systemd/$1"`,
+		"systemctl": `[ "$2" = dted ] && exec curl -sS --fail --max-time 60 --unix-socket ` + socket +
+			` "http://systemd/$1"`,
 	} {
 		d.must(os.WriteFile(filepath.Join(d.bin, name), []byte("#!/bin/bash\n"+script+"\n"), 0o700))
 	}
@@ -183,7 +193,8 @@ func (d *drill) types(order string, pairs ...string) string {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", "set -e -o pipefail\n"+d.places(strings.NewReplacer(pairs...).Replace(order)))
+	cmd := exec.CommandContext(ctx, "bash", "-c", "set -e -o pipefail\n"+
+		d.places(strings.NewReplacer(pairs...).Replace(order)))
 	cmd.Dir = d.root
 	cmd.Env = append(os.Environ(), "PATH="+d.bin+":"+os.Getenv("PATH"), "DTED_CONFIG="+d.at("/etc/dted/dted.toml"))
 	var out bytes.Buffer
@@ -279,5 +290,6 @@ func (d *drill) certificate() []string {
 	d.must(err)
 	d.must(os.WriteFile(d.at("/mh.crt"), crt, 0o600))
 	d.must(os.WriteFile(d.at("/mh.password"), []byte(password+"\n"), 0o600))
-	return []string{"--certificate FILE.crt", "--certificate " + d.at("/mh.crt"), "--certificate-password FILE", "--certificate-password " + d.at("/mh.password")}
+	return []string{"--certificate FILE.crt", "--certificate " + d.at("/mh.crt"), "--certificate-password FILE",
+		"--certificate-password " + d.at("/mh.password")}
 }

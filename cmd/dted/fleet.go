@@ -50,7 +50,8 @@ func joinChain(d *daemon, cfg *config.Config, in *start.Inputs, s *status, regis
 }
 
 // openFleet makes the agent of a branch of a chain; nil without [fleet]. It does not ask the store yet.
-func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent, error) {
+func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent,
+	error) {
 	f := cfg.Fleet
 	if f == nil {
 		return nil, nil
@@ -60,14 +61,17 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 		return nil, err
 	}
 	if made {
-		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint", fleetproto.Fingerprint(boxKey.Private.Public().(ed25519.PublicKey)))
+		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint",
+			fleetproto.Fingerprint(boxKey.Private.Public().(ed25519.PublicKey)))
 	}
 	var points []fleetproto.Point
 	for _, p := range cfg.Points {
 		points = append(points, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale})
 	}
-	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: f.Branch, Group: f.Group, Director: in.Fleet.Directors, Box: boxKey, Points: points,
-		Rules: rules, State: config.Keeper(f.State), Settings: f.Settings(), Describe: s.describe, Poll: time.Duration(f.Poll), Report: time.Duration(f.Report),
+	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: f.Branch,
+		Group: f.Group, Director: in.Fleet.Directors, Box: boxKey, Points: points,
+		Rules: rules, State: config.Keeper(f.State), Settings: f.Settings(), Describe: s.describe,
+		Poll: time.Duration(f.Poll), Report: time.Duration(f.Report),
 		Logger: log, Now: time.Now})
 	if err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)
@@ -76,7 +80,8 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 }
 
 // openShipper makes the shipper that carries the second copy to the chain's store; nil if nothing is shipped.
-func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store *storage.Store, log *slog.Logger) (*ship.Shipper, error) {
+func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store *storage.Store,
+	log *slog.Logger) (*ship.Shipper, error) {
 	if agent == nil || cfg.Fleet.Ship == "" {
 		return nil, nil
 	}
@@ -85,14 +90,16 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store
 		return nil, err
 	}
 	fence := agent.Fence()
-	return ship.New(ship.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: cfg.Fleet.Branch, Box: boxKey, Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
+	return ship.New(ship.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: cfg.Fleet.Branch, Box: boxKey,
+		Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
 		Cloned: func() {
 			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
 			fence.Close()
 		}, Live: func() bool {
 			second, _ := store.SecondCopy()
 			return second.Live
-		}, Restart: store.CopyAfter, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now, Sync: cfg.Fleet.Ship == "sync", Patience: time.Duration(cfg.Fleet.ShipPatience),
+		}, Restart: store.CopyAfter, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now,
+		Sync: cfg.Fleet.Ship == "sync", Patience: time.Duration(cfg.Fleet.ShipPatience),
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)
 		}})
@@ -107,7 +114,8 @@ func (s *status) describe(w *fleetproto.Status) {
 	}
 	owed := s.engine.CountBacklog()
 	var deadline time.Time
-	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline, owed.RefusedDeadline} {
+	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline,
+		owed.RefusedDeadline} {
 		if !at.IsZero() {
 			records.Earliest(&deadline, at)
 		}
@@ -142,7 +150,10 @@ func (s *status) lastNumbers() map[string]uint64 {
 		return nil
 	}
 	since := strconv.Itoa(dte.Year(s.cfg.Now().AddDate(0, -1, 0)))
-	maps.DeleteFunc(all, func(series string, _ uint64) bool { return series[strings.LastIndexByte(series, '/')+1:] < since })
+	maps.DeleteFunc(all, func(series string, _ uint64) bool {
+		return series[strings.LastIndexByte(series, '/')+
+			1:] < since
+	})
 	return all
 }
 
@@ -179,7 +190,8 @@ var errEnough = errors.New("enough documents")
 func (c *centreRules) Bundles() []fleet.Bundle {
 	var list []fleet.Bundle
 	for _, b := range c.shelf.List().Rules {
-		f := fleet.Bundle{Digest: b.Digest, Name: b.Name, Version: b.Version, Kind: b.Kind, Document: b.Document, Schema: b.Schema, From: b.From, Where: fleet.Where(b.State)}
+		f := fleet.Bundle{Digest: b.Digest, Name: b.Name, Version: b.Version, Kind: b.Kind, Document: b.Document,
+			Schema: b.Schema, From: b.From, Where: fleet.Where(b.State)}
 		if b.Outcomes != nil {
 			f.Outcomes = *b.Outcomes
 		}
@@ -240,9 +252,11 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 
 // StepBack implements fleet.Rules.
 func (c *centreRules) StepBack(ctx context.Context, to fleet.Bundle, o fleet.Order) error {
-	_, err := c.shelf.Rollback(ctx, rulestore.Target{Name: to.Name, Schema: to.Schema, Version: to.Version}, rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
+	_, err := c.shelf.Rollback(ctx, rulestore.Target{Name: to.Name, Schema: to.Schema, Version: to.Version},
+		rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
 	if err == nil {
-		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.rollback", Target: to.Name + " " + to.Version, Detail: o.Reason, Outcome: audit.Done})
+		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.rollback", Target: to.Name + " " + to.Version,
+			Detail: o.Reason, Outcome: audit.Done})
 	}
 	return err
 }
@@ -252,7 +266,8 @@ func (c *centreRules) Cancel(ctx context.Context, coming fleet.Bundle, o fleet.O
 	_, err := c.shelf.Cancel(ctx, rulestore.Target{Name: coming.Name, Schema: coming.Schema, Version: coming.Version},
 		rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
 	if err == nil {
-		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.cancel", Target: coming.Name + " " + coming.Version, Detail: o.Reason, Outcome: audit.Done})
+		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.cancel", Target: coming.Name + " " +
+			coming.Version, Detail: o.Reason, Outcome: audit.Done})
 	}
 	return err
 }
@@ -306,7 +321,8 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 		return fmt.Sprintf("it refuses %d of the branch's last %d sales", n, seen), nil
 	}
 	if n := results[rulestore.MadeOther]; n > 0 && !amountsChange {
-		return fmt.Sprintf("it changes the amounts of %d of the branch's last %d sales (%s): if that is meant, publish it with --amounts-change", n, seen, example), nil
+		return fmt.Sprintf("it changes the amounts of %d of the branch's last %d sales (%s): if that is meant, "+
+			"publish it with --amounts-change", n, seen, example), nil
 	}
 	return "", nil
 }

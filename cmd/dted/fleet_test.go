@@ -32,16 +32,20 @@ type chain struct {
 func (b *branch) withFleet(t *testing.T) *chain {
 	t.Helper()
 	s := archivetest.StartOther(t)
-	c := &chain{t: t, director: fleetproto.Signer{ID: "director", Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))}}
+	c := &chain{t: t, director: fleetproto.Signer{ID: "director",
+		Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))}}
 	public, err := bundle.MarshalPublic(c.director.Private.Public().(ed25519.PublicKey))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.write("director.pub.pem", public)
 	b.write("fleet.secret", []byte(archivetest.Secret+"\n"))
-	b.section(fmt.Sprintf("[fleet]\nchain = \"cadena\"\nbranch = \"centro\"\ngroup = \"norte\"\ndirector_key = \"director.pub.pem\"\npoll = \"15s\"\n"+
-		"store = {endpoint = %q, bucket = %q, access_key = %q, secret_file = \"fleet.secret\", path_style = true}\n", s.Endpoint(), archivetest.Bucket, archivetest.Access))
-	a, err := archive.New(archive.Options{Endpoint: s.Endpoint(), Bucket: archivetest.Bucket, AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true})
+	b.section(fmt.Sprintf("[fleet]\nchain = \"cadena\"\nbranch = \"centro\"\ngroup = \"norte\"\ndirector_key = "+
+		"\"director.pub.pem\"\npoll = \"15s\"\n"+
+		"store = {endpoint = %q, bucket = %q, access_key = %q, secret_file = \"fleet.secret\", path_style = true}\n",
+		s.Endpoint(), archivetest.Bucket, archivetest.Access))
+	a, err := archive.New(archive.Options{Endpoint: s.Endpoint(), Bucket: archivetest.Bucket,
+		AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +65,8 @@ func (c *chain) create(key string, data []byte, err error) {
 
 func (c *chain) enrol(epoch int64, key string, points ...fleetproto.Point) {
 	c.t.Helper()
-	data, err := testChain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: key, At: time.Now(), By: "ana", Points: points}, c.director)
+	data, err := testChain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: key, At: time.Now(),
+		By: "ana", Points: points}, c.director)
 	c.create(fleetproto.BoxKey("centro", epoch), data, err)
 }
 
@@ -69,7 +74,8 @@ func (c *chain) enrol(epoch int64, key string, points ...fleetproto.Point) {
 func (c *chain) status(is func(*fleetproto.Status) bool) *fleetproto.Status {
 	c.t.Helper()
 	var s *fleetproto.Status
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); <-time.After(200 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); <-time.After(
+		200 * time.Millisecond) {
 		for epoch := int64(2); epoch >= 0; epoch-- { // the box's last one, whatever its epoch
 			held, err := c.store.Get(c.t.Context(), fleetproto.StatusKey("centro", epoch), fleetproto.MaxJWS)
 			if err != nil {
@@ -88,8 +94,8 @@ func (c *chain) status(is func(*fleetproto.Status) bool) *fleetproto.Status {
 	return nil
 }
 
-// TestFleet: a branch on a real store takes what the centre rolls out by the whole gate, says so, and sells on; once another box is
-// enrolled it numbers nothing.
+// TestFleet: a branch on a real store takes what the centre rolls out by the whole gate, says so, and sells on; once
+// another box is enrolled it numbers nothing.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -100,19 +106,25 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := r.Manifest
-	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
+	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version,
+		Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
 	c.create(fleetproto.RuleKey(rule.File), file, nil)
 	now := time.Now()
-	closed := []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P002", Year: dte.Year(now), Since: 1},
-		{Branch: "centro", Establishment: "M001", Point: "P001", Year: dte.Year(now) - 1, Since: 1}, {Branch: "sur", Establishment: "M001", Point: "P001", Year: dte.Year(now), Since: 1}}
-	data, err := testChain.SealDesired(fleetproto.Desired{Group: "norte", Version: 1, Issued: now, Expires: now.Add(time.Hour), By: "ana", Closed: closed,
-		Rollout: &fleetproto.Rollout{Name: "r1", State: fleetproto.State{Rules: []fleetproto.Rule{rule}}, Share: fleetproto.Whole, Opened: now}}, c.director)
+	closed := []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P002", Year: dte.Year(now),
+		Since: 1},
+		{Branch: "centro", Establishment: "M001", Point: "P001", Year: dte.Year(now) - 1, Since: 1}, {Branch: "sur",
+			Establishment: "M001", Point: "P001", Year: dte.Year(now), Since: 1}}
+	data, err := testChain.SealDesired(fleetproto.Desired{Group: "norte", Version: 1, Issued: now,
+		Expires: now.Add(time.Hour), By: "ana", Closed: closed,
+		Rollout: &fleetproto.Rollout{Name: "r1", State: fleetproto.State{Rules: []fleetproto.Rule{rule}},
+			Share: fleetproto.Whole, Opened: now}}, c.director)
 	c.create(fleetproto.DesiredKey("norte", 1), data, err)
 
 	// Nobody has enrolled the box yet.
 	refused := func(till int, code string) {
 		t.Helper()
-		if status, answer, err := b.post("/dte/dte01", till, "", hammerSale(till, 1)); err != nil || status != http.StatusServiceUnavailable || !strings.Contains(string(answer), code) {
+		if status, answer, err := b.post("/dte/dte01", till, "", hammerSale(till, 1)); err != nil ||
+			status != http.StatusServiceUnavailable || !strings.Contains(string(answer), code) {
 			t.Errorf("%d %v %s", status, err, answer)
 		}
 	}
@@ -121,13 +133,15 @@ func TestFleet(t *testing.T) {
 		t.Error(said)
 	}
 	refused(1, "NOT_ENROLLED")
-	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "no box is enrolled") || !strings.Contains(said, "nothing of this branch outlives its disk") {
+	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "no box is enrolled") ||
+		!strings.Contains(said, "nothing of this branch outlives its disk") {
 		t.Error(said)
 	}
 	waits := c.status(func(s *fleetproto.Status) bool { return s.Epoch == 0 && !s.Ready })
 	c.enrol(1, waits.Key, waits.Points[:2]...)
 	b.await(http.StatusOK)
-	if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 1)); err != nil || status != http.StatusCreated {
+	if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 1)); err != nil ||
+		status != http.StatusCreated {
 		t.Fatalf("%d %v %s", status, err, answer)
 	}
 	refused(3, "NOT_ENROLLED") // the enrolment does not name its point of sale
@@ -137,17 +151,22 @@ func TestFleet(t *testing.T) {
 	s := c.status(func(s *fleetproto.Status) bool {
 		return s.Epoch == 1 && s.Rollout != nil && (s.Rollout.Stage.Succeeded() || s.Rollout.Stage.Failed())
 	})
-	if s.Rollout.Stage != fleetproto.StageLive || s.Desired.Version != 1 || !s.Ready || s.Epoch != 1 || len(s.Points) != 8 {
+	if s.Rollout.Stage != fleetproto.StageLive || s.Desired.Version != 1 || !s.Ready || s.Epoch != 1 ||
+		len(s.Points) != 8 {
 		t.Errorf("%+v %+v", s, s.Rollout)
 	}
-	if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 2)); err != nil || status != http.StatusCreated {
+	if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 2)); err != nil ||
+		status != http.StatusCreated {
 		t.Errorf("%d %v %s", status, err, answer)
 	}
 	refused(2, "POINT_OF_SALE_CLOSED")
-	if said, ok := b.dtectl("audit"); !ok || !strings.Contains(said, "the chain's centre (ana)") || !strings.Contains(said, m.Name+" 9.0.0") {
+	if said, ok := b.dtectl("audit"); !ok || !strings.Contains(said, "the chain's centre (ana)") ||
+		!strings.Contains(said, m.Name+" 9.0.0") {
 		t.Error(said)
 	}
-	if _, metrics := b.getOps("/metrics"); !strings.Contains(string(metrics), "dte_fleet_desired_version 1") || !strings.Contains(string(metrics), "dte_fleet_closed_points 7\n") || !strings.Contains(string(metrics), `dte_fleet_rollout_stage{stage="live"} 1`) {
+	if _, metrics := b.getOps("/metrics"); !strings.Contains(string(metrics), "dte_fleet_desired_version 1") ||
+		!strings.Contains(string(metrics), "dte_fleet_closed_points 7\n") || !strings.Contains(string(metrics),
+		`dte_fleet_rollout_stage{stage="live"} 1`) {
 		t.Error("the metrics lack the chain")
 	}
 	held, err := c.store.Get(t.Context(), fleetproto.ActKey("centro", 1), fleetproto.MaxJWS)
@@ -158,7 +177,8 @@ func TestFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if act, err := testChain.OpenAct(held.Data, "centro", 1, fleetproto.Key{Public: public}); err != nil || act.What != fleetproto.ActLive || act.Digest != r.Digest {
+	if act, err := testChain.OpenAct(held.Data, "centro", 1, fleetproto.Key{Public: public}); err != nil ||
+		act.What != fleetproto.ActLive || act.Digest != r.Digest {
 		t.Errorf("%+v %v", act, err)
 	}
 	b.stop()
@@ -171,7 +191,8 @@ func TestFleet(t *testing.T) {
 	}
 	replaced := func() {
 		t.Helper()
-		if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 3)); err != nil || status != http.StatusServiceUnavailable || !strings.Contains(string(answer), "BOX_REPLACED") {
+		if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 3)); err != nil ||
+			status != http.StatusServiceUnavailable || !strings.Contains(string(answer), "BOX_REPLACED") {
 			t.Errorf("%d %v %s", status, err, answer)
 		}
 	}
@@ -183,9 +204,9 @@ func TestFleet(t *testing.T) {
 	b.stop()
 }
 
-// TestFleet_RefusedByMH: a roll-out that would change the amounts of the branch's sales is refused, unless the centre meant it. If
-// MH then refuses what the rule makes, one sale of one till is enough for the box to sign it into its status at once; the branch
-// itself sells on by it until the centre takes it back.
+// TestFleet_RefusedByMH: a roll-out that would change the amounts of the branch's sales is refused, unless the centre
+// meant it. If MH then refuses what the rule makes, one sale of one till is enough for the box to sign it into its
+// status at once; the branch itself sells on by it until the centre takes it back.
 func TestFleet_RefusedByMH(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -196,17 +217,20 @@ func TestFleet_RefusedByMH(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := r.Manifest
-	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema, FewerCases: true}
+	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version,
+		Bundle: m.Kind, Document: m.Document, Schema: m.Schema, FewerCases: true}
 	c.create(fleetproto.RuleKey(rule.File), file, nil)
 	now, previous := time.Now(), ""
 	order := func(version int64, rollout *fleetproto.Rollout) {
 		t.Helper()
-		data, err := testChain.SealDesired(fleetproto.Desired{Group: "norte", Version: version, Previous: previous, Issued: now, Expires: now.Add(time.Hour), By: "ana", Rollout: rollout}, c.director)
+		data, err := testChain.SealDesired(fleetproto.Desired{Group: "norte", Version: version, Previous: previous,
+			Issued: now, Expires: now.Add(time.Hour), By: "ana", Rollout: rollout}, c.director)
 		c.create(fleetproto.DesiredKey("norte", version), data, err)
 		previous = fleetproto.Digest(data)
 	}
 	roll := func(name string) *fleetproto.Rollout {
-		return &fleetproto.Rollout{Name: name, State: fleetproto.State{Rules: []fleetproto.Rule{rule}}, Share: fleetproto.Whole, Opened: now}
+		return &fleetproto.Rollout{Name: name, State: fleetproto.State{Rules: []fleetproto.Rule{rule}},
+			Share: fleetproto.Whole, Opened: now}
 	}
 	sell := func(n int) string {
 		t.Helper()
@@ -223,7 +247,8 @@ func TestFleet_RefusedByMH(t *testing.T) {
 	sell(1)
 	order(1, roll("r1"))
 	s := c.status(func(s *fleetproto.Status) bool { return s.Rollout != nil && s.Rollout.Stage.Failed() })
-	if !strings.Contains(s.Rollout.Reason, "it changes the amounts of 1 of the branch's last 1 sales") || !strings.Contains(s.Rollout.Reason, "--amounts-change") {
+	if !strings.Contains(s.Rollout.Reason, "it changes the amounts of 1 of the branch's last 1 sales") ||
+		!strings.Contains(s.Rollout.Reason, "--amounts-change") {
 		t.Errorf("%+v", s.Rollout)
 	}
 	rule.AmountsChange = true

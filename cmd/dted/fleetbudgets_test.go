@@ -12,8 +12,8 @@ import (
 	"dtegate/cmd/cmdtest"
 )
 
-// TestFleetSale measures what a chain costs a sale: a box of a chain beside one of none, each as it ships, with the store there and
-// silent. All sell without MH, one sale each in turn.
+// TestFleetSale measures what a chain costs a sale: a box of a chain beside one of none, each as it ships, with the
+// store there and silent. All sell without MH, one sale each in turn.
 func TestFleetSale(t *testing.T) {
 	if !*budgets {
 		t.Skip("make bench-chain runs it")
@@ -77,10 +77,12 @@ func TestFleetSale(t *testing.T) {
 		{"ship = sync, the store silent / a second copy alone", 6, copied, 1.15, 2.5},
 	} {
 		for q, limit := range map[float64]float64{.5: c.median, .99: c.worst} {
-			row(fmt.Sprintf("sale, p%g: %s", 100*q, c.name), float64(quantile(took[c.box], q))/float64(quantile(took[c.beside], q)), limit, "x")
+			row(fmt.Sprintf("sale, p%g: %s", 100*q, c.name), float64(quantile(took[c.box],
+				q))/float64(quantile(took[c.beside], q)), limit, "x")
 		}
 	}
-	fmt.Printf("of no chain: p50 %v, p99 %v; a second copy alone: p50 %v, p99 %v\n", quantile(took[plain], .5), quantile(took[plain], .99),
+	fmt.Printf("of no chain: p50 %v, p99 %v; a second copy alone: p50 %v, p99 %v\n", quantile(took[plain], .5),
+		quantile(took[plain], .99),
 		quantile(took[copied], .5), quantile(took[copied], .99))
 }
 

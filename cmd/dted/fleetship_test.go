@@ -17,8 +17,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestFleet_Rebuild: a box ships its second copy, and burns with every medium. Another one makes the store again of what the
-// chain's store holds, with every number.
+// TestFleet_Rebuild: a box ships its second copy, and burns with every medium. Another one makes the store again of
+// what the chain's store holds, with every number.
 func TestFleet_Rebuild(t *testing.T) {
 	t.Parallel()
 	b, c := shipping(t, "async")
@@ -43,7 +43,8 @@ func TestFleet_Rebuild(t *testing.T) {
 	public := fleetproto.Key{Public: c.director.Private.Public().(ed25519.PublicKey)}
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(500 * time.Millisecond) {
 		dir := t.TempDir()
-		if _, err := ship.Fetch(t.Context(), c.store, testChain, []fleetproto.Key{public}, "centro", 0, dir, nil); err == nil && size(dir) >= size(filepath.Join(b.dir, "copy")) {
+		if _, err := ship.Fetch(t.Context(), c.store, testChain, []fleetproto.Key{public}, "centro", 0, dir,
+			nil); err == nil && size(dir) >= size(filepath.Join(b.dir, "copy")) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -55,7 +56,8 @@ func TestFleet_Rebuild(t *testing.T) {
 	c.statusNames(map[string]uint64{"00/01/M001/P001/2026": sales + 2}, func() {
 		said, ok := b.dtectl("recover")
 		trusted, all := b.dtectl("recover", "--accept-loss", "M001P001 01: none", "--accept-loss", "others: none")
-		if ok || all || !strings.Contains(said, "NOT COMPLETE") || !strings.Contains(said, "to 9 of the copy") || !strings.Contains(said, "00/01/M001/P001/2026: numbers ") ||
+		if ok || all || !strings.Contains(said, "NOT COMPLETE") || !strings.Contains(said, "to 9 of the copy") ||
+			!strings.Contains(said, "00/01/M001/P001/2026: numbers ") ||
 			!strings.Contains(said, "No number is proposed") || !strings.Contains(trusted, "the copy is not complete") {
 			t.Errorf("%s\n%s", said, trusted)
 		}
@@ -74,20 +76,23 @@ func (b *branch) initRefused() {
 	}
 	refused := func(want string, flags ...string) {
 		b.t.Helper()
-		if said, ok := b.dtectl(append([]string{"init", "--certificate", path}, flags...)...); ok || !strings.Contains(said, want) {
+		if said, ok := b.dtectl(append([]string{"init", "--certificate", path}, flags...)...); ok ||
+			!strings.Contains(said, want) {
 			b.t.Errorf("init %v: %s", flags, said)
 		}
 	}
 	refused("dtectl recover")
 	refused("dtectl recover", "--new-branch", "centro")
-	b.write("dted.toml", regexp.MustCompile(`store = \{endpoint = "[^"]*"`).ReplaceAll(text, []byte(`store = {endpoint = "http://127.0.0.1:1"`)))
+	b.write("dted.toml", regexp.MustCompile(`store = \{endpoint = "[^"]*"`).ReplaceAll(text,
+		[]byte(`store = {endpoint = "http://127.0.0.1:1"`)))
 	refused("--new-branch centro makes an empty store")
 	refused("--new-branch centro makes an empty store", "--new-branch", "norte")
 	refused("not a certificate", "--new-branch", "centro") // and goes on
 	b.write("dted.toml", text)
 }
 
-// statusNames has the box's last status name piece 9 and these numbers, as long as fn runs: as if the store had lost what came last.
+// statusNames has the box's last status name piece 9 and these numbers, as long as fn runs: as if the store had lost
+// what came last.
 func (c *chain) statusNames(last map[string]uint64, fn func()) {
 	c.t.Helper()
 	key := fleetproto.StatusKey("centro", 1)
@@ -151,14 +156,16 @@ func shipping(t *testing.T, mode string) (*branch, *chain) {
 		t.Fatal(err)
 	}
 	b.write("fleet.key", key)
-	c.enrol(1, fleetproto.EncodeKey(shippingKey.Public().(ed25519.PublicKey)), fleetproto.Point{Establishment: "M001", Point: "P001"})
+	c.enrol(1, fleetproto.EncodeKey(shippingKey.Public().(ed25519.PublicKey)), fleetproto.Point{Establishment: "M001",
+		Point: "P001"})
 	return b, c
 }
 
 func (b *branch) sellMany(sales int) {
 	b.t.Helper()
 	for i := range sales {
-		if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, i)); err != nil || status != http.StatusCreated {
+		if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, i)); err != nil ||
+			status != http.StatusCreated {
 			b.t.Fatalf("%d %v %s", status, err, answer)
 		}
 	}
@@ -199,7 +206,8 @@ func (b *branch) rebuild(sales uint64) {
 		}
 	}()
 	last := uint64(0)
-	for _, year := range []string{time.Now().UTC().Format("2006"), time.Now().UTC().Add(-6 * time.Hour).Format("2006")} {
+	for _, year := range []string{time.Now().UTC().Format("2006"),
+		time.Now().UTC().Add(-6 * time.Hour).Format("2006")} {
 		if n, err := s.LastNumber("00/01/M001/P001/" + year); err == nil {
 			last = max(last, n)
 		}

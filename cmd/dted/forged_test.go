@@ -36,8 +36,10 @@ func (f *forger) shelve(whole, stored []byte) {
 		f.t.Fatal(err)
 	}
 	m := b.Manifest
-	head, err := json.Marshal(rulestore.Admitted{RuleRef: records.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document,
-		Schema: m.Schema, From: m.Validity["00"].From, Signers: []string{"test"}, Way: "pushed", Who: "central IT", At: time.Now()})
+	head, err := json.Marshal(rulestore.Admitted{RuleRef: records.RuleRef{Name: m.Name, Version: m.Version,
+		Digest: b.Digest}, Kind: m.Kind, Document: m.Document,
+		Schema: m.Schema, From: m.Validity["00"].From, Signers: []string{"test"}, Way: "pushed", Who: "central IT",
+		At: time.Now()})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -45,8 +47,10 @@ func (f *forger) shelve(whole, stored []byte) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	_, err = f.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: storage.Code(digest[:16]), State: 64, Head: head, Parts: []storage.Part{{Name: "bundle", Data: stored}},
-		Due: &storage.Due{Queue: "rules", At: time.Now()}})
+	_, err = f.store.Append(context.Background(), storage.Keys{Series: "00/reglas"},
+		storage.Draft{Code: storage.Code(digest[:16]), State: 64, Head: head, Parts: []storage.Part{{Name: "bundle",
+			Data: stored}},
+			Due: &storage.Due{Queue: "rules", At: time.Now()}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -61,14 +65,15 @@ func (f *forger) rewrite(old, with string) {
 	}
 	a := acts[len(acts)-1]
 	head := bytes.Replace(a.Head, []byte(old), []byte(with), 1)
-	if _, err := f.store.Advance(context.Background(), a.Code, a.State, storage.Change{To: a.State, Head: head, Due: a.Due}); err != nil || bytes.Equal(head, a.Head) {
+	if _, err := f.store.Advance(context.Background(), a.Code, a.State, storage.Change{To: a.State, Head: head,
+		Due: a.Due}); err != nil || bytes.Equal(head, a.Head) {
 		f.t.Fatalf("%s, %v", head, err)
 	}
 }
 
-// TestForgedBackup: somebody takes a backup, writes to it a rule of 1 % VAT that nobody signed, half a rule that central IT
-// signed, and another word into the trail; the branch is restored from it. Everything that looks says so, the forged rule
-// computes nothing, and the branch sells.
+// TestForgedBackup: somebody takes a backup, writes to it a rule of 1 % VAT that nobody signed, half a rule that
+// central IT signed, and another word into the trail; the branch is restored from it. Everything that looks says so,
+// the forged rule computes nothing, and the branch sells.
 func TestForgedBackup(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
@@ -94,7 +99,8 @@ func TestForgedBackup(t *testing.T) {
 	o.does("backup " + o.dir + "/backup")
 	o.does("backup --check "+o.dir+"/backup", "signed by test", "authenticity of the trail: ")
 
-	elsewhere := storage.Options{Dir: filepath.Join(t.TempDir(), "data"), MarkPath: filepath.Join(t.TempDir(), "mark"), Now: time.Now}
+	elsewhere := storage.Options{Dir: filepath.Join(t.TempDir(), "data"), MarkPath: filepath.Join(t.TempDir(), "mark"),
+		Now: time.Now}
 	_, err := storage.Assemble(t.Context(), storage.Sources{Backups: []string{o.dir + "/backup"}}, elsewhere, nil)
 	must(err)
 	f := &forger{t: t}
@@ -117,7 +123,8 @@ func TestForgedBackup(t *testing.T) {
 	must(os.RemoveAll(o.dir + "/data"))
 	o.does("recover --from "+o.dir+"/forged", sentences...)
 	o.refused("fsck", append(sentences, "integrity: whole")...)
-	o.refused("doctor", "dte01 2.1.9 is unvouched and computes nothing", "somebody wrote to the backup", "dte03 2.1.9 is damaged and computes nothing",
+	o.refused("doctor", "dte01 2.1.9 is unvouched and computes nothing", "somebody wrote to the backup",
+		"dte03 2.1.9 is damaged and computes nothing",
 		"push this rule again", "it was rewritten")
 
 	o.start()
@@ -125,7 +132,8 @@ func TestForgedBackup(t *testing.T) {
 	if got := vat(); got != right {
 		t.Errorf("the VAT was %s, and after the restoration it is %s", right, got)
 	}
-	if n, m := o.metric(`dte_rules_refused{reason="unvouched"}`), o.metric(`dte_rules_refused{reason="damaged"}`); n != 1 || m != 1 {
+	if n, m := o.metric(`dte_rules_refused{reason="unvouched"}`),
+		o.metric(`dte_rules_refused{reason="damaged"}`); n != 1 || m != 1 {
 		t.Errorf("%v rules are unvouched and %v damaged", n, m)
 	}
 	if _, page := o.getOps("/?lang=en"); !strings.Contains(string(page), "the branch goes on without them") {

@@ -103,9 +103,10 @@ func (f filler) leave(t *testing.T, free int64) {
 	}
 }
 
-// TestDiskFull: tills sell through an outage until the disk is full; MH comes back, and what was issued is sent from the
-// full disk. Then somebody fills it to the last byte, ballast and all, while there is more to send, and the power is cut:
-// the appliance cannot even start. When there is room again the branch goes on by itself, and no document is lost or twice.
+// TestDiskFull: tills sell through an outage until the disk is full; MH comes back, and what was issued is sent from
+// the full disk. Then somebody fills it to the last byte, ballast and all, while there is more to send, and the power
+// is cut: the appliance cannot even start. When there is room again the branch goes on by itself, and no document is
+// lost or twice.
 func TestDiskFull(t *testing.T) {
 	const size, reserve = 160 << 20, 32 << 20
 	folder := volume(t, func(folder string) *exec.Cmd {
@@ -125,7 +126,8 @@ func TestDiskFull(t *testing.T) {
 			wg.Go(func() {
 				for {
 					i := len(answers[till])
-					status, body, err := b.post("/dte/dte01", till+1, fmt.Sprintf("till %d sale %d", till, i), hammerSale(till, i))
+					status, body, err := b.post("/dte/dte01", till+1, fmt.Sprintf("till %d sale %d", till, i),
+						hammerSale(till, i))
 					if err == nil && status == http.StatusCreated {
 						answers[till] = append(answers[till], body)
 					}
@@ -154,7 +156,8 @@ func TestDiskFull(t *testing.T) {
 	}
 	status, body, err := b.post("/dte/dte01", 1, "one more", hammerSale(1, 1))
 	var problem struct{ Type, Message string }
-	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != "STORAGE_FULL" {
+	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 ||
+		problem.Type != "STORAGE_FULL" {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 	if b.metric("dte_store_full") != 1 {
@@ -179,7 +182,8 @@ func TestDiskFull(t *testing.T) {
 	must(os.Remove(others.path))
 	b.await(http.StatusOK)
 	sell(func(_, i, status int) bool { return status == http.StatusCreated && i >= (full+160)/tills })
-	for _, err := os.Stat(filepath.Join(b.dir, "data.ballast")); err == nil; _, err = os.Stat(filepath.Join(b.dir, "data.ballast")) {
+	for _, err := os.Stat(filepath.Join(b.dir, "data.ballast")); err == nil; _, err = os.Stat(filepath.Join(b.dir,
+		"data.ballast")) {
 		others.leave(t, 0)
 		<-time.After(100 * time.Millisecond)
 	}
@@ -207,10 +211,13 @@ func TestDiskFull(t *testing.T) {
 			must(err)
 			now := decode(t, shown)
 			a, _ := b.sim.Document(r.Code)
-			if now.ControlNumber != r.ControlNumber || now.Estado != "PROCESSED" || now.Sello == nil || *now.Sello != a.Sello {
-				t.Fatalf("till %d sale %d: %s is %s %s, MH holds %+v", till, i, r.ControlNumber, now.Estado, now.ControlNumber, a)
+			if now.ControlNumber != r.ControlNumber || now.Estado != "PROCESSED" || now.Sello == nil ||
+				*now.Sello != a.Sello {
+				t.Fatalf("till %d sale %d: %s is %s %s, MH holds %+v", till, i, r.ControlNumber, now.Estado,
+					now.ControlNumber, a)
 			}
-			if status, again, err := b.post("/dte/dte01", till+1, fmt.Sprintf("till %d sale %d", till, i), hammerSale(till, i)); err != nil || status != 201 || !bytes.Equal(again, shown) {
+			if status, again, err := b.post("/dte/dte01", till+1, fmt.Sprintf("till %d sale %d", till, i),
+				hammerSale(till, i)); err != nil || status != 201 || !bytes.Equal(again, shown) {
 				t.Fatalf("repeated: %d %v %s", status, err, again)
 			}
 		}
@@ -223,7 +230,8 @@ func TestDiskFull(t *testing.T) {
 	if starts < 2 || failed == 0 {
 		t.Errorf("%d starts, %d writes found no room: the disk was not full", starts, failed)
 	}
-	t.Logf("%d documents, %d until the disk was full, MH held %d when it was empty again; %d starts, %d writes found no room", total(), full, held, starts, failed)
+	t.Logf("%d documents, %d until the disk was full, MH held %d when it was empty again; %d starts, %d writes found "+
+		"no room", total(), full, held, starts, failed)
 	if got := b.sim.Received(); got.Documents != total() || got.Duplicates != 0 {
 		t.Errorf("MH received %+v of %d", got, total())
 	}
@@ -242,12 +250,15 @@ func TestDiskReadOnly(t *testing.T) {
 	image := filepath.Join(os.TempDir(), fmt.Sprintf("dted-test-%d.img", os.Getpid()))
 	t.Cleanup(func() { _ = os.Remove(image) })
 	mount := func(folder string) *exec.Cmd {
-		return exec.Command("sh", "-ec", `[ -e "$1" ] || { truncate -s 160M "$1"; mkfs.ext4 -q -F "$1"; }; mount -o loop "$1" "$2"`, "sh", image, folder)
+		return exec.Command("sh", "-ec",
+			`[ -e "$1" ] || { truncate -s 160M "$1"; mkfs.ext4 -q -F "$1"; }; mount -o loop "$1" "$2"`, "sh", image,
+			folder)
 	}
 	folder := volume(t, mount)
 	b := newBranch(t)
 	b.reconfigure("tokens =", "disk_reserve = \"16MiB\"\ntokens =")
-	if out, err := exec.Command("sync", "-f", folder).CombinedOutput(); err != nil { // nothing but the store syncs by itself
+	// nothing but the store syncs by itself
+	if out, err := exec.Command("sync", "-f", folder).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	stop := b.supervise()

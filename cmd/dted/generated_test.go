@@ -17,11 +17,13 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-var generated = flag.Bool("generated", false, "sell with clients that generators make of the contract; installs the generators from the network")
+var generated = flag.Bool("generated", false, "sell with clients that generators make of the contract; installs the "+
+	"generators from the network")
 
 // unreachable are the words of a registry that does not answer. A wrong checksum or a missing version is a failure.
-var unreachable = regexp.MustCompile(`dial tcp|no such host|i/o timeout|connection re(fused|set)|network is unreachable|TLS handshake|disabled by GOPROXY=off|` +
-	`E(NOTFOUND|AI_AGAIN|CONNREFUSED|CONNRESET|TIMEDOUT|NETUNREACH|HOSTUNREACH)|ERR_SOCKET_TIMEOUT`)
+var unreachable = regexp.MustCompile(
+	`dial tcp|no such host|i/o timeout|connection re(fused|set)|network is unreachable|TLS handshake|disabled by GOPROXY=off|` +
+		`E(NOTFOUND|AI_AGAIN|CONNREFUSED|CONNRESET|TIMEDOUT|NETUNREACH|HOSTUNREACH)|ERR_SOCKET_TIMEOUT`)
 
 // generators makes clients in the folder var/clients, which has nothing of an earlier run.
 type generators struct {
@@ -30,9 +32,9 @@ type generators struct {
 	npm    func() ([]byte, error) // installs what the lock file names, once
 }
 
-// TestGeneratedClients generates a Go, a TypeScript and a Python client from the contract, and sells with each: an amount
-// comes back to the cent, a repeated key gives the same document, and the faults of a refusal are typed. The programs that use
-// the clients are in testdata/generated, with the pinned versions of everything that they need.
+// TestGeneratedClients generates a Go, a TypeScript and a Python client from the contract, and sells with each: an
+// amount comes back to the cent, a repeated key gives the same document, and the faults of a refusal are typed. The
+// programs that use the clients are in testdata/generated, with the pinned versions of everything that they need.
 func TestGeneratedClients(t *testing.T) {
 	if !*generated {
 		t.Skip("make clients runs it")
@@ -57,7 +59,8 @@ func TestGeneratedClients(t *testing.T) {
 	})
 	t.Run("Go", func(t *testing.T) {
 		g.install(t, func() ([]byte, error) { return g.command("go", "go", "mod", "download") })
-		g.run(t, "go", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "dte", "-o", "dte/dte.go", "../openapi.json")
+		g.run(t, "go", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "dte", "-o", "dte/dte.go",
+			"../openapi.json")
 		g.sells(t, "go", "go", "run", ".")
 	})
 	t.Run("TypeScript", func(t *testing.T) {
@@ -70,13 +73,14 @@ func TestGeneratedClients(t *testing.T) {
 	t.Run("Python", func(t *testing.T) {
 		g.needs(t, "node", "npm", "python3")
 		g.install(t, g.npm)
-		g.run(t, "python", "../node_modules/.bin/quicktype", "--src-lang", "schema", "--lang", "python", "--python-version", "3.7", "-o", "dte.py", "schema.json#/definitions/")
+		g.run(t, "python", "../node_modules/.bin/quicktype", "--src-lang", "schema", "--lang", "python",
+			"--python-version", "3.7", "-o", "dte.py", "schema.json#/definitions/")
 		g.sells(t, "python", "python3", "sell.py")
 	})
 }
 
-// schemaOf is the contract's schemas as quicktype reads them: below definitions, and without dates, which quicktype reads with
-// a package that Python does not have of its own.
+// schemaOf is the contract's schemas as quicktype reads them: below definitions, and without dates, which quicktype
+// reads with a package that Python does not have of its own.
 func schemaOf(t *testing.T, contract []byte) []byte {
 	t.Helper()
 	var doc struct {
@@ -99,7 +103,8 @@ func (g *generators) command(folder, name string, args ...string) ([]byte, error
 	if filepath.Base(name) != name {
 		cmd.Path = filepath.Join(cmd.Dir, name)
 	}
-	cmd.Env = append(os.Environ(), "DTE_URL=http://"+g.branch.api, "DTE_TOKEN="+testToken+"1", "PYTHONDONTWRITEBYTECODE=1", "npm_config_fetch_retries=1")
+	cmd.Env = append(os.Environ(), "DTE_URL=http://"+g.branch.api, "DTE_TOKEN="+testToken+"1",
+		"PYTHONDONTWRITEBYTECODE=1", "npm_config_fetch_retries=1")
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble
 	printed, err := cmd.Output()
@@ -139,7 +144,8 @@ func (g *generators) install(t *testing.T, by func() ([]byte, error)) {
 	}
 }
 
-// sells runs a client's program, which prints what it read through its types, and compares that with what the appliance has.
+// sells runs a client's program, which prints what it read through its types, and compares that with what the appliance
+// has.
 func (g *generators) sells(t *testing.T, folder, name string, args ...string) {
 	t.Helper()
 	before := g.branch.sim.Received().Documents
@@ -161,7 +167,9 @@ func (g *generators) sells(t *testing.T, folder, name string, args ...string) {
 		t.Fatal(err)
 	}
 	req.Header.Set("x-api-token", testToken+"1")
-	if status, answer, err := do(client, req); err != nil || status != http.StatusOK || !strings.Contains(string(answer), `"precioUni":1234567.89,`) || !strings.Contains(string(answer), `"totalPagar":1234567.89,`) {
+	if status, answer, err := do(client, req); err != nil || status != http.StatusOK ||
+		!strings.Contains(string(answer), `"precioUni":1234567.89,`) || !strings.Contains(string(answer),
+		`"totalPagar":1234567.89,`) {
 		t.Errorf("the document: %d %v %s", status, err, answer)
 	}
 	if got := g.branch.sim.Received(); got.Documents != before+1 || got.Duplicates != 0 {

@@ -16,8 +16,9 @@ import (
 	"dtegate/storage"
 )
 
-// TestHammer_KillNine: 16 tills at 8 points of sale issue 120 documents each, 500 with DTE_SOAK, while the appliance is killed
-// again and again. P1: numbers 1…n. P2: what was answered is there, byte for byte. P3: a repeated key is the same document.
+// TestHammer_KillNine: 16 tills at 8 points of sale issue 120 documents each, 500 with DTE_SOAK, while the appliance is
+// killed again and again. P1: numbers 1…n. P2: what was answered is there, byte for byte. P3: a repeated key is the
+// same document.
 func TestHammer_KillNine(t *testing.T) {
 	const tills, points, kills = 16, 8, 4
 	each := 120
@@ -69,7 +70,8 @@ func TestHammer_KillNine(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				first := answers[till][i]
-				status, again, err := b.post("/dte/dte01", till%points+1, fmt.Sprintf("till %d sale %d", till, i), hammerSale(till, i))
+				status, again, err := b.post("/dte/dte01", till%points+1, fmt.Sprintf("till %d sale %d", till, i),
+					hammerSale(till, i))
 				if err != nil || status != http.StatusCreated || !bytes.Equal(first, again) {
 					t.Errorf("repeated: %d %v\n%s\n%s", status, err, first, again)
 					return
@@ -128,12 +130,14 @@ func (b *branch) fsck(documents, series int) {
 	for _, p := range r.Problems {
 		b.t.Error(p)
 	}
-	maps.DeleteFunc(r.Last, func(name string, _ uint64) bool { return strings.Count(name, "/") != 4 }) // rules, periods, events
+	// rules, periods, events
+	maps.DeleteFunc(r.Last, func(name string, _ uint64) bool { return strings.Count(name, "/") != 4 })
 	var sum uint64
 	for _, n := range r.Last {
 		sum += n
 	}
 	if len(r.Last) != series || sum != uint64(documents) {
-		b.t.Errorf("%d documents in %d series, numbers up to %v; want %d in %d", sum, len(r.Last), r.Last, documents, series)
+		b.t.Errorf("%d documents in %d series, numbers up to %v; want %d in %d", sum, len(r.Last), r.Last, documents,
+			series)
 	}
 }

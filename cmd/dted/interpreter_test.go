@@ -20,7 +20,8 @@ const (
 	prGetMDWE        = 66
 	mdweNoExecGained = 1
 
-	deniedProgram = "DTED_TEST_DENIED" // names what this test's own binary becomes once it has denied itself such memory
+	// names what this test's own binary becomes once it has denied itself such memory
+	deniedProgram = "DTED_TEST_DENIED"
 )
 
 func init() {
@@ -46,16 +47,18 @@ func denied(cmd *exec.Cmd) error {
 	return err
 }
 
-// TestInterpreter: a branch whose rules are interpreted issues where executable memory is denied, and computes to the byte
-// what a compiling one did, and the other way round. The compiler says there that it is the wrong engine.
+// TestInterpreter: a branch whose rules are interpreted issues where executable memory is denied, and computes to the
+// byte what a compiling one did, and the other way round. The compiler says there that it is the wrong engine.
 func TestInterpreter(t *testing.T) {
 	t.Parallel()
 	conf, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "interpreter.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	directives := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(conf)), "\n"), func(l string) bool { return strings.HasPrefix(l, "#") })
-	if !slices.Equal(directives, []string{"[Service]", "MemoryDenyWriteExecute=yes"}) || !strings.Contains(string(conf), `[rules] engine = "interpreter"`) {
+	directives := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(conf)), "\n"),
+		func(l string) bool { return strings.HasPrefix(l, "#") })
+	if !slices.Equal(directives, []string{"[Service]", "MemoryDenyWriteExecute=yes"}) || !strings.Contains(string(conf),
+		`[rules] engine = "interpreter"`) {
 		t.Errorf("this test plays another interpreter.conf:\n%s", conf)
 	}
 	b := newBranch(t, "dte03/v4") // two modules and contingency's: each takes the interpreter a second to start
@@ -74,7 +77,8 @@ func TestInterpreter(t *testing.T) {
 			}
 			sold++
 		}
-		if said, ok := b.dtectl("rules", "replay", "--from", "2000-01-01"); !ok || said != map[int]string{2: "2 identical\n", 4: "4 identical\n", 6: "6 identical\n"}[sold] {
+		if said, ok := b.dtectl("rules", "replay", "--from", "2000-01-01"); !ok ||
+			said != map[int]string{2: "2 identical\n", 4: "4 identical\n", 6: "6 identical\n"}[sold] {
 			t.Errorf("replayed by the %s: %s", engine, said)
 		}
 		b.stop()
@@ -92,7 +96,8 @@ func TestInterpreter(t *testing.T) {
 	if mdwe {
 		b.launch()
 		err := b.cmd.Wait()
-		if said := b.log.String(); err == nil || !strings.Contains(said, "where executable memory is denied, choose the interpreter") {
+		if said := b.log.String(); err == nil || !strings.Contains(said, "where executable memory is denied, choose "+
+			"the interpreter") {
 			t.Errorf("the compiler without executable memory: %v\n%s", err, said)
 		}
 		b.under = nil

@@ -93,7 +93,8 @@ func brokenKey(t *testing.T) []byte {
 		if info.Key, err = asn1.Marshal(struct { // RFC 8017 A.1.2
 			Version                     int
 			N, E, D, P, Q, Dp, Dq, QInv *big.Int
-		}{0, n, e, d, p, q, new(big.Int).Mod(d, p1), new(big.Int).Mod(d, q1), new(big.Int).ModInverse(q, p)}); err != nil {
+		}{0, n, e, d, p, q, new(big.Int).Mod(d, p1), new(big.Int).Mod(d, q1), new(big.Int).ModInverse(q,
+			p)}); err != nil {
 			t.Fatal(err)
 		}
 		if der, err = asn1.Marshal(info); err != nil {

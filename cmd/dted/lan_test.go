@@ -33,7 +33,8 @@ func TestLAN_NoPlainHTTP(t *testing.T) {
 		}
 		return err
 	}
-	if err := start(); err == nil || !strings.Contains(err.Error(), "dtectl tls new") || !strings.Contains(err.Error(), `tls = "off"`) {
+	if err := start(); err == nil || !strings.Contains(err.Error(), "dtectl tls new") || !strings.Contains(err.Error(),
+		`tls = "off"`) {
 		t.Errorf("starts with %v", err)
 	}
 	b.reconfigure("rate = 100000", `tls = "off", rate = 100000`)
@@ -42,8 +43,8 @@ func TestLAN_NoPlainHTTP(t *testing.T) {
 	}
 }
 
-// TLS on both listeners: a till that trusts the box's authority sells, whoever speaks plain HTTP or an old TLS does not;
-// another certificate is served without a restart; half a handshake holds nobody up; dtectl finds its way.
+// TLS on both listeners: a till that trusts the box's authority sells, whoever speaks plain HTTP or an old TLS does
+// not; another certificate is served without a restart; half a handshake holds nobody up; dtectl finds its way.
 func TestLAN(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -141,7 +142,8 @@ func TestLAN(t *testing.T) {
 	}
 	pin := certificate.Fingerprint(authority)
 	b.write("a.token", []byte(testAdmin))
-	args := []string{"rules", "list", "--gateway", "https://" + b.ops, "--token-file", filepath.Join(b.dir, "a.token"), "--pin"}
+	args := []string{"rules", "list", "--gateway", "https://" + b.ops, "--token-file", filepath.Join(b.dir, "a.token"),
+		"--pin"}
 	if said, ok := b.dtectl(append(args, pin)...); !ok {
 		t.Errorf("with the authority's pin: %s", said)
 	}
@@ -154,8 +156,10 @@ func TestLAN(t *testing.T) {
 	}
 	defer ops.Body.Close()
 	metrics, _ := io.ReadAll(ops.Body)
-	for _, want := range []string{`dte_tls_certificate_expiry_timestamp_seconds{certificate="api"} `, `dte_tls_certificate_expiry_timestamp_seconds{certificate="ca"} `,
-		`dte_tls_certificate_broken{certificate="ops"} 0`, `dte_http_refused_total{listener="api",reason="handshake"} `} {
+	for _, want := range []string{`dte_tls_certificate_expiry_timestamp_seconds{certificate="api"} `,
+		`dte_tls_certificate_expiry_timestamp_seconds{certificate="ca"} `,
+		`dte_tls_certificate_broken{certificate="ops"} 0`,
+		`dte_http_refused_total{listener="api",reason="handshake"} `} {
 		if !strings.Contains(string(metrics), want) {
 			t.Errorf("no %s", want)
 		}

@@ -29,53 +29,72 @@ var layers = map[string][]string{
 	"rules":         {"rules/abi", "rules/bundle", "rules/fuel"},
 	"storage":       {},
 
-	"engine/recordmac":               {},
-	"engine/audit":                   {"engine/record", "engine/recordmac", "storage"},
-	"engine/dte":                     {},
-	"engine/dte/schema":              {"engine/dte"},
-	"engine/sign":                    {},
-	"engine/authority":               {"engine/authority/connpool"},
-	"engine/authority/connpool":      {"engine/bell"},
-	"cmd/dtesim/simulator":           {"cmd/dtesim/simulator/document", "cmd/dtesim/simulator/hostility", "cmd/dtesim/simulator/protocol", "cmd/dtesim/simulator/registry"},
+	"engine/recordmac":          {},
+	"engine/audit":              {"engine/record", "engine/recordmac", "storage"},
+	"engine/dte":                {},
+	"engine/dte/schema":         {"engine/dte"},
+	"engine/sign":               {},
+	"engine/authority":          {"engine/authority/connpool"},
+	"engine/authority/connpool": {"engine/bell"},
+	"cmd/dtesim/simulator": {"cmd/dtesim/simulator/document", "cmd/dtesim/simulator/hostility",
+		"cmd/dtesim/simulator/protocol", "cmd/dtesim/simulator/registry"},
 	"cmd/dtesim/simulator/document":  {},
 	"cmd/dtesim/simulator/hostility": {"cmd/dtesim/simulator/document"},
 	"cmd/dtesim/simulator/registry":  {"cmd/dtesim/simulator/document", "cmd/dtesim/simulator/hostility"},
-	"cmd/dtesim/simulator/protocol":  {"cmd/dtesim/simulator/document", "cmd/dtesim/simulator/hostility", "cmd/dtesim/simulator/registry"},
-	"engine/pdf":                     {"engine/pdf/sheet", "engine/pdf/view", "rules/bundle"},
-	"engine/pdf/sheet":               {},
-	"engine/pdf/view":                {"engine/dte", "rules/bundle"},
-	"engine/mail":                    {},
-	"engine/archive":                 {},
-	"engine/totals":                  {"engine/dte", "storage"},
-	"engine/fairqueue":               {},
-	"engine/fleet/fleetproto":        {"engine/dte", "rules/signed"},
-	"cmd/dtectl/fleet/controlplane":  {"cmd/term", "engine/dte", "cmd/dted/config", "engine/fleet/fleetproto"},
-	"cmd/dtectl/fleet":               {"cmd/dtectl/fleet/controlplane", "cmd/dted/config", "cmd/term", "engine/archive", "engine/dte", "engine/fleet/bucket", "engine/fleet/fleetproto", "engine/sign", "rules/bundle"},
-	"engine/fleet/bucket":            {"engine/archive", "engine/fleet/fleetproto"},
-	"engine/fleet/ship":              {"engine/bell", "engine/fleet/fleetproto"},
-	"engine/fleet":                   {"engine/bell", "engine/fleet/fleetproto", "engine/dte", "rules/bundle"},
-	"engine/record":                  {"engine/authority", "engine/dte", "storage", "rules/bundle"},
-	"engine/books":                   {},
-	"engine/books/sample":            {},
-	"engine/month":                   {"engine/dte", "engine/record", "storage"},
-	"engine/refusal":                 {"engine/dte"},
-	"engine/bell":                    {},
-	"engine/rulestore":               {"engine/dte/schema", "engine/bell", "engine/refusal", "storage", "rules/bundle", "rules", "engine/recordmac", "engine/record", "engine/dte", "engine/authority", "rules/abi"},
-	"engine/seller":                  {"engine/record", "engine/dte", "rules/bundle"},
-	"engine/outbox":                  {"engine/seller", "engine/mail", "engine/bell", "engine/pdf", "engine/fairqueue", "engine/archive", "storage", "engine/refusal", "engine/record", "engine/dte"},
-	"engine/contingency":             {"engine/authority", "engine/bell", "engine/dte", "engine/record", "engine/refusal", "engine/rulestore", "engine/seller", "engine/sign", "storage"},
-	"engine/documents":               {"rules/bundle", "engine/dte", "engine/pdf", "engine/totals", "engine/outbox", "engine/record", "engine/refusal", "engine/seller", "engine/rulestore", "storage"},
-	"engine/witness":                 {"storage", "engine/seller", "engine/refusal", "engine/record", "engine/dte", "engine/archive"},
-	"engine":                         {"engine/witness", "engine/dte/schema", "engine/contingency", "engine/documents", "engine/outbox", "engine/seller", "engine/rulestore", "engine/record", "engine/refusal", "engine/fairqueue", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage", "rules/bundle"},
-	"engine/authorisation":           {"storage", "engine/seller", "engine/documents", "engine/record", "engine/dte", "engine/contingency"},
+	"cmd/dtesim/simulator/protocol": {"cmd/dtesim/simulator/document", "cmd/dtesim/simulator/hostility",
+		"cmd/dtesim/simulator/registry"},
+	"engine/pdf":                    {"engine/pdf/sheet", "engine/pdf/view", "rules/bundle"},
+	"engine/pdf/sheet":              {},
+	"engine/pdf/view":               {"engine/dte", "rules/bundle"},
+	"engine/mail":                   {},
+	"engine/archive":                {},
+	"engine/totals":                 {"engine/dte", "storage"},
+	"engine/fairqueue":              {},
+	"engine/fleet/fleetproto":       {"engine/dte", "rules/signed"},
+	"cmd/dtectl/fleet/controlplane": {"cmd/term", "engine/dte", "cmd/dted/config", "engine/fleet/fleetproto"},
+	"cmd/dtectl/fleet": {"cmd/dtectl/fleet/controlplane", "cmd/dted/config", "cmd/term", "engine/archive",
+		"engine/dte", "engine/fleet/bucket", "engine/fleet/fleetproto", "engine/sign", "rules/bundle"},
+	"engine/fleet/bucket": {"engine/archive", "engine/fleet/fleetproto"},
+	"engine/fleet/ship":   {"engine/bell", "engine/fleet/fleetproto"},
+	"engine/fleet":        {"engine/bell", "engine/fleet/fleetproto", "engine/dte", "rules/bundle"},
+	"engine/record":       {"engine/authority", "engine/dte", "storage", "rules/bundle"},
+	"engine/books":        {},
+	"engine/books/sample": {},
+	"engine/month":        {"engine/dte", "engine/record", "storage"},
+	"engine/refusal":      {"engine/dte"},
+	"engine/bell":         {},
+	"engine/rulestore": {"engine/dte/schema", "engine/bell", "engine/refusal", "storage", "rules/bundle",
+		"rules", "engine/recordmac", "engine/record", "engine/dte", "engine/authority", "rules/abi"},
+	"engine/seller": {"engine/record", "engine/dte", "rules/bundle"},
+	"engine/outbox": {"engine/seller", "engine/mail", "engine/bell", "engine/pdf", "engine/fairqueue",
+		"engine/archive", "storage", "engine/refusal", "engine/record", "engine/dte"},
+	"engine/contingency": {"engine/authority", "engine/bell", "engine/dte", "engine/record",
+		"engine/refusal", "engine/rulestore", "engine/seller", "engine/sign", "storage"},
+	"engine/documents": {"rules/bundle", "engine/dte", "engine/pdf", "engine/totals", "engine/outbox",
+		"engine/record", "engine/refusal", "engine/seller", "engine/rulestore", "storage"},
+	"engine/witness": {"storage", "engine/seller", "engine/refusal", "engine/record", "engine/dte",
+		"engine/archive"},
+	"engine": {"engine/witness", "engine/dte/schema", "engine/contingency", "engine/documents",
+		"engine/outbox", "engine/seller", "engine/rulestore", "engine/record", "engine/refusal", "engine/fairqueue",
+		"engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage",
+		"rules/bundle"},
+	"engine/authorisation": {"storage", "engine/seller", "engine/documents", "engine/record", "engine/dte",
+		"engine/contingency"},
 
-	"gateway/adminapi":    {"engine", "engine/audit", "engine/contingency", "engine/dte", "engine/month", "engine/outbox", "engine/refusal", "engine/seller", "engine/rulestore", "gateway/door", "gateway/reply", "gateway/form", "gateway/page", "gateway/problem"},
-	"gateway/reply":       {"engine", "engine/authority", "engine/dte", "engine/outbox", "engine/record", "engine/documents", "engine/refusal", "engine/seller", "gateway/form", "gateway/problem"},
-	"gateway/problem":     {"engine/dte", "engine/refusal"},
-	"gateway/page":        {"engine/authority", "engine/authorisation", "engine/documents", "engine/rulestore", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/problem"},
-	"gateway/form":        {"rules/suggest", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal", "rules/bundle"},
-	"gateway/door":        {"engine/audit"},
-	"gateway":             {"engine/pdf", "rules/bundle", "gateway/adminapi", "gateway/problem", "gateway/reply", "engine/documents", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "gateway/form", "engine/refusal", "engine", "engine/record", "engine/fairqueue", "engine/audit", "engine/dte"},
+	"gateway/adminapi": {"engine", "engine/audit", "engine/contingency", "engine/dte", "engine/month",
+		"engine/outbox", "engine/refusal", "engine/seller", "engine/rulestore", "gateway/door", "gateway/reply",
+		"gateway/form", "gateway/page", "gateway/problem"},
+	"gateway/reply": {"engine", "engine/authority", "engine/dte", "engine/outbox", "engine/record",
+		"engine/documents", "engine/refusal", "engine/seller", "gateway/form", "gateway/problem"},
+	"gateway/problem": {"engine/dte", "engine/refusal"},
+	"gateway/page": {"engine/authority", "engine/authorisation", "engine/documents", "engine/rulestore",
+		"engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/problem"},
+	"gateway/form": {"rules/suggest", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal",
+		"rules/bundle"},
+	"gateway/door": {"engine/audit"},
+	"gateway": {"engine/pdf", "rules/bundle", "gateway/adminapi", "gateway/problem", "gateway/reply",
+		"engine/documents", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "gateway/form",
+		"engine/refusal", "engine", "engine/record", "engine/fairqueue", "engine/audit", "engine/dte"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -93,24 +112,50 @@ var layers = map[string][]string{
 	"plugins/dte15":   {"plugins/sdk", "rules/abi"},
 	"plugins":         {"rules/bundle"},
 
-	"cmd/dted/config":          {"engine/fleet/bucket", "engine/fleet/fleetproto", "gateway/certificate", "engine/archive", "engine/authority/connpool", "engine/sign", "engine/recordmac", "rules/bundle", "storage", "plugins", "rules/suggest"},
-	"cmd/dted/start":           {"engine/record", "engine/outbox", "engine/seller", "engine/fleet/bucket", "engine/fleet/fleetproto", "engine/rulestore", "cmd/dted/config", "gateway/certificate", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
-	"cmd/dted/health":          {"gateway/page", "gateway/problem", "engine/authority/connpool", "engine/authority", "cmd/dted/config", "engine/seller", "engine/fleet/fleetproto", "engine/fleet", "engine/dte", "storage", "engine/refusal"},
-	"cmd/dted/access":          {"gateway/certificate", "gateway/page", "gateway/adminapi", "gateway", "engine/seller", "engine/audit", "cmd/dted/start", "cmd/dted/config"},
-	"cmd/term":                 {},
-	"cmd/version":              {},
-	"cmd/dted":                 {"engine/outbox", "engine/authorisation", "cmd/dted/health", "cmd/dted/access", "engine/documents", "engine/contingency", "engine/fleet/ship", "engine/seller", "engine/rulestore", "rules/bundle", "engine/fleet", "engine/fleet/fleetproto", "engine/refusal", "cmd/term", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/adminapi", "gateway/reply", "gateway/page", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/connpool", "engine/recordmac", "rules", "storage", "plugins"},
-	"cmd/dtectl/certify":       {"plugins", "rules/bundle", "engine/dte", "cmd/dtectl/adminclient"},
-	"cmd/dtectl/workshop":      {"engine/dte/schema", "engine/rulestore", "engine/dte", "plugins", "rules", "rules/bundle", "engine/record", "engine/seller", "cmd/dted/config"},
+	"cmd/dted/config": {"engine/fleet/bucket", "engine/fleet/fleetproto", "gateway/certificate",
+		"engine/archive", "engine/authority/connpool", "engine/sign", "engine/recordmac", "rules/bundle", "storage",
+		"plugins", "rules/suggest"},
+	"cmd/dted/start": {"engine/record", "engine/outbox", "engine/seller", "engine/fleet/bucket",
+		"engine/fleet/fleetproto", "engine/rulestore", "cmd/dted/config", "gateway/certificate", "engine/dte",
+		"engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
+	"cmd/dted/health": {"gateway/page", "gateway/problem", "engine/authority/connpool", "engine/authority",
+		"cmd/dted/config", "engine/seller", "engine/fleet/fleetproto", "engine/fleet", "engine/dte", "storage",
+		"engine/refusal"},
+	"cmd/dted/access": {"gateway/certificate", "gateway/page", "gateway/adminapi", "gateway", "engine/seller",
+		"engine/audit", "cmd/dted/start", "cmd/dted/config"},
+	"cmd/term":    {},
+	"cmd/version": {},
+	"cmd/dted": {"engine/outbox", "engine/authorisation", "cmd/dted/health", "cmd/dted/access",
+		"engine/documents", "engine/contingency", "engine/fleet/ship", "engine/seller", "engine/rulestore",
+		"rules/bundle", "engine/fleet", "engine/fleet/fleetproto", "engine/refusal", "cmd/term", "cmd/version",
+		"cmd/dted/config", "cmd/dted/start", "gateway", "gateway/adminapi", "gateway/reply", "gateway/page", "engine",
+		"engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority",
+		"engine/authority/connpool", "engine/recordmac", "rules", "storage", "plugins"},
+	"cmd/dtectl/certify": {"plugins", "rules/bundle", "engine/dte", "cmd/dtectl/adminclient"},
+	"cmd/dtectl/workshop": {"engine/dte/schema", "engine/rulestore", "engine/dte", "plugins", "rules",
+		"rules/bundle", "engine/record", "engine/seller", "cmd/dted/config"},
 	"rules/abi/example/tinygo": {},
-	"cmd/dtectl/adminclient":   {"cmd/dted/config", "cmd/term", "engine/dte", "engine/fleet/fleetproto", "engine/record", "gateway/certificate", "storage"},
-	"cmd/dtectl/disk":          {"cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine", "engine/audit", "engine/authority", "engine/dte", "engine/fleet/ship", "engine/outbox", "engine/rulestore", "engine/recordmac", "storage"},
-	"cmd/dtectl/doctor":        {"cmd/dtectl/disk", "cmd/dtectl/adminclient", "cmd/dtectl/setup", "cmd/dted/config", "cmd/dted/start", "cmd/term", "engine/authority/connpool", "engine/dte", "engine/fleet/fleetproto", "engine/rulestore", "engine/sign", "gateway/certificate", "rules/bundle", "storage"},
-	"cmd/dtectl/setup":         {"cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine/authority", "engine/dte", "engine/fleet/ship", "engine/sign", "gateway/certificate", "storage"},
-	"cmd/dtectl/bundles":       {"gateway/form", "cmd/dted/start", "plugins", "engine/dte", "rules/bundle", "rules/abi", "rules", "engine/rulestore", "cmd/term", "cmd/dted/config", "cmd/dtectl/workshop", "cmd/dtectl/adminclient", "engine/record"},
-	"cmd/dtectl/demo":          {"engine/sign", "engine/dte", "cmd/dtectl/workshop", "cmd/dtectl/setup", "cmd/dtectl/bundles", "rules/bundle", "plugins", "cmd/term", "cmd/dted/config", "cmd/dtectl/adminclient", "cmd/dtectl/fleet"},
-	"cmd/dtectl":               {"cmd/dtectl/demo", "cmd/dtectl/bundles", "engine/contingency", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/term", "cmd/version", "cmd/dted/config", "engine/books", "engine/month", "engine/pdf", "engine/dte", "storage", "cmd/dtectl/adminclient", "cmd/dtectl/disk", "cmd/dtectl/doctor", "cmd/dtectl/setup", "engine/record", "plugins"},
-	"cmd/dtesim":               {"cmd/dtesim/simulator", "rules/bundle"},
+	"cmd/dtectl/adminclient": {"cmd/dted/config", "cmd/term", "engine/dte", "engine/fleet/fleetproto",
+		"engine/record", "gateway/certificate", "storage"},
+	"cmd/dtectl/disk": {"cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine", "engine/audit",
+		"engine/authority", "engine/dte", "engine/fleet/ship", "engine/outbox", "engine/rulestore", "engine/recordmac",
+		"storage"},
+	"cmd/dtectl/doctor": {"cmd/dtectl/disk", "cmd/dtectl/adminclient", "cmd/dtectl/setup", "cmd/dted/config",
+		"cmd/dted/start", "cmd/term", "engine/authority/connpool", "engine/dte", "engine/fleet/fleetproto",
+		"engine/rulestore", "engine/sign", "gateway/certificate", "rules/bundle", "storage"},
+	"cmd/dtectl/setup": {"cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine/authority",
+		"engine/dte", "engine/fleet/ship", "engine/sign", "gateway/certificate", "storage"},
+	"cmd/dtectl/bundles": {"gateway/form", "cmd/dted/start", "plugins", "engine/dte", "rules/bundle", "rules/abi",
+		"rules", "engine/rulestore", "cmd/term", "cmd/dted/config", "cmd/dtectl/workshop", "cmd/dtectl/adminclient",
+		"engine/record"},
+	"cmd/dtectl/demo": {"engine/sign", "engine/dte", "cmd/dtectl/workshop", "cmd/dtectl/setup",
+		"cmd/dtectl/bundles", "rules/bundle", "plugins", "cmd/term", "cmd/dted/config", "cmd/dtectl/adminclient",
+		"cmd/dtectl/fleet"},
+	"cmd/dtectl": {"cmd/dtectl/demo", "cmd/dtectl/bundles", "engine/contingency", "cmd/dtectl/certify",
+		"cmd/dtectl/fleet", "cmd/term", "cmd/version", "cmd/dted/config", "engine/books", "engine/month", "engine/pdf",
+		"engine/dte", "storage", "cmd/dtectl/adminclient", "cmd/dtectl/disk", "cmd/dtectl/doctor", "cmd/dtectl/setup",
+		"engine/record", "plugins"},
+	"cmd/dtesim": {"cmd/dtesim/simulator", "rules/bundle"},
 }
 
 // libraries is who may import which third-party module. Prometheus may be imported everywhere.
@@ -132,7 +177,8 @@ var libraries = map[string]string{
 	"github.com/wneessen/go-mail":              "engine/mail",
 	"github.com/minio/minio-go/v7":             "engine/archive",
 	"github.com/emersion/go-smtp":              "cmd/dtesim",
-	"golang.org/x/sync":                        "cmd/dted cmd/dtectl/demo cmd/dtectl/adminclient engine/contingency engine/authority engine/outbox",
+	"golang.org/x/sync": "cmd/dted cmd/dtectl/demo cmd/dtectl/adminclient engine/contingency " +
+		"engine/authority engine/outbox",
 }
 
 // several names the packages that import more than one library, and why. Every other package wraps at most one.
@@ -141,8 +187,8 @@ var several = map[string]string{
 	"gateway/reply":    "fasthttp's router serves fasthttp alone",
 }
 
-// clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all others
-// time is a field.
+// clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all
+// others time is a field.
 var clocks = map[string]string{
 	"engine/rulestore/activation.go":     took,
 	"engine/rulestore/backtest.go":       took,
@@ -158,7 +204,7 @@ var clocks = map[string]string{
 	"rules/module.go":                    took,
 	"rules/instance.go":                  "compared with the processor's time of the thread",
 	"storage/commit.go":                  "how long the medium rested",
-	"storage/perminute.go":               "how seldom a line is logged",
+	"storage/metrics.go":                 "how seldom a line is logged",
 	"storage/tables.go":                  "how long the medium has failed",
 }
 
@@ -170,8 +216,8 @@ type product struct {
 	imports []string
 }
 
-// sources reads the tree itself: what "go list" prints is no input that the test cache knows of. Files of every platform
-// count.
+// sources reads the tree itself: what "go list" prints is no input that the test cache knows of. Files of every
+// platform count.
 func sources(t *testing.T) map[string]*product {
 	t.Helper()
 	root, packages := plugintest.Root(t), make(map[string]*product)
@@ -181,7 +227,8 @@ func sources(t *testing.T) map[string]*product {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "var" || name == "bin" || strings.HasSuffix(name, "test")) {
+			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "var" || name == "bin" ||
+				strings.HasSuffix(name, "test")) {
 				return fs.SkipDir // helpers of tests may reach anywhere
 			}
 			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
@@ -267,7 +314,8 @@ func checkLibraries(t *testing.T, packages map[string]*product) {
 	for name, p := range packages {
 		var modules []string
 		for _, imported := range p.imports {
-			if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") || strings.HasPrefix(imported, "github.com/prometheus/") {
+			if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") || strings.HasPrefix(imported,
+				"github.com/prometheus/") {
 				continue // the standard library, this module, or metrics
 			}
 			module := moduleOf(imported)

@@ -26,7 +26,8 @@ func (b *bench) newTill(point int) (*till, error) {
 		return nil, err
 	}
 	return &till{conn, bufio.NewReaderSize(conn, 32<<10), fmt.Appendf(nil,
-		"POST /dte/dte01 HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nx-api-token: %s%d\r\nContent-Length: %d\r\n\r\n%s",
+		"POST /dte/dte01 HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nx-api-token: "+
+			"%s%d\r\nContent-Length: %d\r\n\r\n%s",
 		b.api, testToken, point, len(sale10), sale10)}, nil
 }
 
@@ -88,9 +89,11 @@ func (b *bench) alone(t *testing.T) {
 		floor = append(floor, timed(b.sign)+timed(b.sync))
 		requests = append(requests, timed(func() { b.sell(t, i%8+1) }))
 	}
-	middle, slow := ratio(quantile(requests, .5), quantile(floor, .5)), ratio(quantile(requests, .99), quantile(floor, .5))
+	middle, slow := ratio(quantile(requests, .5), quantile(floor, .5)), ratio(quantile(requests, .99), quantile(floor,
+		.5))
 	b.row("p50, 1 in flight / one bare signature and one fsync of 9 KB", middle, 1.4, "x")
 	asked("p50, 1 in flight / one bare signature and one fsync of 9 KB", middle, 1.15, "x")
 	b.row("p99, 1 in flight / one bare signature and one fsync of 9 KB (its p50)", slow, 2.3, "x")
-	fmt.Printf("    p50 %v, p99 %v; floor p50 %v, p99 %v\n", quantile(requests, .5), quantile(requests, .99), quantile(floor, .5), quantile(floor, .99))
+	fmt.Printf("    p50 %v, p99 %v; floor p50 %v, p99 %v\n", quantile(requests, .5), quantile(requests, .99),
+		quantile(floor, .5), quantile(floor, .99))
 }

@@ -152,7 +152,8 @@ func (r *recent) note(record slog.Record, text string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := page.Trouble{At: record.Time, Error: record.Level >= slog.LevelError, Message: record.Message, Text: text, Count: 1}
+	t := page.Trouble{At: record.Time, Error: record.Level >= slog.LevelError, Message: record.Message, Text: text,
+		Count: 1}
 	if at := slices.IndexFunc(r.list, func(x recalled) bool { return x.message == record.Message }); at >= 0 {
 		t.Count += r.list[at].trouble.Count
 		r.list = slices.Delete(r.list, at, at+1)

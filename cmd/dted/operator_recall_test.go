@@ -16,8 +16,9 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestOperator_Invalidate: what a wrong version of a rule made is listed, looked at and taken back by dtectl alone, while dtectl and the
-// appliance are killed on the way; one document is held by a return until that is in the list too. Each is taken back once.
+// TestOperator_Invalidate: what a wrong version of a rule made is listed, looked at and taken back by dtectl alone,
+// while dtectl and the appliance are killed on the way; one document is held by a return until that is in the list too.
+// Each is taken back once.
 func TestOperator_Invalidate(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t, "retorno/v1", "invalidacion/v3").operated()
@@ -29,7 +30,8 @@ func TestOperator_Invalidate(t *testing.T) {
 	for range 5 {
 		wrong = append(wrong, o.sold(sale01))
 	}
-	status, answer, err := o.post("/dte/retorno", 1, "", `{"documentoOrigen":"`+wrong[0].Code+`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"El empaque venía abierto"}`)
+	status, answer, err := o.post("/dte/retorno", 1, "", `{"documentoOrigen":"`+wrong[0].Code+
+		`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"El empaque venía abierto"}`)
 	if err != nil || status != http.StatusCreated {
 		t.Fatalf("%d %v %s", status, err, answer)
 	}
@@ -40,9 +42,11 @@ func TestOperator_Invalidate(t *testing.T) {
 	lines := o.does("rules documents 2.1.7 --json")
 	o.write("list", []byte(regexp.MustCompile(`(?m)^[^{].*\n`).ReplaceAllString(lines, "")))
 	command := func(more ...string) []string {
-		return append([]string{"invalidate", "--from-list", list, "--kind", "2", "--reason", "Regla equivocada", "--responsible", "María López,13,012345678", "--every", "10ms"}, more...)
+		return append([]string{"invalidate", "--from-list", list, "--kind", "2", "--reason", "Regla equivocada",
+			"--responsible", "María López,13,012345678", "--every", "10ms"}, more...)
 	}
-	dry := o.run(true, command("--dry-run"), []string{"4 POSSIBLE\n", "1 HELD\n", "1 notes or returns stand against it"})
+	dry := o.run(true, command("--dry-run"), []string{"4 POSSIBLE\n", "1 HELD\n",
+		"1 notes or returns stand against it"})
 	if strings.Contains(dry, right.Code) || o.sim.Received().Invalidations != 0 {
 		t.Errorf("a dry run says\n%s", dry)
 	}
@@ -67,8 +71,10 @@ func TestOperator_Invalidate(t *testing.T) {
 	o.chaos(simulator.Chaos{})
 	o.start()
 
-	o.run(false, command("--report", report), []string{"4 INVALIDATED\n", "1 HELD\n", "1 of 5 documents are not invalidated"})
-	o.write("list", []byte(fmt.Sprintf("# one a line\n%s\n%s\n%s\n", lines[strings.Index(lines, "{"):strings.Index(lines, "\n")], returned.Code, strings.ToLower(returned.Code))))
+	o.run(false, command("--report", report), []string{"4 INVALIDATED\n", "1 HELD\n",
+		"1 of 5 documents are not invalidated"})
+	o.write("list", []byte(fmt.Sprintf("# one a line\n%s\n%s\n%s\n",
+		lines[strings.Index(lines, "{"):strings.Index(lines, "\n")], returned.Code, strings.ToLower(returned.Code))))
 	o.run(true, command("--report", report), []string{"2 INVALIDATED\n"})
 	if got := o.sim.Received(); got.Invalidations != 6 {
 		t.Errorf("MH has %+v", got)
@@ -95,14 +101,16 @@ func TestOperator_Invalidate(t *testing.T) {
 				Sello string `json:"selloRecibido"`
 			} `json:"invalidacion"`
 		}
-		if err := json.Unmarshal([]byte(text), &line); err != nil || line.Verdict != "INVALIDATED" || len(line.Event.Sello) != 40 {
+		if err := json.Unmarshal([]byte(text), &line); err != nil || line.Verdict != "INVALIDATED" ||
+			len(line.Event.Sello) != 40 {
 			t.Errorf("%v: the report says %s", err, text)
 		}
 		if held, _ := o.sim.Document(line.Event.Code); !held.Accepted {
 			t.Errorf("MH has no event %s of %s", line.Event.Code, line.Code)
 		}
 	}
-	if said := o.does("audit"); !regexp.MustCompile(`(?m)^\d+ .* ` + regexp.QuoteMeta(o.who) + ` .*document\.invalidate ` + wrong[1].Code + ` +done +Regla equivocada`).MatchString(said) {
+	if said := o.does("audit"); !regexp.MustCompile(`(?m)^\d+ .* ` + regexp.QuoteMeta(o.who) +
+		` .*document\.invalidate ` + wrong[1].Code + ` +done +Regla equivocada`).MatchString(said) {
 		t.Errorf("the trail says\n%s", said)
 	}
 	o.write("list", []byte("x\n"))
@@ -111,7 +119,8 @@ func TestOperator_Invalidate(t *testing.T) {
 	o.chaos(simulator.Chaos{Outage: true})
 	other := o.sold(sale01)
 	o.write("list", []byte(right.Code+"\n"+other.Code+"\n"))
-	o.run(false, command("--patience", "1s"), []string{"NOT_ACCEPTED", "the same command goes on where this one stopped"})
+	o.run(false, command("--patience", "1s"), []string{"NOT_ACCEPTED",
+		"the same command goes on where this one stopped"})
 	o.chaos(simulator.Chaos{})
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("an outage held the list up for %v", took)

@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestOperator_Rules is a rule's way at a branch, by dtectl alone: made and tested, refused and signed, live, proven on the
-// branch's own documents, watched beside the next one, and taken back.
+// TestOperator_Rules is a rule's way at a branch, by dtectl alone: made and tested, refused and signed, live, proven on
+// the branch's own documents, watched beside the next one, and taken back.
 func TestOperator_Rules(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
@@ -28,18 +28,24 @@ func TestOperator_Rules(t *testing.T) {
 	if after, err := os.ReadFile(key); err != nil || string(after) != string(before) {
 		t.Errorf("a key was written over: %v", err)
 	}
-	o.reconfigure(`{id = "test", file = "rules.pub"}`, `{id = "test", file = "rules.pub"}, {id = "central-it", file = "central.pub"}`)
+	o.reconfigure(`{id = "test", file = "rules.pub"}`,
+		`{id = "test", file = "rules.pub"}, {id = "central-it", file = "central.pub"}`)
 	o.start()
 	defer o.stop()
 	old := o.sold(sale01)
 
 	_, shipped := plugintest.Parts(t, "dte01/v2")
 	source := ruleSource(t, `"version": "`+shipped.Version+`"`, `"version": "2.1.7"`)
-	if said := o.does("rules test dte01/v2 --source " + source); !regexp.MustCompile(`(?s)^dte01/v2\nsignature +ok.*\ninterpreter +ok.*\ncompiler +ok.*\nfuel +ok`).MatchString(said) {
+	if said := o.does("rules test dte01/v2 --source " +
+		source); !regexp.MustCompile(
+		`(?s)^dte01/v2\nsignature +ok.*\ninterpreter +ok.*\ncompiler +ok.*\nfuel +ok`).MatchString(said) {
 		t.Errorf("dtectl rules test says\n%s", said)
 	}
-	o.refused("rules test dte01/v2 --source "+ruleSource(t, `"ivaRate", "value": "0.13"`, `"ivaRate", "value": "0.14"`), "dte01/v2\n", "interpreter  FAILED", "cases/", "dte01/v2: dte01 "+shipped.Version+" is refused at the step interpreter")
-	path := strings.TrimSpace(o.does(fmt.Sprintf("rules build dte01/v2 --source %s --key %s --key-id stranger --out %s", source, stranger, o.dir)))
+	o.refused("rules test dte01/v2 --source "+ruleSource(t, `"ivaRate", "value": "0.13"`, `"ivaRate", "value": "0.14"`),
+		"dte01/v2\n", "interpreter  FAILED", "cases/", "dte01/v2: dte01 "+shipped.Version+
+			" is refused at the step interpreter")
+	path := strings.TrimSpace(o.does(fmt.Sprintf("rules build dte01/v2 --source %s --key %s --key-id stranger --out %s",
+		source, stranger, o.dir)))
 	if path != o.dir+"/dte01-2.1.7.dterule" {
 		t.Fatalf("dtectl rules build prints %q", path)
 	}
@@ -51,7 +57,8 @@ func TestOperator_Rules(t *testing.T) {
 	if said := o.does("rules list"); strings.Contains(said, "2.1.7") {
 		t.Errorf("a dry push changed the branch:\n%s", said)
 	}
-	if said := o.does("rules push --reason circular "+path, "dte01 2.1.7 is live\n"); !regexp.MustCompile(`(?s)^signature +ok.*\nversion +ok.*\ninterpreter +ok.*\ncompiler +ok`).MatchString(said) {
+	if said := o.does("rules push --reason circular "+path, "dte01 2.1.7 is live\n"); !regexp.MustCompile(
+		`(?s)^signature +ok.*\nversion +ok.*\ninterpreter +ok.*\ncompiler +ok`).MatchString(said) {
 		t.Errorf("dtectl rules push says\n%s", said)
 	}
 	o.does("rules push --reason test "+path, "dte01 2.1.7 was live already\n")
@@ -63,7 +70,8 @@ func TestOperator_Rules(t *testing.T) {
 	}
 	next := o.file("next", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")))
 	o.does("rules push --reason test "+next, "dte01 2.2.0 takes over on 2099-01-01\n")
-	if said := o.does("rules status", "coming   dte01 2.2.0 on 2099-01-01\n"); !regexp.MustCompile(`^\d{4}-\d\d-\d\d, compiler: \d+ live, 1 coming, \d+ spare, 0 retired\n`).MatchString(said) {
+	if said := o.does("rules status", "coming   dte01 2.2.0 on 2099-01-01\n"); !regexp.MustCompile(
+		`^\d{4}-\d\d-\d\d, compiler: \d+ live, 1 coming, \d+ spare, 0 retired\n`).MatchString(said) {
 		t.Errorf("dtectl rules status says\n%s", said)
 	}
 
@@ -77,7 +85,8 @@ func TestOperator_Rules(t *testing.T) {
 	if said := o.does("rules replay --from 2000-01-01"); said != "2 identical\n" {
 		t.Errorf("dtectl rules replay says\n%s", said)
 	}
-	if said := o.does("rules documents 2.1.7", recent.Code, recent.ControlNumber, "dte01 2.1.7"); strings.Contains(said, old.Code) {
+	if said := o.does("rules documents 2.1.7", recent.Code, recent.ControlNumber, "dte01 2.1.7"); strings.Contains(said,
+		old.Code) {
 		t.Errorf("dtectl rules documents says\n%s", said)
 	}
 	o.does("rules documents 2.1.0 --name dte01 --from 2000-01-01 --json", `"codigoGeneracion":"`+old.Code+`"`)
@@ -86,32 +95,44 @@ func TestOperator_Rules(t *testing.T) {
 	o.refused("rules replay", "--from")
 
 	// The sale is 13.90 with VAT of 13 in it; with 14 it would be 1.71 of VAT instead of 1.60.
-	dear := o.file("dear", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"), bundletest.Refusals))
-	o.does("rules backtest --from 2000-01-01 "+dear, old.ControlNumber+" "+old.Code+": resumen.totalIva 1.6 → 1.71\n", recent.Code, "2 documents in ", "2 amounts\n", "resumen.totalIva")
+	dear := o.file("dear", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"),
+		bundletest.Refusals))
+	o.does("rules backtest --from 2000-01-01 "+dear, old.ControlNumber+" "+old.Code+": resumen.totalIva 1.6 → 1.71\n",
+		recent.Code, "2 documents in ", "2 amounts\n", "resumen.totalIva")
 	o.does("rules backtest --from 2000-01-01 "+path, "2 documents in ", "2 identical\n")
 	o.refused("rules backtest "+dear, "the appliance says 400")
 	o.refused("rules shadow show", "the appliance says 404")
 	o.does("rules shadow --documents 1 --for 1h "+dear, "dte01 9.0.0")
 	shadowed := o.sold(sale01)
-	soon(t, "the shadow has seen a sale", func() bool { return strings.Contains(o.does("rules shadow show"), "dte01 9.0.0: 1 of 1 sales") })
+	soon(t, "the shadow has seen a sale", func() bool {
+		return strings.Contains(o.does("rules shadow show"),
+			"dte01 9.0.0: 1 of 1 sales")
+	})
 	o.does("rules shadow show", "1 amounts\n", shadowed.Code+": resumen.totalIva 1.6 → 1.71\n")
 	o.does("rules shadow stop", "; over\n")
-	o.refused("rules push --reason test "+o.file("wrong", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"))), "interpreter", "FAILED", "dte01 9.0.0 is refused at the step interpreter")
+	o.refused("rules push --reason test "+o.file("wrong", bundletest.Edition(t, "dte01/v2", "9.0.0",
+		bundletest.Param("ivaRate", "0.14"))), "interpreter", "FAILED",
+		"dte01 9.0.0 is refused at the step interpreter")
 
 	o.refused("rules rollback dte01 2 7.0.0 --reason x", "the appliance says 409")
-	if said := o.does("rules rollback dte01 2 2.1.0 --reason quejas"); !strings.HasPrefix(said, "dte01 2.1.0 is live\n") || !strings.Contains(said, "dte01 2.1.7 is retired\n") {
+	if said := o.does("rules rollback dte01 2 2.1.0 --reason quejas"); !strings.HasPrefix(said,
+		"dte01 2.1.0 is live\n") || !strings.Contains(said, "dte01 2.1.7 is retired\n") {
 		t.Errorf("dtectl rules rollback says\n%s", said)
 	}
 	replays(o.sold(sale01), "2.1.0")
 	replays(recent, "2.1.7")
-	if said := o.does("rules list --all"); !row("2.1.0", "live", "").MatchString(said) || !row("2.1.7", "retired", "rollback: quejas").MatchString(said) {
+	if said := o.does("rules list --all"); !row("2.1.0", "live", "").MatchString(said) || !row("2.1.7", "retired",
+		"rollback: quejas").MatchString(said) {
 		t.Errorf("dtectl rules list --all says\n%s", said)
 	}
 	o.refused("rules push --reason test "+path, "is refused at the step version")
 	said := o.does("audit")
-	for _, act := range []string{`rules.push dte01 2.1.7 +done +circular`, `rules.push.dry dte01 2.1.7 +done`, `rules.push dte01 2.2.0 +done`, `rules.push +refused`, `rules.push dte01 9.0.0 +refused`,
-		`rules.push dte01 2.1.7 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`, `rules.rollback dte01 2.1.0 +done +quejas`, `rules.rollback dte01 7.0.0 +refused`} {
-		if !regexp.MustCompile(`(?m)^\d+ +[-+\d: ]+ ` + regexp.QuoteMeta(o.who) + ` +127.0.0.1 +` + act).MatchString(said) {
+	for _, act := range []string{`rules.push dte01 2.1.7 +done +circular`, `rules.push.dry dte01 2.1.7 +done`,
+		`rules.push dte01 2.2.0 +done`, `rules.push +refused`, `rules.push dte01 9.0.0 +refused`,
+		`rules.push dte01 2.1.7 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`,
+		`rules.rollback dte01 2.1.0 +done +quejas`, `rules.rollback dte01 7.0.0 +refused`} {
+		if !regexp.MustCompile(`(?m)^\d+ +[-+\d: ]+ ` + regexp.QuoteMeta(o.who) + ` +127.0.0.1 +` +
+			act).MatchString(said) {
 			t.Errorf("no %s in\n%s", act, said)
 		}
 	}

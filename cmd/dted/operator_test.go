@@ -89,7 +89,9 @@ func live(t testing.TB, what string, is func() bool) {
 func trusting(authority *x509.Certificate) *http.Client {
 	roots := x509.NewCertPool()
 	roots.AddCert(authority)
-	return &http.Client{Timeout: time.Minute, Transport: contract.Transport(watched{&http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}})}
+	return &http.Client{Timeout: time.Minute,
+		Transport: contract.Transport(watched{&http.Transport{DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{RootCAs: roots}}})}
 }
 
 // sells issues a document over TLS; an error means that the till does not believe the box.
@@ -116,19 +118,21 @@ func (o *operation) asks(c *http.Client, path, token string) (int, []byte, error
 	return do(c, req)
 }
 
-// TestOperator is a box in a branch from dtectl init on: a till pins its authority, sells with a token, and everything that
-// the operator does takes effect in the running appliance, says what it did, and is in the trail.
+// TestOperator is a box in a branch from dtectl init on: a till pins its authority, sells with a token, and everything
+// that the operator does takes effect in the running appliance, says what it did, and is in the trail.
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
 	o.reconfigure("rate = 100000", `tls = "on", rate = 100000`)
 	o.initialise(t)
 	first := o.authority(t)
-	caja1, caja2 := o.token("new --point-of-sale 1 --name caja-1"), o.token("new --point-of-sale 2 --name caja-2 --permission FACTURA_CONSUMIDOR_FINAL")
+	caja1, caja2 := o.token("new --point-of-sale 1 --name caja-1"),
+		o.token("new --point-of-sale 2 --name caja-2 --permission FACTURA_CONSUMIDOR_FINAL")
 	o.start()
 	t.Cleanup(o.kill)
 	c := trusting(first)
-	if status, r, err := o.sells(c, caja1); err != nil || status != 201 || !strings.Contains(r.ControlNumber, "P001") || r.Estado != "PROCESSED" {
+	if status, r, err := o.sells(c, caja1); err != nil || status != 201 || !strings.Contains(r.ControlNumber, "P001") ||
+		r.Estado != "PROCESSED" {
 		t.Fatalf("caja-1: %d %s %s %v", status, r.ControlNumber, r.Estado, err)
 	}
 	if status, r, err := o.sells(c, caja2); err != nil || status != 201 || !strings.Contains(r.ControlNumber, "P002") {
@@ -154,7 +158,8 @@ func TestOperator(t *testing.T) {
 	o.trail(t, first)
 	o.does("tls new --replace")
 	o.start()
-	if _, r, err := o.sells(trusting(o.authority(t)), caja1); err != nil || !strings.HasSuffix(r.ControlNumber, "000101") {
+	if _, r, err := o.sells(trusting(o.authority(t)), caja1); err != nil || !strings.HasSuffix(r.ControlNumber,
+		"000101") {
 		t.Errorf("after the reconciliation: %s %v", r.ControlNumber, err)
 	}
 	o.stop()
@@ -197,8 +202,11 @@ func (o *operation) initialise(t *testing.T) {
 		}
 	}
 	said := o.does(with("mh.crt", "clave"))
-	if want := fmt.Sprintf("tls      %[1]s/tls/ca.pem, for the tills to trust\npin      %[2]s\nstore    %[1]s/data\nkey      %[1]s/signing.jwe (sealed)\n"+
-		"tokens   %[1]s/tokens.toml\nnext     dtectl token new --point-of-sale 1 --name caja-1 (every document; add --permission …,ANULACION where it invalidates)\n", o.dir, certificate.Fingerprint(o.authority(t))); said != want {
+	if want := fmt.Sprintf("tls      %[1]s/tls/ca.pem, for the tills to trust\npin      %[2]s\nstore    "+
+		"%[1]s/data\nkey      %[1]s/signing.jwe (sealed)\n"+
+		"tokens   %[1]s/tokens.toml\nnext     dtectl token new --point-of-sale 1 --name caja-1 (every document; add "+
+		"--permission …,ANULACION where it invalidates)\n", o.dir,
+		certificate.Fingerprint(o.authority(t))); said != want {
 		t.Errorf("dtectl init says\n%s\nwant\n%s", said, want)
 	}
 	was := make(map[string][]byte)
@@ -265,7 +273,8 @@ func (o *operation) tokens(t *testing.T, c *http.Client, caja1, caja2 string) st
 	all := "FACTURA_CONSUMIDOR_FINAL CREDITO_FISCAL NOTA_CREDITO NOTA_DEBITO SUJETO_EXCLUIDO COMPROBANTE_RETENCION"
 	for _, want := range []*regexp.Regexp{
 		line("1", "caja-1", "1", all, day+by+", rotated "+day+by),
-		line("2", "caja-2", "2", "FACTURA_CONSUMIDOR_FINAL", day+by+", rotated "+day+by+", the one before good until "+day),
+		line("2", "caja-2", "2", "FACTURA_CONSUMIDOR_FINAL", day+by+", rotated "+day+by+", the one before good until "+
+			day),
 		line("3", "caja-3", "1", all, day+by),
 	} {
 		if !want.MatchString(list) {
@@ -287,7 +296,8 @@ func (o *operation) tokens(t *testing.T, c *http.Client, caja1, caja2 string) st
 	if list := o.does("token list"); strings.Contains(list, "caja-3") {
 		t.Errorf("a revoked token is listed:\n%s", list)
 	}
-	if list := o.does("token list --all"); !line("3", "caja-3", "1", all, day+by+", revoked "+day+by).MatchString(list) {
+	if list := o.does("token list --all"); !line("3", "caja-3", "1", all, day+by+", revoked "+day+
+		by).MatchString(list) {
 		t.Errorf("the revoked token is not listed:\n%s", list)
 	}
 	return caja1b
@@ -297,11 +307,13 @@ func (o *operation) tokens(t *testing.T, c *http.Client, caja1, caja2 string) st
 func (o *operation) replaceAuthority(t *testing.T, old *http.Client, token string) *http.Client {
 	t.Helper()
 	first := o.authority(t)
-	o.does("tls show", "pin          "+certificate.Fingerprint(first)+"\n", "localhost", "127.0.0.1", "until "+dte.Date(first.NotAfter))
+	o.does("tls show", "pin          "+certificate.Fingerprint(first)+"\n", "localhost", "127.0.0.1",
+		"until "+dte.Date(first.NotAfter))
 	o.refused("tls new", "there is an authority already")
 	said := o.does("tls new --replace")
 	second := o.authority(t)
-	if strings.Contains(said, certificate.Fingerprint(first)) || !strings.Contains(said, "pin          "+certificate.Fingerprint(second)+"\n") {
+	if strings.Contains(said, certificate.Fingerprint(first)) || !strings.Contains(said, "pin          "+
+		certificate.Fingerprint(second)+"\n") {
 		t.Errorf("dtectl tls new --replace says\n%s", said)
 	}
 	if again := o.does("tls show"); again != said {
@@ -316,7 +328,8 @@ func (o *operation) replaceAuthority(t *testing.T, old *http.Client, token strin
 	if status, _, err := o.sells(anew, token); err != nil || status != http.StatusCreated {
 		t.Errorf("a till with the new pin: %d %v", status, err)
 	}
-	if got := o.metric(`dte_tls_certificate_expiry_timestamp_seconds{certificate="ca"}`); got != float64(second.NotAfter.Unix()) {
+	if got := o.metric(`dte_tls_certificate_expiry_timestamp_seconds{certificate="ca"}`); got != float64(
+		second.NotAfter.Unix()) {
 		t.Errorf("the metrics show an authority that ends at %.0f, not at %d", got, second.NotAfter.Unix())
 	}
 	if aside, err := filepath.Glob(filepath.Join(o.dir, "tls.replaced-*", "ca.key")); len(aside) != 1 {
@@ -330,7 +343,8 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 	t.Helper()
 	o.refused("contingency start --cause 9 --reason x", "the appliance says 400")
 	o.does("queue", "nothing waits")
-	declared := regexp.MustCompile(`(?m)^CONTINGENCY +cause 2 since \d{4}-\d\d-\d\d [\d:]{8} -06:00, by the operator's word +mantenimiento$`)
+	declared := regexp.MustCompile(
+		`(?m)^CONTINGENCY +cause 2 since \d{4}-\d\d-\d\d [\d:]{8} -06:00, by the operator's word +mantenimiento$`)
 	if said := o.does("contingency start --cause 2 --reason mantenimiento"); !declared.MatchString(said) {
 		t.Errorf("dtectl contingency start says\n%s", said)
 	}
@@ -339,7 +353,8 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 		t.Fatalf("in a declared contingency: %s %v", r.Estado, err)
 	}
 	waits := regexp.MustCompile(`(?m)^report +1 +in contingency, in no event yet$`)
-	soon(t, "the queue shows the document", func() bool { return waits.MatchString(o.does("queue")) }) // it is counted every two seconds
+	// it is counted every two seconds
+	soon(t, "the queue shows the document", func() bool { return waits.MatchString(o.does("queue")) })
 	if said := o.does("queue", "oldest document  "); !declared.MatchString(said) {
 		t.Errorf("dtectl queue says\n%s", said)
 	}
@@ -369,14 +384,20 @@ func (o *operation) trail(t *testing.T, first *x509.Certificate) {
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s", a.What, a.Target, a.Who, a.From, a.Outcome)), " "))
+		lines = append(lines, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s", a.What, a.Target, a.Who, a.From,
+			a.Outcome)), " "))
 	}
 	slices.Reverse(lines)
 	file := " " + o.who + " the token file done"
 	want := []string{"token.found the installation the token file, while stopped done",
-		"tls.found " + certificate.Fingerprint(first) + " the installation the TLS folder, while stopped done", "token.new 3" + file, "token.rotate 1" + file, "token.rotate 2" + file,
-		"token.rotate 2" + file, "token.revoke 3" + file, "tls.replace " + certificate.Fingerprint(o.authority(t)) + " somebody the TLS folder done", "contingency.declare cause 9 " + o.who + " 127.0.0.1 refused", "contingency.declare cause 2 " + o.who + " 127.0.0.1 done",
-		"contingency.report technical report " + o.who + " 127.0.0.1 done", "contingency.lift " + o.who + " 127.0.0.1 done", "store.backup " + o.dir + "/backup " + o.who + " 127.0.0.1 done", "store.reconcile 1 series " + o.who + " dtectl done"}
+		"tls.found " + certificate.Fingerprint(first) + " the installation the TLS folder, while stopped done",
+		"token.new 3" + file, "token.rotate 1" + file, "token.rotate 2" + file,
+		"token.rotate 2" + file, "token.revoke 3" + file, "tls.replace " + certificate.Fingerprint(o.authority(t)) +
+			" somebody the TLS folder done", "contingency.declare cause 9 " + o.who + " 127.0.0.1 refused",
+		"contingency.declare cause 2 " + o.who + " 127.0.0.1 done",
+		"contingency.report technical report " + o.who + " 127.0.0.1 done", "contingency.lift " + o.who +
+			" 127.0.0.1 done", "store.backup " + o.dir + "/backup " + o.who + " 127.0.0.1 done",
+		"store.reconcile 1 series " + o.who + " dtectl done"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the trail is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}

@@ -16,9 +16,10 @@ import (
 	"dtegate/engine"
 )
 
-// TestOutage: tills sell through an outage while the appliance is killed, the cable comes back, and it is killed while it
-// sends what it owes. Every document is sealed once, MH gets none twice, and new sales do not wait. DTE_SOAK sells 10,000,
-// and holds the median of the sales meanwhile to 4 times that before the outage, their p99 to 10 times, or half a second.
+// TestOutage: tills sell through an outage while the appliance is killed, the cable comes back, and it is killed while
+// it sends what it owes. Every document is sealed once, MH gets none twice, and new sales do not wait. DTE_SOAK sells
+// 10,000, and holds the median of the sales meanwhile to 4 times that before the outage, their p99 to 10 times, or half
+// a second.
 func TestOutage(t *testing.T) {
 	documents, lotTime := 800, 500*time.Millisecond
 	soak := os.Getenv("DTE_SOAK") != ""
@@ -103,7 +104,8 @@ func TestOutage(t *testing.T) {
 		if !soak {
 			limit = 2 * time.Second // of few sales, while other tests run
 		}
-		t.Logf("p%g of %d sales meanwhile %v, of %d before %v", 100*bound.quantile, len(meanwhile), is, len(before), was)
+		t.Logf("p%g of %d sales meanwhile %v, of %d before %v", 100*bound.quantile, len(meanwhile), is, len(before),
+			was)
 		if is > limit {
 			t.Errorf("that is more than %v", limit)
 		}
@@ -117,7 +119,8 @@ func TestOutage(t *testing.T) {
 			}
 			r := decode(t, body)
 			a, _ := b.sim.Document(code)
-			if r.Estado != "PROCESSED" || r.Sello == nil || *r.Sello != a.Sello || string(r.JSON) != string(a.Document) {
+			if r.Estado != "PROCESSED" || r.Sello == nil || *r.Sello != a.Sello ||
+				string(r.JSON) != string(a.Document) {
 				t.Fatalf("%s is %s, MH holds %+v", code, r.Estado, a)
 			}
 		}

@@ -59,8 +59,10 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 		t.Fatal(err)
 	}
 	issue := func(point int) {
-		r, err := d.engine.Issue(ctx, engine.Request{Document: "01", Facts: facts, Caller: seller.Caller{TokenID: int64(10 + point),
-			Point: seller.Point{ID: int64(point), BranchID: 3, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}})
+		r, err := d.engine.Issue(ctx, engine.Request{Document: "01", Facts: facts,
+			Caller: seller.Caller{TokenID: int64(10 + point),
+				Point: seller.Point{ID: int64(point), BranchID: 3, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d",
+					point)}}})
 		if err != nil || r.Estado != records.EstadoContingency {
 			t.Errorf("%+v %v", r, err)
 		}
@@ -79,7 +81,8 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 func (b *bench) together(t *testing.T) {
 	over := b.overHTTP(t)
 	cpu(t, "over HTTP, from the disk, one in flight", over, inTurn)
-	asked("process CPU per document, over HTTP and from the disk / bare signature", cpu(t, "over HTTP, from the disk", over, beside), 1.20, "x")
+	asked("process CPU per document, over HTTP and from the disk / bare signature", cpu(t, "over HTTP, from the disk",
+		over, beside), 1.20, "x")
 	eight, one, latency := b.perSecond("over HTTP, from the disk", over)
 	asked("documents/s over HTTP and from the disk, 8 series / signatures/s", eight, -0.85, "x")
 	b.row("p99 / p50, 16 in flight on 8 series", ratio(quantile(latency, .99), quantile(latency, .5)), 4, "x")
@@ -97,7 +100,8 @@ func (b *bench) together(t *testing.T) {
 		m.startLazily()
 		m.outage(t)
 		over := m.overHTTP(t)
-		b.row("process CPU per document, over HTTP, 16 in flight / bare signature", cpu(t, "over HTTP, in memory", over, beside), 1.35, "x")
+		b.row("process CPU per document, over HTTP, 16 in flight / bare signature", cpu(t, "over HTTP, in memory", over,
+			beside), 1.35, "x")
 		b.perSecond("over HTTP, in memory", over)
 		m.stop()
 		plain, stop := m.inProcess(t)
@@ -136,7 +140,8 @@ func (b *bench) perSecond(where string, i issuer10) (eight, one float64, latency
 		onOne += steady(flight, round, func(int) { i.issue(1) })
 	}
 	eight, one = ratio(signature, onEight), ratio(signature, onOne)
-	fmt.Printf("    %s: documents/s on 8 series %.2f x parallel bare signatures/s, on 1 series %.2f x\n", where, eight, one)
+	fmt.Printf("    %s: documents/s on 8 series %.2f x parallel bare signatures/s, on 1 series %.2f x\n", where, eight,
+		one)
 	return eight, one, latency
 }
 
@@ -173,9 +178,10 @@ func steady(workers, n int, work func(worker int)) time.Duration {
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
-// cpu is what an issuer runs for one document over what a process that only signs runs for one signature, while work has
-// both do so many; it prints them. sign has the other sign n times.
-func cpu(t *testing.T, where string, i issuer10, work func(i issuer10, sign func(n byte)) (documents, signatures int)) float64 {
+// cpu is what an issuer runs for one document over what a process that only signs runs for one signature, while work
+// has both do so many; it prints them. sign has the other sign n times.
+func cpu(t *testing.T, where string, i issuer10, work func(i issuer10, sign func(n byte)) (documents,
+	signatures int)) float64 {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +215,8 @@ func cpu(t *testing.T, where string, i issuer10, work func(i issuer10, sign func
 	_ = in.Close()
 	_ = signer.Wait()
 	document, signature = document/time.Duration(documents), signature/time.Duration(signatures)
-	fmt.Printf("    %s: CPU of a document %v, of a bare signature %v, %.2f x\n", where, document, signature, ratio(document, signature))
+	fmt.Printf("    %s: CPU of a document %v, of a bare signature %v, %.2f x\n", where, document, signature,
+		ratio(document, signature))
 	return ratio(document, signature)
 }
 

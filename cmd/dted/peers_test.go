@@ -44,8 +44,8 @@ type contender struct {
 	latency []time.Duration
 }
 
-// TestPeers has sixteen tills sell to the appliance and to its peers in short turns, MH online for all, and prints a table. All
-// share the machine with the tills and with the simulated MH. A peer's database counts as a part of it.
+// TestPeers has sixteen tills sell to the appliance and to its peers in short turns, MH online for all, and prints a
+// table. All share the machine with the tills and with the simulated MH. A peer's database counts as a part of it.
 func TestPeers(t *testing.T) {
 	if !*peers {
 		t.Skip("make bench-peers runs it")
@@ -75,7 +75,8 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	sold := 0
-	fmt.Printf("| %d rounds of %v each | per second of CPU | with tills and MH | documents/s | dted's / these | p50 | p99 |\n|---|--:|--:|--:|--:|--:|--:|\n", rounds, oneTurn)
+	fmt.Printf("| %d rounds of %v each | per second of CPU | with tills and MH | documents/s | dted's / these | p50 | "+
+		"p99 |\n|---|--:|--:|--:|--:|--:|--:|\n", rounds, oneTurn)
 	for _, c := range all {
 		c.spent += treeSpent(t, c.processes) // with what it did between its turns
 		sold += c.sold
@@ -85,8 +86,10 @@ func TestPeers(t *testing.T) {
 		}
 		slices.Sort(ratios)
 		slices.Sort(c.turns)
-		fmt.Printf("| %s | %.0f | %.0f | %.0f | %.2f | %v | %v |\n", c.name, float64(c.counted)/c.spent.Seconds(), float64(c.counted)/(c.spent+c.around).Seconds(),
-			c.turns[rounds/2], ratios[rounds/2], quantile(c.latency, .5).Round(time.Millisecond), quantile(c.latency, .99).Round(time.Millisecond))
+		fmt.Printf("| %s | %.0f | %.0f | %.0f | %.2f | %v | %v |\n", c.name, float64(c.counted)/c.spent.Seconds(),
+			float64(c.counted)/(c.spent+c.around).Seconds(),
+			c.turns[rounds/2], ratios[rounds/2], quantile(c.latency, .5).Round(time.Millisecond), quantile(c.latency,
+				.99).Round(time.Millisecond))
 		if c.db != nil {
 			c.db.audit(t, c)
 		}
@@ -186,7 +189,8 @@ func nodePeer(t *testing.T, b *bench, form []byte) *contender {
 	} else if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return newPeer(t, b, "Node, Fastify, PostgreSQL", "M003", form, exec.Command("node", filepath.Join(dir, "server.js")))
+	return newPeer(t, b, "Node, Fastify, PostgreSQL", "M003", form, exec.Command("node", filepath.Join(dir,
+		"server.js")))
 }
 
 // newPeer starts a peer as another establishment of the same issuer, with a database of its own.
@@ -202,8 +206,10 @@ func newPeer(t *testing.T, b *bench, name, establishment string, form []byte, cm
 	for i := range tokens {
 		tokens[i] = fmt.Sprint(testToken, i+1)
 	}
-	cmd.Env = append(os.Environ(), "PEER_LISTEN="+address, "PEER_MH=http://"+b.mh, "PEER_NIT="+testNIT, "PEER_PASSWORD=secreto-mh.2026",
-		"PEER_ESTABLISHMENT="+establishment, "PEER_KEY="+filepath.Join(dir, "key.pem"), "PEER_FORM="+filepath.Join(dir, "form.json"),
+	cmd.Env = append(os.Environ(), "PEER_LISTEN="+address, "PEER_MH=http://"+b.mh, "PEER_NIT="+testNIT,
+		"PEER_PASSWORD=secreto-mh.2026",
+		"PEER_ESTABLISHMENT="+establishment, "PEER_KEY="+filepath.Join(dir, "key.pem"), "PEER_FORM="+filepath.Join(dir,
+			"form.json"),
 		"PEER_TOKENS="+strings.Join(tokens, " "), "PEER_DB=host="+db.dir+" dbname=postgres user=peer")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -220,7 +226,8 @@ func newPeer(t *testing.T, b *bench, name, establishment string, form []byte, cm
 		}
 		return err
 	})
-	return &contender{name: name, bench: &bench{branch: &branch{t: t, api: address}}, processes: []int{cmd.Process.Pid, db.pid}, db: db}
+	return &contender{name: name, bench: &bench{branch: &branch{t: t, api: address}}, processes: []int{cmd.Process.Pid,
+		db.pid}, db: db}
 }
 
 // signingPEM is the key of the branch as a service reads it.
@@ -246,7 +253,8 @@ func signingPEM(t *testing.T, key *sign.Key) []byte {
 func awaited(t *testing.T, name string, up func() error) {
 	t.Helper()
 	err := up()
-	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); err != nil &&
+		time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		err = up()
 	}
 	if err != nil {
@@ -279,7 +287,8 @@ func treeSpent(t *testing.T, roots []int) (sum time.Duration) {
 			continue // it has ended
 		}
 		pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state on, field 3 of proc(5)
+		// from the state on, field 3 of proc(5)
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		parent, _ := strconv.Atoi(fields[1])
 		children[parent] = append(children[parent], pid)
 		for _, ticks := range fields[11:15] { // its user's and system's time, and that of children that have ended

@@ -15,8 +15,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// postgres is a server of one peer, with the tables of deploy/bench/peers, on the same file system as the appliance's store.
-// Its commits are synced, as PostgreSQL's are by default.
+// postgres is a server of one peer, with the tables of deploy/bench/peers, on the same file system as the appliance's
+// store. Its commits are synced, as PostgreSQL's are by default.
 type postgres struct {
 	dir, bin string
 	pid      int
@@ -51,7 +51,8 @@ func newPostgres(t *testing.T) *postgres {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	server := p.command("postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "shared_buffers=256MB", "-c", "default_toast_compression=lz4")
+	server := p.command("postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "shared_buffers=256MB",
+		"-c", "default_toast_compression=lz4")
 	server.SysProcAttr = as
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -93,7 +94,8 @@ func (p *postgres) owner() (*syscall.SysProcAttr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, os.Chown(p.dir, uid, gid)
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, os.Chown(p.dir,
+		uid, gid)
 }
 
 func (p *postgres) command(name string, args ...string) *exec.Cmd {
@@ -104,7 +106,8 @@ func (p *postgres) command(name string, args ...string) *exec.Cmd {
 
 func (p *postgres) query(t *testing.T, text string) string {
 	t.Helper()
-	out, err := p.command("psql", "-h", p.dir, "-U", "peer", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", text).CombinedOutput()
+	out, err := p.command("psql", "-h", p.dir, "-U", "peer", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c",
+		text).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -114,7 +117,8 @@ func (p *postgres) query(t *testing.T, text string) string {
 // audit: every document is numbered, sealed and stored.
 func (p *postgres) audit(t *testing.T, c *contender) {
 	t.Helper()
-	got := p.query(t, "SELECT (SELECT count(sello) FROM document), (SELECT sum(last) FROM series), (SELECT count(DISTINCT number) FROM document)")
+	got := p.query(t, "SELECT (SELECT count(sello) FROM document), (SELECT sum(last) FROM series), (SELECT "+
+		"count(DISTINCT number) FROM document)")
 	if want := fmt.Sprintf("%[1]d|%[1]d|%[1]d", c.sold); got != want {
 		t.Errorf("%s has %s sealed, numbered and distinct, want %s", c.name, got, want)
 	}

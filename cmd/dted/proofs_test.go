@@ -37,7 +37,8 @@ func TestProofs(t *testing.T) {
 			sources = append(sources, source...)
 		}
 	}
-	for _, section := range []string{"## Media", "## After a failed sync", "## What an attacker can do"} { // each row of these tables names its proof
+	// each row of these tables names its proof
+	for _, section := range []string{"## Media", "## After a failed sync", "## What an attacker can do"} {
 		_, table, found := strings.Cut(string(text), "\n"+section+"\n")
 		table, _, _ = strings.Cut(table, "\n## ")
 		rows := 0
@@ -71,13 +72,15 @@ func TestProofs(t *testing.T) {
 // The Go files that the documents and the package comments name are there.
 func TestProofs_NamedFiles(t *testing.T) {
 	root := plugintest.Root(t)
-	paths, bases := make(map[string]bool), make(map[string]bool) // of all Go files: the path from the root, and its last part
-	comments := make(map[string]string)                          // package comments, by path
+	// of all Go files: the path from the root, and its last part
+	paths, bases := make(map[string]bool), make(map[string]bool)
+	comments := make(map[string]string) // package comments, by path
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "var" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) && path != root {
+		if d.IsDir() && (d.Name() == "var" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) &&
+			path != root {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) != ".go" {
@@ -102,7 +105,8 @@ func TestProofs_NamedFiles(t *testing.T) {
 	}
 	names, checked := regexp.MustCompile(`[\w/]*\w\.go\b`), 0
 	for file, text := range comments {
-		file = strings.Replace(file, "plugins/sdk/", "plugins/dte01/", 1) // the kit's comment speaks of a rule's own files
+		// the kit's comment speaks of a rule's own files
+		file = strings.Replace(file, "plugins/sdk/", "plugins/dte01/", 1)
 		for _, name := range names.FindAllString(text, -1) {
 			if checked++; !paths[name] && !paths[filepath.Join(filepath.Dir(file), name)] {
 				t.Errorf("%s names %s, and there is no such file", file, name)
@@ -110,7 +114,8 @@ func TestProofs_NamedFiles(t *testing.T) {
 		}
 	}
 	quoted := regexp.MustCompile("`([\\w/]+\\.go)`")
-	for _, document := range []string{"ARCHITECTURE.md", "RATIONALE.md", "README.md", "deploy/RUNBOOK.md", "deploy/TILLS.md", "deploy/PROOF.md", "engine/fleet/README.md", "engine/books/README.md"} {
+	for _, document := range []string{"ARCHITECTURE.md", "RATIONALE.md", "README.md", "deploy/RUNBOOK.md",
+		"deploy/TILLS.md", "deploy/PROOF.md", "engine/fleet/README.md", "engine/books/README.md"} {
 		text, err := os.ReadFile(filepath.Join(root, document))
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +162,8 @@ func TestWhereIsWhat(t *testing.T) {
 		}
 	}
 	for folder := range layers {
-		if strings.HasPrefix(folder, "plugins/") || strings.HasSuffix(folder, "test") || strings.Contains(folder, "/example/") {
+		if strings.HasPrefix(folder, "plugins/") || strings.HasSuffix(folder, "test") || strings.Contains(folder,
+			"/example/") {
 			continue
 		}
 		if !named[folder] {

@@ -17,13 +17,14 @@ import (
 func longSale() string {
 	lines := make([]string, 150)
 	for i := range lines {
-		lines[i] = fmt.Sprintf(`{"codigo":"A-%04[1]d","descripcion":"Artículo de la línea %[1]d","cantidad":%[2]d,"precioUnitario":%[3]d.95}`, i, i%7+1, i%11+1)
+		lines[i] = fmt.Sprintf(
+			`{"codigo":"A-%04[1]d","descripcion":"Artículo de la línea %[1]d","cantidad":%[2]d,"precioUnitario":%[3]d.95}`, i, i%7+1, i%11+1)
 	}
 	return `{"receptor":` + customer10 + `,"items":[` + strings.Join(lines, ",") + `],"condicionOperacion":1}`
 }
 
-// A branch without a second copy loses the signed form of a document. fsck --ask names the document, the archive that has the
-// form and the seal under which MH holds it; repair takes the form from the archive, a real one.
+// A branch without a second copy loses the signed form of a document. fsck --ask names the document, the archive that
+// has the form and the seal under which MH holds it; repair takes the form from the archive, a real one.
 func TestRepair_Archive(t *testing.T) {
 	t.Parallel()
 	store := archivetest.Start(t)
@@ -54,13 +55,15 @@ func TestRepair_Archive(t *testing.T) {
 	if ok || len(named) != 1 || !strings.Contains(named[0], lost) || !strings.Contains(named[0], " cannot be read") {
 		t.Errorf("fsck: %s", said)
 	}
-	if said, ok = a.dtectl(t, "recover"); !ok || !regexp.MustCompile(`archive +- +1 rows`).MatchString(said) || !strings.Contains(said, "nothing is missing") {
+	if said, ok = a.dtectl(t, "recover"); !ok || !regexp.MustCompile(`archive +- +1 rows`).MatchString(said) ||
+		!strings.Contains(said, "nothing is missing") {
 		t.Fatalf("recover: %s", said)
 	}
 	if said, ok = a.dtectl(t, "fsck"); !ok {
 		t.Error(said)
 	}
-	if said, _ = a.dtectl(t, "audit"); !strings.Contains(said, "store.repair") || !strings.Contains(said, "1 rows of archive") {
+	if said, _ = a.dtectl(t, "audit"); !strings.Contains(said, "store.repair") ||
+		!strings.Contains(said, "1 rows of archive") {
 		t.Error(said)
 	}
 	a.until = nil

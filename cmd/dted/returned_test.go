@@ -10,16 +10,19 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestOperator_Return: MH refuses what a pushed rule computes, the branch goes back by itself and says so everywhere, and the
-// operator puts the rule back. One till's refusals for a wrong customer did nothing before.
+// TestOperator_Return: MH refuses what a pushed rule computes, the branch goes back by itself and says so everywhere,
+// and the operator puts the rule back. One till's refusals for a wrong customer did nothing before.
 func TestOperator_Return(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
-	o.reconfigure("rate = 100000", `rate = 100000, unknown_codes = "pass"`) // MH's refusal of the customer is wanted, not the box's
+	// MH's refusal of the customer is wanted, not the box's
+	o.reconfigure("rate = 100000", `rate = 100000, unknown_codes = "pass"`)
 	o.start()
 	defer func() { o.stop() }()
-	wrong := regexp.MustCompile(`"receptor":\{[^}]*\}`).ReplaceAllString(sale01, `"receptor":{"nombre":"Ana","direccion":{"departamento":"06","municipio":"99","distrito":"14","complemento":"Calle 1"}}`)
-	bad := o.file("bad", bundletest.Edition(t, "dte01/v2", "2.1.4", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
+	wrong := regexp.MustCompile(`"receptor":\{[^}]*\}`).ReplaceAllString(sale01,
+		`"receptor":{"nombre":"Ana","direccion":{"departamento":"06","municipio":"99","distrito":"14","complemento":"Calle 1"}}`)
+	bad := o.file("bad", bundletest.Edition(t, "dte01/v2", "2.1.4", bundletest.Param("ivaRate", "0.15"),
+		bundletest.Refusals))
 	o.refused("rules push --reason test "+bad, "FAILED", "--fewer-cases")
 	o.does("rules push --fewer-cases --reason test " + bad)
 	for i := range 50 {
@@ -32,10 +35,12 @@ func TestOperator_Return(t *testing.T) {
 	if n := o.metric(`dte_rule_outcomes{document="01",kind="document",outcome="other",schema="2",version="2.1.4"}`); n != 50 {
 		t.Errorf("%v refusals of a request", n)
 	}
-	if _, page := o.getOps("/?lang=en"); !strings.Contains(string(page), "MH refuses what is issued") || !strings.Contains(string(page), "2.1.4: MH refuses 50 out of 50.") {
+	if _, page := o.getOps("/?lang=en"); !strings.Contains(string(page), "MH refuses what is issued") ||
+		!strings.Contains(string(page), "2.1.4: MH refuses 50 out of 50.") {
 		t.Error("the page's verdict is silent about a rule that MH refuses")
 	}
-	if _, status := o.getOps("/status"); !regexp.MustCompile(`"dte01 2.1.4": *{\s*"decided": 50,\s*"refused": 50`).Match(status) {
+	if _, status := o.getOps("/status"); !regexp.MustCompile(
+		`"dte01 2.1.4": *{\s*"decided": 50,\s*"refused": 50`).Match(status) {
 		t.Errorf("/status is silent about a rule that MH refuses: %s", status)
 	}
 	o.refused("doctor", "MH refused 50 of the last 50 documents or events of dte01 2.1.4")

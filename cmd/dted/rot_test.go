@@ -39,7 +39,8 @@ func (d damaged) of(file string) damaged { d.file = file; return d }
 
 // secret is a file whose content only its counterpart can judge.
 func secret(file string, wrong ended) damaged {
-	return damaged{file: file, secret: true, at: 0.3, turned: wrong, cut: wrong, emptied: ended{start: file + " is empty"}, removed: ended{start: file + ": no such file"}}
+	return damaged{file: file, secret: true, at: 0.3, turned: wrong, cut: wrong, emptied: ended{start: file +
+		" is empty"}, removed: ended{start: file + ": no such file"}}
 }
 
 // shippedRule is a bundle of the rules' folder: the store has those that are in force.
@@ -56,7 +57,9 @@ const (
 
 func table(at float64, turned ended) damaged {
 	wrong := func(what string) ended { return ended{start: what, doctor: what, fsck: what, mend: repaired} }
-	return damaged{file: "data/*.sst", at: at, turned: turned, cut: wrong(".sst is ***bytes long, and its list of tables says ***; dtectl recover makes the store anew"), emptied: wrong(".sst is 0 bytes long***; dtectl recover makes the store anew"),
+	return damaged{file: "data/*.sst", at: at, turned: turned,
+		cut:     wrong(".sst is ***bytes long, and its list of tables says ***; dtectl recover makes the store anew"),
+		emptied: wrong(".sst is 0 bytes long***; dtectl recover makes the store anew"),
 		removed: wrong(".sst, which is not there; dtectl recover makes the store anew")}
 }
 
@@ -66,55 +69,74 @@ func pebbles(what string) ended {
 }
 
 var (
-	unreadableRows = ".sst cannot be read; dtectl fsck names the documents, dtectl recover takes them from the other media"
-	behindOthers   = ended{sale: "STORE_BEHIND", doctor: "the mark says 16", fsck: behindMark, mend: "recover"}
-	unsealed       = ended{start: "signing.jwe: opening signing key"}
-	noList         = pebbles("its list of tables, MANIFEST-***cannot be read")
-	badAuthority   = ended{start: "ca.pem"}
-	badBoxKey      = ended{log: "the box's key cannot be used", doctor: "box.key: a box key is 32 bytes in hex; put it back", fsck: "box.key"}
-	otherBoxKey    = ended{fsck: "bear another box's"}
+	unreadableRows = ".sst cannot be read; dtectl fsck names the documents, dtectl recover takes them from the other " +
+		"media"
+	behindOthers = ended{sale: "STORE_BEHIND", doctor: "the mark says 16", fsck: behindMark, mend: "recover"}
+	unsealed     = ended{start: "signing.jwe: opening signing key"}
+	noList       = pebbles("its list of tables, MANIFEST-***cannot be read")
+	badAuthority = ended{start: "ca.pem"}
+	badBoxKey    = ended{log: "the box's key cannot be used",
+		doctor: "box.key: a box key is 32 bytes in hex; put it back", fsck: "box.key"}
+	otherBoxKey = ended{fsck: "bear another box's"}
 )
 
-// filesAtRest are all kinds of files that a branch keeps. Compiled rules are in TestCache_Damaged, objects of the archive in
-// TestFsck_Archive, segments of the second copy also in TestScrub and TestRebuild_BadSegment.
+// filesAtRest are all kinds of files that a branch keeps. Compiled rules are in TestCache_Damaged, objects of the
+// archive in TestFsck_Archive, segments of the second copy also in TestScrub and TestRebuild_BadSegment.
 var filesAtRest = []damaged{
 	secret("admin.token", ended{}),
 	secret("archive.secret", ended{}),
 	secret("mail.password", ended{}),
 	secret("authority.password", ended{log: "MH refuses the credentials"}), // in contingency
-	{file: "signing.passphrase", at: 0.3, turned: unsealed, cut: unsealed, emptied: ended{start: "signing.passphrase is empty"}, removed: ended{start: "signing.passphrase: no such file"}},
-	{file: "signing.jwe", at: 0.5, turned: unsealed, cut: unsealed, emptied: unsealed, removed: ended{start: "signing.jwe: no such file"}},
-	{file: "tokens.toml", at: 0.5, turned: ended{sale: "401"}, cut: ended{start: "tokens.toml: line "}, emptied: ended{start: "tokens.toml: secret must be"}, removed: ended{start: "tokens.toml: no such file"}},
-	{file: "tokens.toml", at: 0.97, turned: ended{sale: "403", doctor: `has the permission "FACTURA_CONSUMIDOR_`}, cut: ended{start: "tokens.toml: line "},
+	{file: "signing.passphrase", at: 0.3, turned: unsealed, cut: unsealed,
+		emptied: ended{start: "signing.passphrase is empty"},
+		removed: ended{start: "signing.passphrase: no such file"}},
+	{file: "signing.jwe", at: 0.5, turned: unsealed, cut: unsealed, emptied: unsealed,
+		removed: ended{start: "signing.jwe: no such file"}},
+	{file: "tokens.toml", at: 0.5, turned: ended{sale: "401"}, cut: ended{start: "tokens.toml: line "},
 		emptied: ended{start: "tokens.toml: secret must be"}, removed: ended{start: "tokens.toml: no such file"}},
-	{file: "dted.toml", at: 0.01, turned: ended{start: "dted.toml: ambiente: ", doctor: "dted.toml", fsck: "dted.toml: ambiente: "}, cut: ended{start: "dted.toml: line ", doctor: "dted.toml", fsck: "dted.toml: line "},
-		emptied: ended{start: "dted.toml: data: is missing", doctor: "data: is missing", fsck: "dted.toml: data: is missing"}, removed: ended{start: "dted.toml: no such file", doctor: "dted.toml: no such file", fsck: "dted.toml: no such file"}},
-	{file: "rules.pub", at: 0.5, turned: ended{log: "0 of the 1 pinned keys have signed", doctor: "not signed by enough pinned keys"}, cut: ended{start: "rules.pub: reading rules key"},
+	{file: "tokens.toml", at: 0.97, turned: ended{sale: "403", doctor: `has the permission "FACTURA_CONSUMIDOR_`},
+		cut:     ended{start: "tokens.toml: line "},
+		emptied: ended{start: "tokens.toml: secret must be"}, removed: ended{start: "tokens.toml: no such file"}},
+	{file: "dted.toml", at: 0.01, turned: ended{start: "dted.toml: ambiente: ", doctor: "dted.toml",
+		fsck: "dted.toml: ambiente: "}, cut: ended{start: "dted.toml: line ", doctor: "dted.toml",
+		fsck: "dted.toml: line "},
+		emptied: ended{start: "dted.toml: data: is missing", doctor: "data: is missing",
+			fsck: "dted.toml: data: is missing"}, removed: ended{start: "dted.toml: no such file",
+			doctor: "dted.toml: no such file", fsck: "dted.toml: no such file"}},
+	{file: "rules.pub", at: 0.5, turned: ended{log: "0 of the 1 pinned keys have signed",
+		doctor: "not signed by enough pinned keys"}, cut: ended{start: "rules.pub: reading rules key"},
 		emptied: ended{start: "rules.pub: reading rules key"}, removed: ended{start: "rules.pub: no such file"}},
 	shippedRule("rules/catalogues.dterule"),
 	shippedRule("rules/dte01-v2.dterule"),
 	{file: "box.key", at: 0.5, turned: otherBoxKey, cut: badBoxKey, emptied: badBoxKey, removed: otherBoxKey},
 	alike(badAuthority).of("tls/ca.pem"),
-	{file: "tls/ca.key", at: 0.4, turned: ended{log: "ca.key", doctor: "ca.key"}, cut: ended{log: "ca.key", doctor: "ca.key"}, emptied: ended{log: "ca.key", doctor: "ca.key"}, removed: ended{log: "ca.key", doctor: "ca.key"}},
+	{file: "tls/ca.key", at: 0.4, turned: ended{log: "ca.key", doctor: "ca.key"}, cut: ended{log: "ca.key",
+		doctor: "ca.key"}, emptied: ended{log: "ca.key", doctor: "ca.key"}, removed: ended{log: "ca.key",
+		doctor: "ca.key"}},
 	alike(ended{}).of("tls/server.pem"), // renewed
-	{file: "mark", at: 0.5, turned: ended{}, cut: ended{start: "mark is unreadable", doctor: "mark is unreadable", fsck: "mark is unreadable"},
-		emptied: ended{start: "mark is unreadable", doctor: "mark is unreadable", fsck: "mark is unreadable"}, removed: ended{start: "no mark is there", doctor: "no mark is there", fsck: "no mark"}},
-	table(0.5, ended{log: "a stored rule may not compute", sale: "no puede leer bien su disco", doctor: "dte01 2.1.0 is damaged", fsck: `part "bundle" of entry 2 cannot be read`, mend: repaired}),
+	{file: "mark", at: 0.5, turned: ended{}, cut: ended{start: "mark is unreadable", doctor: "mark is unreadable",
+		fsck: "mark is unreadable"},
+		emptied: ended{start: "mark is unreadable", doctor: "mark is unreadable", fsck: "mark is unreadable"},
+		removed: ended{start: "no mark is there", doctor: "no mark is there", fsck: "no mark"}},
+	table(0.5, ended{log: "a stored rule may not compute", sale: "no puede leer bien su disco",
+		doctor: "dte01 2.1.0 is damaged", fsck: `part "bundle" of entry 2 cannot be read`, mend: repaired}),
 	table(0.01, ended{start: unreadableRows, doctor: unreadableRows, fsck: "rows cannot be read", mend: repaired}),
-	{file: "data/*.log", at: 0.5, turned: ended{start: ".log, cannot be read; dtectl fsck", doctor: ".log, cannot be read; dtectl fsck", fsck: "log: cannot be read", mend: repaired},
+	{file: "data/*.log", at: 0.5, turned: ended{start: ".log, cannot be read; dtectl fsck",
+		doctor: ".log, cannot be read; dtectl fsck", fsck: "log: cannot be read", mend: repaired},
 		cut: behindOthers, emptied: behindOthers, removed: behindOthers},
 	alike(noList).of("data/MANIFEST-*"),
 	alike(ended{}).of("data/OPTIONS-*"),
 	{file: "data/marker.manifest.*", empty: true, removed: pebbles("no file says which list of tables counts")},
-	{file: "data/marker.format-version.*", empty: true, removed: pebbles("marker.format-version…, which says how its tables are to be read, is gone")},
+	{file: "data/marker.format-version.*", empty: true, removed: pebbles("marker.format-version…, which says how its " +
+		"tables are to be read, is gone")},
 	{file: "data/LOCK", empty: true},
 	alike(ended{}).of("data.ballast"),
 	alike(ended{}).of("copy/*.copy"),
 }
 
-// TestRot_AtRest damages each kind of file of a branch that stands still. A start, dtectl doctor and dtectl fsck say which file it
-// is and what to do, nothing is lost, no number is used twice, and what can go on goes on. Of the damages of a file that end
-// alike the suite plays the first, DTE_SOAK plays all.
+// TestRot_AtRest damages each kind of file of a branch that stands still. A start, dtectl doctor and dtectl fsck say
+// which file it is and what to do, nothing is lost, no number is used twice, and what can go on goes on. Of the damages
+// of a file that end alike the suite plays the first, DTE_SOAK plays all.
 func TestRot_AtRest(t *testing.T) {
 	t.Parallel()
 	whole := newAtRest(t)
@@ -168,7 +190,8 @@ func TestRepair_StartRecords(t *testing.T) {
 	t.Parallel()
 	a := newAtRest(t)
 	// Without an archive: the first sale would wait for what the archive knows.
-	a.Set("[archive]\nendpoint = \"http://127.0.0.1:9000\"\nbucket = \"dte\"\naccess_key = \"dte\"\nsecret_file = \"archive.secret\"\npath_style = true\n", "")
+	a.Set("[archive]\nendpoint = \"http://127.0.0.1:9000\"\nbucket = \"dte\"\naccess_key = \"dte\"\nsecret_file = "+
+		"\"archive.secret\"\npath_style = true\n", "")
 	manifests, err := filepath.Glob(a.At("data/MANIFEST-*"))
 	if err != nil || len(manifests) == 0 {
 		t.Fatal(manifests, err)
@@ -202,7 +225,8 @@ func TestRepair_StartRecords(t *testing.T) {
 		if r := a.run(1); r.refused != nil || r.sale != "" || len(r.lost) > 0 {
 			t.Errorf("%v %s %s", r.refused, r.sale, r.lost)
 		}
-		if said, _ := a.dtectl(t, "audit"); strings.Count(said, "store.repair") != 1 || !strings.Contains(said, "rows of second copy") {
+		if said, _ := a.dtectl(t, "audit"); strings.Count(said, "store.repair") != 1 ||
+			!strings.Contains(said, "rows of second copy") {
 			t.Errorf("the trail says %s", said)
 		}
 	}
@@ -241,7 +265,8 @@ func TestRot_Backup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, harmed := range map[string][]byte{"turned": nil, "cut": data[:len(data)/2], "emptied": {}, "removed": nil} {
+		for name, harmed := range map[string][]byte{"turned": nil, "cut": data[:len(data)/2], "emptied": {},
+			"removed": nil} {
 			if len(data) == 0 && name != "removed" {
 				continue
 			}
@@ -263,7 +288,8 @@ func TestRot_Backup(t *testing.T) {
 			if err == nil {
 				said = fmt.Sprint(made.Sources[0].Bad)
 			}
-			if base := filepath.Base(path); said == "[]" || base != "SHA256SUMS" && !strings.Contains(said, base) { // a list names what it lists
+			// a list names what it lists
+			if base := filepath.Base(path); said == "[]" || base != "SHA256SUMS" && !strings.Contains(said, base) {
 				t.Errorf("%s %s: %s", filepath.Base(path), name, said)
 			}
 			if _, there := os.Stat(options.Dir); err != nil && there == nil {

@@ -67,7 +67,8 @@ func newStanding(t *testing.T) *atRest {
 	secret := bytes.Repeat([]byte{9}, 32)
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(testToken))
-	must((&config.TokenFile{Secret: hex.EncodeToString(secret), Tokens: []config.Token{{ID: 1, Name: "caja", Hash: hex.EncodeToString(mac.Sum(nil)),
+	must((&config.TokenFile{Secret: hex.EncodeToString(secret), Tokens: []config.Token{{ID: 1, Name: "caja",
+		Hash:  hex.EncodeToString(mac.Sum(nil)),
 		Point: 1, Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}}}}).Save(a.At("tokens.toml")))
 	return a
 }
@@ -156,7 +157,8 @@ func (a *atRest) run(sales int) (r started) {
 	}
 	for code, was := range a.sold {
 		switch status, answer, err := ask(http.MethodGet, "/dte/documento/"+code, ""); {
-		case err != nil || status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden:
+		case err != nil || status >= 400 && status < 500 && status != http.StatusUnauthorized &&
+			status != http.StatusForbidden:
 			r.lost = append(r.lost, fmt.Sprintf("%s: %d %v %.200s", code, status, err, answer))
 		case status >= 500:
 			r.unread++
@@ -179,7 +181,8 @@ func (a *atRest) run(sales int) (r started) {
 		if sales > 1 {
 			_, a.sold[said.Data.Code], _ = ask(http.MethodGet, "/dte/documento/"+said.Data.Code, "")
 		}
-		for end := time.Now().Add(40 * time.Second); a.until != nil && !a.until(said.Data) && time.Now().Before(end); pause(10 * time.Millisecond) {
+		for end := time.Now().Add(40 * time.Second); a.until != nil && !a.until(said.Data) &&
+			time.Now().Before(end); pause(10 * time.Millisecond) {
 		}
 	}
 	till.CloseIdleConnections()
@@ -203,7 +206,8 @@ func (a *atRest) operated(t *testing.T) (doctor, fsck string) {
 		t.Fatalf("doctor: %v\n%s", err, out)
 	}
 	for _, f := range list {
-		if f.Status != "ok" && !slices.Contains([]string{"certificate", "mark", "disk", "clock"}, f.Check) { // of the test's machine
+		// of the test's machine
+		if f.Status != "ok" && !slices.Contains([]string{"certificate", "mark", "disk", "clock"}, f.Check) {
 			doctor += fmt.Sprintf("%s: %s → %s\n", f.Check, f.What, f.Do)
 		}
 	}

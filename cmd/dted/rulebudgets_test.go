@@ -34,7 +34,8 @@ func (b *branch) begun(t *testing.T, candidate []byte, long time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), long)
 	defer stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.ops+"/admin/rules/backtest?from=2000-01-01&to=2999-12-31", bytes.NewReader(candidate))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.ops+
+		"/admin/rules/backtest?from=2000-01-01&to=2999-12-31", bytes.NewReader(candidate))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +50,8 @@ func (b *branch) begun(t *testing.T, candidate []byte, long time.Duration) {
 	}
 }
 
-// backtest: how many documents of ten lines one core makes again in a second, the candidate's way through the steps left
-// out; and what the tills feel of it.
+// backtest: how many documents of ten lines one core makes again in a second, the candidate's way through the steps
+// left out; and what the tills feel of it.
 func (b *bench) backtest(t *testing.T) {
 	candidate := bundletest.Edition(t, "dte01/v2", "9.0.0")
 	b.tried(t, "2999-01-01", candidate) // warm
@@ -89,7 +90,8 @@ func (b *bench) swaps(t *testing.T) {
 	r := b.swap(s, badAndGood(t), 7)
 	s.stop()
 	b.row("p99, 16 in flight, while bundles come / before (median of rounds)", median(r.ratios), 2, "x")
-	fmt.Printf("    p50/p99 steady %v/%v, swapping %v/%v; resident %d, then %d MiB\n", quantile(r.steady, .5), quantile(r.steady, .99),
+	fmt.Printf("    p50/p99 steady %v/%v, swapping %v/%v; resident %d, then %d MiB\n", quantile(r.steady, .5),
+		quantile(r.steady, .99),
 		quantile(r.swapped, .5), quantile(r.swapped, .99), before>>20, b.resident()>>20)
 }
 
@@ -98,8 +100,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// activations: one bundle with 100 golden cases at a branch at rest, whose module's code is compiled anew, or comes from
-// the cache.
+// activations: one bundle with 100 golden cases at a branch at rest, whose module's code is compiled anew, or comes
+// from the cache.
 func activations(t *testing.T, row func(string, float64, float64, string)) {
 	b := newBranch(t, everyRule...)
 	b.reconfigure(filepath.Join(plugintest.Root(t), "var", "build", "cache"), "cache")
@@ -116,7 +118,8 @@ func activations(t *testing.T, row func(string, float64, float64, string)) {
 	}
 	for i := range 3 {
 		cold = append(cold, activate(fmt.Sprintf("2.1.%d", 2*i+1), bundletest.Rebuilt(byte('A'+i))))
-		warm = append(warm, activate(fmt.Sprintf("2.1.%d", 2*i+2), bundletest.Rebuilt(byte('A'+i)), bundletest.Recompiled(fmt.Sprint(i))))
+		warm = append(warm, activate(fmt.Sprintf("2.1.%d", 2*i+2), bundletest.Rebuilt(byte('A'+i)),
+			bundletest.Recompiled(fmt.Sprint(i))))
 	}
 	row("activation of a bundle with 100 cases, without cache", median(cold), 3, "s")
 	row("activation of a bundle with 100 cases, with cache", median(warm), 0.5, "s")

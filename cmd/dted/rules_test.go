@@ -50,7 +50,8 @@ func (b *branch) getOps(path string) (int, []byte) {
 	return status, answer
 }
 
-// tills sell from 16 clients at 8 points of sale until stop, with a time between the sales of each, and note how long each sale took.
+// tills sell from 16 clients at 8 points of sale until stop, with a time between the sales of each, and note how long
+// each sale took.
 type tills struct {
 	b     *branch
 	wg    sync.WaitGroup
@@ -113,13 +114,19 @@ func badAndGood(t testing.TB) []kindOfBundle {
 	trap, loop := bundletest.Small(t, "dte01/v2", bundletest.Trap), bundletest.Small(t, "dte01/v2", bundletest.Loop)
 	return []kindOfBundle{
 		{"good", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next()) }},
-		{"forged", "signature", func() []byte { return bundletest.EditionSigned(t, "dte01/v2", "9.0.0", stranger, trap) }},
+		{"forged", "signature", func() []byte {
+			return bundletest.EditionSigned(t, "dte01/v2", "9.0.0", stranger,
+				trap)
+		}},
 		{"older", "version", func() []byte { return bundletest.Edition(t, "dte01/v2", "1.9.9", trap) }},
 		{"trapping", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next(), trap) }},
 		{"wrong cents", "interpreter", func() []byte {
 			return bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"))
 		}},
-		{"good, of another module", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next(), bundletest.Recompiled(next())) }},
+		{"good, of another module", "", func() []byte {
+			return bundletest.Edition(t, "dte01/v2", next(),
+				bundletest.Recompiled(next()))
+		}},
 		{"looping", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next(), loop) }},
 		{"rubbish", "signature", func() []byte { return []byte("PK\x03\x04") }},
 	}
@@ -134,8 +141,8 @@ type swapping struct {
 	resident        int64           // the appliance's memory in bytes: the most after a bundle
 }
 
-// swap takes turns, so many rounds: a second in which the tills sell undisturbed, and a second or more in which a bundle
-// comes every 100 ms, or as fast as the branch takes them.
+// swap takes turns, so many rounds: a second in which the tills sell undisturbed, and a second or more in which a
+// bundle comes every 100 ms, or as fast as the branch takes them.
 func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 	r := &swapping{counts: make(map[string]int)}
 	pause(time.Second) // warm
@@ -152,7 +159,8 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 			at := time.Now()
 			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test&reason=test&fewer_cases=1", data[i])
 			var a rulestore.Activation
-			if err := json.Unmarshal(answer, &a); err != nil || a.Refused != k.refused || (status == http.StatusOK) != (k.refused == "") {
+			if err := json.Unmarshal(answer, &a); err != nil || a.Refused != k.refused ||
+				(status == http.StatusOK) != (k.refused == "") {
 				b.t.Errorf("%s: %d %s", k.name, status, answer)
 			}
 			if k.refused == "" {
@@ -169,8 +177,8 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 	return r
 }
 
-// TestRules_SwapUnderLoad activates bundles, good ones and every kind of bad one, while 16 clients sell: no sale fails, and
-// every document is what the bundle that it names makes of its facts. DTE_SOAK does it for five minutes.
+// TestRules_SwapUnderLoad activates bundles, good ones and every kind of bad one, while 16 clients sell: no sale fails,
+// and every document is what the bundle that it names makes of its facts. DTE_SOAK does it for five minutes.
 func TestRules_SwapUnderLoad(t *testing.T) {
 	rounds, between, soak := 1, 50*time.Millisecond, os.Getenv("DTE_SOAK") != ""
 	if soak {
@@ -188,12 +196,15 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 	more := b.swap(s, kinds, rounds)
 	s.stop()
 	after := b.resident()
-	r.steady, r.swapped, r.took = append(r.steady, more.steady...), append(r.swapped, more.swapped...), append(r.took, more.took...)
+	r.steady, r.swapped, r.took = append(r.steady, more.steady...), append(r.swapped, more.swapped...), append(r.took,
+		more.took...)
 
-	status, answer := b.admin(http.MethodGet, "/admin/rules/replay?from=2000-01-01&to=2999-12-31", nil) // minutes after a soak
+	// minutes after a soak
+	status, answer := b.admin(http.MethodGet, "/admin/rules/replay?from=2000-01-01&to=2999-12-31", nil)
 	replayed := b.resident()
 	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
-	if last := string(lines[len(lines)-1]); status != http.StatusOK || !regexp.MustCompile(`^\{"replayed":\{"identical":\d+\}\}$`).MatchString(last) {
+	if last := string(lines[len(lines)-1]); status != http.StatusOK ||
+		!regexp.MustCompile(`^\{"replayed":\{"identical":\d+\}\}$`).MatchString(last) {
 		t.Errorf("replay: %d %.500s", status, last)
 	}
 	versions := make(map[string]int)
@@ -211,8 +222,10 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 	if b.metric(`dte_rule_step_backs_total{way="return"}`) == 0 {
 		t.Error("no return in the metrics")
 	}
-	t.Logf("%v more, an activation takes %v; p50/p99 steady %v/%v of %d, swapping %v/%v of %d; resident %d → %d MiB, %d after the replay", more.counts, quantile(r.took, .5),
-		quantile(r.steady, .5), quantile(r.steady, .99), len(r.steady), quantile(r.swapped, .5), quantile(r.swapped, .99), len(r.swapped), before>>20, after>>20, replayed>>20)
+	t.Logf("%v more, an activation takes %v; p50/p99 steady %v/%v of %d, swapping %v/%v of %d; resident %d → %d MiB, "+
+		"%d after the replay", more.counts, quantile(r.took, .5),
+		quantile(r.steady, .5), quantile(r.steady, .99), len(r.steady), quantile(r.swapped, .5), quantile(r.swapped,
+			.99), len(r.swapped), before>>20, after>>20, replayed>>20)
 	// The budget is the p99: a soak and make bench, which run alone, hold it. Here other tests run beside this one.
 	if soak && median(more.ratios) > 2 {
 		t.Errorf("p99 while bundles come, over p99 before: %.2f", more.ratios)
@@ -230,8 +243,8 @@ func pause(d time.Duration) { <-time.After(d) }
 // resident is the appliance's memory in bytes.
 func (b *branch) resident() int64 { return cmdtest.Resident(b.t, b.cmd.Process.Pid) }
 
-// TestRules_Restart: what was live is live after a power cut, whatever lies in the folder; who has no admin token changes
-// nothing.
+// TestRules_Restart: what was live is live after a power cut, whatever lies in the folder; who has no admin token
+// changes nothing.
 func TestRules_Restart(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -243,18 +256,26 @@ func TestRules_Restart(t *testing.T) {
 	}{
 		{http.MethodPost, "/admin/rules?dry=1", bundletest.Edition(t, "dte01/v2", "2.1.9"), http.StatusOK},
 		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK},
-		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK}, // repeated
-		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.4"), http.StatusUnprocessableEntity},
-		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")), http.StatusOK},
-		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.2.0"), http.StatusUnprocessableEntity}, // other bytes
-		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},                  // a correction for the time until then
-		{http.MethodPost, "/admin/rules/rollback?reason=test", []byte(`{"name":"dte01","schema":2,"version":"7.0.0"}`), http.StatusConflict},
+		// repeated
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK},
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.4"),
+			http.StatusUnprocessableEntity},
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.2.0",
+			bundletest.In("2099-01-01", "")), http.StatusOK},
+		// other bytes
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.2.0"),
+			http.StatusUnprocessableEntity},
+		// a correction for the time until then
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},
+		{http.MethodPost, "/admin/rules/rollback?reason=test", []byte(`{"name":"dte01","schema":2,"version":"7.0.0"}`),
+			http.StatusConflict},
 		{http.MethodPost, "/admin/rules/rollback?reason=test", []byte(`{`), http.StatusBadRequest},
 		{http.MethodPost, "/admin/rules/backtest?from=yesterday", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=x", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=00000000-0000-4000-8000-000000000000", nil, http.StatusNotFound},
 		{http.MethodGet, "/admin/rules/shadow", nil, http.StatusNotFound},
-		{http.MethodPost, "/admin/rules/shadow?documents=1&for=1h", bundletest.Edition(t, "dte01/v2", "2.1.1"), http.StatusOK},
+		{http.MethodPost, "/admin/rules/shadow?documents=1&for=1h", bundletest.Edition(t, "dte01/v2", "2.1.1"),
+			http.StatusOK},
 		{http.MethodDelete, "/admin/rules/shadow", nil, http.StatusOK},
 	} {
 		if status, answer := b.admin(step.method, step.path, step.body); status != step.status {
@@ -302,7 +323,8 @@ func TestRules_CallerGoesAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "POST /admin/rules/backtest?from=2000-01-01&to=2999-12-31 HTTP/1.1\r\nHost: branch\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testAdmin, len(candidate), candidate)
+		fmt.Fprintf(conn, "POST /admin/rules/backtest?from=2000-01-01&to=2999-12-31 HTTP/1.1\r\nHost: "+
+			"branch\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testAdmin, len(candidate), candidate)
 		if _, err := conn.Read(make([]byte, 100)); err != nil { // it has begun
 			t.Fatal(err)
 		}

@@ -12,14 +12,15 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// runbook is what deploy/RUNBOOK.md tells operators to type, by section. A fenced block of sh is one order, of some lines; a
-// span of code in a sentence is one where it begins with the name of a program.
+// runbook is what deploy/RUNBOOK.md tells operators to type, by section. A fenced block of sh is one order, of some
+// lines; a span of code in a sentence is one where it begins with the name of a program.
 type runbook map[string]*section
 
 type section struct{ blocks, lines []string }
 
 // programs of operators: what begins with another word in a sentence is a file, a metric or a setting.
-var typed = regexp.MustCompile(`^(dtectl|runuser|systemctl|systemd-[a-z]+|journalctl|timedatectl|curl|apt|rm|df|du|findmnt|dmesg|smartctl|iostat|iotop|tcpdump|ping|ssh|promtool)( |$)`)
+var typed = regexp.MustCompile(
+	`^(dtectl|runuser|systemctl|systemd-[a-z]+|journalctl|timedatectl|curl|apt|rm|df|du|findmnt|dmesg|smartctl|iostat|iotop|tcpdump|ping|ssh|promtool)( |$)`)
 
 func readRunbook(t testing.TB) runbook {
 	t.Helper()
@@ -37,7 +38,8 @@ func readRunbook(t testing.TB) runbook {
 		}
 		body = regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(body, "")
 		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(body, -1) {
-			if line := strings.Join(strings.Fields(m[1]), " "); typed.MatchString(line) && !slices.Contains(s.lines, line) {
+			if line := strings.Join(strings.Fields(m[1]), " "); typed.MatchString(line) && !slices.Contains(s.lines,
+				line) {
 				s.lines = append(s.lines, line)
 			}
 		}
@@ -46,8 +48,8 @@ func readRunbook(t testing.TB) runbook {
 	return book
 }
 
-// elsewhere are orders that TestRunbook_DeadBox does not type: by their beginning, the test that has what they do run, or why
-// none has. A test must be there.
+// elsewhere are orders that TestRunbook_DeadBox does not type: by their beginning, the test that has what they do run,
+// or why none has. A test must be there.
 var elsewhere = map[string]string{
 	"dtectl contingency":     "TestOperator",
 	"dtectl tls":             "TestOperator",
@@ -79,12 +81,18 @@ var elsewhere = map[string]string{
 	"Mail and archive: block 1": "deploy/install-test.sh types it: it takes systemd's credentials",
 
 	"journalctl": "the system's, alters nothing", "timedatectl": "the system's clock",
-	"systemctl status": "the system's, alters nothing", "systemctl list-timers": "the system's, alters nothing", "systemd-creds": "the system's: deploy/install-test.sh has its own",
-	"systemd-cryptenroll": "a LUKS disk and a TPM", "apt": "deploy/install-test.sh installs and upgrades with dpkg", "curl": "README's test asks the same addresses",
-	"df": "the system's, alters nothing", "du": "the system's, alters nothing", "findmnt": "the system's, alters nothing", "dmesg": "the kernel's log",
-	"smartctl": "a disk with SMART", "iostat": "the disk's, alters nothing", "iotop": "the disk's, alters nothing", "tcpdump": "the branch's network",
-	"ping": "the branch's network", "ssh": "the branch's network", "promtool": "central IT's Prometheus", "systemctl restart dted": "typed with others by TestRunbook_DeadBox",
-	"systemctl start dted": "typed with others by TestRunbook_DeadBox", "systemctl stop dted": "typed with others by TestRunbook_DeadBox",
+	"systemctl status": "the system's, alters nothing", "systemctl list-timers": "the system's, alters nothing",
+	"systemd-creds":       "the system's: deploy/install-test.sh has its own",
+	"systemd-cryptenroll": "a LUKS disk and a TPM", "apt": "deploy/install-test.sh installs and upgrades with dpkg",
+	"curl": "README's test asks the same addresses",
+	"df":   "the system's, alters nothing", "du": "the system's, alters nothing",
+	"findmnt": "the system's, alters nothing", "dmesg": "the kernel's log",
+	"smartctl": "a disk with SMART", "iostat": "the disk's, alters nothing", "iotop": "the disk's, alters nothing",
+	"tcpdump": "the branch's network",
+	"ping":    "the branch's network", "ssh": "the branch's network", "promtool": "central IT's Prometheus",
+	"systemctl restart dted": "typed with others by TestRunbook_DeadBox",
+	"systemctl start dted":   "typed with others by TestRunbook_DeadBox",
+	"systemctl stop dted":    "typed with others by TestRunbook_DeadBox",
 }
 
 // unproven are the orders that nobody has run: neither typed, nor elsewhere.

@@ -29,7 +29,8 @@ func TestScripts(t *testing.T) {
 			s := &story{b: b}
 			if strings.HasPrefix(t.Name(), "TestScripts/entrega") {
 				s.inbox = b.withInbox()
-				set, err := os.ReadFile(filepath.Join(b.dir, "dted.toml")) // its token may mail elsewhere, by the branch's own word
+				// its token may mail elsewhere, by the branch's own word
+				set, err := os.ReadFile(filepath.Join(b.dir, "dted.toml"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -37,8 +38,10 @@ func TestScripts(t *testing.T) {
 			}
 			b.start()
 			t.Cleanup(b.stop)
-			testscript.Run(t, testscript.Params{Files: []string{file}, Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"post": s.post, "get": s.get, "status": s.status, "field": s.field, "save": s.save, "chaos": s.chaos, "received": s.received, "crash": s.crash,
+			testscript.Run(t, testscript.Params{Files: []string{file}, Cmds: map[string]func(*testscript.TestScript,
+				bool, []string){
+				"post": s.post, "get": s.get, "status": s.status, "field": s.field, "save": s.save, "chaos": s.chaos,
+				"received": s.received, "crash": s.crash,
 				"prefer": s.prefer, "until": s.until,
 				"mailed": s.mailed, "answers": s.answers, "fetch": s.fetch, "header": s.headerIs, "begins": s.begins,
 			}})

@@ -18,8 +18,10 @@ import (
 )
 
 // secrets are what no answer, metric or log of any test of this package may hold.
-var secrets = map[string]string{"a till's token": testToken, "the admin token": testAdmin, "the passphrase": testPassphrase, "MH's password": "secreto-mh.2026",
-	"a private key": "PRIVATE KEY", "the sealed key": "eyJhbGciOiJQQkVTMi", "the secret of the tokens": strings.Repeat("09", 32)}
+var secrets = map[string]string{"a till's token": testToken, "the admin token": testAdmin,
+	"the passphrase": testPassphrase, "MH's password": "secreto-mh.2026",
+	"a private key": "PRIVATE KEY", "the sealed key": "eyJhbGciOiJQQkVTMi",
+	"the secret of the tokens": strings.Repeat("09", 32)}
 
 // leaks are the secrets that came out, and where.
 var leaks struct {
@@ -97,7 +99,8 @@ func TestFiles_Umask(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			certificate, err := sign.DemoCertificate(b.key, testNIT, "clave", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+			certificate, err := sign.DemoCertificate(b.key, testNIT, "clave", time.Now().Add(-time.Hour),
+				time.Now().Add(time.Hour))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +114,8 @@ func TestFiles_Umask(t *testing.T) {
 					t.Fatalf("dtectl %s: %s", strings.Join(args, " "), said)
 				}
 			}
-			do("init", "--certificate", filepath.Join(b.dir, "mh.crt"), "--certificate-password", filepath.Join(b.dir, "mh.password"))
+			do("init", "--certificate", filepath.Join(b.dir, "mh.crt"), "--certificate-password", filepath.Join(b.dir,
+				"mh.password"))
 			do("token", "new", "--point-of-sale", "1", "--name", "caja")
 			b.start()
 			do("backup", filepath.Join(b.dir, "backup"))

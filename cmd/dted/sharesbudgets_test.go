@@ -28,8 +28,9 @@ const (
 )
 
 // shares is the worst till against a quiet one, under the limits that a branch has by default. The worst one has a good
-// token, asks for all that it can, and asks again at once, or ten milliseconds after it was told to wait: what it costs to
-// answer a flood of requests is the wire's matter and no share. The quiet till sells ten lines a few dozen times a second.
+// token, asks for all that it can, and asks again at once, or ten milliseconds after it was told to wait: what it costs
+// to answer a flood of requests is the wire's matter and no share. The quiet till sells ten lines a few dozen times a
+// second.
 func shares(t *testing.T, row func(string, float64, float64, string)) {
 	b := newBranch(t, everyRule...)
 	b.reconfigure(", rate = 100000, burst = 100000", "")
@@ -39,7 +40,8 @@ func shares(t *testing.T, row func(string, float64, float64, string)) {
 	quiet := &quietTill{t: t, bench: &bench{branch: b}}
 	lines := make([]string, 2000)
 	for i := range lines {
-		lines[i] = fmt.Sprintf(`{"codigo":"A-%04d","descripcion":"%s","cantidad":1,"precioUnitario":1.95}`, i, strings.Repeat("Artículo de la línea ", 18))
+		lines[i] = fmt.Sprintf(`{"codigo":"A-%04d","descripcion":"%s","cantidad":1,"precioUnitario":1.95}`, i,
+			strings.Repeat("Artículo de la línea ", 18))
 	}
 	largest := `{"receptor":` + customer10 + `,"items":[` + strings.Join(lines, ",") + `],"condicionOperacion":1}`
 	long := b.sold(strings.ReplaceAll(largest, strings.Repeat("Artículo de la línea ", 17), ""))
@@ -49,7 +51,10 @@ func shares(t *testing.T, row func(string, float64, float64, string)) {
 		callers int
 		abuse   func(*worstTill)
 	}{
-		{"lists of one document with all totals", 8, func(w *worstTill) { w.ask("GET", "/dte/documentos?limite=1", "") }},
+		{"lists of one document with all totals", 8, func(w *worstTill) {
+			w.ask("GET", "/dte/documentos?limite=1",
+				"")
+		}},
 		{"PDFs of 2,000 lines", 60, func(w *worstTill) { w.ask("GET", "/dte/pdf/"+long.Code, "") }},
 		{"announced bodies that do not come", 64, func(w *worstTill) { w.stall() }},
 		{"the largest sales", 4, func(w *worstTill) { w.ask("POST", "/dte/dte01", largest) }},
@@ -77,7 +82,8 @@ func shares(t *testing.T, row func(string, float64, float64, string)) {
 			fmt.Printf("    %s: answers %v\n", a.name, tally.seen())
 		}
 		row("p99 of a quiet till beside "+a.name+" / alone", ratio(quantile(beside, .99), quantile(alone, .99)), 2, "x")
-		fmt.Printf("    alone p50 %v, p99 %v; beside it p50 %v, p99 %v\n", quantile(alone, .5), quantile(alone, .99), quantile(beside, .5), quantile(beside, .99))
+		fmt.Printf("    alone p50 %v, p99 %v; beside it p50 %v, p99 %v\n", quantile(alone, .5), quantile(alone, .99),
+			quantile(beside, .5), quantile(beside, .99))
 	}
 }
 
@@ -155,7 +161,8 @@ func (w *worstTill) ask(method, path, body string) {
 		w.conn, w.in = conn, bufio.NewReader(conn)
 	}
 	_ = w.conn.SetDeadline(time.Now().Add(30 * time.Second))
-	_, err := fmt.Fprintf(w.conn, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nx-api-token: %s8\r\nContent-Length: %d\r\n\r\n%s", method, path, testToken, len(body), body)
+	_, err := fmt.Fprintf(w.conn, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nx-api-token: "+
+		"%s8\r\nContent-Length: %d\r\n\r\n%s", method, path, testToken, len(body), body)
 	var resp *http.Response
 	if err == nil {
 		resp, err = http.ReadResponse(w.in, nil)
@@ -180,7 +187,8 @@ func (w *worstTill) stall() {
 		return
 	}
 	defer conn.Close()
-	_, _ = fmt.Fprintf(conn, "POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: %s8\r\nContent-Length: 1048576\r\n\r\n", testToken)
+	_, _ = fmt.Fprintf(conn, "POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: %s8\r\nContent-Length: "+
+		"1048576\r\n\r\n", testToken)
 	_, _ = conn.Write(bytes.Repeat([]byte(" "), 512<<10))
 	for end := time.Now().Add(5 * time.Second); !w.over() && time.Now().Before(end); {
 		pause(20 * time.Millisecond)
@@ -189,7 +197,8 @@ func (w *worstTill) stall() {
 
 // knock opens a connection and says nothing; the last thousand stay open.
 func (w *worstTill) knock() {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, w.host, byte(1+len(w.held)%250))}, Timeout: time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, w.host, byte(1+len(w.held)%250))},
+		Timeout: time.Second}
 	if conn, err := d.Dial("tcp", w.api); err == nil {
 		if w.held = append(w.held, conn); len(w.held) > 1000 {
 			w.held[len(w.held)-1001].Close()

@@ -63,8 +63,10 @@ func (s *status) rules() map[string]records.RuleRef {
 }
 
 func (s *status) show() any {
-	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "version": version.String(), "started": s.started.UTC(),
-		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.CountBacklog()}
+	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "version": version.String(),
+		"started": s.started.UTC(),
+		"rules":   s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return,
+		"owed": s.engine.CountBacklog()}
 	if behind := s.store.Behind(); behind != nil {
 		m["behind"] = behind
 	}
@@ -98,8 +100,10 @@ func (s *status) show() any {
 
 // overview collects the contents of the status page.
 func (s *status) overview() *page.Overview {
-	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
-		Stopped: s.ready(), MH: s.reach.Show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
+	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente,
+		Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
+		Stopped: s.ready(), MH: s.reach.Show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(),
+		Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Expires: s.access.Expiries()}
 	o.MH.Refused = s.refused()
 	today, err := s.tally.Today()
@@ -196,7 +200,8 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		}
 		today := dte.Date(m.now())
 		// The period ends with the month, because a clock that was ahead has dated documents after today.
-		l, err := m.issued.List(ctx, documents.Filter{From: today[:8] + "01", To: monthEnd(today), Limit: 1}, seller.Caller{Point: seller.Point{BranchID: m.branch}})
+		l, err := m.issued.List(ctx, documents.Filter{From: today[:8] + "01", To: monthEnd(today), Limit: 1},
+			seller.Caller{Point: seller.Point{BranchID: m.branch}})
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -230,9 +235,11 @@ type hours struct {
 }
 
 var (
-	opensDesc   = prometheus.NewDesc("dte_branch_opens_timestamp_seconds", "When the opening under way began, or the next one begins.", nil, nil)
+	opensDesc = prometheus.NewDesc("dte_branch_opens_timestamp_seconds",
+		"When the opening under way began, or the next one begins.", nil, nil)
 	closesDesc  = prometheus.NewDesc("dte_branch_closes_timestamp_seconds", "When that opening ends.", nil, nil)
-	reopensDesc = prometheus.NewDesc("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", nil, nil)
+	reopensDesc = prometheus.NewDesc("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", nil,
+		nil)
 )
 
 // Describe and Collect make hours a collector. Without opening hours in the configuration it shows nothing.
@@ -248,7 +255,8 @@ func (h hours) Collect(ch chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	for d, at := range map[*prometheus.Desc]time.Time{opensDesc: first.From, closesDesc: first.To, reopensDesc: second.From} {
+	for d, at := range map[*prometheus.Desc]time.Time{opensDesc: first.From, closesDesc: first.To,
+		reopensDesc: second.From} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(at.Unix()))
 	}
 }

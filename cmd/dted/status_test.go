@@ -21,7 +21,8 @@ func TestRecent(t *testing.T) {
 	log.Error("gone", "error", errors.New("no route"), "stack", "goroutine 1")
 	log.Warn("slow", "took", 2*time.Second)
 	got := r.troubles()
-	if len(got) != 2 || got[0].Text != "slow part=store took=2s" || got[0].Count != 2 || got[0].Error || got[1].Text != "gone part=store error=no route" || !got[1].Error {
+	if len(got) != 2 || got[0].Text != "slow part=store took=2s" || got[0].Count != 2 || got[0].Error ||
+		got[1].Text != "gone part=store error=no route" || !got[1].Error {
 		t.Errorf("%+v", got)
 	}
 	log.Warn("in contingency")
@@ -35,7 +36,8 @@ func TestRecent(t *testing.T) {
 	for i := range 3 * recentMost {
 		log.Error(strings.Repeat("á", i+recentLong))
 	}
-	if got = r.troubles(); len(got) != recentMost || len(got[0].Text) > recentLong+len("…") || !strings.HasSuffix(got[0].Text, "á…") {
+	if got = r.troubles(); len(got) != recentMost || len(got[0].Text) > recentLong+len("…") ||
+		!strings.HasSuffix(got[0].Text, "á…") {
 		t.Errorf("%d, %q", len(got), got[0].Text)
 	}
 }
@@ -84,14 +86,17 @@ func TestStatusPage(t *testing.T) {
 	}
 	b.sold(sale01)
 	until("Emite con normalidad", "Responde", "Factura (01) <b>1</b>", `class="normal"`)
-	shows(map[string]float64{"dte_authority_up": 1, "dte_contingency_active": 0, `dte_documents_total{document="01",estado="PROCESSED"}`: 1,
-		"dte_signing_certificate_expiry_timestamp_seconds": float64(ends.Unix())})
+	shows(map[string]float64{"dte_authority_up": 1, "dte_contingency_active": 0,
+		`dte_documents_total{document="01",estado="PROCESSED"}`: 1,
+		"dte_signing_certificate_expiry_timestamp_seconds":      float64(ends.Unix())})
 	b.chaos(simulator.Chaos{Outage: true})
 	b.sold(sale01)
 	until("Emite en contingencia", "No responde", "Por reportar", "Factura (01) <b>2</b>", `<rect class="contingency"`)
-	shows(map[string]float64{"dte_authority_up": 0, "dte_contingency_active": 1, `dte_documents_total{document="01",estado="PROCESSED"}`: 1,
+	shows(map[string]float64{"dte_authority_up": 0, "dte_contingency_active": 1,
+		`dte_documents_total{document="01",estado="PROCESSED"}`:    1,
 		`dte_documents_total{document="01",estado="CONTINGENCIA"}`: 1, `dte_queue_records{queue="report"}`: 1})
-	if got := page(); strings.Contains(got, "Ana") || strings.Contains(got, "012345678") || strings.Contains(got, "ana@") {
+	if got := page(); strings.Contains(got, "Ana") || strings.Contains(got, "012345678") ||
+		strings.Contains(got, "ana@") {
 		t.Errorf("the page tells of a customer: %s", got)
 	}
 	b.chaos(simulator.Chaos{})
@@ -99,8 +104,8 @@ func TestStatusPage(t *testing.T) {
 	shows(map[string]float64{"dte_authority_up": 1, "dte_contingency_active": 0})
 }
 
-// TestPasswordRefused: MH refuses the password. Page, /status and doctor say it, with what to type, also while the branch is in
-// contingency for it, and none of them once MH takes the password.
+// TestPasswordRefused: MH refuses the password. Page, /status and doctor say it, with what to type, also while the
+// branch is in contingency for it, and none of them once MH takes the password.
 func TestPasswordRefused(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -110,7 +115,11 @@ func TestPasswordRefused(t *testing.T) {
 	shows := func(path string, want ...string) {
 		t.Helper()
 		for _, want := range want {
-			soon(t, path+" says "+want, func() bool { _, body := b.getOps(path); return strings.Contains(string(body), want) })
+			soon(t, path+" says "+want, func() bool {
+				_, body := b.getOps(path)
+				return strings.Contains(string(body),
+					want)
+			})
 		}
 	}
 	b.sold(sale01)

@@ -24,13 +24,13 @@ var (
 	stormSeed = flag.Uint64("storm-seed", 1, "of the first store of the storm")
 )
 
-// TestStorm cuts the power of whole appliances, again and again. dted runs as it is installed, on a file system that forgets what
-// was not synced; tills sell, MH is hostile, backups are made. The seed says when power fails and what the disk loses; what the
-// kernel runs when, it does not say: a seed that failed may need some runs to fail again. The disk of the first violation is kept
-// as a folder, var/storm, for dtectl fsck.
+// TestStorm cuts the power of whole appliances, again and again. dted runs as it is installed, on a file system that
+// forgets what was not synced; tills sell, MH is hostile, backups are made. The seed says when power fails and what the
+// disk loses; what the kernel runs when, it does not say: a seed that failed may need some runs to fail again. The disk
+// of the first violation is kept as a folder, var/storm, for dtectl fsck.
 //
-// Each cut is checked in this process (storm.inspect): the disk as it was left is opened, walked, and compared with what the tills
-// and MH have. After one cut in some fifty the appliance itself starts on it.
+// Each cut is checked in this process (storm.inspect): the disk as it was left is opened, walked, and compared with
+// what the tills and MH have. After one cut in some fifty the appliance itself starts on it.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	unmount, err := mounted.Mount(disktest.New(disktest.Strict), t.TempDir())
@@ -76,15 +76,18 @@ type storm struct {
 // given is what a till was answered.
 type given struct{ key, code, number, estado, jws string }
 
-// playStorm runs a store through some lives, each of which ends by a power cut, and then compares everything with everything.
+// playStorm runs a store through some lives, each of which ends by a power cut, and then compares everything with
+// everything.
 func playStorm(t *testing.T, seed uint64, lives int, all *score) {
-	s := &storm{branch: newBranch(t, everyRule...), r: rand.New(rand.NewPCG(seed, 24)), score: all, disk: disktest.New(disktest.AllRules[seed%3])}
+	s := &storm{branch: newBranch(t, everyRule...), r: rand.New(rand.NewPCG(seed, 24)), score: all,
+		disk: disktest.New(disktest.AllRules[seed%3])}
 	s.at = filepath.Join(s.dir, "disk")
 	text, err := os.ReadFile(filepath.Join(s.dir, "dted.toml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved := strings.NewReplacer(`data = "data"`, `data = "disk/data"`, `mark = "mark"`, `mark = "disk/mark"`+"\nsecond_copy = \"disk/copy\"").Replace(string(text))
+	moved := strings.NewReplacer(`data = "data"`, `data = "disk/data"`, `mark = "mark"`, `mark = "disk/mark"`+
+		"\nsecond_copy = \"disk/copy\"").Replace(string(text))
 	s.write("dted.toml", []byte(moved))
 	if err := os.Mkdir(s.at, 0o700); err != nil {
 		t.Fatal(err)
@@ -187,8 +190,10 @@ func (s *storm) note(life int, key string, r record) bool {
 	now := &given{key, r.Code, r.ControlNumber, r.Estado, r.JWS}
 	for _, before := range s.answers {
 		switch same := before.key == key; {
-		case same && (before.code != now.code || before.number != now.number || before.estado == "PROCESSED" && before.jws != now.jws):
-			s.violation("P2, P3: %s was %s %s %s, is %s %s %s", key, before.code, before.number, before.estado, now.code, now.number, now.estado)
+		case same && (before.code != now.code || before.number != now.number || before.estado == "PROCESSED" &&
+			before.jws != now.jws):
+			s.violation("P2, P3: %s was %s %s %s, is %s %s %s", key, before.code, before.number, before.estado,
+				now.code, now.number, now.estado)
 		case !same && (before.code == now.code || before.number == now.number):
 			s.violation("P1, P3: %s and %s are one document: %s %s", key, before.key, now.code, now.number)
 		case same:
@@ -221,7 +226,8 @@ func (s *storm) live() {
 
 func (s *storm) weather() simulator.Chaos {
 	n := 1 + s.r.IntN(3)
-	of := []simulator.Chaos{{}, {}, {}, {Outage: true}, {Outage: true}, {Outage: true}, {LostAnswers: n}, {LostRequests: n}, {ServerErrors: n}, {HalfAnswers: n}, {ExpiredTokens: n}, {Reject: 1}}
+	of := []simulator.Chaos{{}, {}, {}, {Outage: true}, {Outage: true}, {Outage: true}, {LostAnswers: n},
+		{LostRequests: n}, {ServerErrors: n}, {HalfAnswers: n}, {ExpiredTokens: n}, {Reject: 1}}
 	c := of[s.r.IntN(len(of))]
 	c.LotMS = 50
 	return c
@@ -230,7 +236,8 @@ func (s *storm) weather() simulator.Chaos {
 // backup has the appliance begin one, and waits for nothing.
 func (s *storm) backup() {
 	s.backups++
-	s.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, filepath.Join(s.at, fmt.Sprint("backup-", s.backups))))
+	s.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, filepath.Join(s.at, fmt.Sprint("backup-",
+		s.backups))))
 }
 
 // up starts the appliance on what the cut before left.

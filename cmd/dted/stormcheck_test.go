@@ -33,9 +33,12 @@ type score struct {
 }
 
 func (s *score) String() string {
-	return fmt.Sprintf("%d power cuts, %d of them restarted by the appliance, in %d stores with %d documents; %d checks: %d stores opened and walked, "+
-		"%d announcements, %d backups, %d second copies made stores again, %d documents replayed, %d files without a secret; %d violations",
-		s.cuts, s.restarts, s.stores, s.documents, s.checks, s.opened, s.feed, s.backups, s.copies, s.replayed, s.grepped, len(s.violations))
+	return fmt.Sprintf("%d power cuts, %d of them restarted by the appliance, in %d stores with %d documents; %d "+
+		"checks: %d stores opened and walked, "+
+		"%d announcements, %d backups, %d second copies made stores again, %d documents replayed, %d files without a "+
+		"secret; %d violations",
+		s.cuts, s.restarts, s.stores, s.documents, s.checks, s.opened, s.feed, s.backups, s.copies, s.replayed,
+		s.grepped, len(s.violations))
 }
 
 func (s *score) violated() bool {
@@ -60,8 +63,8 @@ func (s *storm) check(well bool, format string, args ...any) {
 	}
 }
 
-// inspect opens the store on a disk that a power cut left, and compares it with what the tills were answered and MH sealed before
-// the cut. Backups and the second copy are looked at in one of ten.
+// inspect opens the store on a disk that a power cut left, and compares it with what the tills were answered and MH
+// sealed before the cut. Backups and the second copy are looked at in one of ten.
 func (s *storm) inspect(disk *disktest.Disk, answers []*given, sealed []string) {
 	store, err := storage.Open(s.on(disk))
 	if err != nil {
@@ -125,16 +128,19 @@ func (s *storm) stored(store *storage.Store, a *given, announced map[storage.Cod
 		return
 	}
 	h, err := kept.DecodeHead(e)
-	s.check(err == nil && h.ControlNumber == a.number && strings.HasSuffix(a.number, fmt.Sprintf("%015d", e.Number)), "P1, P2: %s was %s, is number %d: %v", a.code, a.number, e.Number, err)
+	s.check(err == nil && h.ControlNumber == a.number && strings.HasSuffix(a.number, fmt.Sprintf("%015d", e.Number)),
+		"P1, P2: %s was %s, is number %d: %v", a.code, a.number, e.Number, err)
 	if err != nil {
 		return
 	}
 	jws, err := kept.SignedForm(store, e.Code, h)
-	s.check(err == nil && (string(jws) == a.jws || a.estado == "CONTINGENCIA" && h.Form == kept.FormNormal), "P2: %s has other bytes than were answered: %v", a.code, err)
+	s.check(err == nil && (string(jws) == a.jws || a.estado == "CONTINGENCIA" && h.Form == kept.FormNormal),
+		"P2: %s has other bytes than were answered: %v", a.code, err)
 	estado := kept.Estado(e.State)
 	s.check(estado == a.estado || a.estado == "CONTINGENCIA", "P2: %s was %s, is %s", a.code, a.estado, estado)
 	if a.estado == "CONTINGENCIA" && estado != a.estado {
-		s.check(announced[e.Code] == 1, "%s was deferred and is %s: announced %d times", a.code, estado, announced[e.Code])
+		s.check(announced[e.Code] == 1, "%s was deferred and is %s: announced %d times", a.code, estado,
+			announced[e.Code])
 	}
 	s.check(announced[e.Code] <= 1, "%s was announced %d times", a.code, announced[e.Code])
 }
@@ -217,7 +223,8 @@ func (s *storm) settle() {
 					continue
 				}
 				held, _ := s.sim.Document(a.code)
-				s.check(r.Estado == "REJECTED" && !held.Accepted || r.Estado == "PROCESSED" && held.Accepted && bytes.Equal(held.Document, r.JSON),
+				s.check(r.Estado == "REJECTED" && !held.Accepted || r.Estado == "PROCESSED" && held.Accepted &&
+					bytes.Equal(held.Document, r.JSON),
 					"P4, P6: %s is %s; MH accepted it: %v", a.code, r.Estado, held.Accepted)
 				break
 			}
@@ -237,7 +244,8 @@ func (s *storm) settle() {
 // replay: the rule that a document names makes the same bytes of its facts again.
 func (s *storm) replay() {
 	day := dte.Date(time.Now())
-	req, err := http.NewRequest(http.MethodGet, "http://"+s.ops+"/admin/rules/replay?from="+dte.Date(time.Now().AddDate(0, 0, -1))+"&to="+day, nil)
+	req, err := http.NewRequest(http.MethodGet, "http://"+s.ops+"/admin/rules/replay?from="+
+		dte.Date(time.Now().AddDate(0, 0, -1))+"&to="+day, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -250,6 +258,8 @@ func (s *storm) replay() {
 	if err == nil {
 		err = json.Unmarshal([]byte(lines[len(lines)-1]), &last)
 	}
-	s.check(err == nil && status == http.StatusOK && len(last.Replayed) == 1 && last.Replayed["identical"] >= len(s.answers), "P7: %d documents replayed: %d %v %.300s", len(s.answers), status, err, body)
+	s.check(err == nil && status == http.StatusOK && len(last.Replayed) == 1 &&
+		last.Replayed["identical"] >= len(s.answers), "P7: %d documents replayed: %d %v %.300s", len(s.answers), status,
+		err, body)
 	s.score.replayed += last.Replayed["identical"]
 }

@@ -21,8 +21,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// invented puts a type of document that nobody has foreseen into a folder of its own, as a rule author has it: testdata/prenda and its
-// compiled module. It returns the folder.
+// invented puts a type of document that nobody has foreseen into a folder of its own, as a rule author has it:
+// testdata/prenda and its compiled module. It returns the folder.
 func invented(t *testing.T) string {
 	t.Helper()
 	must := func(err error) {
@@ -32,7 +32,8 @@ func invented(t *testing.T) string {
 		}
 	}
 	root, from := plugintest.Root(t), t.TempDir()
-	for _, name := range []string{"rules", "engine", "storage", "plugins/sdk"} { // a checkout, as far as the module needs it
+	// a checkout, as far as the module needs it
+	for _, name := range []string{"rules", "engine", "storage", "plugins/sdk"} {
 		must(os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755))
 		must(os.Symlink(filepath.Join(root, name), filepath.Join(from, name)))
 	}
@@ -44,13 +45,14 @@ func invented(t *testing.T) string {
 	folder := filepath.Join(from, "plugins", "prenda")
 	must(os.CopyFS(folder, os.DirFS(filepath.Join("testdata", "prenda"))))
 	must(os.Rename(filepath.Join(folder, "main.go.txt"), filepath.Join(folder, "main.go")))
-	must(os.CopyFS(filepath.Join(from, "plugins", "catalogues"), os.DirFS(filepath.Join(root, "plugins", "catalogues"))))
+	must(os.CopyFS(filepath.Join(from, "plugins", "catalogues"), os.DirFS(filepath.Join(root, "plugins",
+		"catalogues"))))
 	must(plugins.Compile(context.Background(), from, "prenda", filepath.Join(from, "prenda.wasm")))
 	return from
 }
 
-// TestType_Invented brings a type that this program knows nothing of to a branch that runs: it is proven, pushed, opened, permitted, sold
-// with an operation of its own, printed, reported after an outage, invalidated and taken back.
+// TestType_Invented brings a type that this program knows nothing of to a branch that runs: it is proven, pushed,
+// opened, permitted, sold with an operation of its own, printed, reported after an outage, invalidated and taken back.
 func TestType_Invented(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a module")
@@ -65,12 +67,14 @@ func TestType_Invented(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("rules.key", private)
-	o.does("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "form.json", "TODO")
+	o.does("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "form.json",
+		"TODO")
 	o.does("rules test boleta --update --source "+from, "boleta/v1", "would pass")
 	o.refused("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "exists")
 	o.refused("rules new otra --type 77 --source "+from, "--schema")
 	o.does("rules test prenda/v1 --source "+from+" --module "+from+"/prenda.wasm", "2 golden cases")
-	o.does("rules build prenda/v1 --source " + from + " --module " + from + "/prenda.wasm --out " + b.dir + " --key " + filepath.Join(b.dir, "rules.key"))
+	o.does("rules build prenda/v1 --source " + from + " --module " + from + "/prenda.wasm --out " + b.dir + " --key " +
+		filepath.Join(b.dir, "rules.key"))
 	o.does("rules push "+b.dir+"/prenda-1.0.0.dterule --reason new", "live", "[types]")
 	layout, err := os.ReadFile(from + "/plugins/prenda/v1/schema.json")
 	if err != nil {
@@ -104,7 +108,8 @@ func TestType_Invented(t *testing.T) {
 	issues := func(key string, want int, text string) record {
 		t.Helper()
 		status, said := ask(http.MethodPost, "/dte/prenda", key, loan)
-		for end := time.Now().Add(20 * time.Second); status == http.StatusForbidden && want != status && time.Now().Before(end); {
+		for end := time.Now().Add(20 * time.Second); status == http.StatusForbidden && want != status &&
+			time.Now().Before(end); {
 			time.Sleep(50 * time.Millisecond) // until the token file was read again
 			status, said = ask(http.MethodPost, "/dte/prenda", key, loan)
 		}
@@ -127,7 +132,8 @@ func TestType_Invented(t *testing.T) {
 	b.stop()
 	b.section("[types]\nissue = [\"01\", \"77\"]\n")
 	b.start()
-	says("/openapi.json", http.StatusOK, `"/dte/prenda":{"post":{"operationId":"emitirPrenda"`, `"ClienteDePrenda"`, "Rosa Pineda")
+	says("/openapi.json", http.StatusOK, `"/dte/prenda":{"post":{"operationId":"emitirPrenda"`, `"ClienteDePrenda"`,
+		"Rosa Pineda")
 	says("/docs", http.StatusOK, "Pawn ticket (77)")
 	sold := issues("loan-1", http.StatusCreated, `"estado":"PROCESSED"`)
 	if again := issues("loan-1", http.StatusCreated, sold.Code); again.Code != sold.Code {
@@ -142,12 +148,14 @@ func TestType_Invented(t *testing.T) {
 	}
 	// What the view names is printed. A ticket has no columns: it leaves the heads out.
 	for layout, texts := range map[string][]string{
-		"":                 {"PIGNORANTE", "Rosa Pineda", "Meses del préstamo: 3", "Avalúo", "Total prestado", "TOTAL A CANCELAR"},
+		"": {"PIGNORANTE", "Rosa Pineda", "Meses del préstamo: 3", "Avalúo", "Total prestado",
+			"TOTAL A CANCELAR"},
 		"&layout=ticket80": {"Rosa Pineda", "Meses del préstamo", "Total prestado", "TOTAL A CANCELAR"},
 	} {
 		text := printed(t, says("/dte/pdf/"+sold.Code+"?format=base64"+layout, http.StatusOK, "JVBER"))
 		for _, want := range texts {
-			if !strings.Contains(text, want) || strings.Contains(text, "$3.00") || strings.Contains(text, "préstamo: 3.00") {
+			if !strings.Contains(text, want) || strings.Contains(text, "$3.00") ||
+				strings.Contains(text, "préstamo: 3.00") {
 				t.Errorf("layout %q does not print %q:\n%s", layout, want, text)
 			}
 		}
@@ -186,14 +194,18 @@ func TestType_Invented(t *testing.T) {
 	o.does("fsck")
 }
 
-// TestType_Further sells the example of each further type, in a branch that issues them all, prints it and invalidates it.
+// TestType_Further sells the example of each further type, in a branch that issues them all, prints it and invalidates
+// it.
 func TestType_Further(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t, append(slices.Clone(plugins.Further), "invalidacion/v3")...)
 	b.section("[types]\nissue = [\"01\", \"04\", \"08\", \"09\", \"11\", \"15\"]\n")
 	o := b.operated()
 	var granted []string
-	further := slices.DeleteFunc(plugins.Types(), func(k *bundle.Type) bool { return slices.Contains(plugins.Issued(), k.Document) })
+	further := slices.DeleteFunc(plugins.Types(), func(k *bundle.Type) bool {
+		return slices.Contains(plugins.Issued(),
+			k.Document)
+	})
 	for _, k := range further {
 		granted = append(granted, k.Permission)
 	}
@@ -210,7 +222,8 @@ func TestType_Further(t *testing.T) {
 			continue
 		}
 		sold := decode(t, []byte(said))
-		if status, said := b.ask(http.MethodGet, "/dte/pdf/"+sold.Code+"?format=base64&layout=ticket58", "", ""); status != http.StatusOK {
+		if status, said := b.ask(http.MethodGet, "/dte/pdf/"+sold.Code+"?format=base64&layout=ticket58", "",
+			""); status != http.StatusOK {
 			t.Errorf("%s is not printed: %d %s", k.Path, status, said)
 		}
 		status, said = b.ask(http.MethodPost, "/dte/invalidacion/"+sold.Code, "", invalidated)

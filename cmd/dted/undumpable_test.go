@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSealed: the memory of the running program belongs to root, whoever runs it: no other process of its account can read it or
-// attach. The program waits for a configuration that nobody writes.
+// TestSealed: the memory of the running program belongs to root, whoever runs it: no other process of its account can
+// read it or attach. The program waits for a configuration that nobody writes.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	program, err := binary()
@@ -35,7 +35,8 @@ func TestSealed(t *testing.T) {
 	account := os.Getuid()
 	if account == 0 { // whose memory is root's anyway
 		account = 65534
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(account), Gid: uint32(account)}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(account),
+			Gid: uint32(account)}}
 	}
 	if err := cmd.Start(); err != nil {
 		t.Skip("the program cannot be run under another account here:", err)

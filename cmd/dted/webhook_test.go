@@ -15,8 +15,8 @@ import (
 	"dtegate/engine/outbox"
 )
 
-// TestWebhook: what MH decides after the till was answered is posted by a whole appliance, signed with the secret of its file, and a power
-// cut before it is taken loses nothing.
+// TestWebhook: what MH decides after the till was answered is posted by a whole appliance, signed with the secret of
+// its file, and a power cut before it is taken loses nothing.
 func TestWebhook(t *testing.T) {
 	var mu sync.Mutex
 	var bodies []string
@@ -25,7 +25,8 @@ func TestWebhook(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		if want := "sha256=" + outbox.Signature([]byte("un secreto"), r.Header.Get("X-Dte-Timestamp"), body); r.Header.Get("X-Dte-Signature") != want {
+		if want := "sha256=" + outbox.Signature([]byte("un secreto"), r.Header.Get("X-Dte-Timestamp"),
+			body); r.Header.Get("X-Dte-Signature") != want {
 			t.Errorf("signed %s, want %s", r.Header.Get("X-Dte-Signature"), want)
 		}
 		bodies = append(bodies, string(body))
@@ -41,12 +42,14 @@ func TestWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("webhook.secret", []byte("un secreto\n"))
-	b.write("dted.toml", append([]byte("webhook = {url = \""+erp.URL+"/dte\", secret_file = \"webhook.secret\"}\n"), settings...))
+	b.write("dted.toml", append([]byte("webhook = {url = \""+erp.URL+"/dte\", secret_file = \"webhook.secret\"}\n"),
+		settings...))
 	b.start()
 	code := b.sold(strings.Replace(sale01, `{"receptor"`, `{"testContingencia":true,"receptor"`, 1)).Code
 	posted := func(least int) string {
 		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(
+			20 * time.Millisecond) {
 			mu.Lock()
 			if n := len(bodies); n >= least {
 				defer mu.Unlock()
@@ -64,7 +67,8 @@ func TestWebhook(t *testing.T) {
 	mu.Unlock()
 	b.start()
 	defer b.stop()
-	if body := posted(1); !strings.Contains(body, `"codigoGeneracion":"`+code+`"`) || !strings.Contains(body, `"estado":"PROCESSED"`) {
+	if body := posted(1); !strings.Contains(body, `"codigoGeneracion":"`+code+`"`) ||
+		!strings.Contains(body, `"estado":"PROCESSED"`) {
 		t.Errorf("posted %s", body)
 	}
 	if _, metrics := b.getOps("/metrics"); !bytes.Contains(metrics, []byte(`dte_webhook_posts_total{result="taken"}`)) {

@@ -64,10 +64,12 @@ var hostilities = map[string]*smtp.SMTPError{
 
 // serveWithInbox runs the authority and the inbox until ctx ends. The inbox listens on DTESIM_SMTP_ADDR; its messages
 // and its hostility are on the authority's management address, in front of management.
-func serveWithInbox(ctx context.Context, s *simulator.Simulator, management http.Handler, protocol, manage net.Listener, log *slog.Logger) error {
+func serveWithInbox(ctx context.Context, s *simulator.Simulator, management http.Handler, protocol, manage net.Listener,
+	log *slog.Logger) error {
 	l, err := net.Listen("tcp", cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"))
 	if err != nil {
-		return errors.Join(fmt.Errorf("listening for mail (DTESIM_SMTP_ADDR): %w", err), protocol.Close(), manage.Close())
+		return errors.Join(fmt.Errorf("listening for mail (DTESIM_SMTP_ADDR): %w", err), protocol.Close(),
+			manage.Close())
 	}
 	log.Info("inbox, memory only", "smtp", l.Addr())
 	b := &inbox{log: log}
@@ -105,7 +107,10 @@ func (n nowhere) Close() error              { n.once.Do(func() { close(n.closed)
 func (n nowhere) Addr() net.Addr            { return &net.UnixAddr{Name: "nowhere", Net: "unix"} }
 
 func (b *inbox) server() *smtp.Server {
-	s := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &session{inbox: b, conn: c}, nil }))
+	s := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &session{inbox: b, conn: c},
+			nil
+	}))
 	s.Domain, s.MaxMessageBytes, s.MaxRecipients = "dtesim", maxLetter, 100
 	s.ReadTimeout, s.WriteTimeout = time.Minute, time.Minute
 	s.ErrorLog = slog.NewLogLogger(b.log.Handler(), slog.LevelDebug)
@@ -222,7 +227,8 @@ func (b *inbox) chaosOf(w http.ResponseWriter, r *http.Request, authority http.H
 	var members map[string]json.RawMessage
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxChaos))
 	if err == nil && json.Unmarshal(body, &members) == nil && members["mail"] != nil {
-		if err := json.Unmarshal(members["mail"], &next); err != nil || hostilities[next] == nil && next != drop && next != "" {
+		if err := json.Unmarshal(members["mail"], &next); err != nil || hostilities[next] == nil && next != drop &&
+			next != "" {
 			http.Error(w, `{"error":"mail is none of \"\", refuse, defer, drop"}`, http.StatusBadRequest)
 			return
 		}

@@ -24,8 +24,9 @@ import (
 func TestInbox(t *testing.T) {
 	manage, sender := startInbox(t)
 	message := func(n int) mail.Message {
-		return mail.Message{ID: fmt.Sprintf("%d@tienda.example", n), To: []string{"maria@cliente.example"}, Subject: "Factura nº 1",
-			Text: "Adjunto.\n", Date: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)}
+		return mail.Message{ID: fmt.Sprintf("%d@tienda.example", n), To: []string{"maria@cliente.example"},
+			Subject: "Factura nº 1",
+			Text:    "Adjunto.\n", Date: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)}
 	}
 	if o := sender.Send(t.Context(), message(1)); o.Kind != mail.Sent {
 		t.Fatalf("%+v", o)
@@ -35,10 +36,12 @@ func TestInbox(t *testing.T) {
 		code     int
 		doubtful bool
 	}{"refuse": {mail.Refused, 550, false}, "defer": {mail.Later, 451, false}, "drop": {mail.Later, 0, true}} {
-		if got := post(t, manage+"/chaos", `{"mail":"`+chaos+`","reject":3}`, 200); got["mail"] != chaos || got["reject"] != 3. {
+		if got := post(t, manage+"/chaos", `{"mail":"`+chaos+`","reject":3}`, 200); got["mail"] != chaos ||
+			got["reject"] != 3. {
 			t.Errorf("%v", got)
 		}
-		if o := sender.Send(t.Context(), message(2)); o.Kind != want.kind || o.Code != want.code || o.Doubtful != want.doubtful {
+		if o := sender.Send(t.Context(), message(2)); o.Kind != want.kind || o.Code != want.code ||
+			o.Doubtful != want.doubtful {
 			t.Errorf("%s: %+v", chaos, o)
 		}
 	}
@@ -62,7 +65,8 @@ func TestInbox(t *testing.T) {
 		t.Fatalf("%+v %v", list, err)
 	}
 	l := list[1]
-	if l.N != 2 || l.From != "dte@tienda.example" || strings.Join(l.To, " ") != "maria@cliente.example" || l.Subject != "Factura nº 1" ||
+	if l.N != 2 || l.From != "dte@tienda.example" || strings.Join(l.To, " ") != "maria@cliente.example" ||
+		l.Subject != "Factura nº 1" ||
 		l.MessageID != "3@tienda.example" || l.Date != "Sat, 21 Nov 2026 08:30:00 +0000" || l.Size == 0 {
 		t.Errorf("%+v", l)
 	}
@@ -94,7 +98,8 @@ func TestInbox_PortTaken(t *testing.T) {
 	defer taken.Close()
 	t.Setenv("DTESIM_SMTP_ADDR", taken.Addr().String())
 	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
-	err := serveWithInbox(t.Context(), simulator.New(simulator.Options{Now: time.Now}), http.NotFoundHandler(), protocol, manage, slog.New(slog.DiscardHandler))
+	err := serveWithInbox(t.Context(), simulator.New(simulator.Options{Now: time.Now}), http.NotFoundHandler(),
+		protocol, manage, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "listening for mail (DTESIM_SMTP_ADDR)") {
 		t.Error(err)
 	}

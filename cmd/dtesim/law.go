@@ -17,8 +17,9 @@ import (
 // maxBundle is the largest rule bundle that is read, in bytes.
 const maxBundle = 32 << 20
 
-// lawsOf takes out of rule bundles what they say of the law: rates and thresholds, and the codes of catalogues. The arithmetic stays
-// the simulator's own: a rule that computes wrongly is refused, a rate that is new is not. Nobody's signature is asked for.
+// lawsOf takes out of rule bundles what they say of the law: rates and thresholds, and the codes of catalogues. The
+// arithmetic stays the simulator's own: a rule that computes wrongly is refused, a rate that is new is not. Nobody's
+// signature is asked for.
 func lawsOf(data []byte, ambiente string) ([]simulator.Law, string, error) {
 	b, err := bundle.Inspect(data)
 	if err != nil {

@@ -19,12 +19,14 @@ import (
 
 // A bundle says of the law its rates, thresholds and codes, in the ambiente that is simulated.
 func TestLawsOf(t *testing.T) {
-	data := bundletest.Edition(t, "dte01/v2", "3.0.0", bundletest.In("2027-01-01", ""), bundletest.Param("ivaRate", "0.15"), bundletest.Param("fovialRate", "0.25"))
+	data := bundletest.Edition(t, "dte01/v2", "3.0.0", bundletest.In("2027-01-01", ""), bundletest.Param("ivaRate",
+		"0.15"), bundletest.Param("fovialRate", "0.25"))
 	laws, name, err := lawsOf(data, "01")
 	if err != nil || name != "dte01 3.0.0" || len(laws) != 1 {
 		t.Fatal(laws, name, err)
 	}
-	if l := laws[0]; l.From != "2027-01-01" || l.Document != "01" || l.VAT.FloatString(2) != "0.15" || l.Withheld.FloatString(2) != "0.01" ||
+	if l := laws[0]; l.From != "2027-01-01" || l.Document != "01" || l.VAT.FloatString(2) != "0.15" ||
+		l.Withheld.FloatString(2) != "0.01" ||
 		l.Identification.FloatString(2) != "25000.00" || l.PerGallon["D1"].FloatString(2) != "0.25" {
 		t.Errorf("%+v", l)
 	}
@@ -35,7 +37,8 @@ func TestLawsOf(t *testing.T) {
 		t.Errorf("a tax of its own: %+v, %v", laws, err)
 	}
 	laws, _, err = lawsOf(bundletest.Edition(t, "catalogues", "3.0.0"), "00")
-	if err != nil || !slices.Contains(laws[0].Codes["CAT-015"], "D1") || !slices.Contains(laws[0].Codes["CAT-017"], "01") {
+	if err != nil || !slices.Contains(laws[0].Codes["CAT-015"], "D1") || !slices.Contains(laws[0].Codes["CAT-017"],
+		"01") {
 		t.Errorf("%v %v", laws[0].Codes["CAT-015"], err)
 	}
 	if _, _, err := lawsOf([]byte("PK"), "00"); err == nil {
@@ -49,7 +52,8 @@ func TestRun_Law(t *testing.T) {
 	t.Setenv("DTESIM_ADDR", protocol)
 	t.Setenv("DTESIM_MANAGE_ADDR", manage)
 	t.Setenv("DTESIM_SMTP_ADDR", cmdtest.Port(t))
-	data := bundletest.Edition(t, "dte03/v4", "9.0.0", bundletest.In("2027-01-01", ""), bundletest.Param("ivaRate", "0.15"))
+	data := bundletest.Edition(t, "dte03/v4", "9.0.0", bundletest.In("2027-01-01", ""), bundletest.Param("ivaRate",
+		"0.15"))
 	file := filepath.Join(t.TempDir(), "dte03.dterule")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -59,10 +63,12 @@ func TestRun_Law(t *testing.T) {
 	done, up := make(chan error, 1), make(chan struct{})
 	log := slog.New(slog.NewTextHandler(&tee{began(up), &said}, nil))
 	go func() {
-		done <- run(ctx, options{issuers: issuersFile(t, one), seed: 1, ahead: 1000 * time.Hour, laws: []string{file}}, log)
+		done <- run(ctx, options{issuers: issuersFile(t, one), seed: 1, ahead: 1000 * time.Hour, laws: []string{file}},
+			log)
 	}()
 	<-up
-	for body, want := range map[string]string{string(data): "dte03 9.0.0 is law from 2027-01-01 on\n", "PK": "not a rule bundle"} {
+	for body, want := range map[string]string{string(data): "dte03 9.0.0 is law from 2027-01-01 on\n",
+		"PK": "not a rule bundle"} {
 		resp, err := http.Post("http://"+manage+"/law", "application/octet-stream", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
-// Command dtesim is the simulated tax authority as a process. What it receives lives in memory and ends with it, unless -keep names
-// a file.
+// Command dtesim is the simulated tax authority as a process. What it receives lives in memory and ends with it, unless
+// -keep names a file.
 package main
 
 import (
@@ -42,9 +42,11 @@ type options struct {
 func parse() (o options, verbose bool) {
 	flag.StringVar(&o.issuers, "issuers", "", "JSON file: [{nit, password, publicKey: path of a PEM, nrc, activities}]")
 	flag.Uint64Var(&o.seed, "seed", 0, "makes seals repeatable; 0 takes the clock")
-	flag.BoolVar(&o.production, "rehearse-production", false, "take ambiente 01 too, so that an appliance set to authority.rehearsal can rehearse production")
+	flag.BoolVar(&o.production, "rehearse-production", false,
+		"take ambiente 01 too, so that an appliance set to authority.rehearsal can rehearse production")
 	flag.DurationVar(&o.ahead, "ahead", 0, "how far MH's clock is ahead of this machine's, to rehearse a later day")
-	flag.Var(&o.laws, "law", "rule bundle whose rates, thresholds and codes are law from its first day on; may stand several times")
+	flag.Var(&o.laws, "law", "rule bundle whose rates, thresholds and codes are law from its first day on; may stand "+
+		"several times")
 	flag.StringVar(&o.keep, "keep", "", "file that accepted documents are kept in, and taken up from at the next start")
 	flag.BoolVar(&verbose, "v", false, "log every reception")
 	flag.Parse()
@@ -83,7 +85,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		log.Warn("rehearsal: ambiente 01 is taken; every seal ends in SIMU, and no document is valid")
 	}
-	s := simulator.New(simulator.Options{Seed: o.seed, Now: func() time.Time { return time.Now().Add(o.ahead) }, Issuers: issuers, AllowProduction: o.production, Logger: log})
+	s := simulator.New(simulator.Options{Seed: o.seed, Now: func() time.Time { return time.Now().Add(o.ahead) },
+		Issuers: issuers, AllowProduction: o.production, Logger: log})
 	if err := readLaws(s, o.laws, ambiente, log); err != nil {
 		return errors.Join(err, protocol.Close(), manage.Close())
 	}

@@ -53,7 +53,8 @@ func TestReadIssuers(t *testing.T) {
 	if err != nil || len(issuers) != 1 {
 		t.Fatal(issuers, err)
 	}
-	if i := issuers[0]; i.NIT != "06141804941035" || i.NRC != "2233445" || i.Activities[0] != "47521" || i.PublicKey.Size() != 256 {
+	if i := issuers[0]; i.NIT != "06141804941035" || i.NRC != "2233445" || i.Activities[0] != "47521" ||
+		i.PublicKey.Size() != 256 {
 		t.Errorf("%+v", i)
 	}
 	for name, body := range map[string]string{
@@ -93,7 +94,8 @@ func TestRun(t *testing.T) {
 	case err := <-done:
 		t.Fatal(err)
 	}
-	resp, err := http.PostForm("http://"+protocol+"/seguridad/auth", url.Values{"user": {"06141804941035"}, "pwd": {"una-clave.2026"}})
+	resp, err := http.PostForm("http://"+protocol+"/seguridad/auth", url.Values{"user": {"06141804941035"},
+		"pwd": {"una-clave.2026"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,8 @@ func TestRun_RehearsalElsewhere(t *testing.T) {
 	t.Setenv("DTESIM_ADDR", "0.0.0.0:0")
 	t.Setenv("DTESIM_MANAGE_ADDR", "127.0.0.1:0")
 	t.Setenv("DTESIM_SMTP_ADDR", "127.0.0.1:0")
-	err := run(t.Context(), options{issuers: issuersFile(t, one), seed: 1, production: true}, slog.New(slog.DiscardHandler))
+	err := run(t.Context(), options{issuers: issuersFile(t, one), seed: 1, production: true},
+		slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "this machine alone") {
 		t.Error(err)
 	}

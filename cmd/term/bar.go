@@ -29,7 +29,8 @@ func (b *Bar) Show(done, total int64) {
 		return
 	}
 	b.shown = percent
-	b.out.Redraw(fmt.Sprintf("[%-40s] %3d %%%s", strings.Repeat("#", percent*2/5), percent, left(time.Since(b.began), percent)))
+	b.out.Redraw(fmt.Sprintf("[%-40s] %3d %%%s", strings.Repeat("#", percent*2/5), percent, left(time.Since(b.began),
+		percent)))
 }
 
 // left names the time that a work still takes, from a tenth of a minute on, if it goes on as it did.

@@ -1,7 +1,8 @@
-// Package screen is how the programs write for people. Text from outside (customers' names, operators' reasons, MH's words,
-// anything in a record or in an answer) may hold characters that move a terminal's cursor, clear it, or turn the direction of
-// reading. Two layers make them visible: Fprintf in each of its arguments, line breaks and tabs included, since layout is the
-// format's; and the Writer in whatever comes to it, line breaks and tabs aside, so that no way around Fprintf reaches a terminal.
+// Package screen is how the programs write for people. Text from outside (customers' names, operators' reasons, MH's
+// words, anything in a record or in an answer) may hold characters that move a terminal's cursor, clear it, or turn the
+// direction of reading. Two layers make them visible: Fprintf in each of its arguments, line breaks and tabs included,
+// since layout is the format's; and the Writer in whatever comes to it, line breaks and tabs aside, so that no way
+// around Fprintf reaches a terminal.
 package term
 
 import (
@@ -18,8 +19,8 @@ import (
 // Out and Err are the standard output and the standard error, for people.
 var Out, Err = New(&os.Stdout), New(&os.Stderr)
 
-// Data is the standard output for programs: JSON and CSV, byte by byte. When a terminal is there, a person reads them, and it is
-// Out.
+// Data is the standard output for programs: JSON and CSV, byte by byte. When a terminal is there, a person reads them,
+// and it is Out.
 func Data() io.Writer {
 	if Out.Terminal() {
 		return Out
@@ -34,11 +35,13 @@ func JSON(v any) error {
 	return e.Encode(v)
 }
 
-// Visible returns a text as one line without any character that a terminal obeys: control and format characters, line and
-// paragraph separators and what is no character are written \n, \r, \t, \u001b, \u202e, \U000e0001; bytes that are no UTF-8, \xff.
+// Visible returns a text as one line without any character that a terminal obeys: control and format characters, line
+// and paragraph separators and what is no character are written \n, \r, \t, \u001b, \u202e, \U000e0001; bytes that are
+// no UTF-8, \xff.
 func Visible(text string) string { return visible(text, false) }
 
-// Lines is Visible for a text of several lines: those behind the first are indented, so that none looks like a line of ours.
+// Lines is Visible for a text of several lines: those behind the first are indented, so that none looks like a line of
+// ours.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

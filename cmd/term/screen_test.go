@@ -46,14 +46,16 @@ type hostile string
 func (h hostile) String() string { return string(h) }
 func (h hostile) Error() string  { return string(h) }
 
-// FuzzFprintf: whatever an argument holds, its line stays one line of graphic characters, and a Writer passes only layout, however
-// a text is cut into writes; nothing of an honest text changes.
+// FuzzFprintf: whatever an argument holds, its line stays one line of graphic characters, and a Writer passes only
+// layout, however a text is cut into writes; nothing of an honest text changes.
 func FuzzFprintf(f *testing.F) {
-	for _, text := range []string{"ana", "\x1b[2J", "a\nok", "\u202e\u009b", "\xff\t\v", "日本", "\xe6\x97", "\U000e0001\r"} {
+	for _, text := range []string{"ana", "\x1b[2J", "a\nok", "\u202e\u009b", "\xff\t\v", "日本", "\xe6\x97",
+		"\U000e0001\r"} {
 		f.Add(text, 1)
 	}
 	f.Fuzz(func(t *testing.T, text string, cut int) {
-		for _, v := range []any{text, []byte(text), hostile(text), error(hostile(text)), []string{text}, map[string]string{text: text}, struct{ A string }{text}, &struct{ A any }{text}} {
+		for _, v := range []any{text, []byte(text), hostile(text), error(hostile(text)), []string{text},
+			map[string]string{text: text}, struct{ A string }{text}, &struct{ A any }{text}} {
 			for _, verb := range []string{"%s", "%v", "%+v", "%-9s|", "%.3s", "%q"} {
 				var b bytes.Buffer
 				if _, err := Fprintf(&b, verb, v); err != nil {
@@ -95,7 +97,8 @@ func FuzzFprintf(f *testing.F) {
 func TestFprintf(t *testing.T) {
 	var b strings.Builder
 	_, _ = Fprintf(&b, "%5d|%-5s|%05.1f|%x|%v|%t|%c|%.2s|%[1]d|%v", 42, "ab", 3.25, 255, nil, true, 'ñ', "abc", 7)
-	if want := fmt.Sprintf("%5d|%-5s|%05.1f|%x|%v|%t|%c|%.2s|%[1]d|%v", 42, "ab", 3.25, 255, nil, true, 'ñ', "abc", 7); b.String() != want {
+	if want := fmt.Sprintf("%5d|%-5s|%05.1f|%x|%v|%t|%c|%.2s|%[1]d|%v", 42, "ab", 3.25, 255, nil, true, 'ñ', "abc",
+		7); b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

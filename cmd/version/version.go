@@ -10,8 +10,8 @@ import (
 // packaged is the package's version, set by deploy/package.sh through the linker.
 var packaged string
 
-// String is the version of the package that a program came in, "1.2.3". A program of another build has the module's version, else
-// the first twelve digits of its revision, else "(devel)".
+// String is the version of the package that a program came in, "1.2.3". A program of another build has the module's
+// version, else the first twelve digits of its revision, else "(devel)".
 func String() string {
 	if packaged != "" {
 		return packaged
@@ -33,7 +33,8 @@ func String() string {
 
 // NewCollector returns dte_build_info.
 func NewCollector() prometheus.Collector {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_build_info", Help: "1; its label is the version of the package."}, []string{"version"})
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_build_info",
+		Help: "1; its label is the version of the package."}, []string{"version"})
 	g.WithLabelValues(String()).Set(1)
 	return g
 }

@@ -75,7 +75,8 @@ type Archive struct {
 // New returns an archive; it connects to nothing. An error names the option that cannot be used.
 func New(o Options) (*Archive, error) {
 	u, err := url.Parse(o.Endpoint)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" ||
+		u.RawQuery != "" || u.User != nil {
 		return nil, errors.New("archive: Endpoint is not of the form https://host:port")
 	}
 	held, err := o.credentials()
@@ -138,7 +139,8 @@ func (o *Options) credentials() (*credentials.Credentials, error) {
 	if o.AccessKey != "" || o.Secret != "" {
 		return nil, errors.New("archive: Credentials stands instead of AccessKey and Secret")
 	}
-	return credentials.New(&credentials.IAM{Endpoint: o.Credentials, Client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}}), nil
+	return credentials.New(&credentials.IAM{Endpoint: o.Credentials, Client: &http.Client{Timeout: 10 * time.Second,
+		Transport: &http.Transport{}}}), nil
 }
 
 // Format prints the archive's address. fmt would otherwise print the fields, which hold the secret.
@@ -149,7 +151,8 @@ func (a *Archive) Format(f fmt.State, _ rune) {
 // Key returns the key of a document's file (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>.
 // env is "test" or "prod", date the document's own (2026-11-21), document a type of CAT-002, ext "json" or "pdf".
 func Key(slug, env, date, document, code, ext string) string {
-	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" + code + "." + ext
+	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" +
+		code + "." + ext
 }
 
 // checkKey accepts the characters that every store and every file system can hold, and that an URL need not encode.
@@ -159,7 +162,8 @@ func checkKey(key string) error {
 	}
 	for segment := range strings.SplitSeq(key, "/") {
 		if strings.Trim(segment, ".") == "" || strings.ContainsFunc(segment, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.",
+				r))
 		}) {
 			return fmt.Errorf("%w: %q is not a key of letters, digits, - _ . and /", ErrInvalid, key)
 		}
@@ -231,7 +235,8 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 	if once {
 		o.SetMatchETagExcept("*") // If-None-Match: only if there is no object
 	}
-	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
+	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "",
+		hex.EncodeToString(sum[:]), o)
 	if err := classify(err); err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)
 	}
@@ -318,7 +323,8 @@ func classify(err error) error {
 		return ErrExists
 	case r.StatusCode == http.StatusNotFound && r.Code == "NoSuchKey":
 		return ErrNotFound
-	case r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusConflict, r.StatusCode == http.StatusTooManyRequests,
+	case r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusConflict,
+		r.StatusCode == http.StatusTooManyRequests,
 		r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented:
 		return responseError(errNow, r)
 	default:
@@ -416,7 +422,8 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 				yield(Object{}, fmt.Errorf("listing %s: %w", prefix, err))
 				return
 			}
-			if !yield(Object{Key: strings.TrimPrefix(info.Key, a.prefix), Size: info.Size, Tag: info.ETag, Modified: info.LastModified}, nil) {
+			if !yield(Object{Key: strings.TrimPrefix(info.Key, a.prefix), Size: info.Size, Tag: info.ETag,
+				Modified: info.LastModified}, nil) {
 				return
 			}
 		}

@@ -25,7 +25,8 @@ func TestCredentials(t *testing.T) {
 			fmt.Fprint(w, "caja")
 		case r.URL.Path == list+"caja":
 			asked++
-			fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":%q,"SecretAccessKey":%q,"Expiration":%q}`, access, given, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+			fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":%q,"SecretAccessKey":%q,"Expiration":%q}`, access, given,
+				time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
@@ -52,13 +53,15 @@ func TestCredentials(t *testing.T) {
 	if err := s.archive(t, set).Create(t.Context(), "x/5", []byte("x")); err == nil || kind(err) != "" {
 		t.Error(err)
 	}
-	for _, bad := range []string{"http://169.254.169.254", "https://127.0.0.1:9911", "127.0.0.1:9911", "http://127.0.0.1:9911/x", "http://localhost.example:1"} {
+	for _, bad := range []string{"http://169.254.169.254", "https://127.0.0.1:9911", "127.0.0.1:9911",
+		"http://127.0.0.1:9911/x", "http://localhost.example:1"} {
 		o := Options{Endpoint: "https://s3.example", Bucket: bucket, Credentials: bad}
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "Credentials") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if _, err := New(Options{Endpoint: "https://s3.example", Bucket: bucket, Credentials: "http://127.0.0.1:9911", AccessKey: "x"}); err == nil {
+	if _, err := New(Options{Endpoint: "https://s3.example", Bucket: bucket, Credentials: "http://127.0.0.1:9911",
+		AccessKey: "x"}); err == nil {
 		t.Error("both are taken")
 	}
 }

@@ -53,7 +53,8 @@ func TestPut_CutAnywhere(t *testing.T) {
 		k := fmt.Sprintf("cut/r%d/w%d.pdf", reads, writes)
 		_, err := a.Put(t.Context(), k, "application/pdf", data)
 		held := s.Held(t, k)
-		if held != nil && !bytes.Equal(held, data) || err == nil && held == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrSetup) {
+		if held != nil && !bytes.Equal(held, data) || err == nil && held == nil || errors.Is(err, ErrConflict) ||
+			errors.Is(err, ErrSetup) {
 			t.Errorf("%s: %d bytes held, %v", k, len(held), err)
 		}
 		mu.Lock()
@@ -66,7 +67,8 @@ func TestPut_CutAnywhere(t *testing.T) {
 			failed++
 		}
 		mu.Unlock()
-		if _, err := healthy.Put(t.Context(), k, "application/pdf", data); err != nil || !bytes.Equal(s.Held(t, k), data) {
+		if _, err := healthy.Put(t.Context(), k, "application/pdf", data); err != nil || !bytes.Equal(s.Held(t, k),
+			data) {
 			t.Errorf("%s, again: %v", k, err)
 		}
 	}
@@ -134,7 +136,8 @@ func TestPut_Full(t *testing.T) {
 	s.Run(t)
 	a := s.archive(t, nil)
 	data := document(200_000)
-	if _, err := a.Put(t.Context(), key, "application/pdf", data); err == nil || errors.Is(err, ErrSetup) || errors.Is(err, ErrConflict) {
+	if _, err := a.Put(t.Context(), key, "application/pdf", data); err == nil || errors.Is(err, ErrSetup) ||
+		errors.Is(err, ErrConflict) {
 		t.Errorf("full: %v", err)
 	}
 	if held := s.Held(t, key); held != nil {

@@ -28,12 +28,14 @@ func TestKey(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	good := Options{Endpoint: "https://s3.example:9000", Bucket: bucket, Prefix: "sucursales/centro", AccessKey: access, Secret: secret}
+	good := Options{Endpoint: "https://s3.example:9000", Bucket: bucket, Prefix: "sucursales/centro", AccessKey: access,
+		Secret: secret}
 	a, err := New(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{fmt.Sprintf("%v %+v %#v", good, good, good), fmt.Sprintf("%v %+v %#v %d", a, a, a, a)} {
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v", good, good, good), fmt.Sprintf("%v %+v %#v %d", a, a, a,
+		a)} {
 		if strings.Contains(text, secret) {
 			t.Error(text)
 		}
@@ -75,7 +77,8 @@ func TestList(t *testing.T) {
 		k := fmt.Sprintf("DTES/%04d.json", n)
 		want = append(want, k)
 		path := s.Path("centro/" + k)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("{}"), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("{}"),
+			0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,7 +161,8 @@ func TestPresign(t *testing.T) {
 		t.Fatal(link, err)
 	}
 	status, header, body := ask(http.MethodGet, link)
-	if status != 200 || !bytes.Equal(body, data) || header.Get("Content-Disposition") != disposition || header.Get("Content-Type") != "application/pdf" {
+	if status != 200 || !bytes.Equal(body, data) || header.Get("Content-Disposition") != disposition ||
+		header.Get("Content-Type") != "application/pdf" {
 		t.Errorf("%d %v", status, header)
 	}
 
@@ -198,14 +202,20 @@ func TestPresign(t *testing.T) {
 		"later date": altered(func(_ *url.URL, q url.Values) {
 			q.Set("X-Amz-Date", time.Now().Add(time.Second).UTC().Format("20060102T150405Z"))
 		}),
-		"another document":   altered(func(v *url.URL, _ url.Values) { v.Path = "/" + bucket + "/" + second }),
-		"the bucket":         altered(func(v *url.URL, _ url.Values) { v.Path = "/" + bucket + "/" }),
-		"other disposition":  altered(func(_ *url.URL, q url.Values) { q.Set("response-content-disposition", "inline") }),
+		"another document": altered(func(v *url.URL, _ url.Values) { v.Path = "/" + bucket + "/" + second }),
+		"the bucket":       altered(func(v *url.URL, _ url.Values) { v.Path = "/" + bucket + "/" }),
+		"other disposition": altered(func(_ *url.URL, q url.Values) {
+			q.Set("response-content-disposition",
+				"inline")
+		}),
 		"other content type": altered(func(_ *url.URL, q url.Values) { q.Set("response-content-type", "text/html") }),
-		"signature":          altered(func(_ *url.URL, q url.Values) { q.Set("X-Amz-Signature", strings.Repeat("0", 64)) }),
-		"no signature":       altered(func(_ *url.URL, q url.Values) { q.Del("X-Amz-Signature") }),
-		"no query":           altered(func(_ *url.URL, q url.Values) { clear(q) }),
-		"another's secret":   forged,
+		"signature": altered(func(_ *url.URL, q url.Values) {
+			q.Set("X-Amz-Signature", strings.Repeat("0",
+				64))
+		}),
+		"no signature":     altered(func(_ *url.URL, q url.Values) { q.Del("X-Amz-Signature") }),
+		"no query":         altered(func(_ *url.URL, q url.Values) { clear(q) }),
+		"another's secret": forged,
 	} {
 		if status, _, body := ask(http.MethodGet, link); status < 400 || status > 499 || bytes.Equal(body, data) {
 			t.Errorf("%s: %d", name, status)

@@ -14,7 +14,8 @@ import (
 // makes are the servers of both makes.
 func makes(t *testing.T) map[string]*Archive {
 	t.Helper()
-	other, err := New(Options{Endpoint: archivetest.StartOther(t).Endpoint(), Bucket: bucket, AccessKey: access, Secret: secret, PathStyle: true})
+	other, err := New(Options{Endpoint: archivetest.StartOther(t).Endpoint(), Bucket: bucket, AccessKey: access,
+		Secret: secret, PathStyle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,8 @@ func TestCreate(t *testing.T) {
 			}
 		}
 		h, err := a.Fetch(t.Context(), k, 3)
-		if err != nil || string(h.Data) != "one" || time.Since(h.Modified).Abs() > time.Minute || time.Since(h.Now).Abs() > time.Minute {
+		if err != nil || string(h.Data) != "one" || time.Since(h.Modified).Abs() > time.Minute ||
+			time.Since(h.Now).Abs() > time.Minute {
 			t.Errorf("%s: %+v %v", name, h, err)
 		}
 		if _, err := a.Fetch(t.Context(), k, 2); !errors.Is(err, ErrTooLarge) {

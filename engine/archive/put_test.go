@@ -48,7 +48,8 @@ func TestPut(t *testing.T) {
 	if !bytes.Equal(s.Held(t, key), data) {
 		t.Error("replaced")
 	}
-	for _, k := range []string{"", "/x", "x/", "a//b", "../x", "a/./b", "a b", "ñ", "a?b", "a\nb", strings.Repeat("x", 501)} {
+	for _, k := range []string{"", "/x", "x/", "a//b", "../x", "a/./b", "a b", "ñ", "a?b", "a\nb", strings.Repeat("x",
+		501)} {
 		if _, err := a.Put(t.Context(), k, "application/pdf", data); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", k, err)
 		}
@@ -64,14 +65,16 @@ func TestPut_Foreign(t *testing.T) {
 	a := s.archive(t, nil)
 	data := document(3000)
 	for k, held := range map[string][]byte{"same": data, "other": bytes.Repeat([]byte("x"), len(data))} {
-		if _, err := a.client.PutObject(t.Context(), bucket, k, bytes.NewReader(held), int64(len(held)), "", "", minio.PutObjectOptions{}); err != nil {
+		if _, err := a.client.PutObject(t.Context(), bucket, k, bytes.NewReader(held), int64(len(held)), "", "",
+			minio.PutObjectOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(held)
 		if o, err := a.Stat(t.Context(), k); err != nil || o.Sum != base64.StdEncoding.EncodeToString(sum[:]) {
 			t.Fatalf("%+v %v", o, err)
 		}
-		if _, err := a.Put(t.Context(), k, "application/pdf", data); errors.Is(err, ErrConflict) != (k == "other") || (err == nil) != (k == "same") {
+		if _, err := a.Put(t.Context(), k, "application/pdf", data); errors.Is(err, ErrConflict) != (k == "other") ||
+			(err == nil) != (k == "same") {
 			t.Errorf("%s: %v", k, err)
 		}
 	}
@@ -114,7 +117,8 @@ func TestPut_Lie(t *testing.T) {
 					return real.RoundTrip(r)
 				}
 				if name == "half" {
-					if _, err := s.archive(t, nil).Put(r.Context(), key+name, "application/pdf", document(50)); err != nil {
+					if _, err := s.archive(t, nil).Put(r.Context(), key+name, "application/pdf",
+						document(50)); err != nil {
 						return nil, err
 					}
 				}
@@ -134,8 +138,10 @@ func (l lying) RoundTrip(r *http.Request) (*http.Response, error) { return l(r) 
 // A store that is slow beyond patience, or silent.
 func TestPut_Silence(t *testing.T) {
 	there := make(chan net.Conn, 1)
-	a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret, PathStyle: true,
-		Timeout: 30 * time.Millisecond, Transport: transport(t, func(context.Context, string, string) (net.Conn, error) {
+	a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret,
+		PathStyle: true,
+		Timeout:   30 * time.Millisecond, Transport: transport(t, func(context.Context, string, string) (net.Conn,
+			error) {
 			here, c := net.Pipe()
 			there <- c
 			return here, nil
@@ -143,13 +149,15 @@ func TestPut_Silence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Put(t.Context(), key, "application/pdf", document(100)); !errors.Is(err, context.DeadlineExceeded) || kind(err) != "" {
+	if _, err := a.Put(t.Context(), key, "application/pdf", document(100)); !errors.Is(err, context.DeadlineExceeded) ||
+		kind(err) != "" {
 		t.Error(err)
 	}
 	_ = (<-there).Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := a.Put(ctx, key, "application/pdf", document(100)); !errors.Is(err, context.Canceled) || kind(err) != "" {
+	if _, err := a.Put(ctx, key, "application/pdf", document(100)); !errors.Is(err, context.Canceled) ||
+		kind(err) != "" {
 		t.Error(err)
 	}
 }
@@ -201,7 +209,8 @@ func TestPut_Certificate(t *testing.T) {
 // One Put is one attempt.
 func TestPut_OneAttempt(t *testing.T) {
 	asked := 0
-	a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret, PathStyle: true,
+	a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret,
+		PathStyle: true,
 		Transport: lying(func(r *http.Request) (*http.Response, error) {
 			asked++
 			return &http.Response{StatusCode: 503, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
@@ -216,7 +225,8 @@ func TestPut_OneAttempt(t *testing.T) {
 
 // kind names the sentinel of an error; empty: of this attempt.
 func kind(err error) string {
-	for name, kind := range map[string]error{"conflict": ErrConflict, "setup": ErrSetup, "full": ErrFull, "not found": ErrNotFound, "invalid": ErrInvalid} {
+	for name, kind := range map[string]error{"conflict": ErrConflict, "setup": ErrSetup, "full": ErrFull,
+		"not found": ErrNotFound, "invalid": ErrInvalid} {
 		if errors.Is(err, kind) {
 			return name
 		}
@@ -227,26 +237,34 @@ func kind(err error) string {
 // Every answer that a store can give has its kind.
 func TestPut_Answers(t *testing.T) {
 	for answer, want := range map[string]string{
-		"500 InternalError": "", "502": "", "503 SlowDown": "", "503": "", "504": "", "429 TooManyRequests": "", "408": "",
-		"409 ConditionalRequestConflict": "", "409 OperationAborted": "", "400 RequestTimeout": "", "400 BadDigest": "", "400 IncompleteBody": "",
-		"507": "full", "507 XMinioStorageFull": "full", "403 QuotaExceeded": "full",
-		"403 AccessDenied": "setup", "403": "setup", "401": "setup", "403 SignatureDoesNotMatch": "setup", "403 InvalidAccessKeyId": "setup",
-		"403 RequestTimeTooSkewed": "setup", "404 NoSuchBucket": "setup", "301 PermanentRedirect": "setup", "307": "setup",
-		"400 AuthorizationHeaderMalformed": "setup", "501 NotImplemented": "setup", "405 MethodNotAllowed": "setup", "413 EntityTooLarge": "setup",
+		"500 InternalError": "", "502": "", "503 SlowDown": "", "503": "", "504": "", "429 TooManyRequests": "",
+		"408":                            "",
+		"409 ConditionalRequestConflict": "", "409 OperationAborted": "", "400 RequestTimeout": "", "400 BadDigest": "",
+		"400 IncompleteBody": "",
+		"507":                "full", "507 XMinioStorageFull": "full", "403 QuotaExceeded": "full",
+		"403 AccessDenied": "setup", "403": "setup", "401": "setup", "403 SignatureDoesNotMatch": "setup",
+		"403 InvalidAccessKeyId":   "setup",
+		"403 RequestTimeTooSkewed": "setup", "404 NoSuchBucket": "setup", "301 PermanentRedirect": "setup",
+		"307":                              "setup",
+		"400 AuthorizationHeaderMalformed": "setup", "501 NotImplemented": "setup", "405 MethodNotAllowed": "setup",
+		"413 EntityTooLarge": "setup",
 	} {
 		status, code, _ := strings.Cut(answer, " ")
 		body := ""
 		if code != "" {
 			body = "<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>no\nahora</Message></Error>"
 		}
-		a := answering(t, fmt.Sprintf("HTTP/1.1 %s X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, len(body), body))
+		a := answering(t, fmt.Sprintf("HTTP/1.1 %s X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status,
+			len(body), body))
 		_, err := a.Put(t.Context(), key, "application/pdf", document(100))
 		if err == nil || kind(err) != want || strings.ContainsAny(err.Error(), "\r\n") {
 			t.Errorf("%s: %v", answer, err)
 		}
 	}
-	for name, answer := range map[string]string{"garbage": "\x16\x03\x01", "nothing": "", "half": "HTTP/1.1 200 OK\r\nConte"} {
-		if _, err := answering(t, answer).Put(t.Context(), key, "application/pdf", document(100)); err == nil || kind(err) != "" {
+	for name, answer := range map[string]string{"garbage": "\x16\x03\x01", "nothing": "",
+		"half": "HTTP/1.1 200 OK\r\nConte"} {
+		if _, err := answering(t, answer).Put(t.Context(), key, "application/pdf", document(100)); err == nil ||
+			kind(err) != "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -268,7 +286,8 @@ func answering(t *testing.T, answer string) *Archive {
 		}()
 		return here, nil
 	}
-	a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret, PathStyle: true, Transport: transport(t, dial)})
+	a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret,
+		PathStyle: true, Transport: transport(t, dial)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package audit keeps the record of what people did to the branch: who, when, what, and what came of it. Each act is a
 // record of the store, in a series of its own, so that its hash chain, its checks, its backups and its second copy are
-// those of the documents. That chain is the integrity of the acts: whoever writes a whole store, in a backup, can make it
-// anew. Their authenticity is the mark of the box (package vouch) on each of them.
+// those of the documents. That chain is the integrity of the acts: whoever writes a whole store, in a backup, can make
+// it anew. Their authenticity is the mark of the box (package vouch) on each of them.
 package audit
 
 import (
@@ -44,13 +44,13 @@ type Act struct {
 	Error   string    `json:"error,omitempty"`
 	// State is what the owner of the act wants to find again after a restart.
 	State json.RawMessage `json:"state,omitempty"`
-	// Authenticity is whose mark the act bears, as it was found when it was read: own, none, other or altered. It is not
-	// stored.
+	// Authenticity is whose mark the act bears, as it was found when it was read: own, none, other or altered. It is
+	// not stored.
 	Authenticity string `json:"authenticity,omitempty"`
 }
 
-// storedAct is an act as it is stored. Its mark covers the code of the act before it too: no act can be taken out or put in
-// between two that are marked.
+// storedAct is an act as it is stored. Its mark covers the code of the act before it too: no act can be taken out or
+// put in between two that are marked.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
@@ -80,7 +80,8 @@ type Open struct {
 	previous string
 }
 
-// Begin records that an act begins, and returns when that is on the disk. If it returns an error, the act must not be done.
+// Begin records that an act begins, and returns when that is on the disk. If it returns an error, the act must not be
+// done.
 func (t *Trail) Begin(ctx context.Context, a Act) (*Open, error) {
 	o := &Open{Act: a}
 	return o, t.append(ctx, o, record.ActBegun)
@@ -138,8 +139,8 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	return t.box.Mark(head, recordmac.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
 }
 
-// recentActs is how many of the newest acts, by their time, are looked at for the one with the highest number: the clock
-// may have been set back between them.
+// recentActs is how many of the newest acts, by their time, are looked at for the one with the highest number: the
+// clock may have been set back between them.
 const recentActs = 1000
 
 func (t *Trail) findLast() error {
@@ -165,7 +166,8 @@ func (t *Trail) findLast() error {
 func (t *Trail) End(ctx context.Context, o *Open) error {
 	head, err := t.head(o, record.ActEnded)
 	if err == nil {
-		_, err = record.Move(ctx, t.store, o.code, record.ActBegun, storage.Change{To: record.ActEnded, Head: head, Due: due(o.At)})
+		_, err = record.Move(ctx, t.store, o.code, record.ActBegun, storage.Change{To: record.ActEnded, Head: head,
+			Due: due(o.At)})
 	}
 	if err != nil {
 		return fmt.Errorf("recording what came of %s: %w", o.What, err)
@@ -217,20 +219,22 @@ func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 
 // Whose mark an act bears: Act.Authenticity.
 const (
-	Own     = "own"     // this box wrote the act so
-	None    = "none"    // the act bears no mark: it is older than the box's key, or it came in a backup
-	Other   = "other"   // the mark is another box's: the act came in a backup, and nobody here can tell whether it is genuine
+	Own  = "own"  // this box wrote the act so
+	None = "none" // the act bears no mark: it is older than the box's key, or it came in a backup
+	// the mark is another box's: the act came in a backup, and nobody here can tell whether it is genuine
+	Other   = "other"
 	Altered = "altered" // the act names this box and is not as this box wrote it
 )
 
-var verdicts = map[recordmac.Verdict]string{recordmac.Own: Own, recordmac.None: None, recordmac.Other: Other, recordmac.Altered: Altered}
+var verdicts = map[recordmac.Verdict]string{recordmac.Own: Own, recordmac.None: None, recordmac.Other: Other,
+	recordmac.Altered: Altered}
 
 func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
 	return box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)})
 }
 
-// Authenticity is what the marks prove about the acts of a store. They prove nothing about acts that were cut off at the end: a
-// trail without its newest acts looks like an older trail.
+// Authenticity is what the marks prove about the acts of a store. They prove nothing about acts that were cut off at
+// the end: a trail without its newest acts looks like an older trail.
 type Authenticity struct {
 	Acts map[string]int // by Own, None, Other and Altered
 	// Problems are the contradictions: acts that were rewritten, put in or taken out. In the order of the acts.
@@ -266,7 +270,8 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 	verdict := check(box, e)
 	a.Acts[verdicts[verdict]]++
 	problem := func(format string, args ...any) {
-		a.Problems = append(a.Problems, fmt.Sprintf("act %d (%q by %q): ", e.Number, r.What, r.Who)+fmt.Sprintf(format, args...))
+		a.Problems = append(a.Problems, fmt.Sprintf("act %d (%q by %q): ", e.Number, r.What, r.Who)+fmt.Sprintf(format,
+			args...))
 	}
 	previous := ""
 	if before != (storage.Code{}) {
@@ -309,9 +314,9 @@ const actRepair = "store.repair"
 // maxDetail is how long the text of a repair may be, in bytes.
 const maxDetail = 1000
 
-// RecordRepairs records the repairs of the store that are not in its trail, each once: the store itself remembers them, also when
-// the process ended before it could record them. It records nothing while the store is to be reconciled, because nothing is
-// written to such a store.
+// RecordRepairs records the repairs of the store that are not in its trail, each once: the store itself remembers them,
+// also when the process ended before it could record them. It records nothing while the store is to be reconciled,
+// because nothing is written to such a store.
 func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	if t.store.Restored() != nil || t.store.Behind() != nil {
 		return nil
@@ -323,7 +328,8 @@ func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	for _, r := range list {
 		last, err := t.Last(func(a *Act) bool { return a.What == actRepair && a.Target == r.Damaged })
 		if err == nil && last == nil {
-			err = t.Record(ctx, Act{Who: who, From: from, What: actRepair, Target: r.Damaged, Detail: RepairText(r), Outcome: Done})
+			err = t.Record(ctx, Act{Who: who, From: from, What: actRepair, Target: r.Damaged, Detail: RepairText(r),
+				Outcome: Done})
 		}
 		if err != nil {
 			return err
@@ -339,7 +345,8 @@ func RepairText(r storage.RepairRecord) string {
 	for _, s := range r.Sources {
 		of = append(of, fmt.Sprintf("%d rows of %s", s.Taken, s.Name))
 	}
-	text := fmt.Sprintf("repaired on %s: %s; the damaged store is in %s", r.At.Format("2006-01-02 15:04:05Z"), strings.Join(of, ", "), r.Damaged)
+	text := fmt.Sprintf("repaired on %s: %s; the damaged store is in %s", r.At.Format("2006-01-02 15:04:05Z"),
+		strings.Join(of, ", "), r.Damaged)
 	for _, m := range r.Missing {
 		text += "; missing: " + m
 	}

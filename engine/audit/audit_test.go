@@ -16,7 +16,8 @@ import (
 // TestTrail_Last: the newest act of a kind is found behind however many others; where there is none, the search ends.
 func TestTrail_Last(t *testing.T) {
 	dir := t.TempDir()
-	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -26,11 +27,13 @@ func TestTrail_Last(t *testing.T) {
 	}
 	trail := New(s, "00", recordmac.New(), time.Now)
 	for n := range 70 {
-		if err := trail.Record(context.Background(), Act{Who: "ana", What: fmt.Sprint("act ", n), Outcome: Done}); err != nil {
+		if err := trail.Record(context.Background(), Act{Who: "ana", What: fmt.Sprint("act ", n),
+			Outcome: Done}); err != nil {
 			t.Fatal(err)
 		}
 		for what, there := range map[string]bool{"act 0": true, fmt.Sprint("act ", n): true, "act 70": false} {
-			if last, err := trail.Last(func(a *Act) bool { return a.What == what }); err != nil || (last != nil) != there || there && last.What != what {
+			if last, err := trail.Last(func(a *Act) bool { return a.What == what }); err != nil ||
+				(last != nil) != there || there && last.What != what {
 				t.Fatalf("of %d acts, %s: %+v, %v", n+1, what, last, err)
 			}
 		}
@@ -42,7 +45,8 @@ func TestTrail_Last(t *testing.T) {
 
 func TestTrail(t *testing.T) {
 	ctx, dir, box := context.Background(), t.TempDir(), recordmac.New()
-	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +68,8 @@ func TestTrail(t *testing.T) {
 	if err != nil || lost.Number != 2 {
 		t.Fatalf("%+v, %v", lost, err)
 	}
-	if err := trail.Record(ctx, Act{Who: "eva", What: "token.new", Target: "5", Outcome: Done, State: []byte(`{"5":"aa"}`)}); err != nil {
+	if err := trail.Record(ctx, Act{Who: "eva", What: "token.new", Target: "5", Outcome: Done,
+		State: []byte(`{"5":"aa"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	pushed.Target, pushed.Outcome = "dte01 2.1.0", Done
@@ -82,9 +87,11 @@ func TestTrail(t *testing.T) {
 	if err != nil || len(acts) != 3 {
 		t.Fatalf("%+v, %v", acts, err)
 	}
-	for i, want := range []Act{{Number: 3, What: "token.new", Outcome: Done, Target: "5"}, {Number: 2, What: "rules.rollback"},
+	for i, want := range []Act{{Number: 3, What: "token.new", Outcome: Done, Target: "5"},
+		{Number: 2, What: "rules.rollback"},
 		{Number: 1, What: "rules.push", Outcome: Done, Target: "dte01 2.1.0"}} {
-		if a := acts[i]; a.Number != want.Number || a.What != want.What || a.Outcome != want.Outcome || a.Target != want.Target || a.At.IsZero() {
+		if a := acts[i]; a.Number != want.Number || a.What != want.What || a.Outcome != want.Outcome ||
+			a.Target != want.Target || a.At.IsZero() {
 			t.Errorf("act %d is %+v, want %+v", i, a, want)
 		}
 	}

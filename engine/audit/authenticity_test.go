@@ -22,7 +22,8 @@ import (
 func TestAuthenticity(t *testing.T) {
 	ctx, box, other := context.Background(), recordmac.New(), recordmac.New()
 	create := func() *storage.Store {
-		o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+		o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler),
+			Now: time.Now}
 		if err := storage.Create(o); err != nil {
 			t.Fatal(err)
 		}
@@ -82,16 +83,23 @@ func TestAuthenticity(t *testing.T) {
 		acts    string
 		problem string
 	}{
-		"genuine":        {same, "map[none:2 other:2 own:6]", ""},
-		"cut off":        {without(9, 10), "map[none:2 other:2 own:4]", ""}, // which is an older trail
-		"a name changed": {only(8, eva), "map[altered:1 none:2 other:2 own:5]", `act 8 ("rules.push" by "eva"): it was rewritten`},
-		"a name changed, and the mark taken off": {only(8, func(head []byte) []byte { return eva(bare(head)) }), "map[none:3 other:2 own:5]",
+		"genuine": {same, "map[none:2 other:2 own:6]", ""},
+		"cut off": {without(9, 10), "map[none:2 other:2 own:4]", ""}, // which is an older trail
+		"a name changed": {only(8, eva), "map[altered:1 none:2 other:2 own:5]",
+			`act 8 ("rules.push" by "eva"): it was rewritten`},
+		"a name changed, and the mark taken off": {only(8, func(head []byte) []byte { return eva(bare(head)) }),
+			"map[none:3 other:2 own:5]",
 			`act 8 ("rules.push" by "eva"): it stands behind acts of this box`},
-		"the last rewritten without a mark": {only(10, bare), "map[none:3 other:2 own:5]", `act 10 ("rules.push" by "ana"): it stands behind`},
-		"another box's mark put on": {only(8, func(head []byte) []byte { return other.Mark(bare(head), recordmac.Place{}) }), "map[none:2 other:3 own:5]",
+		"the last rewritten without a mark": {only(10, bare), "map[none:3 other:2 own:5]",
+			`act 10 ("rules.push" by "ana"): it stands behind`},
+		"another box's mark put on": {only(8, func(head []byte) []byte {
+			return other.Mark(bare(head),
+				recordmac.Place{})
+		}), "map[none:2 other:3 own:5]",
 			`act 8 ("rules.push" by "ana"): it stands behind`},
 		"another box's act changed": {only(4, eva), "map[none:2 other:2 own:6]", ""}, // nobody here can know
-		"one taken out":             {without(7), "map[altered:3 none:2 other:2 own:2]", `act 7 ("rules.push" by "ana"): it was rewritten`},
+		"one taken out": {without(7), "map[altered:3 none:2 other:2 own:2]",
+			`act 7 ("rules.push" by "ana"): it was rewritten`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := create()
@@ -104,7 +112,8 @@ func TestAuthenticity(t *testing.T) {
 					if head == nil {
 						continue
 					}
-					if _, err := s.Append(ctx, storage.Keys{Series: e.Series}, storage.Draft{Code: e.Code, State: e.State, Head: head, Due: e.Due}); err != nil {
+					if _, err := s.Append(ctx, storage.Keys{Series: e.Series}, storage.Draft{Code: e.Code,
+						State: e.State, Head: head, Due: e.Due}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -113,7 +122,8 @@ func TestAuthenticity(t *testing.T) {
 				t.Errorf("the integrity is not whole: %+v, %v", r, err)
 			}
 			a, err := Authenticate(s, box)
-			if err != nil || fmt.Sprint(a.Acts) != c.acts || (len(a.Problems) > 0) != (c.problem != "") || len(a.Problems) > 0 && !strings.HasPrefix(a.Problems[0], c.problem) {
+			if err != nil || fmt.Sprint(a.Acts) != c.acts || (len(a.Problems) > 0) != (c.problem != "") ||
+				len(a.Problems) > 0 && !strings.HasPrefix(a.Problems[0], c.problem) {
 				t.Errorf("%v %q, %v", a.Acts, a.Problems, err)
 			}
 			if err := s.Close(); err != nil {
@@ -128,7 +138,8 @@ func TestAuthenticity(t *testing.T) {
 
 // TestTrail_Concurrent: acts that begin at once are chained all the same.
 func TestTrail_Concurrent(t *testing.T) {
-	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}

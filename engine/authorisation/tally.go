@@ -1,5 +1,5 @@
-// Package authorisation counts how far a branch has come with the documents and events that MH wants to see in the test ambiente before it
-// authorises an issuer (Manual Funcional 2.0, XXIV).
+// Package authorisation counts how far a branch has come with the documents and events that MH wants to see in the test
+// ambiente before it authorises an issuer (Manual Funcional 2.0, XXIV).
 package authorisation
 
 import (
@@ -23,7 +23,8 @@ type Requirement struct {
 	Wanted int
 }
 
-// Requirements returns the minimums of Manual Funcional 2.0, XXIV, for the documents that the branch knows, and for the events.
+// Requirements returns the minimums of Manual Funcional 2.0, XXIV, for the documents that the branch knows, and for the
+// events.
 func Requirements() (list []Requirement) {
 	for _, t := range record.Known() {
 		if t.Tests > 0 {
@@ -44,7 +45,8 @@ type Progress struct {
 	Partial bool `json:"partial"`
 }
 
-// Sealed is how many of a kind MH wants (Wanted), has sealed (Sealed), has not decided (Waiting) and has refused (Refused).
+// Sealed is how many of a kind MH wants (Wanted), has sealed (Sealed), has not decided (Waiting) and has refused
+// (Refused).
 type Sealed struct {
 	Kind    string `json:"kind"`
 	Wanted  int    `json:"wanted"`
@@ -58,8 +60,8 @@ type Ledger interface {
 	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
 }
 
-// Tally counts, from the branch's own records, what MH wants for the authorisation. The ledger gives the documents. Of the
-// events, each call reads those since the call before, at most mostEvents records.
+// Tally counts, from the branch's own records, what MH wants for the authorisation. The ledger gives the documents. Of
+// the events, each call reads those since the call before, at most mostEvents records.
 type Tally struct {
 	ledger Ledger
 	store  *storage.Store
@@ -78,7 +80,8 @@ func NewTally(ledger Ledger, store *storage.Store, branch int64, now func() time
 	return &Tally{ledger: ledger, store: store, branch: branch, now: now}
 }
 
-// Count continues the count and returns the progress. If the documents cannot be added up before ctx ends, Partial is set.
+// Count continues the count and returns the progress. If the documents cannot be added up before ctx ends, Partial is
+// set.
 func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +97,8 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
 	}
 	for day := first; !day.After(today); day = day.AddDate(0, 0, documents.MaxDays) {
-		l, err := t.ledger.List(ctx, documents.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, documents.MaxDays-1).Format(time.DateOnly), Limit: 1},
+		l, err := t.ledger.List(ctx, documents.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0,
+			documents.MaxDays-1).Format(time.DateOnly), Limit: 1},
 			seller.Caller{Point: seller.Point{BranchID: t.branch}})
 		switch {
 		case ctx.Err() != nil:
@@ -113,15 +117,16 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	}
 	a.Partial = a.Partial || more
 	events := counts["contingencia"]
-	events.Sealed, events.Waiting, events.Refused = countSince(t.received, a.Since), len(t.open), countSince(t.refused, a.Since)
+	events.Sealed, events.Waiting, events.Refused = countSince(t.received, a.Since), len(t.open), countSince(t.refused,
+		a.Since)
 	for _, r := range wanted {
 		a.Kinds = append(a.Kinds, *counts[r.Kind])
 	}
 	return a, nil
 }
 
-// addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event that
-// took it back.
+// addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event
+// that took it back.
 func addTotal(counts map[string]*Sealed, t documents.Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]

@@ -29,7 +29,8 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 
 // exchange sends one request with a token. It renews a refused token once: MH checks the token first, therefore a
 // request with a refused token was not received.
-func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool, err error) {
+func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
+	err error) {
 	var payload []byte
 	if body != nil {
 		if payload, err = json.Marshal(body); err != nil {
@@ -58,7 +59,8 @@ func (c *Client) exchange(ctx context.Context, method, path string, body any) (s
 
 // request sends one request and returns the answer. sent is false only if MH certainly received nothing: no byte of the
 // request was written.
-func (c *Client) request(ctx context.Context, method, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
+func (c *Client) request(ctx context.Context, method, path, contentType, token string, payload []byte) (status int,
+	answer []byte, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.AnswerTimeout)
 	defer cancel()
 	var wrote atomic.Bool
@@ -66,7 +68,8 @@ func (c *Client) request(ctx context.Context, method, path, contentType, token s
 		WroteHeaders: func() { wrote.Store(true) },
 		WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(true) },
 	}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, strings.TrimSuffix(c.options.BaseURL, "/")+path, bytes.NewReader(payload))
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method,
+		strings.TrimSuffix(c.options.BaseURL, "/")+path, bytes.NewReader(payload))
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("making request: %w", err)
 	}
@@ -113,7 +116,8 @@ var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 // nothing.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	undecided := func(format string, args ...any) Outcome {
-		return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: "+format, append([]any{ErrAnswer, status}, args...)...)}
+		return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: "+format, append([]any{ErrAnswer, status},
+			args...)...)}
 	}
 	// A 404 is MH's answer if it is empty or JSON. A page (of a proxy, a portal, or MH's front without its service) is
 	// not.
@@ -137,7 +141,8 @@ func (c *Client) decide(status int, answer []byte, code string) Outcome {
 			return undecided("the seal %.60q has not MH's form", r.SelloRecibido)
 		}
 		return c.accepted(r.SelloRecibido, r)
-	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) && r.Estado == "RECHAZADO" && r.SelloRecibido == "":
+	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) &&
+		r.Estado == "RECHAZADO" && r.SelloRecibido == "":
 		return Outcome{Kind: Rejected, Response: r}
 	}
 	return undecided("estado %.60q", r.Estado)
@@ -159,8 +164,9 @@ func (w *wire) response() *Response {
 	}
 	r := &Response{
 		Version: number(w.Version), VersionApp: number(w.VersionApp), Ambiente: string(w.Ambiente), Estado: w.Estado,
-		CodigoGeneracion: w.CodigoGeneracion, SelloRecibido: w.SelloRecibido, FhProcesamiento: string(w.FhProcesamiento),
-		ClasificaMsg: string(w.ClasificaMsg), CodigoMsg: string(w.CodigoMsg), DescripcionMsg: string(w.DescripcionMsg),
+		CodigoGeneracion: w.CodigoGeneracion, SelloRecibido: w.SelloRecibido,
+		FhProcesamiento: string(w.FhProcesamiento),
+		ClasificaMsg:    string(w.ClasificaMsg), CodigoMsg: string(w.CodigoMsg), DescripcionMsg: string(w.DescripcionMsg),
 		Observaciones: w.Observaciones,
 	}
 	if r.Observaciones == nil {

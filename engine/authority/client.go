@@ -183,7 +183,8 @@ var (
 // the document again, once.
 func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	defer c.observe("submit", &o)()
-	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version, "tipoDte": s.Document,
+	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version,
+		"tipoDte":   s.Document,
 		"documento": s.JWS, "codigoGeneracion": s.Code}
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
@@ -208,7 +209,8 @@ type Event struct {
 // Invalidate sends an invalidation once. The answer and its seal are about the event.
 func (c *Client) Invalidate(ctx context.Context, e Event) (o Outcome) {
 	defer c.observe("invalidate", &o)()
-	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": e.SendID, "version": e.Version, "documento": e.JWS}
+	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": e.SendID, "version": e.Version,
+		"documento": e.JWS}
 	return c.send(ctx, "/fesv/anulardte", body, e.Code)
 }
 
@@ -331,7 +333,8 @@ func newMetrics() *metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_authority_requests_total",
 			Help: "Calls to MH by operation and result: accepted, rejected, not_found, unknown, unreachable, simulated."}, []string{"operation", "result"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dte_authority_request_duration_seconds",
-			Help: "Time of a call to MH, its login included.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16}}, []string{"operation"}),
+			Help: "Time of a call to MH, its login included.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1,
+				2, 4, 8, 16}}, []string{"operation"}),
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_authority_logins_total",
 			Help: "Logins by result: ok, refused, unknown."}, []string{"result"}),
 		up: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_authority_up",

@@ -39,7 +39,8 @@ func mh(t *testing.T, answer http.HandlerFunc, change func(*Options)) (*Client, 
 	mux.HandleFunc("/", answer)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	o := Options{BaseURL: srv.URL, NIT: "06140101901019", Password: "secreto", Ambiente: "00", UserAgent: "dtegate", Now: time.Now, AnswerTimeout: 300 * time.Millisecond}
+	o := Options{BaseURL: srv.URL, NIT: "06140101901019", Password: "secreto", Ambiente: "00", UserAgent: "dtegate",
+		Now: time.Now, AnswerTimeout: 300 * time.Millisecond}
 	if change != nil {
 		change(&o)
 	}
@@ -77,7 +78,8 @@ func TestSubmit_Outcomes(t *testing.T) {
 		{"rejected over 200", say(200, body("RECHAZADO", "null", "096")), Rejected},
 		{"a seal of another form", say(200, body("PROCESADO", `"123"`, "001")), Unknown},
 		{"no seal", say(200, body("PROCESADO", "null", "001")), Unknown},
-		{"about another document", say(200, strings.Replace(body("PROCESADO", quoted, "001"), "FF84", "0000", 1)), Unknown},
+		{"about another document", say(200, strings.Replace(body("PROCESADO", quoted, "001"), "FF84", "0000", 1)),
+			Unknown},
 		{"400 of a proxy", say(400, "<html>Bad Request</html>"), Unknown},
 		{"500", say(500, `{"message":"error"}`), Unknown},
 		{"500 with a rejection's body", say(500, body("RECHAZADO", "null", "096")), Unknown},
@@ -86,11 +88,13 @@ func TestSubmit_Outcomes(t *testing.T) {
 		{"redirect", say(302, ""), Unknown},
 		{"half an answer", hijack("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"version\":2,"), Unknown},
 		{"cut", hijack(""), Unknown},
-		{"silence", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, Unknown},
+		{"silence", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() },
+			Unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client, _ := mh(t, c.answer, nil)
-			o := client.Submit(context.Background(), Submission{Document: "01", Version: 2, Code: testCode, JWS: "a.b.c"})
+			o := client.Submit(context.Background(), Submission{Document: "01", Version: 2, Code: testCode,
+				JWS: "a.b.c"})
 			if o.Kind != c.want || (c.want == Unknown) != (o.Err != nil) || (c.want == Unknown && !o.Sent) {
 				t.Fatalf("got %+v", o)
 			}
@@ -109,7 +113,8 @@ func TestSubmit_CertainlyNotReceived(t *testing.T) {
 	ln.Close()
 	client := New(Options{BaseURL: "http://" + ln.Addr().String(), Now: time.Now})
 	client.token, client.expires = "Bearer t", time.Now().Add(time.Hour)
-	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || o.Err == nil {
+	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent ||
+		o.Err == nil {
 		t.Fatalf("got %+v", o)
 	}
 }
@@ -227,7 +232,8 @@ func TestQuery(t *testing.T) {
 	} {
 		client, _ := mh(t, func(w http.ResponseWriter, r *http.Request) {
 			var q map[string]string
-			if json.NewDecoder(r.Body).Decode(&q) != nil || q["tdte"] != "01" || q["codigoGeneracion"] != testCode || q["nitEmisor"] != "06140101901019" {
+			if json.NewDecoder(r.Body).Decode(&q) != nil || q["tdte"] != "01" || q["codigoGeneracion"] != testCode ||
+				q["nitEmisor"] != "06140101901019" {
 				t.Errorf("%s: asked %v", name, q)
 			}
 			w.WriteHeader(c.status)
@@ -241,7 +247,8 @@ func TestQuery(t *testing.T) {
 
 // Every body that MH really sent, when the oracle folder lies beside the checkout.
 func TestDecide_RealAnswers(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "mh", "examples", "_responses", "recepciondte_*.json"))
+	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "mh", "examples", "_responses",
+		"recepciondte_*.json"))
 	if len(files) == 0 {
 		oracletest.Skip(t)
 	}

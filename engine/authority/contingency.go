@@ -33,7 +33,8 @@ func (r *Receipt) Text() string {
 // Unknown.
 func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt) {
 	defer c.observe("event", &o)()
-	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/contingencia", map[string]any{"nit": c.options.NIT, "documento": jws})
+	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/contingencia",
+		map[string]any{"nit": c.options.NIT, "documento": jws})
 	if err != nil {
 		return Outcome{Sent: sent, Err: err}, nil
 	}
@@ -48,7 +49,8 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 	if err := json.Unmarshal(answer, &w); err != nil {
 		return undecided, nil
 	}
-	r = &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje), SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
+	r = &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje),
+		SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
 	r.At = ParseTime(r.FechaHora)
 	switch {
 	case status == http.StatusOK && w.Estado == "RECIBIDO" && sello.MatchString(w.SelloRecibido):
@@ -56,7 +58,8 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 			return o, nil
 		}
 		return o, r
-	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO" && w.SelloRecibido == "":
+	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO" &&
+		w.SelloRecibido == "":
 		return Outcome{Kind: Rejected}, r
 	}
 	return undecided, nil
@@ -74,7 +77,8 @@ type Lot struct {
 func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason string) {
 	defer c.observe("lot", &o)()
 	// The version of a lot is 1 in MT1's own answer.
-	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": l.SendID, "version": 1, "nitEmisor": c.options.NIT, "documentos": l.JWS}
+	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": l.SendID, "version": 1,
+		"nitEmisor": c.options.NIT, "documentos": l.JWS}
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/recepcionlote/", body)
 	if err != nil {
 		return Outcome{Sent: sent, Err: err}, "", ""
@@ -95,7 +99,8 @@ func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason 
 	case status == http.StatusOK && w.Estado == "RECIBIDO" && w.CodigoLote != "":
 		return Outcome{Kind: Accepted}, w.CodigoLote, ""
 	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO":
-		return Outcome{Kind: Rejected}, "", strings.TrimSpace(strings.Join(append([]string{string(w.CodigoMsg), string(w.DescripcionMsg)}, w.Observaciones...), " "))
+		return Outcome{Kind: Rejected}, "", strings.TrimSpace(strings.Join(append([]string{string(w.CodigoMsg),
+			string(w.DescripcionMsg)}, w.Observaciones...), " "))
 	}
 	return undecided, "", ""
 }
@@ -154,7 +159,8 @@ const nobody = "00000000-0000-4000-8000-000000000000"
 // Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer. MH does a look-up
 // and stores nothing.
 func (c *Client) Probe(ctx context.Context) Outcome {
-	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01", "codigoGeneracion": nobody}, nobody)
+	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01",
+		"codigoGeneracion": nobody}, nobody)
 	if o.Kind == Unknown && o.Response != nil { // MH refuses the question, therefore it is there
 		o.Kind = NotFound
 	}

@@ -20,20 +20,27 @@ func TestQuery_WhatDoesNotDeny(t *testing.T) {
 		text   string
 		want   Kind
 	}{
-		"404 with a page":                {404, "<html>Not Found</html>", Unknown},
-		"404 with text":                  {404, "default backend - 404", Unknown},
-		"404 about another document":     {404, strings.Replace(body("RECHAZADO", "null", "014"), "FF84", "0000", 1), Unknown},
-		"404 in MH's form":               {404, body("RECHAZADO", "null", "014"), NotFound},
-		"404 of the application server":  {404, `{"timestamp":"x","status":404,"error":"Not Found"}`, NotFound},
-		"400 about another document":     {400, strings.Replace(body("RECHAZADO", "null", "014"), "FF84", "0000", 1), Unknown},
+		"404 with a page": {404, "<html>Not Found</html>", Unknown},
+		"404 with text":   {404, "default backend - 404", Unknown},
+		"404 about another document": {404, strings.Replace(body("RECHAZADO", "null", "014"), "FF84", "0000", 1),
+			Unknown},
+		"404 in MH's form":              {404, body("RECHAZADO", "null", "014"), NotFound},
+		"404 of the application server": {404, `{"timestamp":"x","status":404,"error":"Not Found"}`, NotFound},
+		"400 about another document": {400, strings.Replace(body("RECHAZADO", "null", "014"), "FF84", "0000", 1),
+			Unknown},
 		"400 without MH's form":          {400, `{"error":"Bad Request"}`, Unknown},
 		"the query's values are refused": {400, body("RECHAZADO", "null", "006"), Unknown},
 		"the issuer is not authorised":   {400, body("RECHAZADO", "null", "095"), Unknown},
 		"a rejection that MH remembers":  {400, body("RECHAZADO", "null", "096"), NotFound},
 		"a rejection with a seal":        {400, body("RECHAZADO", `"`+goodSeal+`"`, "096"), Unknown},
 	} {
-		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status); io.WriteString(w, c.text) }, patient)
-		if o := client.Query(t.Context(), "01", testCode); o.Kind != c.want || (o.Kind == Unknown && (o.Err == nil || !o.Sent)) {
+		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			io.WriteString(w,
+				c.text)
+		}, patient)
+		if o := client.Query(t.Context(), "01", testCode); o.Kind != c.want || (o.Kind == Unknown && (o.Err == nil ||
+			!o.Sent)) {
 			t.Errorf("%s: got %+v", name, o)
 		}
 	}
@@ -43,13 +50,16 @@ func TestQuery_WhatDoesNotDeny(t *testing.T) {
 func TestDecide_OddTypes(t *testing.T) {
 	client := New(Options{Now: time.Now, Ambiente: "00"})
 	text := fmt.Sprintf(`{"version":"2","versionApp":2.5,"ambiente":0,"estado":"PROCESADO","codigoGeneracion":%q,"selloRecibido":%q,`+
-		`"fhProcesamiento":{},"clasificaMsg":10,"codigoMsg":1,"descripcionMsg":["a"],"observaciones":"una sola"}`, testCode, goodSeal)
+		`"fhProcesamiento":{},"clasificaMsg":10,"codigoMsg":1,"descripcionMsg":["a"],"observaciones":"una sola"}`,
+		testCode, goodSeal)
 	o := client.decide(200, []byte(text), testCode)
-	if o.Kind != Accepted || o.Response.Version != 2 || o.Response.CodigoMsg != "1" || len(o.Response.Observaciones) != 1 {
+	if o.Kind != Accepted || o.Response.Version != 2 || o.Response.CodigoMsg != "1" ||
+		len(o.Response.Observaciones) != 1 {
 		t.Fatalf("got %+v %+v", o, o.Response)
 	}
 	for _, bad := range []string{
-		strings.Replace(text, `"`+goodSeal+`"`, "20219", 1), strings.Replace(text, `"PROCESADO"`, "1", 1), text + "{}", text[:len(text)-1], "null", "[]",
+		strings.Replace(text, `"`+goodSeal+`"`, "20219", 1), strings.Replace(text, `"PROCESADO"`, "1", 1), text + "{}",
+		text[:len(text)-1], "null", "[]",
 	} {
 		if o := client.decide(200, []byte(bad), testCode); o.Kind != Unknown || !o.Sent {
 			t.Errorf("%s: got %+v", bad, o)
@@ -126,8 +136,8 @@ func TestSubmit_KeptConnectionDies(t *testing.T) {
 	}
 }
 
-// TestSubmitLot_Decides: a lot counts as received only by all of status, estado and MH's code of it, and as refused only by a
-// refusal. Whatever else MH says leaves it open.
+// TestSubmitLot_Decides: a lot counts as received only by all of status, estado and MH's code of it, and as refused
+// only by a refusal. Whatever else MH says leaves it open.
 func TestSubmitLot_Decides(t *testing.T) {
 	lot := func(status int, text string) (Outcome, string) {
 		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -141,7 +151,8 @@ func TestSubmitLot_Decides(t *testing.T) {
 		for _, estado := range []string{"RECIBIDO", "RECHAZADO", "", "OTRO"} {
 			for _, code := range []string{"L1", ""} {
 				for _, id := range []string{"S", "", "other"} {
-					text := fmt.Sprintf(`{"estado":%q,"idEnvio":%q,"codigoLote":%q,"codigoMsg":"1","descripcionMsg":"x","observaciones":[]}`, estado, id, code)
+					text := fmt.Sprintf(
+						`{"estado":%q,"idEnvio":%q,"codigoLote":%q,"codigoMsg":"1","descripcionMsg":"x","observaciones":[]}`, estado, id, code)
 					o, got := lot(status, text)
 					want, wantCode := Unknown, ""
 					switch {

@@ -67,8 +67,8 @@ func (c *Client) authorize(ctx context.Context) (string, error) {
 	}
 }
 
-// Refused returns MH's refusal of the user or the password ([ErrCredentials]), from the login that it answered so until it takes
-// one; nil else.
+// Refused returns MH's refusal of the user or the password ([ErrCredentials]), from the login that it answered so until
+// it takes one; nil else.
 func (c *Client) Refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,8 @@ func (c *Client) forget(token string) {
 // login posts the credentials (MT1 §4.1) and keeps the token or the refusal.
 func (c *Client) login(ctx context.Context) (string, error) {
 	form := url.Values{"user": {c.options.NIT}, "pwd": {string(c.options.Password)}}.Encode()
-	status, answer, _, err := c.request(ctx, http.MethodPost, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
+	status, answer, _, err := c.request(ctx, http.MethodPost, "/seguridad/auth", "application/x-www-form-urlencoded",
+		"", []byte(form))
 	if err != nil {
 		c.metrics.logins.WithLabelValues("unknown").Inc()
 		return "", err
@@ -134,7 +135,8 @@ func readLogin(status int, answer []byte) (token string, err error) {
 		// MH's token begins with "Bearer "; sending the word twice is refused.
 		return "Bearer " + strings.TrimPrefix(body.Token, "Bearer "), nil
 	}
-	said := strings.Join(strings.Fields(fmt.Sprint(r.Codigo, " ", r.CodigoMsg, " ", body.Codigo, " ", r.Error, " ", r.Message, " ", body.Mensaje)), " ")
+	said := strings.Join(strings.Fields(fmt.Sprint(r.Codigo, " ", r.CodigoMsg, " ", body.Codigo, " ", r.Error, " ",
+		r.Message, " ", body.Mensaje)), " ")
 	if len(said) > 200 {
 		said = strings.ToValidUTF8(said[:200], "")
 	}

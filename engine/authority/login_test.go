@@ -47,7 +47,8 @@ func TestLogin_HangingIsShared(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || !errors.Is(o.Err, context.DeadlineExceeded) {
+				if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent ||
+					!errors.Is(o.Err, context.DeadlineExceeded) {
 					t.Errorf("got %+v", o)
 				}
 			})
@@ -75,7 +76,8 @@ func TestLogin_OutlivesItsFirstCaller(t *testing.T) {
 		began := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := client.authorize(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			if _, err := client.authorize(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+				time.Since(began) != time.Second {
 				t.Errorf("the first: %v after %v", err, time.Since(began))
 			}
 		})
@@ -99,7 +101,8 @@ func TestLogin_RefusalIsRemembered(t *testing.T) {
 		})
 		submit := func() {
 			t.Helper()
-			if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || !errors.Is(o.Err, ErrCredentials) {
+			if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent ||
+				!errors.Is(o.Err, ErrCredentials) {
 				t.Fatalf("got %+v", o)
 			}
 		}
@@ -157,7 +160,8 @@ func TestLogin_FaultIsNotRemembered(t *testing.T) {
 		}
 		return reply(200, `{"status":"OK","body":{"token":"Bearer t"}}`), nil
 	})
-	if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || errors.Is(o.Err, ErrCredentials) {
+	if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent ||
+		errors.Is(o.Err, ErrCredentials) {
 		t.Fatalf("got %+v", o)
 	}
 	if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Accepted {
@@ -172,18 +176,24 @@ func TestReadLogin(t *testing.T) {
 		token  string
 		want   error
 	}{
-		"token with its Bearer":     {200, `{"status":"OK","body":{"token":"Bearer a.b.c","tokenType":"Bearer"}}`, "Bearer a.b.c", nil},
-		"token without":             {200, `{"status":"OK","body":{"token":"a.b.c"}}`, "Bearer a.b.c", nil},
-		"the manual's error":        {200, `{"status":"ERROR","error":"Unauthorized","message":"Usuario no valido"}`, "", ErrCredentials},
-		"401":                       {401, `{"status":401,"error":"Unauthorized"}`, "", ErrCredentials},
-		"403 page":                  {403, `<html>`, "", ErrCredentials},
-		"103 in codigoMsg":          {200, `{"status":"ERROR","codigoMsg":"103","message":"Contraseña expirada"}`, "", ErrPasswordExpired},
-		"103 as a number":           {401, `{"status":"ERROR","codigo":103}`, "", ErrPasswordExpired},
-		"103 in the body":           {200, `{"status":"ERROR","body":{"codigo":"103","mensaje":"Contraseña expirada"}}`, "", ErrPasswordExpired},
-		"104 in the message":        {200, `{"status":"ERROR","error":"Unauthorized","message":"104 - Cambio de contraseña"}`, "", ErrPasswordChange},
-		"106":                       {200, `{"status":"ERROR","error":"106"}`, "", ErrCredentials},
-		"109, MH's own trouble":     {200, `{"status":"ERROR","error":"109"}`, "", ErrAnswer},
-		"an error of another kind":  {200, `{"status":"ERROR","error":"Internal Server Error","message":"timeout"}`, "", ErrAnswer},
+		"token with its Bearer": {200, `{"status":"OK","body":{"token":"Bearer a.b.c","tokenType":"Bearer"}}`,
+			"Bearer a.b.c", nil},
+		"token without": {200, `{"status":"OK","body":{"token":"a.b.c"}}`, "Bearer a.b.c", nil},
+		"the manual's error": {200, `{"status":"ERROR","error":"Unauthorized","message":"Usuario no valido"}`,
+			"", ErrCredentials},
+		"401":      {401, `{"status":401,"error":"Unauthorized"}`, "", ErrCredentials},
+		"403 page": {403, `<html>`, "", ErrCredentials},
+		"103 in codigoMsg": {200, `{"status":"ERROR","codigoMsg":"103","message":"Contraseña expirada"}`, "",
+			ErrPasswordExpired},
+		"103 as a number": {401, `{"status":"ERROR","codigo":103}`, "", ErrPasswordExpired},
+		"103 in the body": {200, `{"status":"ERROR","body":{"codigo":"103","mensaje":"Contraseña expirada"}}`,
+			"", ErrPasswordExpired},
+		"104 in the message": {200,
+			`{"status":"ERROR","error":"Unauthorized","message":"104 - Cambio de contraseña"}`, "", ErrPasswordChange},
+		"106":                   {200, `{"status":"ERROR","error":"106"}`, "", ErrCredentials},
+		"109, MH's own trouble": {200, `{"status":"ERROR","error":"109"}`, "", ErrAnswer},
+		"an error of another kind": {200, `{"status":"ERROR","error":"Internal Server Error","message":"timeout"}`, "",
+			ErrAnswer},
 		"500":                       {500, `{"status":500,"error":"Internal Server Error"}`, "", ErrAnswer},
 		"a token over another code": {500, `{"status":"OK","body":{"token":"Bearer t"}}`, "", ErrAnswer},
 		"no token":                  {200, `{"status":"OK","body":{}}`, "", ErrAnswer},
@@ -248,7 +258,8 @@ func TestToken_RenewedWhenItsTimeIsUp(t *testing.T) {
 				t.Fatalf("%+v after %d logins, want %d", o, logins, step.want)
 			}
 		}
-		got, want := metrictest.Value(t, client, "dte_authority_token_expiry_timestamp_seconds"), float64(time.Now().Add(46*time.Hour).Unix())
+		got, want := metrictest.Value(t, client, "dte_authority_token_expiry_timestamp_seconds"),
+			float64(time.Now().Add(46*time.Hour).Unix())
 		if got != want {
 			t.Errorf("the metric says %v, want %v", got, want)
 		}
@@ -290,7 +301,8 @@ func TestClient_ShowsNoSecret(t *testing.T) {
 	client := offline(nil)
 	client.token = "Bearer secreto"
 	var log bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "client", client, "options", client.options, "password", client.options.Password)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "client", client, "options", client.options, "password",
+		client.options.Password)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "client", client, "password", client.options.Password)
 	j, err := json.Marshal(struct{ P Password }{client.options.Password})
 	if err != nil {
@@ -298,7 +310,8 @@ func TestClient_ShowsNoSecret(t *testing.T) {
 	}
 	shown := log.String() + string(j)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
-		shown += fmt.Sprintf(verb, client) + fmt.Sprintf(verb, client.options.Password) + fmt.Sprintf(verb, struct{ P Password }{client.options.Password})
+		shown += fmt.Sprintf(verb, client) + fmt.Sprintf(verb, client.options.Password) + fmt.Sprintf(verb,
+			struct{ P Password }{client.options.Password})
 	}
 	for _, secret := range []string{"secreto", "7365637265746f"} {
 		if strings.Contains(shown, secret) {

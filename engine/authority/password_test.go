@@ -8,14 +8,16 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// TestPassword_Form: the product's reading of MH's rule and the simulator's agree, and what is said of a password bears none of it.
+// TestPassword_Form: the product's reading of MH's rule and the simulator's agree, and what is said of a password bears
+// none of it.
 func TestPassword_Form(t *testing.T) {
 	for password, want := range map[Password]string{
 		"secreto-mh.2026": "", "abcdefghij.12": "", "abcdefghijklmnopqrstuv.12": "", "ñandú-áéíóú-1": "",
 		"abcdefghij.1": "fewer than 13", "abcdefghijklmnopqrstuvw.12": "more than 25", "1234567890.12": "no letter",
 		"abcdefghijk.-": "no digit", "abcdefghijk12": "letters and digits alone", "": "fewer than 13",
 	} {
-		if err := password.CheckForm(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := password.CheckForm(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("%q: %v, want %q", string(password), err, want)
 		}
 	}

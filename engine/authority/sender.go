@@ -182,7 +182,8 @@ const lotsOutlive = 15 * time.Minute
 // may still work on an earlier sending, and a query does not show that. Zero: it need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
-		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) && g.To.Before(s.Now().Add(time.Hour)) && at.After(until) {
+		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&
+			g.To.Before(s.Now().Add(time.Hour)) && at.After(until) {
 			until = at
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // TestTexts_Bounded: of what MH says no more is kept than people read, and nothing that moves a terminal's cursor.
 func TestTexts_Bounded(t *testing.T) {
 	long := strings.Repeat("ñ", 1<<20)
-	answer, err := json.Marshal(map[string]any{"descripcionMsg": "\x1b[2J" + long, "observaciones": append(make([]string, 0, 5000), strings.Split(strings.Repeat("a\nb|", 4999)+long, "|")...)})
+	answer, err := json.Marshal(map[string]any{"descripcionMsg": "\x1b[2J" + long,
+		"observaciones": append(make([]string, 0, 5000), strings.Split(strings.Repeat("a\nb|", 4999)+long, "|")...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,10 +21,12 @@ func TestTexts_Bounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.response()
-	if len(r.Observaciones) != maxTexts+1 || r.Observaciones[maxTexts] != "y 4900 observaciones más" || r.Observaciones[0] != "a b" {
+	if len(r.Observaciones) != maxTexts+1 || r.Observaciones[maxTexts] != "y 4900 observaciones más" ||
+		r.Observaciones[0] != "a b" {
 		t.Errorf("%d observations, the last %.80q", len(r.Observaciones), r.Observaciones[len(r.Observaciones)-1])
 	}
-	if n := utf8.RuneCountInString(r.DescripcionMsg); n != maxText || !strings.HasSuffix(r.DescripcionMsg, "ñ…") || strings.ContainsFunc(r.DescripcionMsg, unicode.IsControl) {
+	if n := utf8.RuneCountInString(r.DescripcionMsg); n != maxText || !strings.HasSuffix(r.DescripcionMsg, "ñ…") ||
+		strings.ContainsFunc(r.DescripcionMsg, unicode.IsControl) {
 		t.Errorf("%d characters: %.20q", n, r.DescripcionMsg)
 	}
 }

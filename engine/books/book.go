@@ -48,7 +48,8 @@ type Book struct {
 	days   map[dayKey]*line
 	series map[seriesKey]*line
 	codes  [][16]byte
-	// received are the files of suppliers; made are the files of rows that Finish writes: those of suppliers too, if there are any.
+	// received are the files of suppliers; made are the files of rows that Finish writes: those of suppliers too, if
+	// there are any.
 	received []ReceivedFile
 	made     []*layout
 	files    map[*layout]*tally
@@ -66,7 +67,8 @@ func New(o Options) (*Book, error) {
 	if o.Volume == 0 {
 		o.Volume = 10_000
 	}
-	b := &Book{o: o, spools: make(map[*layout]*spool), days: make(map[dayKey]*line), series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
+	b := &Book{o: o, spools: make(map[*layout]*spool), days: make(map[dayKey]*line), series: make(map[seriesKey]*line),
+		files: make(map[*layout]*tally)}
 	b.sum.groups = make(map[groupKey]*group)
 	b.made = layouts
 	if o.Received {
@@ -92,8 +94,8 @@ func (b *Book) Close() {
 	}
 }
 
-// Add adds a document of the month, or a document of an earlier month that was invalidated in this month. The order does not
-// matter.
+// Add adds a document of the month, or a document of an earlier month that was invalidated in this month. The order
+// does not matter.
 func (b *Book) Add(doc Document) error {
 	d, err := read(doc)
 	if err != nil {
@@ -108,7 +110,8 @@ func (b *Book) Add(doc Document) error {
 	}
 	p := place(d, b.o.Month, &b.o.Settings)
 	if amount := p.widestCell(); amount != "" {
-		p = &placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99 (p. 2): anótelo y declárelo a mano"}
+		p = &placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99 (p. 2): " +
+			"anótelo y declárelo a mano"}
 	}
 	if err := b.count(d, o, p); err != nil {
 		return err
@@ -145,9 +148,11 @@ func (b *Book) own(d *sealed) error {
 	case b.issuer.NIT == "":
 		b.issuer, b.test = d.Emisor, test
 	case d.Emisor.NIT != b.issuer.NIT:
-		return fmt.Errorf("document %s is of the taxpayer %s, others are of %s: books are of one taxpayer", d.Code, d.Emisor.NIT, b.issuer.NIT)
+		return fmt.Errorf("document %s is of the taxpayer %s, others are of %s: books are of one taxpayer", d.Code,
+			d.Emisor.NIT, b.issuer.NIT)
 	case test != b.test:
-		return fmt.Errorf("document %s is of ambiente %s, others are of the other one", d.Code, d.Identificacion.Ambiente)
+		return fmt.Errorf("document %s is of ambiente %s, others are of the other one", d.Code,
+			d.Identificacion.Ambiente)
 	}
 	if b.issuer.NRC == "" {
 		b.issuer.NRC = d.Emisor.NRC

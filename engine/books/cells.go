@@ -43,8 +43,8 @@ func digits(s string) string {
 	}, s)
 }
 
-// people writes a number of 14 digits as a NIT (0614-280290-102-3) and one of up to 8 as an NRC (239051-6), as people write them. A
-// spreadsheet then takes it for a text and keeps its zeros.
+// people writes a number of 14 digits as a NIT (0614-280290-102-3) and one of up to 8 as an NRC (239051-6), as people
+// write them. A spreadsheet then takes it for a text and keeps its zeros.
 func people(number string) string {
 	switch n := len(number); {
 	case n == 14:
@@ -57,8 +57,8 @@ func people(number string) string {
 	return number
 }
 
-// text is a name as a cell holds it: nothing in it ends a cell or a line, wants quotes, or is a formula to a spreadsheet. Double
-// quotes go: “"La Ceiba", S.A.” is La Ceiba, S.A.
+// text is a name as a cell holds it: nothing in it ends a cell or a line, wants quotes, or is a formula to a
+// spreadsheet. Double quotes go: “"La Ceiba", S.A.” is La Ceiba, S.A.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -74,8 +74,8 @@ func text(s string) string {
 	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠﹦﹢﹣﹫−'–—‘’ ")
 }
 
-// cell is a cell as a file holds it: a number as it is, anything else as text makes it. Every cell of every file passes here; what
-// text leaves begins no formula in either alphabet.
+// cell is a cell as a file holds it: a number as it is, anything else as text makes it. Every cell of every file passes
+// here; what text leaves begins no formula in either alphabet.
 func cell(s string) string {
 	if _, err := decimal.NewFromString(s); err == nil {
 		return s
@@ -83,7 +83,8 @@ func cell(s string) string {
 	return text(s)
 }
 
-// windows1252 writes text as Excel's "CSV (delimitado por comas)" does; what that alphabet lacks becomes a question mark.
+// windows1252 writes text as Excel's "CSV (delimitado por comas)" does; what that alphabet lacks becomes a question
+// mark.
 func windows1252(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

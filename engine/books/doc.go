@@ -1,9 +1,10 @@
-// Package books makes what the accountant files of a month from the sealed documents: the annexes of the VAT return F-07
-// v14, the VAT books of sales, the monthly report F-930 and a summary that names every document that went nowhere.
+// Package books makes what the accountant files of a month from the sealed documents: the annexes of the VAT return
+// F-07 v14, the VAT books of sales, the monthly report F-930 and a summary that names every document that went nowhere.
 // Values in, files out: the package reads no store and speaks no HTTP.
 //
-// The manual is MH's "Manual de usuario para carga de archivo de los anexos de la declaración … F-07 V14" (January 2025);
-// its pages are cited as "p. 3". The VAT books follow articles 82 to 87 of the Tax Code's regulation (DE 117-2001).
+// The manual is MH's "Manual de usuario para carga de archivo de los anexos de la declaración … F-07 V14" (January
+// 2025); its pages are cited as "p. 3". The VAT books follow articles 82 to 87 of the Tax Code's regulation (DE
+// 117-2001).
 //
 // Where a document goes. Its month is that of fecEmi; that of an invalidation is the month of its event.
 //
@@ -26,6 +27,6 @@
 //	in contingency, without a seal           none: the annexes want the seal; named in resumen.json
 //	refused, or without an outcome           none; named in resumen.json
 //
-// Begin with place.go, which says document by document which rows it makes. shared.go adds up the rows of several documents,
-// writer.go writes the files.
+// Begin with place.go, which says document by document which rows it makes. shared.go adds up the rows of several
+// documents, writer.go writes the files.
 package books

@@ -36,8 +36,8 @@ const (
 	invalidated = "INVALIDATED"
 )
 
-// content is what the books need of a signed document, of either generation of MH's schemas. Absent and null amounts are 0.
-// encoding/json ignores the case of names: totalIVAretenido (07 v1) and totalIvaRetenido (v2) are one.
+// content is what the books need of a signed document, of either generation of MH's schemas. Absent and null amounts
+// are 0. encoding/json ignores the case of names: totalIVAretenido (07 v1) and totalIvaRetenido (v2) are one.
 type content struct {
 	Identificacion struct {
 		Ambiente         string `json:"ambiente"`
@@ -147,7 +147,8 @@ func read(doc Document) (*sealed, error) {
 		return wrong(err)
 	}
 	if id.CodigoGeneracion != doc.Code || id.FecEmi != doc.Date {
-		return wrong(fmt.Errorf("its record says %s of %s, its signed bytes %s of %s", doc.Code, doc.Date, id.CodigoGeneracion, id.FecEmi))
+		return wrong(fmt.Errorf("its record says %s of %s, its signed bytes %s of %s", doc.Code, doc.Date,
+			id.CodigoGeneracion, id.FecEmi))
 	}
 	var err error
 	if d.total, err = decimal.NewFromString(doc.Total); err != nil {
@@ -178,7 +179,8 @@ const vatCode = "20"
 
 func (d *sealed) count() {
 	r := &d.Resumen
-	d.exempt, d.nonSubject, d.taxed = r.Exempt.Sub(r.DiscountExempt), r.NonSubject.Sub(r.DiscountNonSubject), r.Taxed.Sub(r.DiscountTaxed)
+	d.exempt, d.nonSubject, d.taxed = r.Exempt.Sub(r.DiscountExempt), r.NonSubject.Sub(r.DiscountNonSubject),
+		r.Taxed.Sub(r.DiscountTaxed)
 	if d.Type == "01" || d.Type == "18" {
 		d.vat = r.VAT
 	}

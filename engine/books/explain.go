@@ -43,7 +43,8 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	}
 	b := &Book{o: Options{Settings: s}}
 	if p.daily != nil {
-		e.Places = append(e.Places, p.daily.explained(annex02, p.daily.annexCells(b.dayCode(d.Code), b.dayCode(d.Code))))
+		e.Places = append(e.Places, p.daily.explained(annex02, p.daily.annexCells(b.dayCode(d.Code),
+			b.dayCode(d.Code))))
 	}
 	if p.sold != nil {
 		cells := consumerCells(p.sold.date, d.establishment, d.bookNumber(), d.bookNumber(), p.sold, 1)
@@ -54,19 +55,21 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 
 // whole is why a document has a row of its own.
 var whole = map[*layout]string{
-	annex01:   "ventas a contribuyentes: comprobantes de crédito fiscal y sus notas",
-	annex05:   "compras a sujetos excluidos, casilla 66",
-	annex09:   "percepción del 1 % efectuada, casilla 169",
-	annex10:   "retención del 1 % efectuada, casilla 170",
-	annex12:   "retención del 13 % efectuada, casilla 172",
-	cancelled: "documento invalidado por un evento de este mes",
-	taxpayers: "ventas a contribuyentes, art. 85 del reglamento",
-	f930:      "lo percibido o retenido en el mes",
-	purchases: "lo que el libro de compras lleva de lo emitido (art. 86)", incomeTaxes: "renta retenida, para el F-14 y el F-910",
-	expected: "el cliente retuvo IVA y debe su comprobante (07)",
+	annex01:     "ventas a contribuyentes: comprobantes de crédito fiscal y sus notas",
+	annex05:     "compras a sujetos excluidos, casilla 66",
+	annex09:     "percepción del 1 % efectuada, casilla 169",
+	annex10:     "retención del 1 % efectuada, casilla 170",
+	annex12:     "retención del 13 % efectuada, casilla 172",
+	cancelled:   "documento invalidado por un evento de este mes",
+	taxpayers:   "ventas a contribuyentes, art. 85 del reglamento",
+	f930:        "lo percibido o retenido en el mes",
+	purchases:   "lo que el libro de compras lleva de lo emitido (art. 86)",
+	incomeTaxes: "renta retenida, para el F-14 y el F-910",
+	expected:    "el cliente retuvo IVA y debe su comprobante (07)",
 }
 
-// explained is what a share adds to its row: in a shared row the codes of the first and the last document are those of the day.
+// explained is what a share adds to its row: in a shared row the codes of the first and the last document are those of
+// the day.
 func (s *share) explained(l *layout, cells []string) Place {
 	p := Place{File: l.Name, Why: "fila propia: " + s.adjust}
 	shared := s.adjust == ""
@@ -74,7 +77,8 @@ func (s *share) explained(l *layout, cells []string) Place {
 		p.Why = "fila del " + day(s.date) + ", con los demás documentos de ese día; esto es lo que suma"
 	}
 	for i, c := range l.Columns {
-		if cells[i] == "" || shared && (strings.Contains(c.Name, "(del)") || strings.Contains(c.Name, "(al)") || c.Name == "Del No." || c.Name == "Al No.") {
+		if cells[i] == "" || shared && (strings.Contains(c.Name, "(del)") || strings.Contains(c.Name, "(al)") ||
+			c.Name == "Del No." || c.Name == "Al No.") {
 			continue
 		}
 		p.Cells = append(p.Cells, Cell{c, cells[i]})

@@ -15,9 +15,12 @@ import (
 
 // manual is what MH's manual says of each column of an annex, in their order.
 var manual = map[*layout][]string{
-	annex01: {date, `4`, `0[356]`, plainControl, seal, plainCode, ``, nitOrNRC, name, amount, amount, amount, amount, zero, zero, amount, duiOrNothing, operation, income, `1`},
-	annex02: {date, `4`, `01|11`, `N/A`, `N/A`, `N/A`, `N/A`, dayCode, dayCode, ``, signed, zero, signed, signed, amount, amount, signed, zero, zero, signed, operation, income, `2`},
-	annex05: {`[123]`, `[0-9A-Z]{1,14}`, name, date, seal, plainCode, amount, amount, `[123489]`, `[1289]`, `[123489]`, `[1-9]`, `5`},
+	annex01: {date, `4`, `0[356]`, plainControl, seal, plainCode, ``, nitOrNRC, name, amount, amount, amount, amount,
+		zero, zero, amount, duiOrNothing, operation, income, `1`},
+	annex02: {date, `4`, `01|11`, `N/A`, `N/A`, `N/A`, `N/A`, dayCode, dayCode, ``, signed, zero, signed, signed,
+		amount, amount, signed, zero, zero, signed, operation, income, `2`},
+	annex05: {`[123]`, `[0-9A-Z]{1,14}`, name, date, seal, plainCode, amount, amount, `[123489]`, `[1289]`, `[123489]`,
+		`[1-9]`, `5`},
 	annex09: {nitOrNothing, date, `0[356]`, plainControl, seal, plainCode, amount, amount, duiOrNothing, `9`},
 	annex10: {nitOrNothing, date, `0[567]`, plainControl, seal, plainCode, amount, amount, duiOrNothing, `10`},
 	annex12: {nitOrNothing, date, `0[567]`, seal, plainControl, plainCode, amount, amount, duiOrNothing, `12`},
@@ -42,11 +45,12 @@ const (
 	income       = `[1-9]|10|12|13`
 )
 
-// TestManual compares the annexes with the manual's own rules, from the files alone: columns and lengths, names of files, days of
-// the month, NIT or DUI and never both, semicolons, no heading, no quotes; totals and percentages; negative rows of annex 2; no
-// document twice, none that was invalidated.
+// TestManual compares the annexes with the manual's own rules, from the files alone: columns and lengths, names of
+// files, days of the month, NIT or DUI and never both, semicolons, no heading, no quotes; totals and percentages;
+// negative rows of annex 2; no document twice, none that was invalidated.
 func TestManual(t *testing.T) {
-	for seed, s := range []Settings{Defaults(), {Sale: SaleCodes{0, 12}, Purchase: PurchaseCodes{9, 9, 9, 9}, ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true, ByEstablishment: true}} {
+	for seed, s := range []Settings{Defaults(), {Sale: SaleCodes{0, 12}, Purchase: PurchaseCodes{9, 9, 9, 9},
+		ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true, ByEstablishment: true}} {
 		dir, b := madeBooks(t, "2026-11", s, newWorld(t, uint64(20+seed), "2026-11").documents(500))
 		files := make(map[*layout][][]string)
 		for l, columns := range manual {
@@ -69,8 +73,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// contradictions are what files do against the manual together: a document is once in a file, and what was invalidated is in no
-// annex of what stands ("sin incluir anulados", pp. 4, 38, 42, 48).
+// contradictions are what files do against the manual together: a document is once in a file, and what was invalidated
+// is in no annex of what stands ("sin incluir anulados", pp. 4, 38, 42, 48).
 func contradictions(files map[*layout][][]string) (faults []string) {
 	gone := make(map[string]bool)
 	for _, row := range files[cancelled] {
@@ -97,10 +101,13 @@ func TestManual_Bites(t *testing.T) {
 	if f := breaches(good, annex01, manual[annex01], "11/2026"); len(f) > 0 {
 		t.Fatal(f)
 	}
-	for _, change := range [][2]string{{"02/11", "02/10"}, {"02/11/2026", "2026-11-02"}, {"160.00", "160.005"}, {"160.00", "-160.00"}, {"160.00", "1,600.00"}, {"160.00", "12345678901.00"},
-		{";1\r\n", ";1\n"}, {";1\r\n", "\r\n"}, {"180.80;;", "180.80;012345678;"}, {";A;", ";\"A\";"}, {"2026884E690FE69740C794428B4E04689422SIMU", ""}, {"06140202801028", "0614-020280-102-8"},
+	for _, change := range [][2]string{{"02/11", "02/10"}, {"02/11/2026", "2026-11-02"}, {"160.00", "160.005"},
+		{"160.00", "-160.00"}, {"160.00", "1,600.00"}, {"160.00", "12345678901.00"},
+		{";1\r\n", ";1\n"}, {";1\r\n", "\r\n"}, {"180.80;;", "180.80;012345678;"}, {";A;", ";\"A\";"},
+		{"2026884E690FE69740C794428B4E04689422SIMU", ""}, {"06140202801028", "0614-020280-102-8"},
 		{"06140202801028", ""}, {"DTE03", "DTE-03-"}, {"02/11/2026", "Fecha"}} {
-		if f := breaches(strings.Replace(good, change[0], change[1], 1), annex01, manual[annex01], "11/2026"); len(f) == 0 {
+		if f := breaches(strings.Replace(good, change[0], change[1], 1), annex01, manual[annex01],
+			"11/2026"); len(f) == 0 {
 			t.Errorf("%q for %q is not found", change[1], change[0])
 		}
 	}
@@ -110,8 +117,10 @@ func TestManual_Bites(t *testing.T) {
 	for _, c := range []struct {
 		l              *layout
 		good, old, new string
-	}{{annex01, good, ";180.80;", ";180.81;"}, {annex02, day, "6.00", "6.02"}, {annex02, day, "02/11/2026", "02/10/2026"}, {annex02, day, "1.00", "-1.00"}, {annex02, back, "02/08", "02/07"},
-		{annex02, back, "02/08", "02/12"}, {annex02, back, ";A122607178BB4DB9922BC82397635393;;", ";B122607178BB4DB9922BC82397635393;;"}, {annex02, day, "6.00;4", "6.00;1"}, {annex10, held, "1.60", "16.00"},
+	}{{annex01, good, ";180.80;", ";180.81;"}, {annex02, day, "6.00", "6.02"}, {annex02, day, "02/11/2026",
+		"02/10/2026"}, {annex02, day, "1.00", "-1.00"}, {annex02, back, "02/08", "02/07"},
+		{annex02, back, "02/08", "02/12"}, {annex02, back, ";A122607178BB4DB9922BC82397635393;;",
+			";B122607178BB4DB9922BC82397635393;;"}, {annex02, day, "6.00;4", "6.00;1"}, {annex10, held, "1.60", "16.00"},
 		{annex10, held, "DTE07", "DTE05"}} {
 		if f := breaches(c.good, c.l, manual[c.l], "11/2026"); len(f) > 0 {
 			t.Fatal(f)
@@ -188,7 +197,8 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 			}
 			// A row of one document is mixed when the document is (p. 9).
 			free, taxed := nonZero(cells[10:13]) > 0, nonZero(cells[13:14]) > 0
-			if u := cells[20]; u == "1" && free || u == "2" && taxed || u == "4" && cells[7] == cells[8] && !(free && taxed) {
+			if u := cells[20]; u == "1" && free || u == "2" && taxed || u == "4" && cells[7] == cells[8] &&
+				!(free && taxed) {
 				fault("column U")
 			}
 		case annex09, annex10, annex12:
@@ -239,32 +249,38 @@ func takesBack(cells []string, month string) bool {
 
 // TestMoney: decimals are cut, never rounded (p. 2).
 func TestMoney(t *testing.T) {
-	for in, want := range map[string]string{"1.999": "1.99", "-1.999": "-1.99", "0.009": "0.00", "-0.009": "0.00", "1000000000": "1000000000.00", "1e2": "100.00", "33.33333333": "33.33"} {
+	for in, want := range map[string]string{"1.999": "1.99", "-1.999": "-1.99", "0.009": "0.00", "-0.009": "0.00",
+		"1000000000": "1000000000.00", "1e2": "100.00", "33.33333333": "33.33"} {
 		if got := money(number(t, in)); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
 }
 
-// TestExport: export invoices stand in annex 2 by day, region and kind of income, apart from invoices, and in the book of consumers.
-// Every amount here was written by hand.
+// TestExport: export invoices stand in annex 2 by day, region and kind of income, apart from invoices, and in the book
+// of consumers. Every amount here was written by hand.
 func TestExport(t *testing.T) {
 	n := 0
 	made := func(kind, day, emisor, receptor, resumen, total string) Document {
 		n++
-		d := Document{Code: fmt.Sprintf("%08X-0000-4000-8000-000000000000", n), Type: kind, State: processed, Branch: 1, Date: day, Total: total,
+		d := Document{Code: fmt.Sprintf("%08X-0000-4000-8000-000000000000", n), Type: kind, State: processed, Branch: 1,
+			Date: day, Total: total,
 			ControlNumber: fmt.Sprintf("DTE-%s-M001P001-%015d", kind, n), Seal: strings.Repeat("A", 40)}
-		d.JSON = fmt.Appendf(nil, `{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":%q,"horEmi":"10:00:%02d"},`+
-			`"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"La Ceiba"%s},"receptor":{"nombre":"Norte"%s},"resumen":{%s}}`,
+		d.JSON = fmt.Appendf(nil,
+			`{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":%q,"horEmi":"10:00:%02d"},`+
+				`"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"La Ceiba"%s},"receptor":{"nombre":"Norte"%s},"resumen":{%s}}`,
 			d.Code, day, n, emisor, receptor, resumen)
 		return d
 	}
 	goods, services, guatemala := `,"tipoItemExpor":1`, `,"tipoItemExpor":2`, `,"codPais":"GT"`
 	list := []Document{
 		made("01", "2026-12-02", "", "", `"totalGravada":113,"totalIva":13`, "113"),
-		made("11", "2026-12-02", goods, guatemala, `"totalGravada":1499.98,"descuGravada":100,"seguro":12.5,"flete":180.25`, "1592.73"),
-		made("11", "2026-12-02", goods, `,"codPais":"9483"`, `"totalGravada":1000.50,"descuento":0.50`, "1000"), // the generation before
-		made("11", "2026-12-02", goods, `,"codPais":"US"`, `"totalGravada":200,"tributos":[{"codigo":"D1","valor":20}]`, "220"),
+		made("11", "2026-12-02", goods, guatemala,
+			`"totalGravada":1499.98,"descuGravada":100,"seguro":12.5,"flete":180.25`, "1592.73"),
+		// the generation before
+		made("11", "2026-12-02", goods, `,"codPais":"9483"`, `"totalGravada":1000.50,"descuento":0.50`, "1000"),
+		made("11", "2026-12-02", goods, `,"codPais":"US"`, `"totalGravada":200,"tributos":[{"codigo":"D1","valor":20}]`,
+			"220"),
 		made("11", "2026-12-02", services, guatemala, `"totalGravada":2200,"totalNoGravado":15.4`, "2215.4"),
 		made("11", "2026-12-02", `,"tipoItemExpor":3`, guatemala, `"totalGravada":50`, "50"),
 		made("08", "2026-12-02", "", "", `"totalGravada":9`, "9"),
@@ -283,7 +299,8 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := regexp.MustCompile(`0000000(\d)0{4}40{3}80{15}|M001P001-0{14}(\d)`).ReplaceAllString(strings.ReplaceAll(string(raw), "\r", ""), "$1$2")
+		got := regexp.MustCompile(`0000000(\d)0{4}40{3}80{15}|M001P001-0{14}(\d)`).ReplaceAllString(strings.ReplaceAll(
+			string(raw), "\r", ""), "$1$2")
 		if !strings.Contains("\n"+got, "\n"+want) {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}
@@ -300,9 +317,11 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestWithheld_Rates: a voucher of several rates is a row of the F-930 for each, with its own base; the summary says so.
+// TestWithheld_Rates: a voucher of several rates is a row of the F-930 for each, with its own base; the summary says
+// so.
 func TestWithheld_Rates(t *testing.T) {
-	d := Document{Code: "00000001-0000-4000-8000-000000000000", Type: "07", State: processed, Date: "2026-12-02", Total: "17",
+	d := Document{Code: "00000001-0000-4000-8000-000000000000", Type: "07", State: processed, Date: "2026-12-02",
+		Total:         "17",
 		ControlNumber: "DTE-07-M001P001-000000000000001", Seal: strings.Repeat("A", 40)}
 	d.JSON = []byte(`{"identificacion":{"ambiente":"01","codigoGeneracion":"` + d.Code + `","fecEmi":"2026-12-02","horEmi":"10:00:00"},
 		"emisor":{"nit":"06141804941035"},"receptor":{"tipoDocumento":"36","numDocumento":"06142802901023"},"cuerpoDocumento":[
@@ -314,13 +333,15 @@ func TestWithheld_Rates(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := rowsOf(string(raw))
-	if len(rows) != 2 || strings.Join(rows[0][9:], " ") != "400.00 4.00" || strings.Join(rows[1][9:], " ") != "100.00 13.00" || rows[1][0] != "2" {
+	if len(rows) != 2 || strings.Join(rows[0][9:], " ") != "400.00 4.00" || strings.Join(rows[1][9:],
+		" ") != "100.00 13.00" || rows[1][0] != "2" {
 		t.Errorf("%q", rows)
 	}
 	if b.files[f930].documents != 1 {
 		t.Errorf("%d documents", b.files[f930].documents)
 	}
-	if notes := fmt.Sprint(summaryOf(t, dir).Notes); !strings.Contains(notes, "22 1 % 4.00 sobre 400.00; C4 13 % 13.00 sobre 100.00") {
+	if notes := fmt.Sprint(summaryOf(t, dir).Notes); !strings.Contains(notes,
+		"22 1 % 4.00 sobre 400.00; C4 13 % 13.00 sobre 100.00") {
 		t.Error(notes)
 	}
 }

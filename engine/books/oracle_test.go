@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// TestOracle compares every cell of a seeded month with what testdata/oracle.py makes of the same stored documents: it was written
-// from the manual by somebody who had not read the Go. Go reads the documents in another order. DTE_SOAK=1: 20,000 documents.
+// TestOracle compares every cell of a seeded month with what testdata/oracle.py makes of the same stored documents: it
+// was written from the manual by somebody who had not read the Go. Go reads the documents in another order. DTE_SOAK=1:
+// 20,000 documents.
 func TestOracle(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -25,9 +26,11 @@ func TestOracle(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 20_000
 	}
-	other := Settings{Sale: SaleCodes{Operation: 0, Income: 3}, Sales: []SaleRule{{Establishment: "S002", SaleCodes: SaleCodes{Operation: 1, Income: 4}}, {Item: 2, SaleCodes: SaleCodes{Income: 2}},
+	other := Settings{Sale: SaleCodes{Operation: 0, Income: 3}, Sales: []SaleRule{{Establishment: "S002",
+		SaleCodes: SaleCodes{Operation: 1, Income: 4}}, {Item: 2, SaleCodes: SaleCodes{Income: 2}},
 		{Establishment: "S003", Item: 1, SaleCodes: SaleCodes{Operation: 13, Income: 3}}},
-		Purchase: PurchaseCodes{1, 2, 4, 1}, Purchases: []PurchaseRule{{Establishment: "M001", Item: 1, PurchaseCodes: PurchaseCodes{9, 9, 9, 9}}},
+		Purchase: PurchaseCodes{1, 2, 4, 1}, Purchases: []PurchaseRule{{Establishment: "M001", Item: 1,
+			PurchaseCodes: PurchaseCodes{9, 9, 9, 9}}},
 		ByEstablishment: true, ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true}
 	for i, s := range []Settings{Defaults(), other} {
 		month := []string{"2026-11", "2027-02"}[i]
@@ -48,7 +51,8 @@ func TestOracle(t *testing.T) {
 		if got := strings.Join(nowhereOf(t, dir), ""); got != string(want) {
 			t.Errorf("in no file:\n%s\nthe oracle says\n%s", got, want)
 		}
-		fmt.Printf("    oracle: %s, %d documents, %d cells equal, %d documents in no file\n", month, n, cells, bytes.Count(want, []byte("\n")))
+		fmt.Printf("    oracle: %s, %d documents, %d cells equal, %d documents in no file\n", month, n, cells,
+			bytes.Count(want, []byte("\n")))
 	}
 }
 
@@ -56,7 +60,8 @@ func TestOracle(t *testing.T) {
 func finer(list []Document) {
 	for i := range list {
 		if i%7 == 0 {
-			list[i].JSON = regexp.MustCompile(`"totalExenta":[0-9]+\.[0-9]{2}`).ReplaceAll(list[i].JSON, []byte("${0}87"))
+			list[i].JSON = regexp.MustCompile(`"totalExenta":[0-9]+\.[0-9]{2}`).ReplaceAll(list[i].JSON,
+				[]byte("${0}87"))
 		}
 	}
 }
@@ -111,7 +116,8 @@ func compareFile(t *testing.T, dir, expected string, l *layout) (cells int) {
 		for k := range a[i] {
 			if cells++; a[i][k] != b[i][k] {
 				if wrong++; wrong < 8 {
-					t.Errorf("%s row %d column %s: %q, the oracle says %q\n%q\n%q", l.Name, i+1, l.Columns[k].Letter, a[i][k], b[i][k], a[i], b[i])
+					t.Errorf("%s row %d column %s: %q, the oracle says %q\n%q\n%q", l.Name, i+1, l.Columns[k].Letter,
+						a[i][k], b[i][k], a[i], b[i])
 				}
 			}
 		}

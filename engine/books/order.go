@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// order is when a document was issued, and where it stands among those of the same second: by series, type and number. It is from
-// the document alone, so that documents read in any order give the same files.
+// order is when a document was issued, and where it stands among those of the same second: by series, type and number.
+// It is from the document alone, so that documents read in any order give the same files.
 type order struct {
 	second int64
 	series [8]byte // establishment and point of sale
@@ -24,7 +24,8 @@ type order struct {
 }
 
 func (o order) compare(b order) int {
-	return cmp.Or(cmp.Compare(o.second, b.second), cmp.Compare(string(o.series[:]), string(b.series[:])), cmp.Compare(o.kind, b.kind), cmp.Compare(o.number, b.number), cmp.Compare(o.tie, b.tie))
+	return cmp.Or(cmp.Compare(o.second, b.second), cmp.Compare(string(o.series[:]), string(b.series[:])),
+		cmp.Compare(o.kind, b.kind), cmp.Compare(o.number, b.number), cmp.Compare(o.tie, b.tie))
 }
 
 func orderOf(d *sealed, date string) (order, error) {

@@ -86,20 +86,26 @@ func place(d *sealed, month string, s *Settings) *placement {
 		p.file(d, s)
 	case d.State == invalidated && d.Type == "01":
 		p.file(d, s)
-		p.note("invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)", day(d.Invalidated), d.Invalidated[:7])
+		p.note("invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)", day(d.Invalidated),
+			d.Invalidated[:7])
 	case d.State == invalidated && d.Type == "18":
 		if p.file(d, s); p.motive == "" {
-			p.note("invalidado el %s: se repone en el libro de consumidores de %s (art. 87)", day(d.Invalidated), d.Invalidated[:7])
+			p.note("invalidado el %s: se repone en el libro de consumidores de %s (art. 87)", day(d.Invalidated),
+				d.Invalidated[:7])
 		}
 	case d.State == invalidated:
-		p.motive = fmt.Sprintf("invalidado el %s: los anexos no llevan documentos invalidados; consta en anulados.csv de %s. Si la declaración de %s ya se presentó, se modifica",
+		p.motive = fmt.Sprintf(
+			"invalidado el %s: los anexos no llevan documentos invalidados; consta en anulados.csv "+
+				"de %s. Si la declaración de %s ya se presentó, se modifica",
 			day(d.Invalidated), d.Invalidated[:7], month)
 	case d.State == rejected && d.Deferred:
-		p.motive = "Hacienda lo rechazó después de entregado en contingencia: la venta no tiene documento válido: " + text(d.Refusal)
+		p.motive = "Hacienda lo rechazó después de entregado en contingencia: la venta no tiene documento válido: " +
+			text(d.Refusal)
 	case d.State == rejected:
 		p.motive = "Hacienda lo rechazó: " + text(d.Refusal)
 	case d.State == contingency:
-		p.motive = "emitido en contingencia y todavía sin sello de recepción: los libros se hacen otra vez cuando lo tenga"
+		p.motive = "emitido en contingencia y todavía sin sello de recepción: los libros se hacen otra vez cuando lo " +
+			"tenga"
 	default:
 		p.motive = "todavía sin respuesta de Hacienda: los libros se hacen otra vez cuando la tenga"
 	}
@@ -109,7 +115,8 @@ func place(d *sealed, month string, s *Settings) *placement {
 // elsewhere is why documents that stand are in no file, by type.
 var elsewhere = map[string]string{
 	"04": "nota de remisión: acompaña bienes y no es una venta; se factura aparte",
-	"08": "comprobante de liquidación: se cita a mano en el anexo 4 (casilla 108, p. 20), junto a las ventas del mandante",
+	"08": "comprobante de liquidación: se cita a mano en el anexo 4 (casilla 108, p. 20), junto a las ventas del " +
+		"mandante",
 	"09": "documento contable de liquidación: el anticipo del 2 % se declara a mano en el anexo 11 (casilla 171)",
 	"15": "comprobante de donación: no es una venta, y los anexos de ventas (pp. 2 y 8) no lo llevan",
 }
@@ -137,8 +144,8 @@ func (p *placement) file(d *sealed, s *Settings) {
 	}
 }
 
-// list places a document in the lists that no annex holds: what the book of purchases has of it, the income tax that was withheld,
-// and the retention voucher that its customer owes.
+// list places a document in the lists that no annex holds: what the book of purchases has of it, the income tax that
+// was withheld, and the retention voucher that its customer owes.
 func (p *placement) list(d *sealed) {
 	nit, dui := d.customer.identity()
 	who, name, nrc := cmp.Or(nit+dui, digits(d.customer.Number)), text(d.customer.Name), people(digits(d.customer.NRC))
@@ -148,18 +155,22 @@ func (p *placement) list(d *sealed) {
 		for _, l := range d.Cuerpo {
 			base = base.Add(l.Base)
 		}
-		p.add(purchases, "", day(d.Date), "07", d.ControlNumber, d.Code, nrc, who, name, "0.00", money(base), money(d.retained), "0.00")
+		p.add(purchases, "", day(d.Date), "07", d.ControlNumber, d.Code, nrc, who, name, "0.00", money(base),
+			money(d.retained), "0.00")
 	case d.Type == "14":
-		p.add(purchases, "", day(d.Date), "14", d.ControlNumber, d.Code, nrc, who, name, money(d.purchase), "0.00", money(d.retained), money(d.incomeTax))
+		p.add(purchases, "", day(d.Date), "14", d.ControlNumber, d.Code, nrc, who, name, money(d.purchase), "0.00",
+			money(d.retained), money(d.incomeTax))
 		if d.incomeTax.IsPositive() {
-			p.add(incomeTaxes, "", day(d.Date), who, name, d.ControlNumber, d.Code, money(d.purchase), money(d.incomeTax))
+			p.add(incomeTaxes, "", day(d.Date), who, name, d.ControlNumber, d.Code, money(d.purchase),
+				money(d.incomeTax))
 		}
 	case slices.Contains([]string{"01", "03", "05", "06"}, d.Type) && d.retained.IsPositive():
 		taxed, retained := d.taxed, d.retained
 		if d.Type == "05" {
 			taxed, retained = taxed.Neg(), retained.Neg()
 		}
-		p.add(expected, "", day(d.Date), d.Type, d.ControlNumber, d.Code, nit+dui, nrc, name, money(taxed), money(retained))
+		p.add(expected, "", day(d.Date), d.Type, d.ControlNumber, d.Code, nit+dui, nrc, name, money(taxed),
+			money(retained))
 	}
 }
 
@@ -192,7 +203,8 @@ func (p *placement) export(d *sealed, s *Settings) {
 	e.exports[column] = d.taxed
 	p.sold = e
 	if d.Emisor.Exports == 3 {
-		p.note("no está en anexo02: exporta bienes y servicios en un documento, y cada uno tiene columna (O a Q) y tipo de ingreso " +
+		p.note("no está en anexo02: exporta bienes y servicios en un documento, y cada uno tiene columna (O a Q) y " +
+			"tipo de ingreso " +
 			"(7 o 9, p. 10) propios; se declara a mano")
 	} else {
 		p.daily = e
@@ -200,7 +212,8 @@ func (p *placement) export(d *sealed, s *Settings) {
 	}
 	p.addFile(consumers)
 	if carriage := d.Resumen.Insurance.Add(d.Resumen.Freight); carriage.IsPositive() && column < 2 {
-		p.note("incluye %s de seguro y flete: Aduanas compara los bienes con la declaración de mercancías (p. 10)", money(carriage))
+		p.note("incluye %s de seguro y flete: Aduanas compara los bienes con la declaración de mercancías (p. 10)",
+			money(carriage))
 	}
 }
 
@@ -222,7 +235,8 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 	if number == "" && dui == "" {
 		p.note("no cabe en anexo01: el cliente no tiene NIT, NRC ni DUI (columnas H y Q, pp. 2 y 3); se declara a mano")
 	} else {
-		p.add(annex01, day(d.Date), class, d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), "", number, text(d.customer.Name),
+		p.add(annex01, day(d.Date), class, d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), "", number,
+			text(d.customer.Name),
 			money(d.exempt), money(d.nonSubject), money(d.taxed), money(d.vat), "0.00", "0.00", money(total), dui,
 			strconv.Itoa(operation), strconv.Itoa(income), "1")
 	}
@@ -230,7 +244,8 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 		if nit == "" && dui == "" {
 			p.note("no cabe en anexo09 ni en f930: el cliente no tiene NIT ni DUI (p. 37); se declara a mano")
 		} else {
-			p.add(annex09, nit, day(d.Date), d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), money(d.taxed), money(d.perceived), dui, "9")
+			p.add(annex09, nit, day(d.Date), d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), money(d.taxed),
+				money(d.perceived), dui, "9")
 		}
 	}
 	sign := decimal.NewFromInt(1)
@@ -239,10 +254,12 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 	}
 	of := func(a decimal.Decimal) string { return money(a.Mul(sign)) }
 	kind := map[string]string{"03": "CCF", "05": "NC", "06": "ND"}[d.Type]
-	p.add(taxpayers, "", day(d.Date), kind, d.ControlNumber, d.Code, "", text(d.customer.Name), people(digits(d.customer.NRC)),
+	p.add(taxpayers, "", day(d.Date), kind, d.ControlNumber, d.Code, "", text(d.customer.Name),
+		people(digits(d.customer.NRC)),
 		of(d.exempt), of(d.nonSubject), of(d.taxed), of(d.vat), "0.00", "0.00", of(d.perceived), of(total))
 	if d.perceived.IsPositive() && nit+dui != "" {
-		p.report(d, nit+dui, perception, map[string]string{"03": "1", "05": "5", "06": "4"}[d.Type], d.taxed, d.perceived)
+		p.report(d, nit+dui, perception, map[string]string{"03": "1", "05": "5", "06": "4"}[d.Type], d.taxed,
+			d.perceived)
 	}
 }
 
@@ -254,7 +271,8 @@ const (
 )
 
 func (p *placement) report(d *sealed, nit, kind, document string, base, amount decimal.Decimal) {
-	p.add(f930, "", nit, text(d.customer.Name), agent, kind, document, day(d.Date), d.Seal, plain(d.Code), money(base), money(amount))
+	p.add(f930, "", nit, text(d.customer.Name), agent, kind, document, day(d.Date), d.Seal, plain(d.Code), money(base),
+		money(amount))
 }
 
 // withheld places a withholding voucher: its lines by rate.
@@ -277,11 +295,14 @@ func (p *placement) withheld(d *sealed) {
 		}
 		switch code {
 		case "22":
-			p.add(annex10, nit, day(d.Date), "07", plain(d.ControlNumber), d.Seal, plain(d.Code), money(base), money(amount), dui, "10")
+			p.add(annex10, nit, day(d.Date), "07", plain(d.ControlNumber), d.Seal, plain(d.Code), money(base),
+				money(amount), dui, "10")
 		case "C4":
-			p.add(annex12, nit, day(d.Date), "07", d.Seal, plain(d.ControlNumber), plain(d.Code), money(base), money(amount), dui, "12")
+			p.add(annex12, nit, day(d.Date), "07", d.Seal, plain(d.ControlNumber), plain(d.Code), money(base),
+				money(amount), dui, "12")
 		default:
-			p.note("retiene %s por otros casos (%s): está en f930, pero ni el anexo 10 ni el 12 los llevan; se declara a mano",
+			p.note("retiene %s por otros casos (%s): está en f930, pero ni el anexo 10 ni el 12 los llevan; se "+
+				"declara a mano",
 				money(amount), text(code))
 		}
 		p.report(d, nit+dui, retention, "3", base, amount)
@@ -289,7 +310,8 @@ func (p *placement) withheld(d *sealed) {
 		parts = append(parts, strings.TrimSpace(text(code)+" "+rate)+" "+money(amount)+" sobre "+money(base))
 	}
 	if len(parts) > 1 {
-		p.note("retiene por más de un código: una fila de f930 por cada uno, cada una con la base de su tasa: %s", strings.Join(parts, "; "))
+		p.note("retiene por más de un código: una fila de f930 por cada uno, cada una con la base de su tasa: %s",
+			strings.Join(parts, "; "))
 	}
 }
 
@@ -303,11 +325,13 @@ func (p *placement) placePurchase(d *sealed, s *Settings) {
 		kind, number = "2", dui
 	}
 	if number == "" || len(number) > 14 {
-		p.motive = fmt.Sprintf("el número del documento del sujeto excluido, %q, no cabe en los 14 caracteres de la columna B (p. 23); se declara a mano", text(d.customer.Number))
+		p.motive = fmt.Sprintf("el número del documento del sujeto excluido, %q, no cabe en los 14 caracteres de la "+
+			"columna B (p. 23); se declara a mano", text(d.customer.Number))
 		return
 	}
 	c := s.purchase(d)
-	p.add(annex05, kind, number, text(d.customer.Name), day(d.Date), d.Seal, plain(d.Code), money(d.purchase), money(d.retained),
+	p.add(annex05, kind, number, text(d.customer.Name), day(d.Date), d.Seal, plain(d.Code), money(d.purchase),
+		money(d.retained),
 		strconv.Itoa(c.Operation), strconv.Itoa(c.Classification), strconv.Itoa(c.Sector), strconv.Itoa(c.Cost), "5")
 	switch {
 	case !d.retained.IsPositive():
@@ -321,7 +345,8 @@ func (p *placement) placePurchase(d *sealed, s *Settings) {
 // returned places a return: of an invoice it is taken off the sales of its own day (art. 87).
 func (p *placement) returned(d *sealed, s *Settings) {
 	if !d.returnsInvoice() {
-		p.motive = "retorno de una compra a sujeto excluido: el anexo 5 no lleva montos negativos (p. 23); se declara a mano"
+		p.motive = "retorno de una compra a sujeto excluido: el anexo 5 no lleva montos negativos (p. 23); se declara " +
+			"a mano"
 		return
 	}
 	back := d.share(s)
@@ -343,7 +368,8 @@ func (p *placement) adjust(by *share, s *Settings) {
 		p.daily = by
 		p.addFile(annex02)
 	} else {
-		p.note("no está en anexo02, cuya lista de tipos (p. 8) no lleva retornos: se ajusta a mano, o con returns = \"annex2\"")
+		p.note("no está en anexo02, cuya lista de tipos (p. 8) no lleva retornos: se ajusta a mano, o con returns = " +
+			"\"annex2\"")
 	}
 	p.sold = by
 	p.addFile(consumers)
@@ -383,8 +409,8 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	}
 }
 
-// cancelReturn places a return that was invalidated. One of an earlier month lowered the sales of that month, which is filed; its
-// amounts come back in the month of the event, as those of an invoice go (art. 87).
+// cancelReturn places a return that was invalidated. One of an earlier month lowered the sales of that month, which is
+// filed; its amounts come back in the month of the event, as those of an invoice go (art. 87).
 func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	if own || !d.returnsInvoice() {
 		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"
@@ -405,8 +431,8 @@ func monthsBetween(from, to string) int {
 	return (b.Year()-a.Year())*12 + int(b.Month()) - int(a.Month())
 }
 
-// identity is a person's NIT of 14 digits, or else the DUI of 9, never both. MH writes a natural person's DUI in the place of
-// the NIT too.
+// identity is a person's NIT of 14 digits, or else the DUI of 9, never both. MH writes a natural person's DUI in the
+// place of the NIT too.
 func (p *party) identity() (nit, dui string) {
 	number := digits(p.NIT)
 	if number == "" && (p.DocumentType == "36" || p.DocumentType == "13") {

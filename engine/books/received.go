@@ -14,7 +14,8 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// What others issued to the taxpayer: each file is the JSON of one document (the "archivo DTE") as a supplier mails it. Where it goes:
+// What others issued to the taxpayer: each file is the JSON of one document (the "archivo DTE") as a supplier mails it.
+// Where it goes:
 //
 //	03, 05, 06        anexo03 (pp. 11 to 15); with perception anexo08 too (p. 33)
 //	07 of 1 % (22)    anexo07 (p. 31); other rates are named
@@ -23,25 +24,41 @@ import (
 
 // The annexes of what was received.
 var (
-	annex03 = annex("anexo03.csv", "GHIJKLMNO", Column{Name: "Fecha de emisión del documento", Page: 11}, Column{Name: "Clase de documento", Page: 11},
-		Column{Name: "Tipo de documento", Page: 12}, Column{Name: "Número de documento", Page: 12}, Column{Name: "NIT o NRC del proveedor", Page: 12},
-		Column{Name: "Nombre del proveedor", Page: 12}, Column{Name: "Compras internas exentas y/o no sujetas", Page: 12},
-		Column{Name: "Internaciones exentas y/o no sujetas", Page: 12}, Column{Name: "Importaciones exentas y/o no sujetas", Page: 12},
+	annex03 = annex("anexo03.csv", "GHIJKLMNO", Column{Name: "Fecha de emisión del documento", Page: 11},
+		Column{Name: "Clase de documento", Page: 11},
+		Column{Name: "Tipo de documento", Page: 12}, Column{Name: "Número de documento", Page: 12},
+		Column{Name: "NIT o NRC del proveedor", Page: 12},
+		Column{Name: "Nombre del proveedor", Page: 12}, Column{Name: "Compras internas exentas y/o no sujetas",
+			Page: 12},
+		Column{Name: "Internaciones exentas y/o no sujetas", Page: 12},
+		Column{Name: "Importaciones exentas y/o no sujetas", Page: 12},
 		Column{Name: "Compras internas gravadas", Page: 13}, Column{Name: "Internaciones gravadas de bienes", Page: 13},
-		Column{Name: "Importaciones gravadas de bienes", Page: 13}, Column{Name: "Importaciones gravadas de servicios", Page: 13},
-		Column{Name: "Crédito fiscal", Page: 13}, Column{Name: "Total de compras", Page: 13}, Column{Name: "DUI del proveedor", Page: 13},
-		Column{Name: "Tipo de operación (Renta)", Page: 13}, Column{Name: "Clasificación (Renta)", Page: 14}, Column{Name: "Sector (Renta)", Page: 14},
+		Column{Name: "Importaciones gravadas de bienes", Page: 13}, Column{Name: "Importaciones gravadas de servicios",
+			Page: 13},
+		Column{Name: "Crédito fiscal", Page: 13}, Column{Name: "Total de compras", Page: 13},
+		Column{Name: "DUI del proveedor", Page: 13},
+		Column{Name: "Tipo de operación (Renta)", Page: 13}, Column{Name: "Clasificación (Renta)", Page: 14},
+		Column{Name: "Sector (Renta)", Page: 14},
 		Column{Name: "Tipo de costo / gasto (Renta)", Page: 14}, Column{Name: "Número de anexo", Page: 14}).withNotes(2)
-	annex06 = annex("anexo06.csv", "EF", Column{Name: "NIT agente", Page: 27}, Column{Name: "Fecha de emisión del documento", Page: 27},
-		Column{Name: "Serie de documento", Page: 27}, Column{Name: "Número de documento", Page: 27}, Column{Name: "Monto sujeto", Page: 27},
-		Column{Name: "Monto del anticipo a cuenta 2% de IVA", Page: 28}, Column{Name: "DUI agente", Page: 28}, Column{Name: "Número de anexo", Page: 28})
-	annex07 = annex("anexo07.csv", "FG", Column{Name: "NIT agente", Page: 30}, Column{Name: "Fecha de emisión", Page: 30},
-		Column{Name: "Tipo de documento", Page: 30}, Column{Name: "Serie", Page: 30}, Column{Name: "Número de documento", Page: 31},
-		Column{Name: "Monto sujeto", Page: 31}, Column{Name: "Monto de la retención 1%", Page: 31}, Column{Name: "DUI agente", Page: 31},
+	annex06 = annex("anexo06.csv", "EF", Column{Name: "NIT agente", Page: 27},
+		Column{Name: "Fecha de emisión del documento", Page: 27},
+		Column{Name: "Serie de documento", Page: 27}, Column{Name: "Número de documento", Page: 27},
+		Column{Name: "Monto sujeto", Page: 27},
+		Column{Name: "Monto del anticipo a cuenta 2% de IVA", Page: 28}, Column{Name: "DUI agente", Page: 28},
+		Column{Name: "Número de anexo", Page: 28})
+	annex07 = annex("anexo07.csv", "FG", Column{Name: "NIT agente", Page: 30}, Column{Name: "Fecha de emisión",
+		Page: 30},
+		Column{Name: "Tipo de documento", Page: 30}, Column{Name: "Serie", Page: 30},
+		Column{Name: "Número de documento", Page: 31},
+		Column{Name: "Monto sujeto", Page: 31}, Column{Name: "Monto de la retención 1%", Page: 31},
+		Column{Name: "DUI agente", Page: 31},
 		Column{Name: "Número de anexo", Page: 31})
-	annex08 = annex("anexo08.csv", "FG", Column{Name: "NIT agente", Page: 33}, Column{Name: "Fecha de emisión del documento", Page: 33},
-		Column{Name: "Tipo de documento", Page: 33}, Column{Name: "Serie de documento", Page: 33}, Column{Name: "Número de documento", Page: 33},
-		Column{Name: "Monto sujeto", Page: 34}, Column{Name: "Monto de la percepción", Page: 34}, Column{Name: "DUI agente", Page: 34},
+	annex08 = annex("anexo08.csv", "FG", Column{Name: "NIT agente", Page: 33},
+		Column{Name: "Fecha de emisión del documento", Page: 33},
+		Column{Name: "Tipo de documento", Page: 33}, Column{Name: "Serie de documento", Page: 33},
+		Column{Name: "Número de documento", Page: 33},
+		Column{Name: "Monto sujeto", Page: 34}, Column{Name: "Monto de la percepción", Page: 34},
+		Column{Name: "DUI agente", Page: 34},
 		Column{Name: "Número de anexo", Page: 34}).withNotes(2)
 )
 
@@ -86,18 +103,21 @@ var (
 	controlForm = regexp.MustCompile(`^DTE-[0-9]{2}-[A-Z0-9]{8}-[0-9]{15}$`)
 )
 
-// Receive adds the file of a document that a supplier issued to the taxpayer. What cannot be placed is named in resumen.json with why;
-// an error is the disk's.
+// Receive adds the file of a document that a supplier issued to the taxpayer. What cannot be placed is named in
+// resumen.json with why; an error is the disk's.
 func (b *Book) Receive(name string, data []byte, to Addressee) error {
 	d, p := b.placeReceived(data, to)
 	if amount := p.widestCell(); amount != "" {
-		*p = placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99: declárelo a mano"}
+		*p = placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99: " +
+			"declárelo a mano"}
 	}
-	entry := ReceivedFile{File: name, Code: d.Code, Type: d.Type, Date: d.Date, Files: p.names, Motive: p.motive, Notes: p.notes}
+	entry := ReceivedFile{File: name, Code: d.Code, Type: d.Type, Date: d.Date, Files: p.names, Motive: p.motive,
+		Notes: p.notes}
 	b.received = append(b.received, entry)
 	o, err := orderOf(d, d.Date)
 	if err != nil && p.motive == "" {
-		b.received[len(b.received)-1] = ReceivedFile{File: name, Code: d.Code, Type: d.Type, Motive: "su fecha u hora no es válida"}
+		b.received[len(b.received)-1] = ReceivedFile{File: name, Code: d.Code, Type: d.Type,
+			Motive: "su fecha u hora no es válida"}
 		return nil
 	}
 	for i, r := range p.rows {
@@ -172,7 +192,10 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	case len(d.Seal) != 40:
 		return no("no lleva el sello de recepción: pídalo al proveedor, o véalo en la consulta pública de Hacienda")
 	}
-	if at := slices.IndexFunc(b.received, func(r ReceivedFile) bool { return r.Code == d.Code && r.Motive == "" }); at >= 0 {
+	if at := slices.IndexFunc(b.received, func(r ReceivedFile) bool {
+		return r.Code == d.Code &&
+			r.Motive == ""
+	}); at >= 0 {
 		return no("es el mismo documento que %s", b.received[at].File)
 	}
 	switch err := signedAs(head.Signature, data, d.Type); {
@@ -193,7 +216,8 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 		if !body.Body.Perceived.IsPositive() {
 			return no("no percibe el 2 %%: no hay anticipo que declarar")
 		}
-		p.add(annex06, nit, day(d.Date), d.Seal, plain(d.Code), money(body.Body.Base), money(body.Body.Perceived), dui, "6")
+		p.add(annex06, nit, day(d.Date), d.Seal, plain(d.Code), money(body.Body.Base), money(body.Body.Perceived), dui,
+			"6")
 	default:
 		p.motive = elsewhereReceived[d.Type]
 		if p.motive == "" {
@@ -203,7 +227,8 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs compares the document with what its signature bears. Nobody checks the signature itself: suppliers' keys are not known here.
+// signedAs compares the document with what its signature bears. Nobody checks the signature itself: suppliers' keys are
+// not known here.
 func signedAs(jws string, data []byte, kind string) error {
 	if jws == "" {
 		return nil
@@ -223,7 +248,8 @@ func signedAs(jws string, data []byte, kind string) error {
 	if kind == "09" {
 		delete(signed, "cuerpoDocumento")
 	}
-	for name, v := range signed { // suppliers add members of their own to the file: they are not signed, and nothing reads them
+	// suppliers add members of their own to the file: they are not signed, and nothing reads them
+	for name, v := range signed {
 		if !reflect.DeepEqual(v, shown[name]) {
 			return fmt.Errorf("lo firmado no es lo que dice el archivo: difieren en %s", text(name))
 		}
@@ -245,9 +271,11 @@ func (p *placement) bought(d *sealed, s *Settings) {
 	nit, dui := supplier(d)
 	codes := s.purchase(d)
 	other := d.exempt.Add(d.nonSubject)
-	p.add(annex03, day(d.Date), class, d.Type, plain(d.Code), nit, text(d.Emisor.Name), money(other), "0.00", "0.00", money(d.taxed),
+	p.add(annex03, day(d.Date), class, d.Type, plain(d.Code), nit, text(d.Emisor.Name), money(other), "0.00", "0.00",
+		money(d.taxed),
 		"0.00", "0.00", "0.00", money(d.vat), money(other.Add(d.taxed)), dui,
-		strconv.Itoa(codes.Operation), strconv.Itoa(codes.Classification), strconv.Itoa(codes.Sector), strconv.Itoa(codes.Cost), "3")
+		strconv.Itoa(codes.Operation), strconv.Itoa(codes.Classification), strconv.Itoa(codes.Sector),
+		strconv.Itoa(codes.Cost), "3")
 	if due := d.taxed.Mul(decimal.New(13, -2)); due.Sub(d.vat).Abs().GreaterThan(decimal.New(1, -2)) {
 		p.note("su IVA es %s, y el 13 %% de lo gravado es %s (columna N, p. 13)", money(d.vat), money(due))
 	}
@@ -269,9 +297,11 @@ func (p *placement) withheldFrom(d *sealed) {
 	}
 	for _, code := range slices.Sorted(maps.Keys(bases)) {
 		if code == "22" {
-			p.add(annex07, nit, day(d.Date), "07", d.Seal, plain(d.Code), money(bases[code]), money(amounts[code]), dui, "7")
+			p.add(annex07, nit, day(d.Date), "07", d.Seal, plain(d.Code), money(bases[code]), money(amounts[code]), dui,
+				"7")
 		} else {
-			p.note("retiene %s con el código %s: el anexo 7 lleva solo el 1 %%; se declara a mano", money(amounts[code]), text(code))
+			p.note("retiene %s con el código %s: el anexo 7 lleva solo el 1 %%; se declara a mano",
+				money(amounts[code]), text(code))
 		}
 	}
 	if len(p.rows) == 0 {

@@ -19,9 +19,11 @@ func mailed(t *testing.T, kind, code, body string, change ...string) []byte {
 	}
 	document := fmt.Sprintf(`{"identificacion":{"ambiente":"01","tipoDte":%q,"numeroControl":"DTE-%s-M001P001-0000000000000%s","codigoGeneracion":`+
 		`"5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E%s","fecEmi":"2026-11-05","horEmi":"10:00:00"},"emisor":%s,`+
-		`"receptor":{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda"},%s}`, kind, kind, code, code, issuer, body)
+		`"receptor":{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda"},%s}`, kind, kind, code, code, issuer,
+		body)
 	payload := base64.RawURLEncoding.EncodeToString([]byte(document))
-	text := strings.TrimSuffix(document, "}") + `,"firmaElectronica":"e30.` + payload + `.AAAA","selloRecibido":"` + strings.Repeat("A", 40) + `"}`
+	text := strings.TrimSuffix(document, "}") + `,"firmaElectronica":"e30.` + payload + `.AAAA","selloRecibido":"` +
+		strings.Repeat("A", 40) + `"}`
 	for i := 0; i < len(change); i += 2 {
 		if !strings.Contains(text, change[i]) {
 			t.Fatalf("no %s in %s", change[i], text)
@@ -55,10 +57,13 @@ func TestReceived(t *testing.T) {
 		{"b.json", mailed(t, "05", "19", voucher, `"ivaPerci":1`, `"ivaPerci":0`), "difieren en resumen"},
 		{"c.json", mailed(t, "05", "29", strings.Replace(voucher, `"ivaPerci":1`, `"ivaPerci":0`, 1)), ""},
 		{"d.json", mailed(t, "07", "03", withheld), ""},
-		{"e.json", mailed(t, "09", "04", `"cuerpoDocumento":{"montoSujetoPercepcion":1000,"ivaPercibido":20},"resumen":null`), ""},
+		{"e.json", mailed(t, "09", "04",
+			`"cuerpoDocumento":{"montoSujetoPercepcion":1000,"ivaPercibido":20},"resumen":null`), ""},
 		{"f.json", mailed(t, "03", "01", voucher), "el mismo documento que a.json"},
-		{"g.json", mailed(t, "03", "05", voucher, `"receptor":{"nit":"06141804941035","nrc":"2390516"`, `"receptor":{"nit":"06140000000000","nrc":"1"`), "a nombre de otro"},
-		{"h.json", mailed(t, "03", "06", voucher, `"fecEmi":"2026-11-05"`, `"fecEmi":"2026-09-05"`), "es de 2026-09-05"},
+		{"g.json", mailed(t, "03", "05", voucher, `"receptor":{"nit":"06141804941035","nrc":"2390516"`,
+			`"receptor":{"nit":"06140000000000","nrc":"1"`), "a nombre de otro"},
+		{"h.json", mailed(t, "03", "06", voucher, `"fecEmi":"2026-11-05"`, `"fecEmi":"2026-09-05"`),
+			"es de 2026-09-05"},
 		{"i.json", mailed(t, "03", "07", voucher, seal, ""), "sello"},
 		{"j.json", mailed(t, "03", "08", voucher, `"ambiente":"01"`, `"ambiente":"00"`), "ambiente 00"},
 		{"k.json", mailed(t, "01", "10", voucher), "consumidor final"},
@@ -78,7 +83,8 @@ func TestReceived(t *testing.T) {
 			t.Errorf("%+v, want %q", got, c.motive)
 		}
 	}
-	if notes := b.Received()[16].Notes; len(notes) != 2 || !strings.Contains(notes[0], "firma") || !strings.Contains(notes[1], "13 %") {
+	if notes := b.Received()[16].Notes; len(notes) != 2 || !strings.Contains(notes[0], "firma") ||
+		!strings.Contains(notes[1], "13 %") {
 		t.Errorf("of what is not signed and adds up wrongly: %q", notes)
 	}
 	if err := b.Finish(); err != nil {
@@ -86,9 +92,12 @@ func TestReceived(t *testing.T) {
 	}
 	code := func(n string) string { return "5B0C2A6E4D6F4F3C9C550A1B2C3D4E" + n }
 	for name, want := range map[string]string{
-		"anexo03.csv": "05/11/2026;4;03;" + code("01") + ";06140101901011;Proveedora, S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;;1;1;2;5;3\r\n" +
-			"05/11/2026;4;06;" + code("13") + ";06140101901011;Proveedora, S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;12.00;108.00;;1;1;2;5;3\r\n" +
-			"05/11/2026;4;05;" + code("29") + ";;Persona Natural;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;012345678;1;1;2;5;3\r\n",
+		"anexo03.csv": "05/11/2026;4;03;" + code("01") + ";06140101901011;Proveedora, " +
+			"S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;;1;1;2;5;3\r\n" +
+			"05/11/2026;4;06;" + code("13") + ";06140101901011;Proveedora, " +
+			"S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;12.00;108.00;;1;1;2;5;3\r\n" +
+			"05/11/2026;4;05;" + code("29") + ";;Persona " +
+			"Natural;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;012345678;1;1;2;5;3\r\n",
 		"anexo06.csv": "06140101901011;05/11/2026;" + seal + ";" + code("04") + ";1000.00;20.00;;6\r\n",
 		"anexo07.csv": "06140101901011;05/11/2026;07;" + seal + ";" + code("03") + ";500.00;5.00;;7\r\n",
 		"anexo08.csv": "06140101901011;05/11/2026;03;" + seal + ";" + code("01") + ";100.00;1.00;;8\r\n" +

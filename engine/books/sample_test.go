@@ -23,19 +23,25 @@ type shop struct {
 	list    []Document
 }
 
-// sold adds a document of MH's form: its type, point of sale, day and hour, customer, lines by kind of sale and summary.
+// sold adds a document of MH's form: its type, point of sale, day and hour, customer, lines by kind of sale and
+// summary.
 func (s *shop) sold(kind, series, at string, customer object, lines []object, summary object) *Document {
 	s.t.Helper()
 	s.numbers[kind+series]++
 	n := len(s.list) + 1
-	d := Document{Code: fmt.Sprintf("%08X-%04X-4%03X-A%03X-%012X", 0x5E1A0000+n*7919, n*257, n*31, n*17, n*99991), Type: kind, State: processed, Branch: 1, Date: "2026-" + at[:5],
-		ControlNumber: fmt.Sprintf("DTE-%s-%s-%015d", kind, series, s.numbers[kind+series]), Seal: fmt.Sprintf("2026%032X%s", n*1_000_003, "TTTG")}
-	id := object{"ambiente": "01", "tipoDte": kind, "numeroControl": d.ControlNumber, "codigoGeneracion": d.Code, "fecEmi": d.Date, "horEmi": at[6:] + ":00"}
-	doc := object{"identificacion": id, "emisor": object{"nit": "06141804941035", "nrc": "2390516", "nombre": "Abarrotes La Ceiba, S.A. de C.V."}, "receptor": customer,
+	d := Document{Code: fmt.Sprintf("%08X-%04X-4%03X-A%03X-%012X", 0x5E1A0000+n*7919, n*257, n*31, n*17, n*99991),
+		Type: kind, State: processed, Branch: 1, Date: "2026-" + at[:5],
+		ControlNumber: fmt.Sprintf("DTE-%s-%s-%015d", kind, series, s.numbers[kind+series]),
+		Seal:          fmt.Sprintf("2026%032X%s", n*1_000_003, "TTTG")}
+	id := object{"ambiente": "01", "tipoDte": kind, "numeroControl": d.ControlNumber, "codigoGeneracion": d.Code,
+		"fecEmi": d.Date, "horEmi": at[6:] + ":00"}
+	doc := object{"identificacion": id, "emisor": object{"nit": "06141804941035", "nrc": "2390516",
+		"nombre": "Abarrotes La Ceiba, S.A. de C.V."}, "receptor": customer,
 		"cuerpoDocumento": lines, "resumen": summary}
 	if related, ok := summary["of"]; ok {
 		delete(summary, "of")
-		doc["documentoRelacionado"] = []object{{"tipoDocumento": summary["type"], "codigoGeneracion": related, "numeroDocumento": related}}
+		doc["documentoRelacionado"] = []object{{"tipoDocumento": summary["type"], "codigoGeneracion": related,
+			"numeroDocumento": related}}
 	}
 	total, ok := summary["totalPagar"].(json.Number)
 	if !ok {
@@ -80,7 +86,8 @@ func sampleMonth(t *testing.T) []Document {
 		lines, summary := sale(kind, taxed, exempt, perceived, of...)
 		return s.sold(kind, series, at, customer, lines, summary)
 	}
-	roble, clinic := company("06142803901121", "1048827", "Comercial El Roble, S.A. de C.V."), company("02101210011015", "986541", `Clínica "Santa Ana", S.A.`)
+	roble, clinic := company("06142803901121", "1048827", "Comercial El Roble, S.A. de C.V."), company("02101210011015",
+		"986541", `Clínica "Santa Ana", S.A.`)
 	person := company("012345678", "3021459", "Ana María Pérez")
 	person["tipoDocumento"] = "13"
 	early := sell("01", "M001P001", "09-14 10:05", nil, 2_260, 0, 0)
@@ -88,8 +95,10 @@ func sampleMonth(t *testing.T) []Document {
 	for _, sale := range []struct {
 		series, at    string
 		taxed, exempt int
-	}{{"M001P001", "11-03 08:12", 1_130, 0}, {"M001P001", "11-03 12:40", 4_520, 350}, {"M001P002", "11-03 12:41", 2_825, 0}, {"M001P002", "11-03 18:55", 0, 775},
-		{"M001P001", "11-04 09:01", 6_780, 0}, {"M001P001", "11-04 17:30", 1_695, 0}, {"M001P002", "11-05 10:20", 11_300, 1_200}} {
+	}{{"M001P001", "11-03 08:12", 1_130, 0}, {"M001P001", "11-03 12:40", 4_520, 350}, {"M001P002", "11-03 12:41", 2_825,
+		0}, {"M001P002", "11-03 18:55", 0, 775},
+		{"M001P001", "11-04 09:01", 6_780, 0}, {"M001P001", "11-04 17:30", 1_695, 0}, {"M001P002", "11-05 10:20",
+			11_300, 1_200}} {
 		sell("01", sale.series, sale.at, nil, sale.taxed, sale.exempt, 0)
 	}
 	back := s.list[len(s.list)-3].Code
@@ -102,23 +111,27 @@ func sampleMonth(t *testing.T) []Document {
 	sell("05", "M001P001", "11-06 14:10", roble, 1_700, 0, 17, "03", voucher)
 	sell("06", "M001P001", "11-06 14:25", roble, 1_500, 0, 0, "03", voucher)
 	held := func(at string, customer object, code string, base, amount int) {
-		s.sold("07", "M001P001", at, customer, []object{{"montoSujetoGrav": usd(base), "codigoRetencionMH": code, "ivaRetenido": usd(amount)}}, object{"totalIvaRetenido": usd(amount)})
+		s.sold("07", "M001P001", at, customer, []object{{"montoSujetoGrav": usd(base), "codigoRetencionMH": code,
+			"ivaRetenido": usd(amount)}}, object{"totalIvaRetenido": usd(amount)})
 	}
 	held("11-09 10:00", clinic, "22", 40_000, 400)
 	held("11-10 10:30", person, "C4", 12_500, 1_625)
 	bought := func(at string, seller object, amount, retained int) {
-		s.sold("14", "M001P001", at, seller, []object{{"tipoItem": 1, "compra": usd(amount)}}, object{"subTotal": usd(amount), "totalCompra": usd(amount), "descu": 0,
-			"reteRenta": usd(amount / 10), "ivaRete": usd(retained), "totalPagar": usd(amount - amount/10 - retained)})
+		s.sold("14", "M001P001", at, seller, []object{{"tipoItem": 1, "compra": usd(amount)}},
+			object{"subTotal": usd(amount), "totalCompra": usd(amount), "descu": 0,
+				"reteRenta": usd(amount / 10), "ivaRete": usd(retained), "totalPagar": usd(amount - amount/10 - retained)})
 	}
 	farmer := object{"tipoDocumento": "13", "numDocumento": "045678912", "nombre": "Julio César Menjívar"}
 	bought("11-10 07:20", farmer, 18_000, 0)
-	bought("11-11 07:35", object{"tipoDocumento": "36", "numDocumento": "11230509751019", "nombre": "Rosa Elena Mejía"}, 9_550, 0)
+	bought("11-11 07:35", object{"tipoDocumento": "36", "numDocumento": "11230509751019", "nombre": "Rosa Elena Mejía"},
+		9_550, 0)
 	late := sell("01", "M001P002", "11-11 19:10", nil, 3_390, 0, 0)
 	late.State, late.Seal, late.Deferred = contingency, "", true
 	return s.list
 }
 
-// TestSample: what the reference shows of a month is what the books make of it. -update writes it anew; DTE_SAMPLE=DIR keeps the files.
+// TestSample: what the reference shows of a month is what the books make of it. -update writes it anew; DTE_SAMPLE=DIR
+// keeps the files.
 func TestSample(t *testing.T) {
 	dir, _ := madeBooks(t, "2026-11", Defaults(), sampleMonth(t))
 	if keep := os.Getenv("DTE_SAMPLE"); keep != "" {
@@ -132,7 +145,9 @@ func TestSample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := sample.File{Name: l.Name, Title: cmp.Or(whole[l], titles[l], "ventas a consumidor final, una fila por día"), Heading: l.header, Rows: rowsOf(strings.TrimPrefix(string(text), "\ufeff"))}
+		f := sample.File{Name: l.Name, Title: cmp.Or(whole[l], titles[l],
+			"ventas a consumidor final, una fila por día"), Heading: l.header,
+			Rows: rowsOf(strings.TrimPrefix(string(text), "\ufeff"))}
 		for _, c := range l.Columns {
 			f.Columns = append(f.Columns, sample.Column{Letter: c.Letter, Name: c.Name})
 		}

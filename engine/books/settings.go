@@ -17,14 +17,14 @@ type Settings struct {
 	// ByEstablishment makes one row a day and establishment in annex 2. Default: one row a day, since the return is the
 	// taxpayer's and the manual says "agrupar por día" (p. 8).
 	ByEstablishment bool
-	// ReturnsInAnnex puts returns (18) of invoices into annex 2 as negative rows. Default: they are in the book of consumers
-	// (art. 87) and in resumen.json alone, since annex 2 takes negative amounts "únicamente para los documentos
-	// anulados/invalidados" (p. 10) and its list of types (p. 8) has no 18.
+	// ReturnsInAnnex puts returns (18) of invoices into annex 2 as negative rows. Default: they are in the book of
+	// consumers (art. 87) and in resumen.json alone, since annex 2 takes negative amounts "únicamente para los
+	// documentos anulados/invalidados" (p. 10) and its list of types (p. 8) has no 18.
 	ReturnsInAnnex bool
 	// DayHyphens writes the codes of annex 2 with hyphens. Default: without, as in every other annex of sales.
 	DayHyphens bool
-	// PlainCancelled writes control number and code of the invalidated without hyphens. Default: with them, since column A
-	// says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
+	// PlainCancelled writes control number and code of the invalidated without hyphens. Default: with them, since
+	// column A says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
 	PlainCancelled bool
 	// Windows writes the annexes in Windows-1252, as Excel saves "CSV (delimitado por comas)" (p. 2). Default: UTF-8.
 	Windows bool
@@ -58,11 +58,13 @@ type PurchaseRule struct {
 	PurchaseCodes
 }
 
-// Defaults returns the settings of a shop: sales are income of commerce (3); purchased goods are a cost, "artículos comprados
-// interno"; purchased services are an expense of administration.
+// Defaults returns the settings of a shop: sales are income of commerce (3); purchased goods are a cost, "artículos
+// comprados interno"; purchased services are an expense of administration.
 func Defaults() Settings {
-	return Settings{Sale: SaleCodes{Income: 3}, Purchase: PurchaseCodes{Operation: 1, Classification: 1, Sector: 2, Cost: 5},
-		Purchases: []PurchaseRule{{Item: 2, PurchaseCodes: PurchaseCodes{Operation: 1, Classification: 2, Sector: 2, Cost: 2}}}}
+	return Settings{Sale: SaleCodes{Income: 3}, Purchase: PurchaseCodes{Operation: 1, Classification: 1, Sector: 2,
+		Cost: 5},
+		Purchases: []PurchaseRule{{Item: 2, PurchaseCodes: PurchaseCodes{Operation: 1, Classification: 2, Sector: 2,
+			Cost: 2}}}}
 }
 
 var (

@@ -36,14 +36,17 @@ func (s *share) negate() {
 
 // annexCells are an adjustment's line of annex 2 by itself: from code to code.
 func (s *share) annexCells(first, last string) []string {
-	return []string{day(s.date), class, cmp.Or(s.kind, "01"), notApplicable, notApplicable, notApplicable, notApplicable, first, last, "",
-		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), money(s.exports[0]), money(s.exports[1]), money(s.exports[2]),
+	return []string{day(s.date), class, cmp.Or(s.kind, "01"), notApplicable, notApplicable, notApplicable,
+		notApplicable, first, last, "",
+		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), money(s.exports[0]), money(s.exports[1]),
+		money(s.exports[2]),
 		"0.00", "0.00", money(s.total()), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
 }
 
 func (d *sealed) share(s *Settings) *share {
 	operation, income := s.sale(d)
-	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, vat: d.vat, operation: operation, income: income}
+	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, vat: d.vat,
+		operation: operation, income: income}
 }
 
 // dayKey is a row of annex 2: documents of one day with one type of income, of one establishment where Settings say so.
@@ -51,7 +54,8 @@ type dayKey struct {
 	date, establishment string
 	income              int
 	kind                string
-	// apart is a type of operation that joins no other: 3, 12 or 13. Taxed (1) and exempt (2) together are mixed (4, p. 9).
+	// apart is a type of operation that joins no other: 3, 12 or 13. Taxed (1) and exempt (2) together are mixed (4, p.
+	// 9).
 	apart int
 	// part is above 0 for what no longer fits a column beside the documents before it.
 	part int
@@ -111,7 +115,8 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 		key.establishment = d.establishment
 	}
 	l := b.days[key]
-	for l != nil && l.exempt.Add(l.nonSubject).Add(l.taxed).Add(l.exports.total()).Add(s.total()).Abs().GreaterThanOrEqual(widest) {
+	for l != nil && l.exempt.Add(l.nonSubject).Add(l.taxed).Add(l.exports.total()).Add(
+		s.total()).Abs().GreaterThanOrEqual(widest) {
 		key.part++
 		l = b.days[key]
 	}
@@ -154,8 +159,8 @@ func (b *Book) addSale(d *sealed, o order, s *share) error {
 	return nil
 }
 
-// bookNumber is what the book of consumers calls a document by: its control number, or the code of a return, which MH gives no
-// control number.
+// bookNumber is what the book of consumers calls a document by: its control number, or the code of a return, which MH
+// gives no control number.
 func (d *sealed) bookNumber() string {
 	if d.Type == "18" {
 		return d.Code
@@ -171,7 +176,8 @@ func consumerCells(date, establishment, first, last string, s *share, documents 
 // shared spools the rows that documents share.
 func (b *Book) shared() error {
 	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
-		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income), cmp.Compare(x.kind, y.kind), cmp.Compare(x.apart, y.apart), cmp.Compare(x.part, y.part))
+		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income,
+			y.income), cmp.Compare(x.kind, y.kind), cmp.Compare(x.apart, y.apart), cmp.Compare(x.part, y.part))
 	}) {
 		l := b.days[key]
 		s := l.share(key.date)

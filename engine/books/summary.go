@@ -55,13 +55,15 @@ type group struct {
 
 func (g *group) add(d *sealed) {
 	g.Count++
-	for i, a := range [...]decimal.Decimal{d.total, d.exempt, d.nonSubject, d.taxed, d.vat, d.otherTaxes, d.perceived, d.retained, d.incomeTax, d.nonTaxed, d.purchase} {
+	for i, a := range [...]decimal.Decimal{d.total, d.exempt, d.nonSubject, d.taxed, d.vat, d.otherTaxes, d.perceived,
+		d.retained, d.incomeTax, d.nonTaxed, d.purchase} {
 		g.sums[i] = g.sums[i].Add(a)
 	}
 }
 
 func (g *group) show() {
-	for i, s := range [...]*string{&g.Total, &g.Exempt, &g.NonSubject, &g.Taxed, &g.VAT, &g.OtherTaxes, &g.Perceived, &g.Retained, &g.IncomeTax, &g.NonTaxed, &g.Purchases} {
+	for i, s := range [...]*string{&g.Total, &g.Exempt, &g.NonSubject, &g.Taxed, &g.VAT, &g.OtherTaxes, &g.Perceived,
+		&g.Retained, &g.IncomeTax, &g.NonTaxed, &g.Purchases} {
 		*s = money(g.sums[i])
 	}
 }
@@ -103,7 +105,8 @@ func (b *Book) count(d *sealed, o order, p *placement) error {
 				}
 			}
 			*m.n++
-			if err := (*m.into).add(o, []string{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total), text}); err != nil {
+			if err := (*m.into).add(o, []string{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total),
+				text}); err != nil {
 				return err
 			}
 		}
@@ -126,8 +129,9 @@ type fileSum struct {
 	Name      string            `json:"archivo"`
 	Rows      int               `json:"filas"`
 	Documents int               `json:"documentos"`
-	Sums      map[string]string `json:"sumas,omitempty"`       // as they are filed
-	Net       map[string]string `json:"sumas_netas,omitempty"` // with credit notes taken off, where the file has them as positive amounts
+	Sums      map[string]string `json:"sumas,omitempty"` // as they are filed
+	// with credit notes taken off, where the file has them as positive amounts
+	Net map[string]string `json:"sumas_netas,omitempty"`
 }
 
 // summarise writes resumen.json: small members first, then the documents that are named, one a line.
@@ -154,9 +158,12 @@ func (b *Book) summarise() (err error) {
 	if b.test {
 		ambiente = "00"
 	}
-	err = errors.Join(member("mes", b.o.Month), member("hecho", b.o.Made), member("contribuyente", map[string]string{"nit": b.issuer.NIT, "nrc": b.issuer.NRC, "nombre": b.issuer.Name}),
-		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes", b.o.Settings.forSummary()),
-		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)), member("archivos", b.fileSums()),
+	err = errors.Join(member("mes", b.o.Month), member("hecho", b.o.Made), member("contribuyente",
+		map[string]string{"nit": b.issuer.NIT, "nrc": b.issuer.NRC, "nombre": b.issuer.Name}),
+		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes",
+			b.o.Settings.forSummary()),
+		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)),
+		member("archivos", b.fileSums()),
 		member("sin_archivo_cantidad", b.sum.nowhereN))
 	if b.o.Received {
 		err = errors.Join(err, member("recibidos", b.received))
@@ -213,7 +220,8 @@ func (b *Book) fileSums() []fileSum {
 	list := make([]fileSum, 0, len(b.made))
 	for _, l := range b.made {
 		t := b.files[l]
-		f := fileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string), Net: make(map[string]string)}
+		f := fileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string),
+			Net: make(map[string]string)}
 		for i, column := range l.sums {
 			name := l.Columns[column].Letter + " " + l.Columns[column].Name
 			if f.Sums[name] = money(t.sums[i]); l.notesAt > 0 {
@@ -237,11 +245,14 @@ func (s *Settings) forSummary() map[string]any {
 	if s.Windows {
 		encoding = "windows-1252"
 	}
-	return map[string]any{"operation": s.Sale.Operation, "income": s.Sale.Income, "sale": s.Sales, "purchase": s.Purchases, "purchase_default": s.Purchase,
-		"consumer_rows": rows, "returns": returns, "day_hyphens": s.DayHyphens, "cancelled_hyphens": !s.PlainCancelled, "encoding": encoding}
+	return map[string]any{"operation": s.Sale.Operation, "income": s.Sale.Income, "sale": s.Sales,
+		"purchase": s.Purchases, "purchase_default": s.Purchase,
+		"consumer_rows": rows, "returns": returns, "day_hyphens": s.DayHyphens, "cancelled_hyphens": !s.PlainCancelled,
+		"encoding": encoding}
 }
 
-// Nowhere returns how many documents of the month are in no file, and how many notes resumen.json has about other documents.
+// Nowhere returns how many documents of the month are in no file, and how many notes resumen.json has about other
+// documents.
 func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhereN, b.sum.noteN }
 
 // Rows returns the number of rows of each file, in the order of the manual.

@@ -11,11 +11,14 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-var titles = map[*layout]string{taxpayers: "Libro de ventas a contribuyentes", consumers: "Libro de ventas a consumidores",
-	purchases: "Extracto para el libro de compras: lo que emite esta caja", incomeTaxes: "Renta retenida a sujetos excluidos",
-	expected: "Comprobantes de retención por recibir"}
+var titles = map[*layout]string{taxpayers: "Libro de ventas a contribuyentes",
+	consumers:   "Libro de ventas a consumidores",
+	purchases:   "Extracto para el libro de compras: lo que emite esta caja",
+	incomeTaxes: "Renta retenida a sujetos excluidos",
+	expected:    "Comprobantes de retención por recibir"}
 
-var monthNames = [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"}
+var monthNames = [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
+	"octubre", "noviembre", "diciembre"}
 
 // monthName is "2026-11" in words.
 func monthName(month string) (string, error) {
@@ -36,7 +39,8 @@ func (b *Book) heading(l *layout, put func([]string) error) error {
 	for i, c := range l.Columns {
 		names[i] = c.Name
 	}
-	for _, line := range [][]string{{titles[l]}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", people(b.issuer.NRC)}, {"NIT", people(b.issuer.NIT)}, {"Mes", name}, {""}, names} {
+	for _, line := range [][]string{{titles[l]}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", people(b.issuer.NRC)},
+		{"NIT", people(b.issuer.NIT)}, {"Mes", name}, {""}, names} {
 		if err := put(line); err != nil {
 			return err
 		}
@@ -67,7 +71,8 @@ func (b *Book) total(l *layout, letter byte) decimal.Decimal {
 // rate is the part of VAT in a price that includes it: 13 of 113 (Ley de IVA, art. 54).
 var rateWithin = decimal.NewFromInt(13).DivRound(decimal.NewFromInt(113), 16)
 
-// reckoning is the summary at the end of a book: the VAT of the consumers' sales (art. 83), and all sales with their VAT (art. 85).
+// reckoning is the summary at the end of a book: the VAT of the consumers' sales (art. 83), and all sales with their
+// VAT (art. 85).
 func (b *Book) reckoning(l *layout) [][]string {
 	if l != taxpayers && l != consumers {
 		return nil
@@ -75,14 +80,19 @@ func (b *Book) reckoning(l *layout) [][]string {
 	taxed := b.total(consumers, 'H')
 	vat := taxed.Mul(rateWithin).Round(2)
 	lines := [][]string{{""}, {"Resumen del débito fiscal de ventas a consumidores"},
-		{"Ventas gravadas con IVA", money(taxed)}, {"Ventas gravadas sin IVA", money(taxed.Sub(vat))}, {"Débito fiscal (13 de 113)", money(vat)},
+		{"Ventas gravadas con IVA", money(taxed)}, {"Ventas gravadas sin IVA", money(taxed.Sub(vat))},
+		{"Débito fiscal (13 de 113)", money(vat)},
 		{"IVA que dicen los documentos", money(b.sum.vat)}}
 	if l == taxpayers {
 		own := b.total(taxpayers, 'L')
-		lines = append(lines, []string{""}, []string{"Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA", "Débito fiscal"},
-			[]string{"A contribuyentes", money(b.total(taxpayers, 'I')), money(b.total(taxpayers, 'J')), money(b.total(taxpayers, 'K')), money(own)},
-			[]string{"A consumidores finales", money(b.total(consumers, 'F')), money(b.total(consumers, 'G')), money(taxed.Sub(vat)), money(vat)},
-			[]string{"Total", money(b.total(taxpayers, 'I').Add(b.total(consumers, 'F'))), money(b.total(taxpayers, 'J').Add(b.total(consumers, 'G'))),
+		lines = append(lines, []string{""}, []string{"Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA",
+			"Débito fiscal"},
+			[]string{"A contribuyentes", money(b.total(taxpayers, 'I')), money(b.total(taxpayers, 'J')),
+				money(b.total(taxpayers, 'K')), money(own)},
+			[]string{"A consumidores finales", money(b.total(consumers, 'F')), money(b.total(consumers, 'G')),
+				money(taxed.Sub(vat)), money(vat)},
+			[]string{"Total", money(b.total(taxpayers, 'I').Add(b.total(consumers, 'F'))),
+				money(b.total(taxpayers, 'J').Add(b.total(consumers, 'G'))),
 				money(b.total(taxpayers, 'K').Add(taxed.Sub(vat))), money(own.Add(vat))},
 			[]string{"Por cuenta de terceros", "0.00", "0.00", "0.00", "0.00"})
 	}
@@ -103,7 +113,9 @@ func (b *Book) print() error {
 		return err
 	}
 	for _, l := range []*layout{taxpayers, consumers} {
-		t := Table{Title: titles[l], Issuer: Issuer{NIT: people(b.issuer.NIT), NRC: people(b.issuer.NRC), Name: b.issuer.Name}, Month: name, Columns: make([]string, len(l.Columns)), Right: make([]bool, len(l.Columns)), Folio: 1,
+		t := Table{Title: titles[l], Issuer: Issuer{NIT: people(b.issuer.NIT), NRC: people(b.issuer.NRC),
+			Name: b.issuer.Name}, Month: name, Columns: make([]string, len(l.Columns)), Right: make([]bool,
+			len(l.Columns)), Folio: 1,
 			At: at.AddDate(0, 1, 0)}
 		for i, c := range l.Columns {
 			t.Columns[i], t.Right[i] = c.Name, c.Name == documentsColumn
@@ -165,7 +177,8 @@ func IsFile(name string) bool {
 		return true
 	}
 	for _, l := range slices.Concat(layouts, receivedLayouts) {
-		if name == l.Name || l.header && strings.HasPrefix(name, strings.TrimSuffix(l.Name, ".csv")) && strings.HasSuffix(name, ".pdf") {
+		if name == l.Name || l.header && strings.HasPrefix(name, strings.TrimSuffix(l.Name, ".csv")) &&
+			strings.HasSuffix(name, ".pdf") {
 			return true
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// world makes documents of every type and state, of both generations of MH's schemas, from a seed. Its amounts need not be what
-// a rule would compute: the books take them as they are.
+// world makes documents of every type and state, of both generations of MH's schemas, from a seed. Its amounts need not
+// be what a rule would compute: the books take them as they are.
 type world struct {
 	t       *testing.T
 	r       *rand.Rand
@@ -92,10 +92,12 @@ func (w *world) document() Document {
 		m := first.AddDate(0, -back, 0)
 		return m.AddDate(0, 0, w.r.IntN(m.AddDate(0, 1, -1).Day()))
 	}
-	d := Document{Code: w.code(), Type: kind, State: processed, Branch: int64(1 + w.r.IntN(3)), Date: day(0).Format(time.DateOnly)}
+	d := Document{Code: w.code(), Type: kind, State: processed, Branch: int64(1 + w.r.IntN(3)),
+		Date: day(0).Format(time.DateOnly)}
 	switch n := w.r.IntN(100); {
 	case n < 4:
-		d.State, d.Refusal, d.Deferred = rejected, w.one("[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR", "DOCUMENTO NO CUMPLE; ESQUEMA"), w.chance(30)
+		d.State, d.Refusal, d.Deferred = rejected, w.one("[identificacion.numeroControl] YA EXISTE UN REGISTRO CON "+
+			"ESE VALOR", "DOCUMENTO NO CUMPLE; ESQUEMA"), w.chance(30)
 	case n < 8:
 		d.State, d.Deferred = contingency, true
 	case n < 9:
@@ -105,7 +107,8 @@ func (w *world) document() Document {
 	case n < 16:
 		d.State, d.Invalidated = invalidated, first.AddDate(0, 1, w.r.IntN(20)).Format(time.DateOnly)
 	case n < 21:
-		d.State, d.Date, d.Invalidated = invalidated, day(1+w.r.IntN(4)).Format(time.DateOnly), day(0).Format(time.DateOnly)
+		d.State, d.Date, d.Invalidated = invalidated, day(1+w.r.IntN(4)).Format(time.DateOnly),
+			day(0).Format(time.DateOnly)
 	}
 	if d.State == processed || d.State == invalidated {
 		d.Seal = fmt.Sprintf("2026%032X%s", w.r.Uint64(), w.one("ABCD", "9QTZ", "SIMU"))
@@ -121,7 +124,8 @@ func (w *world) document() Document {
 	return d
 }
 
-var customers = []string{"Ana María Pérez", "Comercial El Roble, S.A. de C.V.", "José \"Chepe\" Núñez; hijo", "=SUMA(A1)", "+Café & Cía.", "Muebles\tÑandú\nS.A.",
+var customers = []string{"Ana María Pérez", "Comercial El Roble, S.A. de C.V.", "José \"Chepe\" Núñez; hijo",
+	"=SUMA(A1)", "+Café & Cía.", "Muebles\tÑandú\nS.A.",
 	"  Doble  espacio ", "Ferretería O'Brien", "-", "日本商事", "Inversiones 2000 (sucursal)"}
 
 // customer is a receptor in the generation's form, with every kind of number there is.
@@ -144,7 +148,8 @@ func (w *world) customer(kind string, old bool) object {
 	case 4:
 		p["tipoDocumento"], p["numDocumento"] = "13", w.digits(9)
 	default:
-		p["tipoDocumento"], p["numDocumento"] = w.one("03", "02", "37"), w.one("A"+w.digits(7), "PE-"+w.digits(8), "X"+w.digits(17))
+		p["tipoDocumento"], p["numDocumento"] = w.one("03", "02", "37"), w.one("A"+w.digits(7), "PE-"+w.digits(8),
+			"X"+w.digits(17))
 	}
 	return p
 }
@@ -153,7 +158,8 @@ func (w *world) customer(kind string, old bool) object {
 func (w *world) content(d *Document) (object, int) {
 	old := w.chance(40)
 	emisor := object{"nit": "06141804941035", "nrc": "2390516", "nombre": "Tienda de Ejemplo, S.A. de C.V."}
-	id := object{"ambiente": "01", "tipoDte": d.Type, "numeroControl": d.ControlNumber, "codigoGeneracion": d.Code, "fecEmi": d.Date,
+	id := object{"ambiente": "01", "tipoDte": d.Type, "numeroControl": d.ControlNumber, "codigoGeneracion": d.Code,
+		"fecEmi": d.Date,
 		"horEmi": fmt.Sprintf("%02d:%02d:%02d", 7+w.r.IntN(14), w.r.IntN(60), w.r.IntN(60))}
 	switch w.r.IntN(10) { // several in a day's first and last second
 	case 0:
@@ -189,13 +195,15 @@ func (w *world) sale(doc object, kind string, old bool) int {
 			amount = 1 + w.cents(40_000)
 		}
 		into := w.one("ventaGravada", "ventaGravada", "ventaGravada", "ventaExenta", "ventaNoSuj")
-		line := object{"numItem": len(lines) + 1, "tipoItem": 1 + w.r.IntN(3), "ventaNoSuj": 0, "ventaExenta": 0, "ventaGravada": 0, "cantidad": 1}
+		line := object{"numItem": len(lines) + 1, "tipoItem": 1 + w.r.IntN(3), "ventaNoSuj": 0, "ventaExenta": 0,
+			"ventaGravada": 0, "cantidad": 1}
 		line[into] = usd(amount)
 		sum[into] += amount
 		lines = append(lines, line)
 	}
 	doc["cuerpoDocumento"] = lines
-	r := object{"totalNoSuj": usd(sum["ventaNoSuj"]), "totalExenta": usd(sum["ventaExenta"]), "totalGravada": usd(sum["ventaGravada"]), "condicionOperacion": 1}
+	r := object{"totalNoSuj": usd(sum["ventaNoSuj"]), "totalExenta": usd(sum["ventaExenta"]),
+		"totalGravada": usd(sum["ventaGravada"]), "condicionOperacion": 1}
 	taxed := sum["ventaGravada"]
 	if kind == "01" || kind == "03" {
 		discount := 0
@@ -241,12 +249,14 @@ func (w *world) sale(doc object, kind string, old bool) int {
 	doc["resumen"] = r
 	switch kind {
 	case "05", "06":
-		doc["documentoRelacionado"] = []object{{"tipoDocumento": w.one("03", "03", "03", "03", "01", "07"), "tipoGeneracion": 2, "numeroDocumento": w.code(), "fechaEmision": w.month + "-01"}}
+		doc["documentoRelacionado"] = []object{{"tipoDocumento": w.one("03", "03", "03", "03", "01", "07"),
+			"tipoGeneracion": 2, "numeroDocumento": w.code(), "fechaEmision": w.month + "-01"}}
 	case "18":
 		origin := w.one("01", "01", "14")
 		related := []object{{"tipoDocumento": origin, "codigoGeneracion": w.code(), "fechaEmision": w.month + "-01"}}
 		if w.chance(20) {
-			related = append(related, object{"tipoDocumento": origin, "codigoGeneracion": w.code(), "fechaEmision": w.month + "-01"})
+			related = append(related, object{"tipoDocumento": origin, "codigoGeneracion": w.code(),
+				"fechaEmision": w.month + "-01"})
 		}
 		doc["documentoRelacionado"] = related
 	}
@@ -262,7 +272,8 @@ func (w *world) withholding(doc object) int {
 		base := 10_000 + w.cents(900_000)
 		held := base * map[string]int{"22": 1, "C4": 13, "C9": 2}[code] / 100
 		total += held
-		lines = append(lines, object{"numItem": i + 1, "montoSujetoGrav": usd(base), "codigoRetencionMH": code, "ivaRetenido": usd(held)})
+		lines = append(lines, object{"numItem": i + 1, "montoSujetoGrav": usd(base), "codigoRetencionMH": code,
+			"ivaRetenido": usd(held)})
 	}
 	doc["cuerpoDocumento"] = lines
 	doc["resumen"] = object{w.one("totalIvaRetenido", "totalIVAretenido"): usd(total)}
@@ -284,7 +295,8 @@ func (w *world) purchase(doc object, old bool) int {
 	if old && w.chance(20) {
 		held = (amount - discount) * 13 / 100
 	}
-	r := object{"totalCompra": usd(amount), "descu": usd(discount), "subTotal": usd(amount - discount), "reteRenta": usd(income), "totalPagar": usd(amount - discount - held - income)}
+	r := object{"totalCompra": usd(amount), "descu": usd(discount), "subTotal": usd(amount - discount),
+		"reteRenta": usd(income), "totalPagar": usd(amount - discount - held - income)}
 	if old {
 		r["ivaRete1"] = usd(held)
 	}

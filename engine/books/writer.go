@@ -66,8 +66,8 @@ func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	})
 }
 
-// write writes a file of rows. The annexes have no headings and no quotes; the books of people have headings, totals and a mark
-// by which spreadsheets know UTF-8.
+// write writes a file of rows. The annexes have no headings and no quotes; the books of people have headings, totals
+// and a mark by which spreadsheets know UTF-8.
 func (b *Book) write(l *layout) (err error) {
 	f, err := os.Create(filepath.Join(b.o.Dir, l.Name))
 	if err != nil {

@@ -23,7 +23,8 @@ func number(t *testing.T, s string) decimal.Decimal {
 	return d
 }
 
-// TestPlaces: every document of the month is in the files that Explain names, or in resumen.json with why; and in no other.
+// TestPlaces: every document of the month is in the files that Explain names, or in resumen.json with why; and in no
+// other.
 func TestPlaces(t *testing.T) {
 	list := newWorld(t, 3, "2026-11").documents(500)
 	dir, _ := madeBooks(t, "2026-11", Defaults(), list)
@@ -43,16 +44,19 @@ func TestPlaces(t *testing.T) {
 		}
 		named := slices.ContainsFunc(s.Nowhere, func(n named) bool { return n.Code == d.Code })
 		if (len(e.Places) > 0) == (e.Motive != "") || named != (e.Motive != "") {
-			t.Errorf("%s %s %s: %d places, motive %q, named %v", d.Type, d.State, d.Code, len(e.Places), e.Motive, named)
+			t.Errorf("%s %s %s: %d places, motive %q, named %v", d.Type, d.State, d.Code, len(e.Places), e.Motive,
+				named)
 		}
-		if says := map[string]string{contingency: "todavía sin sello", rejected: "Hacienda lo rechazó", "": "sin respuesta"}[d.State]; !strings.Contains(e.Motive, says) {
+		if says := map[string]string{contingency: "todavía sin sello", rejected: "Hacienda lo rechazó",
+			"": "sin respuesta"}[d.State]; !strings.Contains(e.Motive, says) {
 			t.Errorf("%s %s: %q", d.Type, d.State, e.Motive)
 		}
 		places := make(map[string]bool)
 		for _, p := range e.Places {
 			places[p.File] = true
 		}
-		for _, l := range []*layout{annex01, annex05, annex09, annex10, annex12, cancelled, taxpayers, f930} { // rows of one document
+		// rows of one document
+		for _, l := range []*layout{annex01, annex05, annex09, annex10, annex12, cancelled, taxpayers, f930} {
 			if in := strings.Contains(files[l.Name], plain(d.Code)); in != places[l.Name] {
 				t.Errorf("%s %s %s: in %s %v, explained %v", d.Type, d.State, d.Code, l.Name, in, places[l.Name])
 			}
@@ -60,8 +64,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestSummary: documents by type and state are those that went in, their amounts add up to what is paid, and a file's sums are
-// those of its rows.
+// TestSummary: documents by type and state are those that went in, their amounts add up to what is paid, and a file's
+// sums are those of its rows.
 func TestSummary(t *testing.T) {
 	list := newWorld(t, 4, "2026-11").documents(500)
 	dir, b := madeBooks(t, "2026-11", Defaults(), list)
@@ -83,7 +87,8 @@ func TestSummary(t *testing.T) {
 				continue
 			}
 			of := func(text string) decimal.Decimal { return number(t, text) }
-			sum := of(g.Exempt).Add(of(g.NonSubject)).Add(of(g.Taxed)).Add(of(g.OtherTaxes)).Add(of(g.Perceived)).Sub(of(g.Retained)).Sub(of(g.IncomeTax)).Add(of(g.NonTaxed)).Add(of(g.Purchases))
+			sum := of(g.Exempt).Add(of(g.NonSubject)).Add(of(g.Taxed)).Add(of(g.OtherTaxes)).Add(of(g.Perceived)).Sub(
+				of(g.Retained)).Sub(of(g.IncomeTax)).Add(of(g.NonTaxed)).Add(of(g.Purchases))
 			if g.Type != "01" && g.Type != "18" {
 				sum = sum.Add(of(g.VAT))
 			}
@@ -116,13 +121,16 @@ func TestSummary(t *testing.T) {
 		filed := s.Files[slices.IndexFunc(s.Files, func(f fileSum) bool { return f.Name == l.Name })]
 		for i, column := range l.sums {
 			name := l.Columns[column].Letter + " " + l.Columns[column].Name
-			if shown, has := filed.Net[name]; has != (l == annex01 || l == annex09) || has && shown != money(net[i]) || filed.Sums[name] != money(sums[i]) {
-				t.Errorf("%s, %s: filed %s, net %q; the rows: %s, net %s", l.Name, name, filed.Sums[name], shown, sums[i], net[i])
+			if shown, has := filed.Net[name]; has != (l == annex01 || l == annex09) || has && shown != money(net[i]) ||
+				filed.Sums[name] != money(sums[i]) {
+				t.Errorf("%s, %s: filed %s, net %q; the rows: %s, net %s", l.Name, name, filed.Sums[name], shown,
+					sums[i], net[i])
 			}
 		}
 		for i := range sums {
 			if !sums[i].Equal(b.files[l].sums[i]) {
-				t.Errorf("%s column %s: %s, resumen.json says %s", l.Name, l.Columns[l.sums[i]].Letter, sums[i], b.files[l].sums[i])
+				t.Errorf("%s column %s: %s, resumen.json says %s", l.Name, l.Columns[l.sums[i]].Letter, sums[i],
+					b.files[l].sums[i])
 			}
 		}
 	}
@@ -139,9 +147,11 @@ func TestBook_Refuses(t *testing.T) {
 		list []Document
 		want string
 	}{
-		"twice":            {append(list, list[1]), "is there twice"},
-		"other taxpayer":   {append(list, change(newWorld(t, 6, "2026-11").document(), "06141804941035", "06141804941036")), "one taxpayer"},
-		"other ambiente":   {append(list, change(newWorld(t, 6, "2026-11").document(), `"ambiente":"01"`, `"ambiente":"00"`)), "ambiente"},
+		"twice": {append(list, list[1]), "is there twice"},
+		"other taxpayer": {append(list, change(newWorld(t, 6, "2026-11").document(), "06141804941035",
+			"06141804941036")), "one taxpayer"},
+		"other ambiente": {append(list, change(newWorld(t, 6, "2026-11").document(), `"ambiente":"01"`,
+			`"ambiente":"00"`)), "ambiente"},
 		"other date":       {[]Document{change(list[0], list[0].Date, "2026-11-31")}, "its signed bytes"},
 		"no JSON":          {[]Document{{Code: list[0].Code, JSON: []byte("{")}}, list[0].Code},
 		"no amount at all": {[]Document{func() Document { d := list[0]; d.Total = "x"; return d }()}, "total"},
@@ -163,7 +173,8 @@ func TestBook_Refuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, o := range []Options{{Month: "2026-13", Settings: Defaults()}, {Month: "11/2026", Settings: Defaults()}, {Month: "2026-11"}} {
+	for _, o := range []Options{{Month: "2026-13", Settings: Defaults()}, {Month: "11/2026", Settings: Defaults()},
+		{Month: "2026-11"}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -195,7 +206,8 @@ func TestBook_Volumes(t *testing.T) {
 	w := newWorld(t, 9, "2026-11")
 	var printed []Table
 	dir := t.TempDir()
-	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir, Volume: 40, Print: func(_ io.Writer, t Table) (int, error) {
+	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir, Volume: 40, Print: func(_ io.Writer,
+		t Table) (int, error) {
 		t.Rows = slices.Clone(t.Rows)
 		printed = append(printed, t)
 		return 3, nil
@@ -241,7 +253,8 @@ func TestBook_Volumes(t *testing.T) {
 
 // TestText: no name ends a cell or a line, wants quotes, or is a formula to a spreadsheet.
 func TestText(t *testing.T) {
-	for in, want := range map[string]string{"A;B": "A,B", `"A" S.A.`: "A S.A.", "=1+1": "1+1", "  +x": "x", "a\r\nb\tc": "a b c", "-": "", "Ñandú": "Ñandú", "a\x1fb": "a b", "\u202eabc": "abc"} {
+	for in, want := range map[string]string{"A;B": "A,B", `"A" S.A.`: "A S.A.", "=1+1": "1+1", "  +x": "x",
+		"a\r\nb\tc": "a b c", "-": "", "Ñandú": "Ñandú", "a\x1fb": "a b", "\u202eabc": "abc"} {
 		if got := text(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
@@ -251,7 +264,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestCell: whatever characters a text begins with or holds, in either alphabet its cell is one cell of one line and no formula.
+// TestCell: whatever characters a text begins with or holds, in either alphabet its cell is one cell of one line and no
+// formula.
 func TestCell(t *testing.T) {
 	for r := rune(1); r <= unicode.MaxRune; r++ {
 		if r > 0x3000 && r < 0xF900 {
@@ -260,7 +274,8 @@ func TestCell(t *testing.T) {
 		for _, s := range []string{string(r) + "1+1", "-" + string(r) + "=1+1"} {
 			c := cell(s)
 			for _, written := range []string{c, string(windows1252(c))} {
-				if strings.ContainsAny(written, ";\"\r\n\t") || strings.ContainsAny(written[:min(1, len(written))], "=+-@'") {
+				if strings.ContainsAny(written, ";\"\r\n\t") || strings.ContainsAny(written[:min(1, len(written))],
+					"=+-@'") {
 					if _, err := decimal.NewFromString(written); err != nil {
 						t.Fatalf("%q (%U) is written %q", s, r, written)
 					}
@@ -275,8 +290,8 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// TestWide: an amount that no column takes stops no month: its document is named and left out, the others are written; and a day whose
-// sum is too wide has two lines.
+// TestWide: an amount that no column takes stops no month: its document is named and left out, the others are written;
+// and a day whose sum is too wide has two lines.
 func TestWide(t *testing.T) {
 	dir := t.TempDir()
 	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir})
@@ -288,7 +303,9 @@ func TestWide(t *testing.T) {
 		code := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i+1)
 		raw := fmt.Sprintf(`{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":"2026-11-05","horEmi":"10:00:0%d"},"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"Abarrotes La Ceiba"},"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":%s}],"resumen":{"totalGravada":%s,"totalPagar":%s}}`,
 			code, i, total, total, total)
-		if err := b.Add(Document{Code: code, ControlNumber: fmt.Sprintf("DTE-01-M001P001-%015d", i+1), Type: "01", State: processed, Date: "2026-11-05", Total: total, Seal: strings.Repeat("2", 40), Branch: 1, JSON: []byte(raw)}); err != nil {
+		if err := b.Add(Document{Code: code, ControlNumber: fmt.Sprintf("DTE-01-M001P001-%015d", i+1), Type: "01",
+			State: processed, Date: "2026-11-05", Total: total, Seal: strings.Repeat("2", 40), Branch: 1,
+			JSON: []byte(raw)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,11 +313,13 @@ func TestWide(t *testing.T) {
 		t.Fatal(err)
 	}
 	annex, err := os.ReadFile(filepath.Join(dir, "anexo02.csv"))
-	if err != nil || strings.Count(string(annex), "\n") != 2 || !strings.Contains(string(annex), ";6000000005.00;") && !strings.Contains(string(annex), ";6000000000.00;") {
+	if err != nil || strings.Count(string(annex), "\n") != 2 || !strings.Contains(string(annex), ";6000000005.00;") &&
+		!strings.Contains(string(annex), ";6000000000.00;") {
 		t.Errorf("annex 2 is %s, %v", annex, err)
 	}
 	summary, err := os.ReadFile(filepath.Join(dir, SummaryName))
-	if n, _ := b.Nowhere(); n != 1 || err != nil || !strings.Contains(string(summary), "00000001-0000") || !strings.Contains(string(summary), "10000000000.00") {
+	if n, _ := b.Nowhere(); n != 1 || err != nil || !strings.Contains(string(summary), "00000001-0000") ||
+		!strings.Contains(string(summary), "10000000000.00") {
 		t.Errorf("%d documents are nowhere: %s, %v", n, summary, err)
 	}
 }

@@ -48,7 +48,8 @@ type Backlog struct {
 const maxLost = 100
 
 // owedQueues are the queues that Waiting counts.
-var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward, record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
+var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward,
+	record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
 
 // count counts what the branch owes.
 type count struct {
@@ -178,13 +179,16 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		periods: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_contingency_periods_total",
-			Help: "Times that the branch went into contingency, those that went on with a period that had just ended included."}),
+			Help: "Times that the branch went into contingency, those that went on with a period that had just ended " +
+				"included."}),
 		eventResults: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_events_total",
 			Help: "Contingency events that MH decided, by result: accepted, rejected."}, []string{"result"}),
 		lots: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_lots_total",
-			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its result)."}, []string{"result"}),
+			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its " +
+				"result)."}, []string{"result"}),
 		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
-			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
+			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."},
+			[]string{"document"}),
 	}
 	// The series exist from the start: Prometheus' increase does not see the first step of a series that begins at 1.
 	for _, result := range []string{"accepted", "rejected"} {
@@ -235,21 +239,30 @@ var owedGauges = func() []gauge {
 		}
 		return o.Contingency.Began
 	})
-	deadline("dte_contingency_event_deadline_timestamp_seconds", "When the first contingency event is due at MH: 24 h from the end of its cause.",
+	deadline("dte_contingency_event_deadline_timestamp_seconds",
+		"When the first contingency event is due at MH: 24 h from the end of its cause.",
 		func(o *Backlog) time.Time { return o.EventDeadline })
-	deadline("dte_contingency_documents_deadline_timestamp_seconds", "When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
+	deadline("dte_contingency_documents_deadline_timestamp_seconds",
+		"When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
 		func(o *Backlog) time.Time { return o.DocumentDeadline })
-	deadline("dte_contingency_correction_deadline_timestamp_seconds", "When the first event that MH refused must be right: 24 h from the refusal.",
+	deadline("dte_contingency_correction_deadline_timestamp_seconds",
+		"When the first event that MH refused must be right: 24 h from the refusal.",
 		func(o *Backlog) time.Time { return o.CorrectionDeadline })
-	deadline("dte_contingency_technical_report_timestamp_seconds", "When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report first; set from a day before until MH has the report or the event.",
+	deadline("dte_contingency_technical_report_timestamp_seconds",
+		"When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report "+
+			"first; set from a day before until MH has the report or the event.",
 		func(o *Backlog) time.Time { return o.TechnicalReport })
-	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the fact can no longer be corrected under its own code: 24 h from the refusal.",
+	deadline("dte_refused_documents_deadline_timestamp_seconds",
+		"When the first document that MH refused after the fact can no longer be corrected under its own code: 24 h from the refusal.",
 		func(o *Backlog) time.Time { return o.RefusedDeadline })
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		func(o *Backlog) time.Time { return o.Oldest })
-	add("dte_lost_records", "Records that are set aside, or will be, because the store lacks a piece of them after a repair or a rebuild with losses: the others go on, and no deadline counts these. 1 at least while nothing can be counted.",
+	add("dte_lost_records", "Records that are set aside, or will be, because the store lacks a piece of them after a "+
+		"repair or a rebuild with losses: the others go on, and no deadline counts these. 1 at least while nothing "+
+		"can be counted.",
 		func(o *Backlog) float64 { return float64(o.Lost) })
-	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate, correct.", []string{"queue"}, nil)
+	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, "+
+		"invalidate, correct.", []string{"queue"}, nil)
 	return append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
 		for _, queue := range owedQueues {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)

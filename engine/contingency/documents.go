@@ -84,7 +84,8 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 
 // eachDocument calls fn for every document of the list, with its index, several at once. It sets a document aside if fn
 // misses a piece of it. Any other error ends the walk.
-func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, int, document) error) error {
+func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, int,
+	document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i, o := range list {
@@ -94,7 +95,8 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 }
 
 // move takes a document to a state and a queue.
-func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time, h *record.Head) error {
+func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time,
+	h *record.Head) error {
 	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: to, Due: &storage.Due{Queue: queue, At: at}}, h)
 	return err
 }

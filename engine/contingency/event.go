@@ -205,7 +205,8 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	for i, o := range g.documents {
 		codes[i] = o.code()
 		items[i] = dte.Obj(dte.Member{Name: "noItem", Value: dte.Int(int64(i + 1))},
-			dte.Member{Name: "codigoGeneracion", Value: dte.Str(codes[i])}, dte.Member{Name: "tipoDoc", Value: dte.Str(o.head.Document)})
+			dte.Member{Name: "codigoGeneracion", Value: dte.Str(codes[i])}, dte.Member{Name: "tipoDoc",
+				Value: dte.Str(o.head.Document)})
 		if h.Began.IsZero() || o.head.CreatedAt.Before(h.Began) {
 			h.Began = o.head.CreatedAt
 		}
@@ -251,13 +252,15 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
-		Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
+	_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("evento")},
+		storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head,
+			Due:   &storage.Due{Queue: record.QueueEvent, At: now},
+			Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
 	return err
 }
 
-// setAsideUnlistable sets aside the documents that the event's layout does not list, such as one of a type that the event's bundle does
-// not know: the others do not wait for them. Any other fault of an event is an error.
+// setAsideUnlistable sets aside the documents that the event's layout does not list, such as one of a type that the
+// event's bundle does not know: the others do not wait for them. Any other fault of an event is an error.
 func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults []dte.Fault) error {
 	found := false
 	for _, f := range faults {
@@ -266,7 +269,8 @@ func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults [
 			continue
 		}
 		found = true
-		if err := c.branch.Lost.SetAside(ctx, g.documents[i].entry, fmt.Errorf("the contingency event does not take it: %w", f)); err != nil {
+		if err := c.branch.Lost.SetAside(ctx, g.documents[i].entry,
+			fmt.Errorf("the contingency event does not take it: %w", f)); err != nil {
 			return err
 		}
 	}
@@ -295,13 +299,15 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 	who := c.options.Responsible
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			text("ambiente", c.branch.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
+			text("ambiente", c.branch.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision",
+				dte.Date(now)), text("hTransmision", dte.Hour(now)))},
 		dte.Member{Name: "emisor", Value: seller.Emisor(c.branch.Issuer, seller.Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},
 		dte.Member{Name: "motivo", Value: dte.Obj(
-			text("fInicio", dte.Date(h.Began)), text("hInicio", dte.Hour(h.Began)), text("fFin", dte.Date(ended)), text("hFin", dte.Hour(ended)),
+			text("fInicio", dte.Date(h.Began)), text("hInicio", dte.Hour(h.Began)), text("fFin", dte.Date(ended)),
+			text("hFin", dte.Hour(ended)),
 			dte.Member{Name: "tipoContingencia", Value: dte.Int(g.cause)}, text("motivoContingencia", g.motive))})
 }
 
@@ -358,7 +364,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	if o.Kind == authority.Rejected && !h.Again {
 		to = record.EventRejected
 		c.metrics.eventResults.WithLabelValues("rejected").Inc()
-		c.branch.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
+		c.branch.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents",
+			h.Documents, "text", receipt.Text())
 	} else {
 		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(c.law().documents)
 		c.metrics.eventResults.WithLabelValues("accepted").Inc()

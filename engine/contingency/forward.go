@@ -128,7 +128,8 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	held := make([]bool, len(list))
 	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
-		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
+		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(),
+			o.head.CreatedAt) {
 			return nil
 		}
 		found, err := c.lookUp(ctx, o)
@@ -170,7 +171,8 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 		}
 		c.sizes.forget(o.entry.Code)
 		c.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
-		c.branch.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text", record.RefusalText(out.Response))
+		c.branch.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text",
+			record.RefusalText(out.Response))
 		_, err := c.branch.Documents.Move(ctx, o.entry, change, &next)
 		return err
 	}
@@ -228,7 +230,8 @@ func (c *Contingency) sendingNow(ctx context.Context, o document) (document, err
 	now := c.branch.Now().UTC()
 	next.Doubtful, next.Sent = true, now
 	c.noteFirst(&next)
-	entry, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now}}, &next)
+	entry, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported,
+		Due: &storage.Due{Queue: record.QueueForward, At: now}}, &next)
 	return document{entry, &next, o.jws}, err
 }
 
@@ -249,7 +252,8 @@ func (c *Contingency) noteFirst(h *record.Head) {
 // notSent takes back the record of a sending that certainly did not reach MH: MH may still seal the document's normal
 // form.
 func (c *Contingency) notSent(ctx context.Context, before document) error {
-	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due}, before.head)
+	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due},
+		before.head)
 	return err
 }
 
@@ -287,8 +291,10 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 		return err
 	}
 	// If the process dies before MH answers, the documents are queried from this time on.
-	entry, err := c.branch.Store.Append(ctx, storage.Keys{Series: c.series("lote")}, storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
-		Due: &storage.Due{Queue: record.QueueLot, At: now.Add(c.options.LotPatience)}})
+	entry, err := c.branch.Store.Append(ctx, storage.Keys{Series: c.series("lote")},
+		storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head,
+			Parts: []storage.Part{{Name: partCodes, Data: names}},
+			Due:   &storage.Due{Queue: record.QueueLot, At: now.Add(c.options.LotPatience)}})
 	if err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
 	}
@@ -343,7 +349,8 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 
 // askLotIn records an open lot, about which MH is to be asked after a time.
 func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotHead, wait time.Duration) error {
-	_, err := c.moveRecord(ctx, entry, record.LotOpen, h, &storage.Due{Queue: record.QueueLot, At: c.branch.Now().Add(wait)})
+	_, err := c.moveRecord(ctx, entry, record.LotOpen, h, &storage.Due{Queue: record.QueueLot,
+		At: c.branch.Now().Add(wait)})
 	return err
 }
 

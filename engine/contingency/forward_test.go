@@ -22,7 +22,8 @@ import (
 	"dtegate/storage"
 )
 
-// answers is an authority that gives one answer to queries: "seal", "none" (it does not hold the document) or "silence".
+// answers is an authority that gives one answer to queries: "seal", "none" (it does not hold the document) or
+// "silence".
 type answers string
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -38,9 +39,11 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, io.ErrUnexpectedEOF
 	case a == "seal":
 		code := asked[bytes.Index(asked, []byte(`"codigoGeneracion":"`))+20:][:36]
-		status, text = http.StatusOK, fmt.Sprintf(`{"estado":"PROCESADO","codigoGeneracion":%q,"selloRecibido":"20219E9D4DC0292F4681AD759B0B0F5CA99DC23G"}`, code)
+		status, text = http.StatusOK,
+			fmt.Sprintf(`{"estado":"PROCESADO","codigoGeneracion":%q,"selloRecibido":"20219E9D4DC0292F4681AD759B0B0F5CA99DC23G"}`, code)
 	}
-	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{}, Request: r}, nil
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{},
+		Request: r}, nil
 }
 
 // moves records the moves of documents; what it does not override is not called.
@@ -56,7 +59,8 @@ func (m *moves) Move(_ context.Context, e storage.Entry, c storage.Change, h *re
 	return e, nil
 }
 
-func (m *moves) AdoptHeld(_ context.Context, e storage.Entry, _ *record.Head, _ *authority.Response, _ time.Duration) (storage.Entry, error) {
+func (m *moves) AdoptHeld(_ context.Context, e storage.Entry, _ *record.Head, _ *authority.Response,
+	_ time.Duration) (storage.Entry, error) {
 	m.adopted = true
 	return e, nil
 }
@@ -73,17 +77,21 @@ func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time
 		t.Fatal(err)
 	}
 	clock := func() time.Time { return now }
-	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: "06140101901019", Password: "secreto", Ambiente: "00",
+	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: "06140101901019", Password: "secreto",
+		Ambiente:  "00",
 		UserAgent: "dtegate", Now: clock, Transport: way})
-	c := &Contingency{metrics: newMetrics(), suspicion: bell.New(), branch: Branch{Documents: m, Now: clock, SendID: func() int64 { return 1 },
-		Rules: func() *rulestore.Book { return book }, Logger: slog.New(slog.DiscardHandler),
-		Sender: authority.NewSender(&authority.Sender{Client: client, Now: clock, Away: func() bool { return false }, Suspect: func() {}})}}
+	c := &Contingency{metrics: newMetrics(), suspicion: bell.New(), branch: Branch{Documents: m, Now: clock,
+		SendID: func() int64 { return 1 },
+		Rules:  func() *rulestore.Book { return book }, Logger: slog.New(slog.DiscardHandler),
+		Sender: authority.NewSender(&authority.Sender{Client: client, Now: clock, Away: func() bool { return false },
+			Suspect: func() {}})}}
 	c.branch.Issuer.Ambiente = "00"
 	return c
 }
 
-// TestRecordAnswer: what a document becomes by MH's answer and, where MH refuses it, by what MH says when it is asked whether it holds
-// an earlier sending. Only what is certain decides it: else it stays in doubt, in the queue, with the time of its sending.
+// TestRecordAnswer: what a document becomes by MH's answer and, where MH refuses it, by what MH says when it is asked
+// whether it holds an earlier sending. Only what is certain decides it: else it stays in doubt, in the queue, with the
+// time of its sending.
 func TestRecordAnswer(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	const adopted, doubt = storage.State(250), storage.State(251)
@@ -97,19 +105,25 @@ func TestRecordAnswer(t *testing.T) {
 		"accepted":          {kind: authority.Accepted, want: record.Accepted},
 		"no answer":         {kind: authority.Unknown, want: doubt},
 		"refused, and held": {kind: authority.Rejected, query: "seal", ago: time.Minute, want: adopted},
-		"refused, and nobody says whether it is held":  {kind: authority.Rejected, query: "silence", ago: time.Hour, want: doubt},
-		"refused at once, silence":                     {kind: authority.Rejected, query: "silence", want: doubt},
-		"refused, not held, sent a minute ago":         {kind: authority.Rejected, query: "none", ago: time.Minute, want: doubt},
-		"refused, not held, sent two minutes ago":      {kind: authority.Rejected, query: "none", ago: 2 * time.Minute, want: record.Rejected},
-		"refused, not held, never sent before":         {kind: authority.Rejected, query: "none", want: record.Rejected},
-		"refused for its number, of which MH has none": {kind: authority.Rejected, query: "none", code: authority.CodeRegistered, want: record.Rejected},
+		"refused, and nobody says whether it is held": {kind: authority.Rejected, query: "silence", ago: time.Hour,
+			want: doubt},
+		"refused at once, silence": {kind: authority.Rejected, query: "silence", want: doubt},
+		"refused, not held, sent a minute ago": {kind: authority.Rejected, query: "none", ago: time.Minute,
+			want: doubt},
+		"refused, not held, sent two minutes ago": {kind: authority.Rejected, query: "none", ago: 2 * time.Minute,
+			want: record.Rejected},
+		"refused, not held, never sent before": {kind: authority.Rejected, query: "none",
+			want: record.Rejected},
+		"refused for its number, of which MH has none": {kind: authority.Rejected, query: "none",
+			code: authority.CodeRegistered, want: record.Rejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &moves{}
 			w := newContingency(t, m, c.query, now)
 			taken := ""
 			w.branch.Sender.Taken = func(code, _ string) { taken = code }
-			o := document{entry: storage.Entry{Code: storage.Code{1}, State: record.Reported}, head: &record.Head{Document: "01", CreatedAt: now.Add(-time.Hour), Doubtful: true}}
+			o := document{entry: storage.Entry{Code: storage.Code{1}, State: record.Reported},
+				head: &record.Head{Document: "01", CreatedAt: now.Add(-time.Hour), Doubtful: true}}
 			if c.ago > 0 {
 				o.head.Sent = now.Add(-c.ago)
 			}
@@ -125,13 +139,16 @@ func TestRecordAnswer(t *testing.T) {
 				}
 				return
 			case doubt:
-				if m.to.To != record.Reported || m.to.Due == nil || *m.to.Due != (storage.Due{Queue: record.QueueForward, At: now.Add(2 * time.Minute)}) ||
-					!m.head.Doubtful || !m.head.Sent.Equal(now) || !m.head.Forwarded.Equal(o.head.CreatedAt) || m.head.Response != nil {
+				if m.to.To != record.Reported || m.to.Due == nil ||
+					*m.to.Due != (storage.Due{Queue: record.QueueForward, At: now.Add(2 * time.Minute)}) ||
+					!m.head.Doubtful || !m.head.Sent.Equal(now) || !m.head.Forwarded.Equal(o.head.CreatedAt) ||
+					m.head.Response != nil {
 					t.Errorf("not in doubt: %+v, %+v", m.to, m.head)
 				}
 				return
 			}
-			if m.adopted || m.to.To != c.want || !m.to.Announce || m.head.Doubtful || m.head.Response != out.Response || w.sizes.sizeFor(o.entry.Code, 9) != 9 {
+			if m.adopted || m.to.To != c.want || !m.to.Announce || m.head.Doubtful || m.head.Response != out.Response ||
+				w.sizes.sizeFor(o.entry.Code, 9) != 9 {
 				t.Errorf("%+v, %+v", m.to, m.head)
 			}
 			if c.want == record.Rejected {
@@ -139,7 +156,8 @@ func TestRecordAnswer(t *testing.T) {
 				if c.code == authority.CodeRegistered {
 					due = nil
 				}
-				if !m.head.Refused.Equal(now) || (m.to.Due == nil) != (due == nil) || due != nil && *m.to.Due != *due || (taken != "") != (due == nil) {
+				if !m.head.Refused.Equal(now) || (m.to.Due == nil) != (due == nil) || due != nil && *m.to.Due != *due ||
+					(taken != "") != (due == nil) {
 					t.Errorf("refused at %v, due %+v, number taken by %q", m.head.Refused, m.to.Due, taken)
 				}
 			}
@@ -151,14 +169,18 @@ func TestRecordAnswer(t *testing.T) {
 func TestNoteFirst(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	w := &Contingency{branch: Branch{Now: clock, Sender: &authority.Sender{Client: authority.New(authority.Options{BaseURL: "http://mh", Now: clock, Transport: answers("none")})}}}
+	w := &Contingency{branch: Branch{Now: clock,
+		Sender: &authority.Sender{Client: authority.New(authority.Options{BaseURL: "http://mh", Now: clock,
+			Transport: answers("none")})}}}
 	earlier := now.Add(-time.Hour)
 	for name, c := range map[string]struct{ head, want record.Head }{
 		"never sent": {record.Head{}, record.Head{Forwarded: now}},
 		"sent":       {record.Head{Forwarded: earlier}, record.Head{Forwarded: earlier}},
-		"corrected": {record.Head{Form: record.FormCorrection + "2", Forwarded: earlier, Corrections: []record.Correction{{Forwarded: earlier}, {}}},
+		"corrected": {record.Head{Form: record.FormCorrection + "2", Forwarded: earlier,
+			Corrections: []record.Correction{{Forwarded: earlier}, {}}},
 			record.Head{Corrections: []record.Correction{{Forwarded: earlier}, {Forwarded: now}}, Forwarded: earlier}},
-		"corrected and sent": {record.Head{Form: record.FormCorrection + "1", Corrections: []record.Correction{{Forwarded: earlier}}},
+		"corrected and sent": {record.Head{Form: record.FormCorrection + "1",
+			Corrections: []record.Correction{{Forwarded: earlier}}},
 			record.Head{Corrections: []record.Correction{{Forwarded: earlier}}}},
 	} {
 		given := append([]record.Correction(nil), c.head.Corrections...)
@@ -168,15 +190,16 @@ func TestNoteFirst(t *testing.T) {
 			t.Errorf("%s: %v", name, h.Forwarded)
 		}
 		for i, n := range h.Corrections {
-			if !n.Forwarded.Equal(c.want.Corrections[i].Forwarded) || !c.head.Corrections[i].Forwarded.Equal(given[i].Forwarded) {
+			if !n.Forwarded.Equal(c.want.Corrections[i].Forwarded) ||
+				!c.head.Corrections[i].Forwarded.Equal(given[i].Forwarded) {
 				t.Errorf("%s: correction %d was sent at %v", name, i+1, n.Forwarded)
 			}
 		}
 	}
 }
 
-// TestLotSizes: the documents of a lot that MH refused go in halves of it, down to one, until MH has decided them; the others are as
-// many as before.
+// TestLotSizes: the documents of a lot that MH refused go in halves of it, down to one, until MH has decided them; the
+// others are as many as before.
 func TestLotSizes(t *testing.T) {
 	var l lotSizes
 	codes := make([]storage.Code, 7)
@@ -192,7 +215,8 @@ func TestLotSizes(t *testing.T) {
 		}
 		codes = codes[:want]
 	}
-	if l.sizeFor(storage.Code{5}, 100) != 4 || l.sizeFor(storage.Code{5}, 3) != 3 || l.sizeFor(storage.Code{99}, 100) != 100 {
+	if l.sizeFor(storage.Code{5}, 100) != 4 || l.sizeFor(storage.Code{5}, 3) != 3 || l.sizeFor(storage.Code{99},
+		100) != 100 {
 		t.Error("of a half that was not sent, of a smaller bound, of another document")
 	}
 	if l.forget(codes[0]); l.sizeFor(codes[0], 100) != 100 {
@@ -200,7 +224,8 @@ func TestLotSizes(t *testing.T) {
 	}
 }
 
-// sending is an authority that answers a document that is sent, too: "refusal", "noise" (that may be anybody's) or "cable" (it is cut).
+// sending is an authority that answers a document that is sent, too: "refusal", "noise" (that may be anybody's) or
+// "cable" (it is cut).
 type sending struct {
 	sent  string
 	query answers
@@ -217,11 +242,12 @@ func (a sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "refusal":
 		status, text = http.StatusBadRequest, `{"estado":"RECHAZADO","codigoGeneracion":"01000000-0000-0000-0000-000000000000","selloRecibido":null,"codigoMsg":"096"}`
 	}
-	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{}, Request: r}, nil
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{},
+		Request: r}, nil
 }
 
-// TestForwardOne: what certainly did not reach MH is as it was before; what may have, is in doubt, and MH is probed; a refusal of the
-// only sending is final, however lately it was sent.
+// TestForwardOne: what certainly did not reach MH is as it was before; what may have, is in doubt, and MH is probed; a
+// refusal of the only sending is final, however lately it was sent.
 func TestForwardOne(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	for sent, c := range map[string]struct {
@@ -230,14 +256,17 @@ func TestForwardOne(t *testing.T) {
 		suspicion bool
 		err       error
 	}{
-		"cable":   {want: record.Reported, due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}, err: ErrAway},
-		"noise":   {want: record.Reported, due: &storage.Due{Queue: record.QueueForward, At: now.Add(2 * time.Minute)}, suspicion: true},
+		"cable": {want: record.Reported, due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)},
+			err: ErrAway},
+		"noise": {want: record.Reported, due: &storage.Due{Queue: record.QueueForward, At: now.Add(2 * time.Minute)},
+			suspicion: true},
 		"refusal": {want: record.Rejected, due: &storage.Due{Queue: record.QueueCorrect, At: now.Add(24 * time.Hour)}},
 	} {
 		m := &moves{}
 		w := newContingency(t, m, sending{sent, "none"}, now)
 		o := document{head: &record.Head{Document: "01", CreatedAt: now.Add(-time.Hour)},
-			entry: storage.Entry{Code: storage.Code{1}, State: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}}}
+			entry: storage.Entry{Code: storage.Code{1}, State: record.Reported,
+				Due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}}}
 		if err := w.forwardOne(t.Context(), o); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", sent, err)
 		}
@@ -250,7 +279,8 @@ func TestForwardOne(t *testing.T) {
 	}
 }
 
-// TestBacklog_Deadlines: which deadline a waiting document has, by its state, its queue and the event that it waits for.
+// TestBacklog_Deadlines: which deadline a waiting document has, by its state, its queue and the event that it waits
+// for.
 func TestBacklog_Deadlines(t *testing.T) {
 	at := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -288,9 +318,12 @@ func TestDocument_Unknown(t *testing.T) {
 		"never sent":                   {record.Head{}, false, false},
 		"sent in its normal form":      {record.Head{Sent: at}, true, false},
 		"and in its form of the event": {record.Head{Sent: at, Forwarded: at}, false, false},
-		"corrected":                    {record.Head{Form: record.FormCorrection + "1", Corrections: []record.Correction{unsent}}, false, true},
-		"corrected and sent":           {record.Head{Form: record.FormCorrection + "1", Corrections: []record.Correction{sent}}, false, false},
-		"corrected again":              {record.Head{Form: record.FormCorrection + "2", Corrections: []record.Correction{sent, unsent}}, false, true},
+		"corrected": {record.Head{Form: record.FormCorrection + "1",
+			Corrections: []record.Correction{unsent}}, false, true},
+		"corrected and sent": {record.Head{Form: record.FormCorrection + "1",
+			Corrections: []record.Correction{sent}}, false, false},
+		"corrected again": {record.Head{Form: record.FormCorrection + "2",
+			Corrections: []record.Correction{sent, unsent}}, false, true},
 	} {
 		o := document{head: &c.head}
 		if o.mayTurnUp() != c.turnUp || o.newlyCorrected() != c.newForms {

@@ -88,7 +88,8 @@ func (c *Contingency) Run(ctx context.Context) {
 // drain sends what the branch owes, as far as possible: results first, then events, then documents. It stops if MH is
 // away. It returns the time until there may be more to do.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
-	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents, c.forwardDocuments, c.branch.Documents.ExpireCorrections}
+	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents,
+		c.forwardDocuments, c.branch.Documents.ExpireCorrections}
 	for ctx.Err() == nil {
 		if c.Current() != nil {
 			return c.branch.Every, nil
@@ -166,7 +167,8 @@ type Documents interface {
 	Move(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
 	// AdoptHeld makes the form that MH holds the document's record. doubt is how far the times of sendings and MH's
 	// times may differ.
-	AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error)
+	AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
+		doubt time.Duration) (storage.Entry, error)
 	// JudgeEvent counts MH's decision about an event that a rule made.
 	JudgeEvent(rule record.RuleRef, accepted bool)
 	// ExpireCorrections takes documents that can no longer be corrected out of their queue.
@@ -185,7 +187,8 @@ func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storag
 }
 
 // moveRecord records a period, an event or a lot with its present head. A nil due takes the record out of its queue.
-func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to storage.State, h any, due *storage.Due) (storage.Entry, error) {
+func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to storage.State, h any,
+	due *storage.Due) (storage.Entry, error) {
 	head, err := json.Marshal(h)
 	if err != nil {
 		return entry, err
@@ -259,12 +262,14 @@ type law struct {
 // law returns today's law. A value that the bundle lacks is that of the manuals of 2026 (MF2 pp.19-20, MT1 §4.4,
 // Normativa 2.0 p.31).
 func (c *Contingency) law() law {
-	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
+	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour,
+		eventDocuments: 1000, lotDocuments: 100}
 	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
 	if err != nil {
 		return l
 	}
-	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents, "correctionHours": &l.correction, "technicalReportHours": &l.report} {
+	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents,
+		"correctionHours": &l.correction, "technicalReportHours": &l.report} {
 		if n := rule.Whole(name); n > 0 {
 			*d = time.Duration(n) * time.Hour
 		}

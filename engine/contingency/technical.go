@@ -164,7 +164,8 @@ type TechnicalReport struct {
 }
 
 // ErrNone means that there is no contingency to report on.
-var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
+var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event",
+	Operator: true}
 
 // TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has
 // not sealed yet. Errors: CodeNoContingency if there is none, or the store's.
@@ -174,8 +175,10 @@ func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, er
 		return nil, err
 	}
 	law := c.law()
-	report := &TechnicalReport{Needed: s.tooLong(law, c.branch.Now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
-		Issuer: c.branch.Issuer.Facts.Append(nil), Ambiente: c.branch.Issuer.Ambiente, Who: c.options.Responsible, Noted: s.reportNote()}
+	report := &TechnicalReport{Needed: s.tooLong(law, c.branch.Now()), NeededFrom: s.needsReportFrom(law),
+		Began: s.began, Ended: s.ended, Periods: s.periods,
+		Issuer: c.branch.Issuer.Facts.Append(nil), Ambiente: c.branch.Issuer.Ambiente, Who: c.options.Responsible,
+		Noted: s.reportNote()}
 	if !s.ended.IsZero() {
 		report.EventDue = s.ended.Add(law.event)
 	}
@@ -217,7 +220,8 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 	var counts []ReportCount
 	// The dates of the documents do not prove their period: the clock may have been set during it.
 	err := c.branch.Store.Records(0, func(entry storage.Entry) error {
-		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head, []byte(`"period":`)) {
+		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head,
+			[]byte(`"period":`)) {
 			return err
 		}
 		h, err := record.DecodeHead(entry)
@@ -230,7 +234,8 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 		return nil, refusal.Internal(fmt.Errorf("counting the documents of a contingency: %w", err))
 	}
 	slices.SortFunc(counts, func(a, b ReportCount) int {
-		return slices.Compare([]string{a.Document, a.Establishment, a.PointOfSale}, []string{b.Document, b.Establishment, b.PointOfSale})
+		return slices.Compare([]string{a.Document, a.Establishment, a.PointOfSale}, []string{b.Document,
+			b.Establishment, b.PointOfSale})
 	})
 	return counts, nil
 }
@@ -242,7 +247,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 		return c.Document == h.Document && c.Establishment == establishment && c.PointOfSale == point
 	})
 	if i < 0 {
-		i, counts = len(counts), append(counts, ReportCount{Document: h.Document, Establishment: establishment, PointOfSale: point, First: h.ControlNumber})
+		i, counts = len(counts), append(counts, ReportCount{Document: h.Document, Establishment: establishment,
+			PointOfSale: point, First: h.ControlNumber})
 	}
 	counts[i].Documents++
 	counts[i].First, counts[i].Last = min(counts[i].First, h.ControlNumber), max(counts[i].Last, h.ControlNumber)
@@ -253,7 +259,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 // 200 characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
 func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
-		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})
+		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength,
+			Message: "must have 1 to 200 characters"}})
 	}
 	s, err := c.reportable(ctx)
 	if err != nil {

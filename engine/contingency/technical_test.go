@@ -8,19 +8,27 @@ import (
 	"dtegate/engine/record"
 )
 
-// TestCountIn: documents are counted by type, establishment and point of sale, with the first and the last number of each.
+// TestCountIn: documents are counted by type, establishment and point of sale, with the first and the last number of
+// each.
 func TestCountIn(t *testing.T) {
 	var counts []ReportCount
-	for _, number := range []string{"DTE-01-M001P001-000000000000007", "DTE-01-M001P001-000000000000005", "DTE-03-M001P001-000000000000001",
-		"DTE-01-M001P002-000000000000009", "DTE-01-S002P001-000000000000002", "DTE-03-S002P002-000000000000003", "DTE-01-M001P001-000000000000006"} {
+	for _, number := range []string{"DTE-01-M001P001-000000000000007", "DTE-01-M001P001-000000000000005",
+		"DTE-03-M001P001-000000000000001",
+		"DTE-01-M001P002-000000000000009", "DTE-01-S002P001-000000000000002", "DTE-03-S002P002-000000000000003",
+		"DTE-01-M001P001-000000000000006"} {
 		counts = countIn(counts, &record.Head{Document: number[4:6], ControlNumber: number})
 	}
 	want := []ReportCount{
-		{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 3, First: "DTE-01-M001P001-000000000000005", Last: "DTE-01-M001P001-000000000000007"},
-		{Document: "03", Establishment: "M001", PointOfSale: "P001", Documents: 1, First: "DTE-03-M001P001-000000000000001", Last: "DTE-03-M001P001-000000000000001"},
-		{Document: "01", Establishment: "M001", PointOfSale: "P002", Documents: 1, First: "DTE-01-M001P002-000000000000009", Last: "DTE-01-M001P002-000000000000009"},
-		{Document: "01", Establishment: "S002", PointOfSale: "P001", Documents: 1, First: "DTE-01-S002P001-000000000000002", Last: "DTE-01-S002P001-000000000000002"},
-		{Document: "03", Establishment: "S002", PointOfSale: "P002", Documents: 1, First: "DTE-03-S002P002-000000000000003", Last: "DTE-03-S002P002-000000000000003"},
+		{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 3,
+			First: "DTE-01-M001P001-000000000000005", Last: "DTE-01-M001P001-000000000000007"},
+		{Document: "03", Establishment: "M001", PointOfSale: "P001", Documents: 1,
+			First: "DTE-03-M001P001-000000000000001", Last: "DTE-03-M001P001-000000000000001"},
+		{Document: "01", Establishment: "M001", PointOfSale: "P002", Documents: 1,
+			First: "DTE-01-M001P002-000000000000009", Last: "DTE-01-M001P002-000000000000009"},
+		{Document: "01", Establishment: "S002", PointOfSale: "P001", Documents: 1,
+			First: "DTE-01-S002P001-000000000000002", Last: "DTE-01-S002P001-000000000000002"},
+		{Document: "03", Establishment: "S002", PointOfSale: "P002", Documents: 1,
+			First: "DTE-03-S002P002-000000000000003", Last: "DTE-03-S002P002-000000000000003"},
 	}
 	if !slices.Equal(counts, want) {
 		t.Errorf("%+v", counts)

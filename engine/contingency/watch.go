@@ -74,7 +74,9 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
+		_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("contingencia")},
+			storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head,
+				Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
 		}
@@ -83,7 +85,8 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 	c.begun = append(c.begun, c.branch.Now())
 	c.metrics.periods.Inc()
 	c.Suspect() // the watch begins to probe
-	c.branch.Logger.Warn("in contingency", "cause", c.period.Cause, "motive", c.period.Motive, "resumed", c.period.Resumed)
+	c.branch.Logger.Warn("in contingency", "cause", c.period.Cause, "motive", c.period.Motive, "resumed",
+		c.period.Resumed)
 	return nil
 }
 
@@ -179,7 +182,8 @@ func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) e
 		faults = append(faults, dte.Fault{Path: "cause", Code: dte.FaultEnum, Message: "must be 1 to 5 (CAT-005)"})
 	}
 	if n := len([]rune(reason)); n < 1 || n > 500 {
-		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength, Message: "must have 1 to 500 characters"})
+		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength,
+			Message: "must have 1 to 500 characters"})
 	}
 	if len(faults) > 0 {
 		return refusal.OfOperator(faults)
@@ -193,7 +197,8 @@ func (c *Contingency) Lift(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.period == nil || !c.period.Declared {
-		return &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency was declared by an operator", Operator: true}
+		return &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency was declared by an operator",
+			Operator: true}
 	}
 	next := *c.period
 	next.Declared = false

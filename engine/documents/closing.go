@@ -421,9 +421,11 @@ func (d *dayCount) show(x *Closing, catalogue Catalogue) {
 	}
 	purchases.Merge(of(d.net, bundle.Purchase).sum)
 	purchases.Take(of(d.net, returnedPurchase).sum)
-	x.Net = ClosingNet{Sales: sales.Fixed2(), Debits: of(d.net, debit).sum.Fixed2(), Credits: of(d.net, credit).sum.Fixed2(),
-		Returns: of(d.net, returned).sum.Fixed2(), Total: net.Fixed2(), VAT: vat.Fixed2(), Purchases: purchases.Fixed2(),
-		Withheld: of(d.net, bundle.Withholding).sum.Fixed2()}
+	x.Net = ClosingNet{Sales: sales.Fixed2(), Debits: of(d.net, debit).sum.Fixed2(), Credits: of(d.net,
+		credit).sum.Fixed2(),
+		Returns: of(d.net, returned).sum.Fixed2(), Total: net.Fixed2(), VAT: vat.Fixed2(),
+		Purchases: purchases.Fixed2(),
+		Withheld:  of(d.net, bundle.Withholding).sum.Fixed2()}
 }
 
 // Slip returns the closing as a ticket.

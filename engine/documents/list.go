@@ -22,8 +22,8 @@ type Info struct {
 	Found                     bool
 }
 
-// Infos looks up documents of the caller's branch, in the order of the codes. It waits for documents that are being settled; a
-// document that remains unsettled counts as not found.
+// Infos looks up documents of the caller's branch, in the order of the codes. It waits for documents that are being
+// settled; a document that remains unsettled counts as not found.
 func (r *Register) Infos(ctx context.Context, codes []dte.Code, c seller.Caller) ([]Info, error) {
 	infos := make([]Info, len(codes))
 	for i, code := range codes {
@@ -54,8 +54,8 @@ func (r *Register) Infos(ctx context.Context, codes []dte.Code, c seller.Caller)
 	return infos, nil
 }
 
-// Filter selects documents of a branch. From and To are days of fecEmi (yyyy-mm-dd, inclusive, at most MaxDays). PointID,
-// Documents and Estado, if empty, select all.
+// Filter selects documents of a branch. From and To are days of fecEmi (yyyy-mm-dd, inclusive, at most MaxDays).
+// PointID, Documents and Estado, if empty, select all.
 type Filter struct {
 	From, To  string
 	PointID   int64
@@ -81,8 +81,8 @@ type Line struct {
 	CreatedAt                                                       time.Time
 }
 
-// Total is the number of documents of a type in a state, and the sum of their amounts. Rejected documents have an amount too,
-// but nobody owes it.
+// Total is the number of documents of a type in a state, and the sum of their amounts. Rejected documents have an
+// amount too, but nobody owes it.
 type Total struct {
 	Tipo, Estado string
 	Count        int
@@ -96,8 +96,8 @@ type Listing struct {
 	Totals []Total
 }
 
-// List returns a page of the documents that a filter selects. It reads only the records of the page: the ledger knows which
-// these are, and has the totals.
+// List returns a page of the documents that a filter selects. It reads only the records of the page: the ledger knows
+// which these are, and has the totals.
 func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
@@ -210,7 +210,8 @@ func publicTotals(groups map[totals.Group]totals.Total) []Total {
 	}
 	list := make([]Total, 0, len(sums))
 	for name, t := range sums {
-		list = append(list, Total{Tipo: record.TypeOf(name.document).Name, Estado: name.estado, Count: t.Count, Amount: t.Amount.Fixed2()})
+		list = append(list, Total{Tipo: record.TypeOf(name.document).Name, Estado: name.estado, Count: t.Count,
+			Amount: t.Amount.Fixed2()})
 	}
 	sort.Slice(list, func(i, j int) bool {
 		a, b := list[i], list[j]
@@ -270,8 +271,10 @@ func (f *Filter) includesType(document string) bool {
 }
 
 func line(entry storage.Entry, h *record.Head, estado string) Line {
-	l := Line{ID: int64(entry.ID), Tipo: record.TypeOf(h.Document).Name, Document: h.Document, Code: dte.Code(entry.Code).String(),
-		ControlNumber: h.ControlNumber, Estado: estado, Total: h.Total, Date: h.Date, PointID: h.PointID, CreatedAt: h.CreatedAt}
+	l := Line{ID: int64(entry.ID), Tipo: record.TypeOf(h.Document).Name, Document: h.Document,
+		Code:          dte.Code(entry.Code).String(),
+		ControlNumber: h.ControlNumber, Estado: estado, Total: h.Total, Date: h.Date, PointID: h.PointID,
+		CreatedAt: h.CreatedAt}
 	if h.Response != nil && estado != record.EstadoRejected {
 		l.Sello = h.Response.SelloRecibido
 	}

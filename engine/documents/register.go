@@ -1,8 +1,9 @@
-// Package register reads what a branch has issued, as the API shows it: one document, many at once, lists with their sums,
-// late results, the counts of the day. It also keeps the lock of each document: a reader waits while the document is being settled.
+// Package register reads what a branch has issued, as the API shows it: one document, many at once, lists with their
+// sums, late results, the counts of the day. It also keeps the lock of each document: a reader waits while the document
+// is being settled.
 //
-// A single document is in this file and in view.go, lists are in list.go, late results in changes.go, the day's counts in tally.go,
-// the closing of a point of sale in closing.go, what each token has stored in usage.go.
+// A single document is in this file and in view.go, lists are in list.go, late results in changes.go, the day's counts
+// in tally.go, the closing of a point of sale in closing.go, what each token has stored in usage.go.
 package documents
 
 import (
@@ -37,7 +38,8 @@ type Register struct {
 // Catalogue returns the text of a code of MH's catalogues, false if there is no such code.
 type Catalogue func(list, code string) (string, bool)
 
-// New returns the register of a store. The shelf, which may be nil, knows when tills sell; long reads then give way to them.
+// New returns the register of a store. The shelf, which may be nil, knows when tills sell; long reads then give way to
+// them.
 func New(store *storage.Store, shelf *rulestore.Store, issuer seller.Issuer, catalogue Catalogue) *Register {
 	r := &Register{store: store, slug: issuer.Slug, issuer: issuer.Facts.Get("nombre").Text(),
 		ambiente: issuer.Ambiente, catalogue: catalogue}
@@ -71,12 +73,14 @@ func (r *Register) Document(ctx context.Context, code dte.Code, c seller.Caller)
 		return nil, refusal.NotFound(code)
 	}
 	if !c.Reads(h) {
-		return nil, &refusal.Error{Code: refusal.CodePermission, Message: "El token no puede leer documentos de este tipo: necesita el permiso " + seller.PermissionRead}
+		return nil, &refusal.Error{Code: refusal.CodePermission,
+			Message: "El token no puede leer documentos de este tipo: necesita el permiso " + seller.PermissionRead}
 	}
 	v, err := r.View(entry)
 	if errors.Is(err, record.ErrLost) {
 		return nil, &refusal.Error{Code: refusal.CodeInternal, Err: err,
-			Message: "El equipo perdió los datos firmados de " + h.ControlNumber + ": búsquelo en la consulta de Hacienda por su código"}
+			Message: "El equipo perdió los datos firmados de " + h.ControlNumber +
+				": búsquelo en la consulta de Hacienda por su código"}
 	}
 	return v, err
 }
@@ -101,7 +105,8 @@ func (r *Register) Hold(ctx context.Context, code dte.Code) (release func(), err
 }
 
 // Lock returns a document's record and prevents changes of it. If err is nil, the caller must call release.
-func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(), err error) {
+func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(),
+	err error) {
 	if release, err = r.Hold(ctx, dte.Code(code)); err != nil {
 		return entry, nil, nil, err
 	}

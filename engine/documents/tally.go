@@ -21,12 +21,12 @@ type Today struct {
 	Partial bool
 }
 
-// Hour counts the documents that were issued in an hour, by their first result. A document that was issued in contingency stays
-// under Contingency if MH refuses it later.
+// Hour counts the documents that were issued in an hour, by their first result. A document that was issued in
+// contingency stays under Contingency if MH refuses it later.
 type Hour struct{ Normal, Contingency, Rejected int }
 
-// Tally counts the documents of the day for callers who look often: each call reads only the records since the call before, and
-// at most TallyStep of them.
+// Tally counts the documents of the day for callers who look often: each call reads only the records since the call
+// before, and at most TallyStep of them.
 type Tally struct {
 	store *storage.Store
 	now   func() time.Time

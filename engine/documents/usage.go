@@ -25,8 +25,9 @@ func NewUsage(store *storage.Store, shelf *rulestore.Store, now time.Time) *Usag
 	return &Usage{store: store, shelf: shelf, upTo: store.LastID(), before: now}
 }
 
-// Of returns how many bytes each token had stored on a day (yyyy-mm-dd in El Salvador) with its sales and corrections of that
-// day. It reads the heads of that day's documents, and gives way to sales. Documents of earlier versions of the program count 0 bytes.
+// Of returns how many bytes each token had stored on a day (yyyy-mm-dd in El Salvador) with its sales and corrections
+// of that day. It reads the heads of that day's documents, and gives way to sales. Documents of earlier versions of the
+// program count 0 bytes.
 func (u *Usage) Of(ctx context.Context, day string) (map[int64]int64, error) {
 	rest := func() {}
 	if u.shelf != nil {

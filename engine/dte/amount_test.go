@@ -25,11 +25,14 @@ func TestParseAmount(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]error{
-		"": ErrNumber, "-": ErrNumber, "+1": ErrNumber, "01": ErrNumber, "1.": ErrNumber, ".5": ErrNumber, "1e": ErrNumber,
-		"1e+": ErrNumber, "1,5": ErrNumber, " 1": ErrNumber, "1 ": ErrNumber, "0x10": ErrNumber, "NaN": ErrNumber, "1e1.5": ErrNumber,
-		"--1": ErrNumber, "1-": ErrNumber,
-		"0.000000001": ErrPrecision, "1.123456789": ErrPrecision, "1e-9": ErrPrecision, "1e-999999999999999999999": ErrPrecision,
-		"92000000000.00000001": ErrRange, "-92000000001": ErrRange, "1e11": ErrRange, "1e999": ErrRange,
+		"": ErrNumber, "-": ErrNumber, "+1": ErrNumber, "01": ErrNumber, "1.": ErrNumber, ".5": ErrNumber,
+		"1e":  ErrNumber,
+		"1e+": ErrNumber, "1,5": ErrNumber, " 1": ErrNumber, "1 ": ErrNumber, "0x10": ErrNumber, "NaN": ErrNumber,
+		"1e1.5": ErrNumber,
+		"--1":   ErrNumber, "1-": ErrNumber,
+		"0.000000001": ErrPrecision, "1.123456789": ErrPrecision, "1e-9": ErrPrecision,
+		"1e-999999999999999999999": ErrPrecision,
+		"92000000000.00000001":     ErrRange, "-92000000001": ErrRange, "1e11": ErrRange, "1e999": ErrRange,
 		"1e999999999999999999999": ErrRange, "99999999999": ErrRange, "123456789012345678901234567890": ErrRange,
 	} {
 		if got, err := ParseAmount(text); !errors.Is(err, want) || got != 0 {
@@ -41,7 +44,8 @@ func TestParseAmount(t *testing.T) {
 // A number of a million digits, or with an exponent that large, must not cost more than reading it.
 func TestParseAmount_IsCheap(t *testing.T) {
 	start := time.Now()
-	for _, text := range []string{"1e999999999", "1e-999999999", strings.Repeat("9", 1<<20), "0." + strings.Repeat("0", 1<<20) + "1"} {
+	for _, text := range []string{"1e999999999", "1e-999999999", strings.Repeat("9", 1<<20), "0." + strings.Repeat("0",
+		1<<20) + "1"} {
 		if _, err := ParseAmount(text); err == nil {
 			t.Errorf("took %.20q", text)
 		}
@@ -54,8 +58,10 @@ func TestParseAmount_IsCheap(t *testing.T) {
 func TestAmount_Text(t *testing.T) {
 	for a, want := range map[Amount][2]string{
 		0: {"0", "0.00"}, 610 * Scale: {"610", "610.00"}, 580*Scale + Scale/2: {"580.5", "580.50"},
-		2588495575: {"25.88495575", "25.88"}, -20 * Scale: {"-20", "-20.00"}, 1: {"0.00000001", "0.00"}, -1: {"-0.00000001", "0.00"},
-		500_000: {"0.005", "0.01"}, -500_000: {"-0.005", "-0.01"}, 499_999: {"0.00499999", "0.00"}, MaxAmount: {"92000000000", "92000000000.00"},
+		2588495575: {"25.88495575", "25.88"}, -20 * Scale: {"-20", "-20.00"}, 1: {"0.00000001", "0.00"},
+		-1:      {"-0.00000001", "0.00"},
+		500_000: {"0.005", "0.01"}, -500_000: {"-0.005", "-0.01"}, 499_999: {"0.00499999", "0.00"},
+		MaxAmount:               {"92000000000", "92000000000.00"},
 		100*Scale + 5*Scale/100: {"100.05", "100.05"},
 	} {
 		if got := [2]string{a.String(), a.Fixed2()}; got != want {
@@ -141,7 +147,8 @@ func TestParseAmount_AgreesWithRationals(t *testing.T) {
 }
 
 func FuzzAmount(f *testing.F) {
-	for _, s := range []string{"0", "-0.0", "1e2", "92000000000", "92000000000.00000001", "1e-8", "123.456e-5", "01", "1.", "1e+", "00.1e1", "1e999"} {
+	for _, s := range []string{"0", "-0.0", "1e2", "92000000000", "92000000000.00000001", "1e-8", "123.456e-5", "01",
+		"1.", "1e+", "00.1e1", "1e999"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) { agree(t, s) })

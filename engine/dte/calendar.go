@@ -6,7 +6,8 @@ import (
 
 // holidays are the days of rest with a fixed date (Labour Code art. 190; 10 May and 17 June by decrees 399/2016 and
 // 208/2012), as month and day.
-var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true, {11, 2}: true, {12, 25}: true}
+var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true,
+	{11, 2}: true, {12, 25}: true}
 
 // BusinessDay reports whether a Salvadoran day is neither at the weekend nor a national holiday. Thursday, Friday and
 // Saturday of Holy Week move with Easter. Holidays of public offices alone (3 and 5 August, 24 and 31 December) count

@@ -70,7 +70,8 @@ func (s spelling) number(literal string) string {
 	if s.IntN(3) == 0 {
 		return literal
 	}
-	return f.FloatString(30+s.IntN(3)) + fmt.Sprintf("%s%s%0*d", []string{"e", "E"}[s.IntN(2)], map[bool]string{true: "-", false: []string{"", "+"}[s.IntN(2)]}[shift > 0], 1+s.IntN(3), max(shift, -shift))
+	return f.FloatString(30+s.IntN(3)) + fmt.Sprintf("%s%s%0*d", []string{"e", "E"}[s.IntN(2)],
+		map[bool]string{true: "-", false: []string{"", "+"}[s.IntN(2)]}[shift > 0], 1+s.IntN(3), max(shift, -shift))
 }
 
 func (s spelling) random(depth int) Value {
@@ -83,7 +84,8 @@ func (s spelling) random(depth int) Value {
 	case n == 2:
 		return Num(Amount(s.Int64N(int64(MaxAmount))) * Amount(1-2*s.IntN(2)))
 	case n == 3:
-		v, _ := Parse([]byte([]string{"1e30", "-12345678901234567890", "0.1234567891", "10", "0", "-0", "1.5E2"}[s.IntN(7)]))
+		v, _ := Parse([]byte([]string{"1e30", "-12345678901234567890", "0.1234567891", "10", "0", "-0",
+			"1.5E2"}[s.IntN(7)]))
 		return v
 	case n < 6 || depth == 0:
 		return Str(texts[s.IntN(len(texts))])
@@ -179,7 +181,8 @@ func TestDigest_Spellings(t *testing.T) {
 			}
 		}
 	}
-	different := []string{`{}`, `[]`, `null`, `""`, `"null"`, `{"a":null}`, `{"a":[]}`, `[1,2]`, `[2,1]`, `[12]`, `["1",2]`, `{"a":"b"}`, `{"a":{"b":null}}`,
+	different := []string{`{}`, `[]`, `null`, `""`, `"null"`, `{"a":null}`, `{"a":[]}`, `[1,2]`, `[2,1]`, `[12]`,
+		`["1",2]`, `{"a":"b"}`, `{"a":{"b":null}}`,
 		`1e400`, `1e399`, `-1e400`, `0.1234567891`, `0.1234567892`, `"10"`, `10`, `true`, `"true"`}
 	seen := make(map[[32]byte]string)
 	for _, text := range different {
@@ -195,7 +198,9 @@ func TestDigest_Spellings(t *testing.T) {
 }
 
 func BenchmarkDigest(b *testing.B) {
-	body := []byte(`{"receptor":{"nombre":"Ana Morales"},"items":[` + strings.TrimSuffix(strings.Repeat(`{"descripcion":"Café molido 1 lb","cantidad":2,"precioUnitario":6.95},`, 10), ",") + `],"condicionOperacion":1}`)
+	body := []byte(`{"receptor":{"nombre":"Ana Morales"},"items":[` +
+		strings.TrimSuffix(strings.Repeat(`{"descripcion":"Café molido 1 lb","cantidad":2,"precioUnitario":6.95},`, 10),
+			",") + `],"condicionOperacion":1}`)
 	v, err := Parse(body)
 	if err != nil {
 		b.Fatal(err)

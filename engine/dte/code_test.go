@@ -34,7 +34,8 @@ func TestParseCode(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", text[:35], text + "0", "0A1B2C3D04E5F-4607-8899-AABBCCDDEEFF",
-		"0A1B2C3G-4E5F-4607-8899-AABBCCDDEEFF", "{A1B2C3D-4E5F-4607-8899-AABBCCDDEEF}", "0A1B2C3D-4E5F-4607-8899-AABBCCDDEE-F",
+		"0A1B2C3G-4E5F-4607-8899-AABBCCDDEEFF", "{A1B2C3D-4E5F-4607-8899-AABBCCDDEEF}",
+		"0A1B2C3D-4E5F-4607-8899-AABBCCDDEE-F",
 		"0A1B-C3D-4E5F-4607-8899-AABBCCDDEEFF", "0A1B2C3D-4E5F-4607-8899AAABBCCDDEEFF",
 	} {
 		if c, err := ParseCode(bad); !errors.Is(err, ErrCode) {
@@ -44,13 +45,15 @@ func TestParseCode(t *testing.T) {
 }
 
 func TestControlNumber(t *testing.T) {
-	for n, want := range map[uint64]string{1: "DTE-01-M001P001-000000000000001", MaxSequence: "DTE-01-M001P001-999999999999999"} {
+	for n, want := range map[uint64]string{1: "DTE-01-M001P001-000000000000001",
+		MaxSequence: "DTE-01-M001P001-999999999999999"} {
 		if got, err := ControlNumber("01", "M001", "P001", n); got != want || err != nil {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
 	for _, bad := range [][3]string{
-		{"1", "M001", "P001"}, {"0x", "M001", "P001"}, {"01", "X001", "P001"}, {"01", "M01", "P001"}, {"01", "M001", "M001"},
+		{"1", "M001", "P001"}, {"0x", "M001", "P001"}, {"01", "X001", "P001"}, {"01", "M01", "P001"}, {"01", "M001",
+			"M001"},
 		{"01", "m001", "P001"}, {"01", "M00a", "P001"}, {"01", "M001", "P0011"}, {"01", "", ""},
 	} {
 		if got, err := ControlNumber(bad[0], bad[1], bad[2], 1); err == nil {

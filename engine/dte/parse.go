@@ -49,7 +49,8 @@ func Parse(data []byte) (Value, error) {
 		return Value{}, p.explain(err)
 	}
 	if _, err := p.dec.ReadToken(); err != io.EOF {
-		return Value{}, &SyntaxError{Offset: p.dec.InputOffset(), Code: FaultSyntax, Message: "hay datos después del documento"}
+		return Value{}, &SyntaxError{Offset: p.dec.InputOffset(), Code: FaultSyntax,
+			Message: "hay datos después del documento"}
 	}
 	return v, nil
 }

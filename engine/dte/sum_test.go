@@ -9,7 +9,8 @@ import (
 // A sum is what unbounded integers give, and is written as an Amount is.
 func TestSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	edges := []Amount{0, 1, -1, MaxAmount, -MaxAmount, 49 * Scale / 10000, 50 * Scale / 10000, -50 * Scale / 10000, 1<<63 - 1, -1 << 63}
+	edges := []Amount{0, 1, -1, MaxAmount, -MaxAmount, 49 * Scale / 10000, 50 * Scale / 10000, -50 * Scale / 10000,
+		1<<63 - 1, -1 << 63}
 	for range 200 {
 		var s, other Sum
 		want := new(big.Int)

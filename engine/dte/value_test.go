@@ -15,7 +15,8 @@ func TestParse_KeepsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	clear(data) // nothing may alias it
-	if got, want := string(v.Append(nil)), `{"z":1.5,"a":[null,true,false,"ñá\n\"/"],"o":{},"e":100,"big":1e400,"":""}`; got != want {
+	if got, want := string(v.Append(nil)),
+		`{"z":1.5,"a":[null,true,false,"ñá\n\"/"],"o":{},"e":100,"big":1e400,"":""}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if v.Get("z").Text() != "1.50" || v.Get("a").Index(3).Text() != "ñá\n\"/" || v.Get("a").Index(1).Text() != "true" {
@@ -37,7 +38,8 @@ func TestParse_KeepsWhatIsThere(t *testing.T) {
 		t.Error("1.5 is an integer")
 	}
 	absent := v.Get("none").Get("deeper").Index(3)
-	if absent.Exists() || absent.IsNull() || absent.Len() != 0 || absent.Text() != "" || absent.Members() != nil || absent.Bool() {
+	if absent.Exists() || absent.IsNull() || absent.Len() != 0 || absent.Text() != "" || absent.Members() != nil ||
+		absent.Bool() {
 		t.Error("the absent value is something")
 	}
 	if !v.Get("a").Index(0).IsNull() || v.Get("a").Len() != 4 || v.Len() != 6 || !v.Get("a").Index(1).Bool() {
@@ -48,13 +50,14 @@ func TestParse_KeepsWhatIsThere(t *testing.T) {
 func TestParse_Refuses(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+1)
 	for text, want := range map[string]SyntaxError{
-		``:                                     {Code: FaultSyntax, Message: "el JSON está incompleto"},
-		`{"a":1`:                               {Code: FaultSyntax, Message: "el JSON está incompleto"},
-		`{"a":1}{`:                             {Code: FaultSyntax, Message: "hay datos después del documento"},
-		`1 2`:                                  {Code: FaultSyntax, Message: "hay datos después del documento"},
-		`{"a":1,"b":{"c":1,"c":2}}`:            {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "b.c"},
-		`{"a":1,"\u0061":2}`:                   {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "a"},
-		"{\"a\":[1,\"\xff\"]}":                 {Code: FaultSyntax, Message: "el texto no es UTF-8 válido", Path: "a[1]"},
+		``:                          {Code: FaultSyntax, Message: "el JSON está incompleto"},
+		`{"a":1`:                    {Code: FaultSyntax, Message: "el JSON está incompleto"},
+		`{"a":1}{`:                  {Code: FaultSyntax, Message: "hay datos después del documento"},
+		`1 2`:                       {Code: FaultSyntax, Message: "hay datos después del documento"},
+		`{"a":1,"b":{"c":1,"c":2}}`: {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "b.c"},
+		`{"a":1,"\u0061":2}`:        {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "a"},
+		"{\"a\":[1,\"\xff\"]}": {Code: FaultSyntax, Message: "el texto no es UTF-8 válido",
+			Path: "a[1]"},
 		`{"a":[{"b":01}]}`:                     {Code: FaultSyntax, Message: "no es JSON válido", Path: "a[0]"},
 		`{"a":NaN}`:                            {Code: FaultSyntax, Message: "no es JSON válido", Path: "a"},
 		`{'a':1}`:                              {Code: FaultSyntax, Message: "no es JSON válido"},
@@ -78,7 +81,8 @@ func TestParse_Refuses(t *testing.T) {
 			t.Errorf("%q: offset %d", text, got.Offset)
 		}
 	}
-	if v, err := Parse([]byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))); err != nil || v.Len() > 1 {
+	if v, err := Parse([]byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))); err != nil ||
+		v.Len() > 1 {
 		t.Errorf("the depth allowed: %v", err)
 	}
 }
@@ -107,7 +111,8 @@ func TestValue_With(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{`{"a":[1,2.50,-0,1e3,{"b":null}],"c":"\u00e1\n"}`, `{"a":1,"a":2}`, `[1] 2`, "\"\xff\"", `"\ud83d\ude00"`, `[[[]]]`, ``} {
+	for _, s := range []string{`{"a":[1,2.50,-0,1e3,{"b":null}],"c":"\u00e1\n"}`, `{"a":1,"a":2}`, `[1] 2`, "\"\xff\"",
+		`"\ud83d\ude00"`, `[[[]]]`, ``} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

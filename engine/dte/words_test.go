@@ -11,16 +11,20 @@ import (
 func TestWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"580.5": "QUINIENTOS OCHENTA 50/100 USD", "140.05": "CIENTO CUARENTA 05/100 USD", "0": "CERO 00/100 USD",
-		"0.99": "CERO 99/100 USD", "1": "UNO 00/100 USD", "21": "VEINTIUNO 00/100 USD", "31.1": "TREINTA Y UNO 10/100 USD",
-		"100": "CIEN 00/100 USD", "101": "CIENTO UNO 00/100 USD", "1000": "MIL 00/100 USD", "1001": "MIL UNO 00/100 USD",
-		"21000": "VEINTIÚN MIL 00/100 USD", "31000": "TREINTA Y UN MIL 00/100 USD", "101000": "CIENTO UN MIL 00/100 USD",
+		"0.99": "CERO 99/100 USD", "1": "UNO 00/100 USD", "21": "VEINTIUNO 00/100 USD",
+		"31.1": "TREINTA Y UNO 10/100 USD",
+		"100":  "CIEN 00/100 USD", "101": "CIENTO UNO 00/100 USD", "1000": "MIL 00/100 USD",
+		"1001":  "MIL UNO 00/100 USD",
+		"21000": "VEINTIÚN MIL 00/100 USD", "31000": "TREINTA Y UN MIL 00/100 USD",
+		"101000": "CIENTO UN MIL 00/100 USD",
 		"100000": "CIEN MIL 00/100 USD", "1000000": "UN MILLÓN 00/100 USD", "2000000": "DOS MILLONES 00/100 USD",
 		"1000001": "UN MILLÓN UNO 00/100 USD", "21000021": "VEINTIÚN MILLONES VEINTIUNO 00/100 USD",
 		"1000000000":  "MIL MILLONES 00/100 USD",
 		"1001001001":  "MIL UN MILLONES MIL UNO 00/100 USD",
 		"92000000000": "NOVENTA Y DOS MIL MILLONES 00/100 USD",
 		"21716.22":    "VEINTIÚN MIL SETECIENTOS DIECISÉIS 22/100 USD",
-		"999999.995":  "UN MILLÓN 00/100 USD", "0.005": "CERO 01/100 USD", "-3.5": "MENOS TRES 50/100 USD", "781.2": "SETECIENTOS OCHENTA Y UNO 20/100 USD",
+		"999999.995":  "UN MILLÓN 00/100 USD", "0.005": "CERO 01/100 USD", "-3.5": "MENOS TRES 50/100 USD",
+		"781.2": "SETECIENTOS OCHENTA Y UNO 20/100 USD",
 	} {
 		a, err := ParseAmount(text)
 		if err != nil {
@@ -73,11 +77,13 @@ func slowly(n uint64) string {
 
 // three says three digits, "" for 000.
 func three(d string) string {
-	first := strings.Fields("_ CIENTO DOSCIENTOS TRESCIENTOS CUATROCIENTOS QUINIENTOS SEISCIENTOS SETECIENTOS OCHOCIENTOS NOVECIENTOS")
+	first := strings.Fields("_ CIENTO DOSCIENTOS TRESCIENTOS CUATROCIENTOS QUINIENTOS SEISCIENTOS SETECIENTOS " +
+		"OCHOCIENTOS NOVECIENTOS")
 	second := strings.Fields("_ DIECI VEINTI TREINTA CUARENTA CINCUENTA SESENTA SETENTA OCHENTA NOVENTA")
 	third := strings.Fields("_ UNO DOS TRES CUATRO CINCO SEIS SIETE OCHO NUEVE")
 	special := map[string]string{
-		"10": "DIEZ", "11": "ONCE", "12": "DOCE", "13": "TRECE", "14": "CATORCE", "15": "QUINCE", "16": "DIECISÉIS", "20": "VEINTE",
+		"10": "DIEZ", "11": "ONCE", "12": "DOCE", "13": "TRECE", "14": "CATORCE", "15": "QUINCE", "16": "DIECISÉIS",
+		"20": "VEINTE",
 		"22": "VEINTIDÓS", "23": "VEINTITRÉS", "26": "VEINTISÉIS",
 	}
 	if d == "100" {
@@ -116,7 +122,10 @@ func TestWords_AgreesWithSlowWay(t *testing.T) {
 	for n := range uint64(25_000) {
 		agreeWords(t, n*100+n%100)
 	}
-	rapid.Check(t, func(t *rapid.T) { agreeWords(t, rapid.Uint64Range(0, uint64(MaxAmount/(Scale/100))).Draw(t, "cents")) })
+	rapid.Check(t, func(t *rapid.T) {
+		agreeWords(t, rapid.Uint64Range(0, uint64(MaxAmount/(Scale/100))).Draw(t,
+			"cents"))
+	})
 }
 
 func TestWords_FitsItsPlace(t *testing.T) {

@@ -62,7 +62,8 @@ func TestQueue_Round(t *testing.T) {
 
 func TestQueue_Bounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Slots: 1, Each: 1, Waiting: 2, Now: time.Now, Allowance: Allowance{Burst: 2 * time.Second, Share: .25}})
+		q := New(Options{Slots: 1, Each: 1, Waiting: 2, Now: time.Now, Allowance: Allowance{Burst: 2 * time.Second,
+			Share: .25}})
 		var busy *Busy
 		for range 3 { // one works, two wait
 			go func() { _ = work(q, 1, time.Second) }()
@@ -73,7 +74,8 @@ func TestQueue_Bounds(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		// Three seconds of work are twelve of its share; the burst is worth eight, and two have passed since the first ended.
+		// Three seconds of work are twelve of its share; the burst is worth eight, and two have passed since the first
+		// ended.
 		if err := work(q, 1, time.Second); !errors.As(err, &busy) || busy.Wait != 2*time.Second {
 			t.Errorf("beyond its allowance: %v", err)
 		}
@@ -97,7 +99,8 @@ func TestQueue_Soundness(t *testing.T) {
 		var asked sync.WaitGroup
 		r := rand.New(rand.NewPCG(5, 6))
 		for range 2000 {
-			who, takes, patience := r.Int64N(5), time.Duration(r.IntN(20))*time.Millisecond, time.Duration(r.IntN(40))*time.Millisecond
+			who, takes, patience := r.Int64N(5), time.Duration(r.IntN(20))*time.Millisecond,
+				time.Duration(r.IntN(40))*time.Millisecond
 			asked.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
@@ -126,7 +129,8 @@ func TestQueue_Soundness(t *testing.T) {
 // TestQueue_Refusal: whoever asks before preparing the work hears what Enter would say, and takes no turn by that.
 func TestQueue_Refusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second, Share: .5}})
+		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second,
+			Share: .5}})
 		for range 3 {
 			if err := q.Refusal(1); err != nil {
 				t.Fatalf("one who asked for nothing: %v", err)
@@ -159,7 +163,8 @@ func TestQueue_Refusal(t *testing.T) {
 // TestQueue_Forgets: when many have asked, those who owe nothing are forgotten, and nobody's debt.
 func TestQueue_Forgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second, Share: .5}})
+		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second,
+			Share: .5}})
 		var busy *Busy
 		if err := work(q, 1, time.Hour); err != nil {
 			t.Fatal(err)
@@ -178,11 +183,12 @@ func TestQueue_Forgets(t *testing.T) {
 	})
 }
 
-// TestQueue_Model: whoever asks, however often, and however the clock is set, is refused exactly as long as its own work so far asks
-// for; nobody's idle time is a credit, no debt is forgotten, and the house owes nothing.
+// TestQueue_Model: whoever asks, however often, and however the clock is set, is refused exactly as long as its own
+// work so far asks for; nobody's idle time is a credit, no debt is forgotten, and the house owes nothing.
 func TestQueue_Model(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	o := Options{Slots: 1, Each: 1, Waiting: 1, Now: func() time.Time { return now }, Allowance: Allowance{Burst: 2 * time.Second, Share: .25}}
+	o := Options{Slots: 1, Each: 1, Waiting: 1, Now: func() time.Time { return now },
+		Allowance: Allowance{Burst: 2 * time.Second, Share: .25}}
 	q, debts, r := New(o), make(map[int64]time.Time), rand.New(rand.NewPCG(7, 8))
 	refused, forgotten := 0, 0
 	for range 40_000 {

@@ -26,9 +26,11 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestState_OfEarlierProgram: a state file of version 1.0, which has the members of the enrolment beside all others, loses none of them.
+// TestState_OfEarlierProgram: a state file of version 1.0, which has the members of the enrolment beside all others,
+// loses none of them.
 func TestState_OfEarlierProgram(t *testing.T) {
-	want := enrolled{Highest: 7, Object: []byte("signed"), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Own: 6, Over: true, Passed: true,
+	want := enrolled{Highest: 7, Object: []byte("signed"), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Own: 6,
+		Over: true, Passed: true,
 		Points: []fleetproto.Point{{Establishment: "M001", Point: "P001"}}}
 	members := map[string]any{"branch": "centro", "version": 9}
 	text, err := json.Marshal(want)

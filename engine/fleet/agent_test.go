@@ -30,7 +30,8 @@ func TestAgent_Rollout(t *testing.T) {
 	w.pass(3 * time.Minute)
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1")
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1")
-	if s := w.status(); s.Epoch != 1 || s.Desired.Version != 3 || s.Desired.Trouble != "" || len(s.Rules) != 1 || s.Rules[0].Version != "1.0.1" || !s.Rules[0].Live || !s.Ready {
+	if s := w.status(); s.Epoch != 1 || s.Desired.Version != 3 || s.Desired.Trouble != "" || len(s.Rules) != 1 ||
+		s.Rules[0].Version != "1.0.1" || !s.Rules[0].Live || !s.Ready {
 		t.Errorf("%+v", s)
 	}
 }
@@ -80,8 +81,8 @@ func (w *world) publishAgain() {
 	w.data = data
 }
 
-// What the centre takes back goes back to what it replaced, once, and to nothing older: whoever holds the director's key alone
-// cannot walk a branch down.
+// What the centre takes back goes back to what it replaced, once, and to nothing older: whoever holds the director's
+// key alone cannot walk a branch down.
 func TestAgent_Back(t *testing.T) {
 	w := newWorld(t)
 	first, second, third := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
@@ -110,7 +111,8 @@ func TestAgent_Back(t *testing.T) {
 	}
 	w.live(third) // it is wanted again
 	w.pass(20 * time.Minute)
-	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1", "live catalogos 1.0.2", "withdrawn catalogos 1.0.2")
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1", "live catalogos 1.0.2",
+		"withdrawn catalogos 1.0.2")
 	if got := w.where(third); got != "live" {
 		t.Error(got)
 	}
@@ -190,7 +192,8 @@ func TestAgent_Dates(t *testing.T) {
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "live catalogos 2.0.0")
 }
 
-// TestAgent_BackBeforeItsDay: a law that waits for its day is taken back, and comes again when the centre wants it again.
+// TestAgent_BackBeforeItsDay: a law that waits for its day is taken back, and comes again when the centre wants it
+// again.
 func TestAgent_BackBeforeItsDay(t *testing.T) {
 	w := newWorld(t)
 	first, law := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "2.0.0", "2026-12-01")
@@ -211,12 +214,14 @@ func TestAgent_BackBeforeItsDay(t *testing.T) {
 	w.live(law) // it has reached all, and is taken back before its day
 	w.live(first)
 	w.pass(9 * 24 * time.Hour)
-	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 2.0.0", "cancel catalogos 2.0.0", "admit catalogos 2.0.0", "cancel catalogos 2.0.0")
-	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "withdrawn catalogos 2.0.0", "admitted catalogos 2.0.0", "withdrawn catalogos 2.0.0")
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 2.0.0", "cancel catalogos 2.0.0",
+		"admit catalogos 2.0.0", "cancel catalogos 2.0.0")
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "withdrawn catalogos 2.0.0",
+		"admitted catalogos 2.0.0", "withdrawn catalogos 2.0.0")
 }
 
-// TestAgent_CannotLeave: a bundle that the branch cannot leave, because nothing stood before it or what did has ended, holds up no other
-// roll-out, of its own generation or another; nobody goes back to it, and it goes when it can.
+// TestAgent_CannotLeave: a bundle that the branch cannot leave, because nothing stood before it or what did has ended,
+// holds up no other roll-out, of its own generation or another; nobody goes back to it, and it goes when it can.
 func TestAgent_CannotLeave(t *testing.T) {
 	for name, before := range map[string]bool{"nothing before it": false, "what was before it has ended": true} {
 		w := newWorld(t)
@@ -258,12 +263,14 @@ func TestAgent_Expired(t *testing.T) {
 	w.start()
 	w.pass(2 * time.Minute)
 	w.publish(func(d *fleetproto.Desired) {
-		d.Rollout = &fleetproto.Rollout{Name: "r1", State: fleetproto.State{Rules: []fleetproto.Rule{second}}, Pilots: []string{"centro"}, Opened: w.now}
+		d.Rollout = &fleetproto.Rollout{Name: "r1", State: fleetproto.State{Rules: []fleetproto.Rule{second}},
+			Pilots: []string{"centro"}, Opened: w.now}
 		d.Expires = w.now.Add(time.Second)
 	})
 	w.now = w.now.Add(time.Second)
 	w.pass(16 * time.Minute)
-	if s := w.status(); !strings.Contains(s.Desired.Trouble, "expired") || w.where(second) != "" || w.where(first) != "live" {
+	if s := w.status(); !strings.Contains(s.Desired.Trouble, "expired") || w.where(second) != "" ||
+		w.where(first) != "live" {
 		t.Errorf("%+v", s.Desired)
 	}
 	w.publish(func(*fleetproto.Desired) {})
@@ -296,8 +303,8 @@ func TestAgent_Away(t *testing.T) {
 	}
 }
 
-// Another box that the director enrols ends this one, also over a start without the store; a stolen director's key that is
-// pinned no longer ends nothing.
+// Another box that the director enrols ends this one, also over a start without the store; a stolen director's key that
+// is pinned no longer ends nothing.
 func TestAgent_Replaced(t *testing.T) {
 	w := newWorld(t)
 	w.enrol(1, w.box, director)
@@ -326,7 +333,8 @@ func TestAgent_Replaced(t *testing.T) {
 	}
 }
 
-// A new box takes what everybody runs before a roll-out, also where the store fails at it: else there would be nothing to go back to.
+// A new box takes what everybody runs before a roll-out, also where the store fails at it: else there would be nothing
+// to go back to.
 func TestAgent_LiveFirst(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
@@ -346,8 +354,8 @@ func TestAgent_LiveFirst(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1", "back to catalogos 1.0.0")
 }
 
-// A new box whose store fails in the middle of the enrolments does not say that another box has the branch: its own may be the next.
-// It asks again within seconds.
+// A new box whose store fails in the middle of the enrolments does not say that another box has the branch: its own may
+// be the next. It asks again within seconds.
 func TestAgent_CutShort(t *testing.T) {
 	w := newWorld(t)
 	w.enrol(1, signer("first", 4), director)
@@ -487,7 +495,8 @@ func TestAgent_Held(t *testing.T) {
 	}
 }
 
-// TestAgent_AskedAgain: what a branch refused of the live state it is asked again by the next version, and by no repetition of the same.
+// TestAgent_AskedAgain: what a branch refused of the live state it is asked again by the next version, and by no
+// repetition of the same.
 func TestAgent_AskedAgain(t *testing.T) {
 	w := newWorld(t)
 	rule, asked, why := w.rule("catalogos", "1.0.0"), 0, "case 3 differs"
@@ -510,7 +519,8 @@ func TestAgent_AskedAgain(t *testing.T) {
 	}
 }
 
-// TestAgent_UndoesComing: a roll-out that is refused leaves nothing that is to come, and keeps a type that has nothing to return to.
+// TestAgent_UndoesComing: a roll-out that is refused leaves nothing that is to come, and keeps a type that has nothing
+// to return to.
 func TestAgent_UndoesComing(t *testing.T) {
 	w := newWorld(t)
 	coming, began, bad := w.rule("a", "1.0.0", "2026-12-01"), w.rule("b", "1.0.0"), w.rule("c", "1.0.0")
@@ -528,7 +538,8 @@ func TestAgent_UndoesComing(t *testing.T) {
 	}
 }
 
-// TestAgent_Orders: only what every box runs needs nobody's word that amounts change or that cases are dropped; a roll-out needs it.
+// TestAgent_Orders: only what every box runs needs nobody's word that amounts change or that cases are dropped; a
+// roll-out needs it.
 func TestAgent_Orders(t *testing.T) {
 	for name, c := range map[string]struct {
 		rollout, amounts, cases bool
@@ -548,7 +559,8 @@ func TestAgent_Orders(t *testing.T) {
 			w.rollout("r1", rule)
 		}
 		w.pass(10 * time.Minute)
-		if len(w.ordered) != 1 || [2]bool{w.ordered[0].AmountsChange, w.ordered[0].FewerCases} != c.want || w.ordered[0].Who == "" {
+		if len(w.ordered) != 1 || [2]bool{w.ordered[0].AmountsChange, w.ordered[0].FewerCases} != c.want ||
+			w.ordered[0].Who == "" {
 			t.Errorf("%s: %+v", name, w.ordered)
 		}
 	}

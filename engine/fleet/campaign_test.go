@@ -20,7 +20,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// campaign is a chain of two branches over a store that loses, rolls back, repeats and delays objects, and to which strangers write.
+// campaign is a chain of two branches over a store that loses, rolls back, repeats and delays objects, and to which
+// strangers write.
 type campaign struct {
 	t        *testing.T
 	rnd      *rand.Rand
@@ -111,8 +112,10 @@ func (b *campaignBox) start() {
 	var err error
 	c := b.c
 	b.agent, err = fleet.New(fleet.Options{Store: b, Chain: chain, Branch: b.branch, Group: "norte",
-		Director: []fleetproto.Key{public(director), public(second)}, Box: b.key, Points: points, Rules: b.gate, State: b.disk,
-		Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }, Rand: rand.New(rand.NewPCG(c.rnd.Uint64(), 1))})
+		Director: []fleetproto.Key{public(director), public(second)}, Box: b.key, Points: points, Rules: b.gate,
+		State:  b.disk,
+		Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now },
+		Rand: rand.New(rand.NewPCG(c.rnd.Uint64(), 1))})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -134,11 +137,14 @@ var strangers = map[string]func() (fleetproto.Chain, fleetproto.Signer){
 }
 
 func newCampaign(t *testing.T, seed uint64) *campaign {
-	c := &campaign{t: t, rnd: rand.New(rand.NewPCG(seed, 2)), now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), director: director,
-		ordered: make(map[string]string), kept: make(map[string][]byte), past: make(map[string][][]byte), boxOf: make(map[string][]*campaignBox)}
+	c := &campaign{t: t, rnd: rand.New(rand.NewPCG(seed, 2)), now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC),
+		director: director,
+		ordered:  make(map[string]string), kept: make(map[string][]byte), past: make(map[string][][]byte),
+		boxOf: make(map[string][]*campaignBox)}
 	c.store = fleettest.New(func() time.Time { return c.now })
 	for i, branch := range []string{"centro", "centro", "sur", "centro"} { // the last one is never enrolled
-		b := &campaignBox{Store: c.store, c: c, branch: branch, key: signer(fmt.Sprintf("%s-%d", branch, i), byte(20+i)), disk: &fleettest.File{}}
+		b := &campaignBox{Store: c.store, c: c, branch: branch, key: signer(fmt.Sprintf("%s-%d", branch, i),
+			byte(20+i)), disk: &fleettest.File{}}
 		b.gate = &fleettest.Gate{Keys: bundle.Keys{Pinned: []bundle.Key{public(author)}}, Ambiente: "00",
 			Today: func() string { return c.now.Format(time.DateOnly) }}
 		c.boxes = append(c.boxes, b)
@@ -192,11 +198,13 @@ func (c *campaign) enrol(b *campaignBox, highest int64) {
 }
 
 func (c *campaign) enrolment(b *campaignBox, epoch int64) fleetproto.Enrolment {
-	return fleetproto.Enrolment{Branch: b.branch, Epoch: epoch, Key: fleetproto.EncodeKey(public(b.key).Public), At: c.now, By: "ana", Points: points}
+	return fleetproto.Enrolment{Branch: b.branch, Epoch: epoch, Key: fleetproto.EncodeKey(public(b.key).Public),
+		At: c.now, By: "ana", Points: points}
 }
 
 func (c *campaign) desired(version int64, rules ...fleetproto.Rule) fleetproto.Desired {
-	d := fleetproto.Desired{Group: "norte", Version: version, Issued: c.now, Expires: c.now.Add(90 * 24 * time.Hour), By: "ana", Live: fleetproto.State{Rules: rules}}
+	d := fleetproto.Desired{Group: "norte", Version: version, Issued: c.now, Expires: c.now.Add(90 * 24 * time.Hour),
+		By: "ana", Live: fleetproto.State{Rules: rules}}
 	if version > 1 {
 		d.Previous = fleetproto.Digest(c.store.Held(fleetproto.DesiredKey("norte", version-1)))
 	}
@@ -219,8 +227,8 @@ func (c *campaign) top() (n int64) {
 	return n
 }
 
-// publish writes the next version as the centre does: behind whatever lies in the store. With a memory the centre first puts back what
-// the store lost, fills what is still missing, and mends what boxes report.
+// publish writes the next version as the centre does: behind whatever lies in the store. With a memory the centre first
+// puts back what the store lost, fills what is still missing, and mends what boxes report.
 func (c *campaign) publish(memory bool) {
 	top, mends := c.top(), []fleetproto.Verified(nil)
 	c.rule = min(c.rule+1, 6)
@@ -228,7 +236,8 @@ func (c *campaign) publish(memory bool) {
 	if memory {
 		for _, b := range c.boxes {
 			if reached := b.agent.Status().Desired; reached.Version > 0 {
-				mends, top = append(mends, fleetproto.Verified{Version: reached.Version, Digest: reached.Digest}), max(top, reached.Version)
+				mends, top = append(mends, fleetproto.Verified{Version: reached.Version, Digest: reached.Digest}),
+					max(top, reached.Version)
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(c.kept)) {
@@ -238,7 +247,8 @@ func (c *campaign) publish(memory bool) {
 		}
 	}
 	for n := int64(1); n <= top; n++ {
-		if key := fleetproto.DesiredKey("norte", n); memory && c.store.Held(key) == nil || n == top && c.store.Held(key) == nil {
+		if key := fleetproto.DesiredKey("norte", n); memory && c.store.Held(key) == nil || n == top &&
+			c.store.Held(key) == nil {
 			c.order(c.desired(n, r))
 		}
 	}
@@ -404,7 +414,8 @@ func (c *campaign) audit(b *campaignBox) {
 	}
 }
 
-// shows reports whether the store holds the centre's enrolment of an epoch behind another one, with nothing missing between.
+// shows reports whether the store holds the centre's enrolment of an epoch behind another one, with nothing missing
+// between.
 func (c *campaign) shows(branch string, behind int64) bool {
 	for epoch := behind + 1; ; epoch++ {
 		key := fleetproto.BoxKey(branch, epoch)
@@ -422,8 +433,9 @@ func (c *campaign) fatal(format string, args ...any) {
 	c.t.Fatalf(format+"\n%s", append(args, strings.Join(c.log, "\n"))...)
 }
 
-// TestCampaign: whatever a store does and strangers write, no box obeys another chain, another ambiente or a key that is not trusted, and
-// none numbers a series that another box has, beyond one look. When the centre has mended, every box follows it again.
+// TestCampaign: whatever a store does and strangers write, no box obeys another chain, another ambiente or a key that
+// is not trusted, and none numbers a series that another box has, beyond one look. When the centre has mended, every
+// box follows it again.
 func TestCampaign(t *testing.T) {
 	seeds := 4
 	if os.Getenv("DTE_SOAK") != "" {

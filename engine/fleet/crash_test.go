@@ -55,7 +55,8 @@ func (w *world) outcome() string {
 	fmt.Fprintln(&out, "changes:", strings.Join(w.gate.Changes, ", "))
 	fmt.Fprintln(&out, "acts:", strings.Join(w.acts(), ", "))
 	s := w.status()
-	fmt.Fprintf(&out, "status: version %d, epoch %d, replaced %v, settings %.8s, trouble %q, acts %d", s.Desired.Version, s.Epoch, s.Replaced, s.Settings, s.Desired.Trouble, s.Acts)
+	fmt.Fprintf(&out, "status: version %d, epoch %d, replaced %v, settings %.8s, trouble %q, acts %d",
+		s.Desired.Version, s.Epoch, s.Replaced, s.Settings, s.Desired.Trouble, s.Acts)
 	if s.Rollout != nil {
 		fmt.Fprintf(&out, ", %s %s", s.Rollout.Name, s.Rollout.Stage)
 	}
@@ -65,9 +66,9 @@ func (w *world) outcome() string {
 	return out.String()
 }
 
-// months are what the centre orders of a branch, step by step, and what happens to it: a roll-out that becomes everybody's, one
-// that the gate refuses half, one that is taken back, one with dates and settings, one that the branch leaves by itself, and
-// another box.
+// months are what the centre orders of a branch, step by step, and what happens to it: a roll-out that becomes
+// everybody's, one that the gate refuses half, one that is taken back, one with dates and settings, one that the branch
+// leaves by itself, and another box.
 func months(w *world) []func() {
 	a := func(version string) fleetproto.Rule { return w.rule("a", version) }
 	b1, bad, later := w.rule("b", "1.0.0"), w.rule("b", "1.0.1"), w.rule("b", "2.0.0", "2026-12-01")
@@ -93,7 +94,8 @@ func months(w *world) []func() {
 		func() { w.live(a("1.0.1"), b1) }, // back
 		func() {
 			w.publish(func(d *fleetproto.Desired) {
-				d.Rollout = &fleetproto.Rollout{Name: "r4", State: fleetproto.State{Rules: []fleetproto.Rule{later}}, Share: fleetproto.Whole, Opened: w.now}
+				d.Rollout = &fleetproto.Rollout{Name: "r4", State: fleetproto.State{Rules: []fleetproto.Rule{later}},
+					Share: fleetproto.Whole, Opened: w.now}
 			})
 		},
 		func() { w.live(a("1.0.1"), later) },
@@ -123,9 +125,10 @@ func play(t *testing.T, arm func(*world)) (*world, string) {
 	return w, w.outcome()
 }
 
-// TestAgent_CrashEverywhere cuts the power before and behind every write of the box and every request to the store, loses, fails,
-// repeats and makes stale every request, and lets every write fail. Whatever went wrong once, the branch ends with what was
-// desired, the same changes were made once and in the same order, and the centre was told each once (P10, P11, P12).
+// TestAgent_CrashEverywhere cuts the power before and behind every write of the box and every request to the store,
+// loses, fails, repeats and makes stale every request, and lets every write fail. Whatever went wrong once, the branch
+// ends with what was desired, the same changes were made once and in the same order, and the centre was told each once
+// (P10, P11, P12).
 func TestAgent_CrashEverywhere(t *testing.T) {
 	requests, commits := 0, 0
 	always := make(map[string]bool) // what is played in every run: acts, and what lies around a change of the rules
@@ -143,8 +146,10 @@ func TestAgent_CrashEverywhere(t *testing.T) {
 		}
 		w.gate.Commit = w.disk.Commit
 	})
-	for _, say := range []string{"admit a 1.0.0, admit b 1.0.0, admit a 1.0.1, admit a 1.0.2, back to a 1.0.1, admit a 1.0.3, back to a 1.0.1, admit b 2.0.0, admit a 1.0.5, return from a 1.0.5\n",
-		"live a 1.0.0, live b 1.0.0, live a 1.0.1, refused b 1.0.1, live a 1.0.3, withdrawn a 1.0.3, admitted b 2.0.0, settings , live a 1.0.5, returned a 1.0.5, replaced \n",
+	for _, say := range []string{"admit a 1.0.0, admit b 1.0.0, admit a 1.0.1, admit a 1.0.2, back to a 1.0.1, admit " +
+		"a 1.0.3, back to a 1.0.1, admit b 2.0.0, admit a 1.0.5, return from a 1.0.5\n",
+		"live a 1.0.0, live b 1.0.0, live a 1.0.1, refused b 1.0.1, live a 1.0.3, withdrawn a 1.0.3, admitted b " +
+			"2.0.0, settings , live a 1.0.5, returned a 1.0.5, replaced \n",
 		"version 12, epoch 1, replaced true"} {
 		if !strings.Contains(want, say) {
 			t.Fatalf("nothing went wrong, and it ends with\n%s\ninstead of %s", want, say)

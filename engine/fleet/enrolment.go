@@ -62,7 +62,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 				foreign++
 			}
 			continue
-		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At): // an older signature of the same enrolment
+		// an older signature of the same enrolment
+		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At):
 			continue
 		}
 		next.Highest, next.Object, next.At = epoch, o.Data, e.At
@@ -81,7 +82,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		return answered, fault
 	}
 	if next.Highest < highest {
-		return answered, errors.Join(fault, fmt.Errorf("epoch %d of the branch was given, and the store does not have it", highest))
+		return answered, errors.Join(fault,
+			fmt.Errorf("epoch %d of the branch was given, and the store does not have it", highest))
 	}
 	if next.Own == 0 {
 		next.Own = before.Own
@@ -91,7 +93,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	}
 	if next.Own != before.Own && a.state.Version < after {
 		if err := a.readDesired(ctx); a.state.Version < after {
-			return answered, errors.Join(fault, fmt.Errorf("version %d of the desired state is to be known before anything is numbered", after), err)
+			return answered, errors.Join(fault, fmt.Errorf("version %d of the desired state is to be known before "+
+				"anything is numbered", after), err)
 		}
 	}
 	err := a.change(func(s *state) {
@@ -109,7 +112,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	}
 	a.dirty = true
 	if next.Over && !before.Over {
-		a.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", next.Highest, "own", next.Own)
+		a.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", next.Highest, "own",
+			next.Own)
 	} else {
 		a.o.Logger.Info("the branch's enrolment", "branch", a.o.Branch, "epoch", next.Highest, "own", next.Own)
 	}

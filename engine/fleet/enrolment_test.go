@@ -11,14 +11,15 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// TestAgent_ClosedFirst: whatever request fails, a box that takes a branch over may number only once it knows which points of sale
-// were closed for it; and it knows them at the next start, with a silent store.
+// TestAgent_ClosedFirst: whatever request fails, a box that takes a branch over may number only once it knows which
+// points of sale were closed for it; and it knows them at the next start, with a silent store.
 func TestAgent_ClosedFirst(t *testing.T) {
 	point := fleetproto.Point{Establishment: "M001", Point: "P001"}
 	play := func(fault func(fleettest.Request) fleettest.Fault) *world {
 		w := newWorld(t)
 		for epoch, key := range map[int64]fleetproto.Signer{1: signer("burnt", 4), 2: w.box} {
-			data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(key).Public), At: w.now, By: "ana", After: 2 * (epoch - 1)}, director)
+			data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
+				Key: fleetproto.EncodeKey(public(key).Public), At: w.now, By: "ana", After: 2 * (epoch - 1)}, director)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -26,7 +27,8 @@ func TestAgent_ClosedFirst(t *testing.T) {
 		}
 		w.publish(func(*fleetproto.Desired) {})
 		w.publish(func(d *fleetproto.Desired) {
-			d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 2},
+			d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026,
+				Since: 2},
 				{Branch: "sur", Establishment: "M001", Point: "P002", Year: 2026, Since: 2}}
 		})
 		w.store.Fault = fault
@@ -65,18 +67,25 @@ func TestAgent_ClosedFirst(t *testing.T) {
 	}
 }
 
-// TestAgent_ClosedForGood: what was closed stays closed, whatever the box hears or forgets of the version that closed it.
+// TestAgent_ClosedForGood: what was closed stays closed, whatever the box hears or forgets of the version that closed
+// it.
 func TestAgent_ClosedForGood(t *testing.T) {
 	for name, then := range map[string]func(w *world){
 		"a version without it": func(w *world) { w.publish(func(d *fleetproto.Desired) { d.Closed = nil }) },
-		"another group":        func(w *world) { w.group, w.last = "sur", nil; w.publish(func(*fleetproto.Desired) {}); w.start() },
-		"another key":          func(w *world) { w.directors = []fleetproto.Key{public(signer("next", 5))}; w.start() },
-		"a store rolled back":  func(w *world) { w.store.Lose(fleetproto.DesiredKey("norte", 1)); w.start() },
+		"another group": func(w *world) {
+			w.group, w.last = "sur",
+				nil
+			w.publish(func(*fleetproto.Desired) {})
+			w.start()
+		},
+		"another key":         func(w *world) { w.directors = []fleetproto.Key{public(signer("next", 5))}; w.start() },
+		"a store rolled back": func(w *world) { w.store.Lose(fleetproto.DesiredKey("norte", 1)); w.start() },
 	} {
 		w := newWorld(t)
 		w.enrol(1, w.box, director)
 		w.publish(func(d *fleetproto.Desired) {
-			d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 1}}
+			d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026,
+				Since: 1}}
 		})
 		w.start()
 		w.pass(5 * time.Minute)
@@ -93,7 +102,8 @@ func TestAgent_ClosedForGood(t *testing.T) {
 // enrolAs writes an enrolment as alter leaves it.
 func (w *world) enrolAs(box, by fleetproto.Signer, epoch int64, alter func(*fleetproto.Enrolment)) {
 	w.t.Helper()
-	e := fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points}
+	e := fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(box).Public), At: w.now,
+		By: "ana", Points: points}
 	if alter != nil {
 		alter(&e)
 	}
@@ -106,16 +116,19 @@ func (w *world) enrolAs(box, by fleetproto.Signer, epoch int64, alter func(*flee
 
 func (w *world) numbers(p fleetproto.Point) bool { return w.agent.Fence().Standing().Numbers(p) }
 
-// TestAgent_NeverEnrolled: a box that nobody enrolled numbers nothing, whether the store is silent, holds nothing or holds another's
-// enrolment; a box that was enrolled goes on with a silent store.
+// TestAgent_NeverEnrolled: a box that nobody enrolled numbers nothing, whether the store is silent, holds nothing or
+// holds another's enrolment; a box that was enrolled goes on with a silent store.
 func TestAgent_NeverEnrolled(t *testing.T) {
 	silent := func(fleettest.Request) fleettest.Fault { return fleettest.Lost }
 	for name, arm := range map[string]func(*world){
-		"silent":                  func(w *world) { w.enrol(1, w.box, director); w.store.Fault = silent },
-		"nothing there":           func(*world) {},
-		"another box's":           func(w *world) { w.enrol(1, signer("other", 4), director) },
-		"of another key":          func(w *world) { w.enrol(1, w.box, thief) },
-		"of no point of this box": func(w *world) { w.enrolAs(w.box, director, 1, func(e *fleetproto.Enrolment) { e.Points = nil }) },
+		"silent":         func(w *world) { w.enrol(1, w.box, director); w.store.Fault = silent },
+		"nothing there":  func(*world) {},
+		"another box's":  func(w *world) { w.enrol(1, signer("other", 4), director) },
+		"of another key": func(w *world) { w.enrol(1, w.box, thief) },
+		"of no point of this box": func(w *world) {
+			w.enrolAs(w.box, director, 1,
+				func(e *fleetproto.Enrolment) { e.Points = nil })
+		},
 	} {
 		w := newWorld(t)
 		arm(w)
@@ -141,8 +154,8 @@ func TestAgent_NeverEnrolled(t *testing.T) {
 	}
 }
 
-// TestAgent_Window: a box that reaches the store numbers no longer than a minute beside its successor, and after a silence of the store
-// it asks about its enrolment within seconds, whichever request finds the store back.
+// TestAgent_Window: a box that reaches the store numbers no longer than a minute beside its successor, and after a
+// silence of the store it asks about its enrolment within seconds, whichever request finds the store back.
 func TestAgent_Window(t *testing.T) {
 	w := newWorld(t)
 	w.poll, w.look = 0, 0
@@ -179,8 +192,8 @@ func TestAgent_Window(t *testing.T) {
 // lookSoon is how soon a box asks again that the store did not answer.
 const lookSoon = 15 * time.Second
 
-// TestAgent_Points: a box numbers the points of sale that its enrolment names, and no other; the director signs the same enrolment again
-// with more of them, and an older signing takes none away.
+// TestAgent_Points: a box numbers the points of sale that its enrolment names, and no other; the director signs the
+// same enrolment again with more of them, and an older signing takes none away.
 func TestAgent_Points(t *testing.T) {
 	w := newWorld(t)
 	second := fleetproto.Point{Establishment: "M001", Point: "P002"}
@@ -215,9 +228,9 @@ func TestAgent_Points(t *testing.T) {
 	}
 }
 
-// TestAgent_Rekey: the director's key is lost, or stolen. The new key stands behind the old one in the list, or alone in it. What the new
-// key signed again counts, and what the old key signs from then on does not; a box that was replaced stays so, and one that only the
-// thief replaced goes on.
+// TestAgent_Rekey: the director's key is lost, or stolen. The new key stands behind the old one in the list, or alone
+// in it. What the new key signed again counts, and what the old key signs from then on does not; a box that was
+// replaced stays so, and one that only the thief replaced goes on.
 func TestAgent_Rekey(t *testing.T) {
 	next := signer("next", 5)
 	keys := []fleetproto.Key{public(director), public(next)}
@@ -264,7 +277,8 @@ func TestAgent_Rekey(t *testing.T) {
 			w.live(first)
 			w.enrol(3, thief, director)
 			w.pass(time.Hour)
-			if s := w.status(); s.Desired.Version != 2 || s.Replaced || w.where(second) != "live" || !strings.Contains(s.Desired.Trouble, "not signed by the key") {
+			if s := w.status(); s.Desired.Version != 2 || s.Replaced || w.where(second) != "live" ||
+				!strings.Contains(s.Desired.Trouble, "not signed by the key") {
 				t.Errorf("%s: the stolen key orders: %+v, %s", name, s, w.where(second))
 			}
 			w.by = next
@@ -279,7 +293,8 @@ func TestAgent_Rekey(t *testing.T) {
 	}
 }
 
-// TestAgent_Mends: a version that the store lost and the centre wrote again stops the box until a later version names both digests.
+// TestAgent_Mends: a version that the store lost and the centre wrote again stops the box until a later version names
+// both digests.
 func TestAgent_Mends(t *testing.T) {
 	w := newWorld(t)
 	first, second, third := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
@@ -296,7 +311,8 @@ func TestAgent_Mends(t *testing.T) {
 	w.live(third) // another version 2
 	w.live(third)
 	w.pass(48 * time.Hour)
-	if s := w.status(); s.Desired.Version != 2 || s.Desired.Digest != lost.Digest || !strings.Contains(s.Desired.Trouble, "made behind another version 2") || w.where(third) != "" {
+	if s := w.status(); s.Desired.Version != 2 || s.Desired.Digest != lost.Digest ||
+		!strings.Contains(s.Desired.Trouble, "made behind another version 2") || w.where(third) != "" {
 		t.Errorf("%+v, %s", s.Desired, w.where(third))
 	}
 	requests := w.store.Requests()
@@ -314,14 +330,19 @@ func TestAgent_Mends(t *testing.T) {
 	}
 }
 
-// TestAgent_WaitsToNumber: a box does not number by an enrolment before it knows the version, and the later epochs, that it names.
+// TestAgent_WaitsToNumber: a box does not number by an enrolment before it knows the version, and the later epochs,
+// that it names.
 func TestAgent_WaitsToNumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		alter func(*fleetproto.Enrolment)
 		then  func(*world)
 	}{
-		"the next version": {func(e *fleetproto.Enrolment) { e.After = 2 }, func(w *world) { w.publish(func(*fleetproto.Desired) {}) }},
-		"the next epoch":   {func(e *fleetproto.Enrolment) { e.Highest = 2 }, func(w *world) { w.enrol(2, w.box, director) }},
+		"the next version": {func(e *fleetproto.Enrolment) { e.After = 2 },
+			func(w *world) { w.publish(func(*fleetproto.Desired) {}) }},
+		"the next epoch": {func(e *fleetproto.Enrolment) { e.Highest = 2 }, func(w *world) {
+			w.enrol(2, w.box,
+				director)
+		}},
 	} {
 		w := newWorld(t)
 		w.publish(func(*fleetproto.Desired) {})
@@ -337,7 +358,8 @@ func TestAgent_WaitsToNumber(t *testing.T) {
 	}
 }
 
-// TestAgent_ForeignEnrolments: what nobody trusted has signed, where the next enrolments belong, hides no enrolment behind it.
+// TestAgent_ForeignEnrolments: what nobody trusted has signed, where the next enrolments belong, hides no enrolment
+// behind it.
 func TestAgent_ForeignEnrolments(t *testing.T) {
 	for _, foreign := range []int64{1, 15} {
 		w := newWorld(t)
@@ -354,7 +376,8 @@ func TestAgent_ForeignEnrolments(t *testing.T) {
 	}
 }
 
-// TestAgent_OwnEpoch: a box that was replaced reports under the epoch that it had, also once nobody trusts who signed that.
+// TestAgent_OwnEpoch: a box that was replaced reports under the epoch that it had, also once nobody trusts who signed
+// that.
 func TestAgent_OwnEpoch(t *testing.T) {
 	w := newWorld(t)
 	next := signer("next", 5)

@@ -13,8 +13,8 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// The first number after a start, and the first of a year, waits for the store's word; a store that is silent costs that one sale
-// two seconds, and the next nothing.
+// The first number after a start, and the first of a year, waits for the store's word; a store that is silent costs
+// that one sale two seconds, and the next nothing.
 func TestFence_Await(t *testing.T) {
 	for name, silent := range map[string]bool{"an answer": false, "silence": true} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,8 @@ func TestFence_Await(t *testing.T) {
 					}
 					return fleettest.None
 				}
-				agent, err := fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: "norte", Director: []fleetproto.Key{public(director)}, Box: w.box,
+				agent, err := fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: "norte",
+					Director: []fleetproto.Key{public(director)}, Box: w.box,
 					Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler), Now: now,
 					Rand: rand.New(rand.NewPCG(1, 1))})
 				if err != nil {

@@ -74,7 +74,8 @@ func TestAgent_Forged(t *testing.T) {
 	}
 }
 
-// A stolen director's key brings no bundle that the rules' keys did not sign, none below the floor, and none under another name.
+// A stolen director's key brings no bundle that the rules' keys did not sign, none below the floor, and none under
+// another name.
 func TestAgent_StolenDirector(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
@@ -103,8 +104,8 @@ func TestAgent_StolenDirector(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.1")
 }
 
-// A stolen key of a box brings nothing to any box, nor a status of another branch. In its own branch it lies: in statuses until the
-// next, in acts, behind which the true box goes on.
+// A stolen key of a box brings nothing to any box, nor a status of another branch. In its own branch it lies: in
+// statuses until the next, in acts, behind which the true box goes on.
 func TestAgent_StolenBox(t *testing.T) {
 	w := newWorld(t)
 	rule := w.rule("catalogos", "1.0.0")
@@ -133,10 +134,12 @@ func TestAgent_StolenBox(t *testing.T) {
 	if data, err = chain.SealStatus(other, w.box); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chain.OpenStatus(data, "norte", 1, public(signer("norte", 6))); !errors.Is(err, fleetproto.ErrSignature) {
+	if _, err := chain.OpenStatus(data, "norte", 1, public(signer("norte", 6))); !errors.Is(err,
+		fleetproto.ErrSignature) {
 		t.Errorf("a status of another branch: %v", err)
 	}
-	act := fleetproto.Act{Branch: "centro", Epoch: 1, Number: 2, At: w.now, What: fleetproto.ActReturned, Rule: "catalogos 1.0.0"}
+	act := fleetproto.Act{Branch: "centro", Epoch: 1, Number: 2, At: w.now, What: fleetproto.ActReturned,
+		Rule: "catalogos 1.0.0"}
 	if data, err = chain.SealAct(act, w.box); err != nil {
 		t.Fatal(err)
 	}

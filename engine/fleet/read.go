@@ -54,7 +54,8 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
 		if linked = linked && d != nil && d.Follows(seen) == nil; signed && !linked && !d.Mended(taken) {
-			err = fmt.Errorf("%w: it was made behind another version %d than the one that this box verified (%.12s)", fleetproto.ErrOther, taken.Version, taken.Digest)
+			err = fmt.Errorf("%w: it was made behind another version %d than the one that this box verified (%.12s)",
+				fleetproto.ErrOther, taken.Version, taken.Digest)
 		}
 		seen = fleetproto.Verified{Version: version, Digest: fleetproto.Digest(o.Data)}
 		switch {
@@ -76,7 +77,8 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		a.mu.Lock()
 		a.desired = last
 		a.mu.Unlock()
-		a.o.Logger.Info("the centre desires another state", "version", taken.Version, "by", last.By, "reason", last.Reason)
+		a.o.Logger.Info("the centre desires another state", "version", taken.Version, "by", last.By, "reason",
+			last.Reason)
 		a.dirty = true
 	}
 	if fault == nil {
@@ -100,7 +102,8 @@ func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	var values []byte
 	if want.Settings != "" {
 		var err error
-		if values, err = a.fetch(ctx, fleetproto.SettingsKey(want.Settings), want.Settings, fleetproto.MaxSettings); err != nil {
+		if values, err = a.fetch(ctx, fleetproto.SettingsKey(want.Settings), want.Settings,
+			fleetproto.MaxSettings); err != nil {
 			return fmt.Errorf("the settings %.12s: %w", want.Settings, err)
 		}
 		if _, err := fleetproto.ParseSettings(values); err != nil {

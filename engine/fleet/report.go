@@ -26,7 +26,8 @@ func (a *Agent) Status() fleetproto.Status {
 	s.Branch, s.Group, s.Points = a.o.Branch, a.o.Group, a.o.Points
 	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, fleetproto.EncodeKey(a.public())
 	s.At, s.Sequence, s.Acts, s.Settings = a.o.Now().UTC(), a.state.Sequence, a.state.Act, a.state.Settings
-	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(), Trouble: trouble}
+	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(),
+		Trouble: trouble}
 	if a.asked.IsZero() {
 		s.Desired.At = time.Time{}
 	}
@@ -36,7 +37,8 @@ func (a *Agent) Status() fleetproto.Status {
 	s.Rollout, s.Rules = a.progress, nil
 	for _, b := range a.o.Rules.Bundles() {
 		if b.inForce() {
-			s.Rules = append(s.Rules, fleetproto.Running{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
+			s.Rules = append(s.Rules, fleetproto.Running{Digest: b.Digest, Name: b.Name, Version: b.Version,
+				Bundle: b.Kind, Document: b.Document,
 				Schema: b.Schema, From: b.From, Live: b.Where == Live, Outcomes: b.Outcomes})
 		}
 	}
@@ -190,7 +192,8 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_fleet_requests_total",
-			Help: "Requests to the chain's object store, by verb and result: ok (an answer, also that nothing is there), failed."}, []string{"verb", "result"}),
+			Help: "Requests to the chain's object store, by verb and result: ok (an answer, also that nothing is " +
+				"there), failed."}, []string{"verb", "result"}),
 		reported: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_fleet_reported_timestamp_seconds",
 			Help: "When the branch's status was last written to the store; 0: not since the start."}),
 	}
@@ -204,29 +207,41 @@ func newMetrics() *metrics {
 
 func (m *metrics) count(verb string, err error) {
 	result := "ok"
-	if err != nil && !errors.Is(err, fleetproto.ErrNotFound) && !errors.Is(err, fleetproto.ErrExists) && !errors.Is(err, fleetproto.ErrTooLarge) {
+	if err != nil && !errors.Is(err, fleetproto.ErrNotFound) && !errors.Is(err, fleetproto.ErrExists) &&
+		!errors.Is(err, fleetproto.ErrTooLarge) {
 		result = "failed"
 	}
 	m.requests.WithLabelValues(verb, result).Inc()
 }
 
 var (
-	versionDesc  = prometheus.NewDesc("dte_fleet_desired_version", "The last version of the group's desired state that this box has verified; 0: none.", nil, nil)
-	expiryDesc   = prometheus.NewDesc("dte_fleet_desired_expiry_timestamp_seconds", "When that version expires; 0: there is none.", nil, nil)
-	askedDesc    = prometheus.NewDesc("dte_fleet_asked_timestamp_seconds", "When the store last answered about the desired state; 0: not since the start.", nil, nil)
-	troubleDesc  = prometheus.NewDesc("dte_fleet_trouble", "1 while the box does not do what is desired, or cannot reach the store; the log says why.", nil, nil)
+	versionDesc = prometheus.NewDesc("dte_fleet_desired_version",
+		"The last version of the group's desired state that this box has verified; 0: none.", nil, nil)
+	expiryDesc = prometheus.NewDesc("dte_fleet_desired_expiry_timestamp_seconds",
+		"When that version expires; 0: there is none.", nil, nil)
+	askedDesc = prometheus.NewDesc("dte_fleet_asked_timestamp_seconds",
+		"When the store last answered about the desired state; 0: not since the start.", nil, nil)
+	troubleDesc = prometheus.NewDesc("dte_fleet_trouble", "1 while the box does not do what is desired, or cannot "+
+		"reach the store; the log says why.", nil, nil)
 	actsDesc     = prometheus.NewDesc("dte_fleet_acts_waiting", "Acts that are not in the store yet.", nil, nil)
-	replacedDesc = prometheus.NewDesc("dte_fleet_replaced", "1 while another box has the branch, and nothing is numbered here.", nil, nil)
-	closedDesc   = prometheus.NewDesc("dte_fleet_closed_points", "Points of sale of this box that number nothing: the centre has closed them for this year, or its enrolment does not name them.", nil, nil)
-	epochDesc    = prometheus.NewDesc("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", nil, nil)
-	stageDesc    = prometheus.NewDesc("dte_fleet_rollout_stage", "1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, returned; absent without one.", []string{"stage"}, nil)
+	replacedDesc = prometheus.NewDesc("dte_fleet_replaced", "1 while another box has the branch, and nothing is "+
+		"numbered here.", nil, nil)
+	closedDesc = prometheus.NewDesc("dte_fleet_closed_points",
+		"Points of sale of this box that number nothing: the centre has closed them for this year, or its enrolment "+
+			"does not name them.", nil, nil)
+	epochDesc = prometheus.NewDesc("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", nil,
+		nil)
+	stageDesc = prometheus.NewDesc("dte_fleet_rollout_stage",
+		"1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, "+
+			"returned; absent without one.", []string{"stage"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	a.metrics.requests.Describe(ch)
 	a.metrics.reported.Describe(ch)
-	for _, d := range []*prometheus.Desc{versionDesc, expiryDesc, askedDesc, troubleDesc, actsDesc, closedDesc, replacedDesc, epochDesc, stageDesc} {
+	for _, d := range []*prometheus.Desc{versionDesc, expiryDesc, askedDesc, troubleDesc, actsDesc, closedDesc,
+		replacedDesc, epochDesc, stageDesc} {
 		ch <- d
 	}
 }

@@ -112,7 +112,8 @@ func (a *Agent) loadState() error {
 	if len(s.Desired) > 0 {
 		if a.desired, err = a.o.Chain.OpenDesired(s.Desired, a.trusted(), s.Group, s.Version); err != nil {
 			a.desired = nil
-			a.o.Logger.Warn("the last desired state has no effect: no pinned key has signed it", "version", s.Version, "error", err)
+			a.o.Logger.Warn("the last desired state has no effect: no pinned key has signed it", "version", s.Version,
+				"error", err)
 		}
 	}
 	if s.Told == nil {

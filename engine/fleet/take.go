@@ -48,9 +48,11 @@ func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	case a.fence.Standing().Replaced:
 		return errors.New("this box has been replaced")
 	case !now.Before(d.Expires):
-		return fmt.Errorf("version %d expired on %s: the branch goes on with what it has", d.Version, d.Expires.Format(time.RFC3339))
+		return fmt.Errorf("version %d expired on %s: the branch goes on with what it has", d.Version,
+			d.Expires.Format(time.RFC3339))
 	case d.Issued.After(now.Add(maxSkew)):
-		return fmt.Errorf("version %d is of %s: this box's clock or the director's is wrong", d.Version, d.Issued.Format(time.RFC3339))
+		return fmt.Errorf("version %d is of %s: this box's clock or the director's is wrong", d.Version,
+			d.Issued.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -73,7 +75,8 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	rules := slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind)
 	var faults []error
 	for _, r := range rules {
-		if t != nil && t.Stage != fleetproto.StageRefused && t.Stage != fleetproto.StageReturned && d.Rollout != nil && t.Rollout == d.Rollout.Name &&
+		if t != nil && t.Stage != fleetproto.StageRefused && t.Stage != fleetproto.StageReturned && d.Rollout != nil &&
+			t.Rollout == d.Rollout.Name &&
 			slices.ContainsFunc(t.Rules, func(o takenRule) bool { return sameGeneration(o.Rule, r) }) {
 			continue
 		}
@@ -94,7 +97,8 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 			clear(s.Refused) // the reasons of earlier versions
 			s.Refused[r.Digest] = refusal{d.Version, refused}
 			delete(s.Told, r.Digest)
-			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rule: r.Name + " " + r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
+			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rule: r.Name + " " +
+				r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
 		})
 		if err != nil {
 			faults = append(faults, err)
@@ -106,7 +110,8 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 // ensureRule admits a bundle, unless it is in force or coming. It returns the reason for which the gate refuses the
 // bundle. An error is a fault of the store or of the box; for a bundle that every box runs it may also mean that the
 // branch has left the bundle: the error stays until the centre or the branch changes its mind.
-func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule, rollout string) (refused string, err error) {
+func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
+	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
@@ -166,10 +171,12 @@ func differs(file []byte, r fleetproto.Rule) string {
 		return "bundle: " + err.Error()
 	}
 	m := b.Manifest
-	got := fleetproto.Rule{File: r.File, Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema,
+	got := fleetproto.Rule{File: r.File, Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind,
+		Document: m.Document, Schema: m.Schema,
 		AmountsChange: r.AmountsChange, FewerCases: r.FewerCases}
 	if got != r {
-		return fmt.Sprintf("bundle: the file holds %s %s of %s %s, generation %d (%.12s)", m.Name, m.Version, m.Kind, m.Document, m.Schema, b.Digest)
+		return fmt.Sprintf("bundle: the file holds %s %s of %s %s, generation %d (%.12s)", m.Name, m.Version, m.Kind,
+			m.Document, m.Schema, b.Digest)
 	}
 	return ""
 }
@@ -221,7 +228,8 @@ func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetprot
 // that were admitted before are left again.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
-	if t == nil || d.Rollout == nil || d.Rollout.Name != t.Rollout || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
+	if t == nil || d.Rollout == nil || d.Rollout.Name != t.Rollout || d.Rollout.Held ||
+		t.Stage == fleetproto.StageReturned {
 		return nil
 	}
 	if t.Stage == fleetproto.StageRefused {
@@ -238,7 +246,8 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 		err = a.change(func(s *state) {
 			s.Taken.Stage, s.Taken.Since, s.Taken.Reason = fleetproto.StageRefused, a.o.Now().UTC(), refused
 			delete(s.Told, r.Rule.Digest)
-			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: t.Rollout, Rule: r.Rule.Name + " " + r.Rule.Version,
+			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: t.Rollout,
+				Rule:   r.Rule.Name + " " + r.Rule.Version,
 				Digest: r.Rule.Digest, Document: r.Rule.Document, Reason: refused})
 		})
 		if err != nil {
@@ -270,7 +279,8 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	var faults []error
 	owed := slices.DeleteFunc(slices.Clone(a.state.Owed), func(r takenRule) bool {
 		wanted := func(o fleetproto.Rule) bool { return o.Digest == r.Rule.Digest }
-		if slices.ContainsFunc(d.Live.Rules, wanted) || d.Rollout != nil && slices.ContainsFunc(d.Rollout.State.Rules, wanted) {
+		if slices.ContainsFunc(d.Live.Rules, wanted) || d.Rollout != nil && slices.ContainsFunc(d.Rollout.State.Rules,
+			wanted) {
 			return true
 		}
 		err := a.stepBack(ctx, d, "", r)
@@ -282,7 +292,8 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	if t != nil && (d.Rollout == nil || d.Rollout.Name != t.Rollout) {
 		for _, r := range t.Rules {
 			at := slices.IndexFunc(d.Live.Rules, func(o fleetproto.Rule) bool { return sameGeneration(o, r.Rule) })
-			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil || d.Live.Rules[at].Digest != r.Replaced.Digest) {
+			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil ||
+				d.Live.Rules[at].Digest != r.Replaced.Digest) {
 				continue // every branch runs it now, or takeLive brings a newer bundle
 			}
 			over = true
@@ -310,8 +321,8 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 // errOwed means that the branch still has a bundle that the centre does not want any more.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle of a roll-out: it puts back the bundle that it replaced, and takes off a bundle that is to come or that
-// replaced none, because it brought a type of document.
+// stepBack leaves a bundle of a roll-out: it puts back the bundle that it replaced, and takes off a bundle that is to
+// come or that replaced none, because it brought a type of document.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
 	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 	switch {
@@ -347,7 +358,8 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		if _, own := told[digest]; !own {
 			continue
 		}
-		if a.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused && b.inForce()) {
+		if a.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused &&
+			b.inForce()) {
 			continue // the roll-out may yet be refused as a whole, or was
 		}
 		now := reportedAs(b)

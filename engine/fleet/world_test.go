@@ -52,9 +52,12 @@ var chain = fleetproto.Chain{Name: "super", Ambiente: "00"}
 var director, author, thief = signer("director", 1), signer("author", 2), signer("thief", 9)
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), box: signer("box", 3), group: "norte", by: director, directors: []fleetproto.Key{public(director)}, poll: time.Minute, look: 5 * time.Minute, disk: &fleettest.File{}}
+	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), box: signer("box", 3), group: "norte",
+		by: director, directors: []fleetproto.Key{public(director)}, poll: time.Minute, look: 5 * time.Minute,
+		disk: &fleettest.File{}}
 	w.store = fleettest.New(func() time.Time { return w.now })
-	w.gate = &fleettest.Gate{Keys: bundle.Keys{Pinned: []bundle.Key{public(author)}}, Ambiente: "00", Today: func() string { return w.now.Format(time.DateOnly) }}
+	w.gate = &fleettest.Gate{Keys: bundle.Keys{Pinned: []bundle.Key{public(author)}}, Ambiente: "00",
+		Today: func() string { return w.now.Format(time.DateOnly) }}
 	return w
 }
 
@@ -73,9 +76,11 @@ func (o orders) Admit(ctx context.Context, file []byte, by fleet.Order) (fleet.A
 func (w *world) start() {
 	w.t.Helper()
 	var err error
-	w.agent, err = fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: w.group, Director: w.directors, Box: w.box,
-		Points: points, Poll: w.poll, Look: w.look, Rules: orders{w.gate, w}, State: w.disk, Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return w.now }, Rand: rand.New(rand.NewPCG(1, 1)),
+	w.agent, err = fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: w.group,
+		Director: w.directors, Box: w.box,
+		Points: points, Poll: w.poll, Look: w.look, Rules: orders{w.gate, w}, State: w.disk,
+		Logger: slog.New(slog.DiscardHandler),
+		Now:    func() time.Time { return w.now }, Rand: rand.New(rand.NewPCG(1, 1)),
 		Describe: func(s *fleetproto.Status) { s.Ready = true }})
 	if err != nil {
 		w.t.Fatal(err)
@@ -106,7 +111,8 @@ func file(t testing.TB, name, version string, by fleetproto.Signer, from string)
 	if c, ok := cached[key]; ok {
 		return c.data, c.rule
 	}
-	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: name, Version: version, Kind: "catalogue", Document: name,
+	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: name,
+		Version: version, Kind: "catalogue", Document: name,
 		Validity: map[string]bundle.Window{"00": {From: from}}}, by)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +121,8 @@ func file(t testing.TB, name, version string, by fleetproto.Signer, from string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: name, Version: version, Bundle: "catalogue", Document: name}
+	r := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: name, Version: version,
+		Bundle: "catalogue", Document: name}
 	cached[key] = signedRule{data, r}
 	return data, r
 }
@@ -160,7 +167,8 @@ func (w *world) publish(alter func(*fleetproto.Desired)) {
 func (w *world) rollout(name string, rules ...fleetproto.Rule) {
 	w.t.Helper()
 	w.publish(func(d *fleetproto.Desired) {
-		d.Rollout = &fleetproto.Rollout{Name: name, State: fleetproto.State{Rules: rules}, Pilots: []string{"centro"}, Opened: w.now}
+		d.Rollout = &fleetproto.Rollout{Name: name, State: fleetproto.State{Rules: rules}, Pilots: []string{"centro"},
+			Opened: w.now}
 	})
 }
 
@@ -171,7 +179,8 @@ func (w *world) live(rules ...fleetproto.Rule) {
 
 func (w *world) enrol(epoch int64, box, by fleetproto.Signer) {
 	w.t.Helper()
-	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points}, by)
+	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
+		Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points}, by)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 func facts() Facts {
 	return Facts{
 		Document: "Comprobante de crédito fiscal", Number: "DTE-03-M001P001-000000000000042",
-		Code: "9F2C3B1A-0000-4000-8000-000000000001", Seal: "2026ABCDEF0123456789ABCDEF0123456789SIMU", Date: "21/11/2026",
+		Code: "9F2C3B1A-0000-4000-8000-000000000001", Seal: "2026ABCDEF0123456789ABCDEF0123456789SIMU",
+		Date:  "21/11/2026",
 		Total: "1,234.50", Emisor: "Ferretería El Ñandú, S.A. de C.V.", Receptor: "María Peña",
 		Consult: "https://admin.factura.gob.sv/consultaPublica?ambiente=00&codGen=9F2C3B1A-0000-4000-8000-000000000001&fechaEmi=2026-11-21",
 	}
@@ -64,21 +65,28 @@ func TestCompose_States(t *testing.T) {
 		subject, text string // what they begin with
 		without       string
 	}{
-		"processed":   {func(f *Facts) {}, "Comprobante", "Estimado cliente", "contingencia"},
-		"contingency": {func(f *Facts) { f.State, f.Seal = Contingency, "" }, "Comprobante de crédito fiscal DTE-03-M001P001-000000000000042 (contingencia) de", "Modelo diferido, transmisión por contingencia", "Puede comprobarlo"},
-		"invalidated": {func(f *Facts) { f.State = Invalidated }, "INVALIDADO: Comprobante", "DOCUMENTO INVALIDADO", "contingencia"},
-		"test":        {func(f *Facts) { f.Test, f.State = true, Invalidated }, "[PRUEBAS] INVALIDADO: ", "AMBIENTE DE PRUEBAS", "contingencia"},
-		"retorno":     {func(f *Facts) { f.Document, f.Number = "Evento de retorno", "" }, "Evento de retorno 9F2C3B1A-0000-4000-8000-000000000001 de", "Estimado cliente", "Número de control"},
+		"processed": {func(f *Facts) {}, "Comprobante", "Estimado cliente", "contingencia"},
+		"contingency": {func(f *Facts) { f.State, f.Seal = Contingency, "" },
+			"Comprobante de crédito fiscal DTE-03-M001P001-000000000000042 (contingencia) de",
+			"Modelo diferido, transmisión por contingencia", "Puede comprobarlo"},
+		"invalidated": {func(f *Facts) { f.State = Invalidated }, "INVALIDADO: Comprobante", "DOCUMENTO INVALIDADO",
+			"contingencia"},
+		"test": {func(f *Facts) { f.Test, f.State = true, Invalidated }, "[PRUEBAS] INVALIDADO: ",
+			"AMBIENTE DE PRUEBAS", "contingencia"},
+		"retorno": {func(f *Facts) { f.Document, f.Number = "Evento de retorno", "" },
+			"Evento de retorno 9F2C3B1A-0000-4000-8000-000000000001 de", "Estimado cliente", "Número de control"},
 		"no receptor": {func(f *Facts) { f.Receptor = "" }, "Comprobante", "Estimado cliente:\n", "Receptor"},
 	} {
 		f := facts()
 		c.change(&f)
 		subject, text, page := Compose(f)
 		_, words := read(t, page)
-		if !strings.HasPrefix(subject, c.subject) || !strings.HasPrefix(text, c.text) || strings.Contains(text, c.without) {
+		if !strings.HasPrefix(subject, c.subject) || !strings.HasPrefix(text, c.text) ||
+			strings.Contains(text, c.without) {
 			t.Errorf("%s: %q\n%s", name, subject, text)
 		}
-		if legend, _, _ := strings.Cut(text, "\n"); !strings.Contains(words, legend) || strings.Contains(words, strings.TrimSuffix(c.without, ":")) {
+		if legend, _, _ := strings.Cut(text, "\n"); !strings.Contains(words, legend) ||
+			strings.Contains(words, strings.TrimSuffix(c.without, ":")) {
 			t.Errorf("%s: %s", name, words)
 		}
 	}
@@ -90,11 +98,13 @@ func TestCompose_Hostile(t *testing.T) {
 	plain, text, page := Compose(facts())
 	elements, _ := read(t, page)
 	for _, evil := range []string{
-		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='x`, `&lt;b&gt;&amp;`, `</td></tr></table>`, `]]><!--`,
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='x`, `&lt;b&gt;&amp;`,
+		`</td></tr></table>`, `]]><!--`,
 		"línea\r\nBcc: x@y.example", "a\u2028b\u0085c\x00d", "\xff\xfe", `{{.Code}} %s %d`, strings.Repeat("ñ", 3000),
 	} {
 		f := facts()
-		f.Document, f.Number, f.Code, f.Seal, f.Date, f.Total, f.Emisor, f.Receptor = evil, evil, evil, evil, evil, evil, evil, evil
+		f.Document, f.Number, f.Code, f.Seal, f.Date, f.Total, f.Emisor, f.Receptor = evil, evil, evil, evil, evil,
+			evil, evil, evil
 		s, x, p := Compose(f)
 		if err := checkHeader("Subject", s); err != nil || plain == s {
 			t.Errorf("%q: %v", evil, err)
@@ -110,7 +120,8 @@ func TestCompose_Hostile(t *testing.T) {
 			t.Errorf("%q is not in the page as it is", evil)
 		}
 	}
-	for _, link := range []string{"javascript:alert(1)", "data:text/html,x", "//x.example", "", "https:", "https://x.example/\r\n"} {
+	for _, link := range []string{"javascript:alert(1)", "data:text/html,x", "//x.example", "", "https:",
+		"https://x.example/\r\n"} {
 		f := facts()
 		f.Consult = link
 		if _, x, p := Compose(f); strings.Contains(p, "href") || strings.Contains(x, "consulta") {
@@ -156,11 +167,12 @@ func read(t *testing.T, page string) (elements, words string) {
 	}
 }
 
-// TestCompose_Look: the emisor's logo, colour, name, greeting and contact are in the page, its words in the text; what they hold
-// stays in its place.
+// TestCompose_Look: the emisor's logo, colour, name, greeting and contact are in the page, its words in the text; what
+// they hold stays in its place.
 func TestCompose_Look(t *testing.T) {
 	f := facts()
-	f.Look = Look{Trade: "El Ñandú & Cía.", Tax: "0614-050607-101-8", Phone: "2222-4150", Color: "#7a1f2b", Greeting: "¡Gracias por <su> compra!\nVuelva", Logo: "logo.png", LogoWidth: 107, LogoHeight: 80}
+	f.Look = Look{Trade: "El Ñandú & Cía.", Tax: "0614-050607-101-8", Phone: "2222-4150", Color: "#7a1f2b",
+		Greeting: "¡Gracias por <su> compra!\nVuelva", Logo: "logo.png", LogoWidth: 107, LogoHeight: 80}
 	_, text, page := Compose(f)
 	elements, words := read(t, page)
 	for _, want := range []string{"¡Gracias por <su> compra! Vuelva", "NIT 0614-050607-101-8", "teléfono 2222-4150"} {
@@ -177,24 +189,29 @@ func TestCompose_Look(t *testing.T) {
 		t.Errorf("%s", words)
 	}
 	f.Look = Look{Color: `red"><script>`}
-	if _, _, page := Compose(f); strings.Contains(page, "script") || !strings.Contains(page, "#163864") || strings.Contains(page, "<img") {
+	if _, _, page := Compose(f); strings.Contains(page, "script") || !strings.Contains(page, "#163864") ||
+		strings.Contains(page, "<img") {
 		t.Errorf("%s", page)
 	}
 }
 
-// TestInline: the picture of a page is a part of the message, under the name that the page calls it by, and no attachment.
+// TestInline: the picture of a page is a part of the message, under the name that the page calls it by, and no
+// attachment.
 func TestInline(t *testing.T) {
 	s, err := New(Options{Host: "mail.example", From: "dte@example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := Message{ID: "a@example.com", To: []string{"b@example.com"}, Subject: "x", Text: "x", HTML: `<img src="cid:logo.png"/>`, Date: time.Unix(1e9, 0),
-		Inline: []Attachment{{Name: "logo.png", ContentType: "image/png", Data: []byte("PNG")}}, Attachments: []Attachment{{Name: "a.pdf", ContentType: "application/pdf", Data: []byte("PDF")}}}
+	m := Message{ID: "a@example.com", To: []string{"b@example.com"}, Subject: "x", Text: "x",
+		HTML: `<img src="cid:logo.png"/>`, Date: time.Unix(1e9, 0),
+		Inline:      []Attachment{{Name: "logo.png", ContentType: "image/png", Data: []byte("PNG")}},
+		Attachments: []Attachment{{Name: "a.pdf", ContentType: "application/pdf", Data: []byte("PDF")}}}
 	b, err := s.render(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"multipart/related", "Content-Id: <logo.png>", "Content-Disposition: inline", "Content-Type: image/png"} {
+	for _, want := range []string{"multipart/related", "Content-Id: <logo.png>", "Content-Disposition: inline",
+		"Content-Type: image/png"} {
 		if !strings.Contains(strings.ToLower(string(b)), strings.ToLower(want)) {
 			t.Errorf("no %q in\n%s", want, b)
 		}

@@ -89,7 +89,8 @@ func New(o Options) (*Sender, error) {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	return &Sender{options: o, tls: &tls.Config{ServerName: o.Host, RootCAs: o.Roots, MinVersion: tls.VersionTLS12}}, nil
+	return &Sender{options: o, tls: &tls.Config{ServerName: o.Host, RootCAs: o.Roots, MinVersion: tls.VersionTLS12}},
+		nil
 }
 
 func (o *Options) check() error {

@@ -70,7 +70,8 @@ func (s *Sender) render(m Message) ([]byte, error) {
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
 	}
 	for _, a := range m.Inline {
-		msg.EmbedReadSeeker(a.Name, bytes.NewReader(a.Data), mail.WithFileContentType(mail.ContentType(a.ContentType)), mail.WithFileContentID("<"+a.Name+">"))
+		msg.EmbedReadSeeker(a.Name, bytes.NewReader(a.Data), mail.WithFileContentType(mail.ContentType(a.ContentType)),
+			mail.WithFileContentID("<"+a.Name+">"))
 	}
 	for i, a := range m.Attachments {
 		if err := attach(msg, i, a); err != nil {
@@ -259,7 +260,8 @@ type Look struct {
 
 // legends are above the facts. The words about contingency are those of the readable version (MF2 pp.4, 19).
 var legends = map[State]string{
-	Contingency: "Modelo diferido, transmisión por contingencia: el documento está firmado y todavía no lleva el sello de " +
+	Contingency: "Modelo diferido, transmisión por contingencia: el documento está firmado y todavía no lleva el " +
+		"sello de " +
 		"recepción del Ministerio de Hacienda. El emisor lo transmitirá en cuanto se restablezca el servicio.",
 	Invalidated: "DOCUMENTO INVALIDADO: el emisor lo invalidó ante el Ministerio de Hacienda.",
 }
@@ -291,7 +293,8 @@ func Compose(f Facts) (subject, text, page string) {
 // flatten makes each fact one line.
 func (f *Facts) flatten() {
 	l := &f.Look
-	for _, s := range []*string{&f.Document, &f.Number, &f.Code, &f.Seal, &f.Date, &f.Total, &f.Emisor, &f.Receptor, &l.Trade, &l.Tax, &l.Phone, &l.Greeting} {
+	for _, s := range []*string{&f.Document, &f.Number, &f.Code, &f.Seal, &f.Date, &f.Total, &f.Emisor, &f.Receptor,
+		&l.Trade, &l.Tax, &l.Phone, &l.Greeting} {
 		*s = flat(*s)
 	}
 	if u, err := url.Parse(f.Consult); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -303,7 +306,8 @@ func (f *Facts) flatten() {
 }
 
 func isColor(s string) bool {
-	return len(s) == 7 && s[0] == '#' && !strings.ContainsFunc(s[1:], func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })
+	return len(s) == 7 && s[0] == '#' && !strings.ContainsFunc(s[1:],
+		func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })
 }
 
 // salutation addresses the receiver, whose title and sex are unknown.
@@ -360,7 +364,8 @@ func (f *Facts) rows() [][2]string {
 }
 
 const (
-	opening = "Adjunto encontrará su documento tributario electrónico: la versión legible (PDF) y el archivo DTE (JSON), " +
+	opening = "Adjunto encontrará su documento tributario electrónico: la versión legible (PDF) y el archivo DTE " +
+		"(JSON), " +
 		"que es el documento legal. Consérvelos."
 	closing = "Este mensaje se envió automáticamente."
 )
@@ -399,10 +404,12 @@ func (f *Facts) page() string {
 	b.WriteString("<!DOCTYPE html>\n" +
 		`<html lang="es"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width"/><meta name="color-scheme" content="light dark"/><title>` +
 		html.EscapeString(f.Document) + "</title></head>\n" +
-		`<body style="margin:0;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:1.5">` + "\n" + `<div style="max-width:640px;padding:16px">` + "\n")
+		`<body style="margin:0;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:1.5">` + "\n" +
+		`<div style="max-width:640px;padding:16px">` + "\n")
 	b.WriteString(f.head())
 	for _, n := range f.notices() {
-		b.WriteString(`<p style="padding:12px;border:2px solid #b45309;font-weight:bold">` + html.EscapeString(n) + "</p>\n")
+		b.WriteString(`<p style="padding:12px;border:2px solid #b45309;font-weight:bold">` + html.EscapeString(n) +
+			"</p>\n")
 	}
 	b.WriteString("<p>" + html.EscapeString(f.salutation()) + "</p>\n")
 	if f.Look.Greeting != "" {
@@ -416,9 +423,11 @@ func (f *Facts) page() string {
 	b.WriteString("</table>\n")
 	if f.Consult != "" {
 		u := html.EscapeString(f.Consult)
-		b.WriteString("<p>" + f.consulting() + `<br/><a style="overflow-wrap:anywhere" href="` + u + `">` + u + "</a></p>\n")
+		b.WriteString("<p>" + f.consulting() + `<br/><a style="overflow-wrap:anywhere" href="` + u + `">` + u +
+			"</a></p>\n")
 	}
-	b.WriteString(`<p style="font-size:13px">` + html.EscapeString(f.sender()) + "<br/>" + closing + "</p>\n</div>\n</body></html>\n")
+	b.WriteString(`<p style="font-size:13px">` + html.EscapeString(f.sender()) + "<br/>" + closing +
+		"</p>\n</div>\n</body></html>\n")
 	return b.String()
 }
 

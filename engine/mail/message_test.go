@@ -73,7 +73,8 @@ func TestSend_Content(t *testing.T) {
 	source := rand.NewChaCha8([32]byte{6})
 	_, _ = source.Read(binary)
 	m := Message{
-		ID: "1@tienda.example", To: []string{"maria@cliente.example"}, Date: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC),
+		ID: "1@tienda.example", To: []string{"maria@cliente.example"}, Date: time.Date(2026, 11, 21, 8, 30, 0, 0,
+			time.UTC),
 		Subject: "Factura nº 1 · ¿ñandú? · €" + strings.Repeat(" larga", 40),
 		Text:    "Línea\n.\n..\nFrom mí\n" + strings.Repeat("ñ=", 5000) + "\r\nfin",
 		HTML:    "<p>" + strings.Repeat("é", 3000) + "</p>\n.\n",
@@ -91,7 +92,8 @@ func TestSend_Content(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	for line := range strings.SplitSeq(sent.String(), "\r\n") {
-		if len(line) > 998 || strings.ContainsAny(line, "\r\n") || strings.ContainsFunc(line, func(r rune) bool { return r > '~' }) {
+		if len(line) > 998 || strings.ContainsAny(line, "\r\n") || strings.ContainsFunc(line,
+			func(r rune) bool { return r > '~' }) {
 			t.Errorf("a line that not every server takes: %q", line)
 		}
 	}
@@ -106,12 +108,14 @@ func TestSend_Content(t *testing.T) {
 		t.Errorf("subject %q %v", subject, err)
 	}
 	from, err := got.Header.AddressList("From")
-	if err != nil || len(from) != 1 || from[0].Name != "Ferretería El Ñandú" || from[0].Address != "dte@tienda.example" {
+	if err != nil || len(from) != 1 || from[0].Name != "Ferretería El Ñandú" ||
+		from[0].Address != "dte@tienda.example" {
 		t.Errorf("from %v %v", from, err)
 	}
 	for name, want := range map[string]string{
 		"To": "<maria@cliente.example>", "Reply-To": "<cobros@tienda.example>", "Message-Id": "<1@tienda.example>",
-		"Date": "Sat, 21 Nov 2026 08:30:00 +0000", "Auto-Submitted": "auto-generated", "Mime-Version": "1.0", "User-Agent": "", "X-Mailer": "",
+		"Date": "Sat, 21 Nov 2026 08:30:00 +0000", "Auto-Submitted": "auto-generated", "Mime-Version": "1.0",
+		"User-Agent": "", "X-Mailer": "",
 	} {
 		if v := got.Header.Get(name); v != want {
 			t.Errorf("%s: %q", name, v)
@@ -119,7 +123,8 @@ func TestSend_Content(t *testing.T) {
 	}
 
 	parts := leaves(t, got.Header.Get, got.Body)
-	want := []part{{"text/plain", "", []byte(strings.ReplaceAll(strings.ReplaceAll(m.Text, "\r\n", "\n"), "\n", "\r\n"))},
+	want := []part{{"text/plain", "", []byte(strings.ReplaceAll(strings.ReplaceAll(m.Text, "\r\n", "\n"), "\n",
+		"\r\n"))},
 		{"text/html", "", []byte(strings.ReplaceAll(m.HTML, "\n", "\r\n"))}}
 	for _, a := range m.Attachments {
 		kind, _, _ := strings.Cut(a.ContentType, ";")
@@ -130,7 +135,8 @@ func TestSend_Content(t *testing.T) {
 	}
 	for i, w := range want {
 		if p := parts[i]; p.kind != w.kind || p.name != w.name || !bytes.Equal(p.data, w.data) {
-			t.Errorf("part %d: %s %q, %d bytes; want %s %q, %d", i, p.kind, p.name, len(p.data), w.kind, w.name, len(w.data))
+			t.Errorf("part %d: %s %q, %d bytes; want %s %q, %d", i, p.kind, p.name, len(p.data), w.kind, w.name,
+				len(w.data))
 		}
 	}
 }
@@ -175,15 +181,18 @@ func TestSend_RefusedUnasked(t *testing.T) {
 		}
 	}
 	for field, add := range fields {
-		for _, evil := range []string{"\r\nBcc: x@y.example", "\nBcc: x@y.example", "\rBcc: x@y.example", "\r\n\r\nbody", "\x00", "\x7f", "\u0085",
+		for _, evil := range []string{"\r\nBcc: x@y.example", "\nBcc: x@y.example", "\rBcc: x@y.example",
+			"\r\n\r\nbody", "\x00", "\x7f", "\u0085",
 			"\xff", strings.Repeat("x", 1000)} {
 			m := letterTo("a@x.example")
 			add(&m, evil)
 			refuse(field, m)
 		}
 	}
-	for _, address := range []string{"", "a", "a@", "@x.example", "a b@x.example", "a@x.example>", "a@x.example, b@x.example", "<a@x.example>",
-		"María <a@x.example>", "maría@x.example", "a@exámple", `"a b"@x.example`, "a@x.example SIZE=1", strings.Repeat("a", 65) + "@x.example"} {
+	for _, address := range []string{"", "a", "a@", "@x.example", "a b@x.example", "a@x.example>",
+		"a@x.example, b@x.example", "<a@x.example>",
+		"María <a@x.example>", "maría@x.example", "a@exámple", `"a b"@x.example`, "a@x.example SIZE=1",
+		strings.Repeat("a", 65) + "@x.example"} {
 		refuse("To[0]", letterTo(address))
 	}
 	for _, id := range []string{"", "x", "@x", "x@", "a@b@c", "<a@b>", "a b@c", "a@b\t", "ñ@x"} {

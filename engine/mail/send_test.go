@@ -19,7 +19,8 @@ func TestSend_Accepted(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	got := s.taken()
-	if len(got) != 1 || got[0].from != "dte@tienda.example" || strings.Join(got[0].to, " ") != "a@x.example b@y.example" {
+	if len(got) != 1 || got[0].from != "dte@tienda.example" ||
+		strings.Join(got[0].to, " ") != "a@x.example b@y.example" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -60,7 +61,8 @@ func TestSend_Replies(t *testing.T) {
 			if len(s.taken()) != 0 || !strings.Contains(o.Err.Error(), fmt.Sprint(c.code, " no, por ahora")) {
 				t.Errorf("%d taken, %v", len(s.taken()), o.Err)
 			}
-			if refusal := (Refusal{"a@x.example", 550, "no, por ahora"}); (c.code == 550) != (len(o.Refusals) == 1 && o.Refusals[0] == refusal) {
+			if refusal := (Refusal{"a@x.example", 550, "no, por ahora"}); (c.code == 550) != (len(o.Refusals) == 1 &&
+				o.Refusals[0] == refusal) {
 				t.Errorf("%+v", o.Refusals)
 			}
 		})
@@ -101,12 +103,15 @@ func TestSend_SeveralReceivers(t *testing.T) {
 		}
 	})
 	sender := s.sender(t, nil)
-	o := sender.Send(t.Context(), letterTo("l@x.example", "n1@x.example", "y@x.example", "l2@x.example", "n2@x.example"))
-	want := []Refusal{{"n1@x.example", 550, "no such user n1@x.example"}, {"n2@x.example", 550, "no such user n2@x.example"}}
+	o := sender.Send(t.Context(), letterTo("l@x.example", "n1@x.example", "y@x.example", "l2@x.example",
+		"n2@x.example"))
+	want := []Refusal{{"n1@x.example", 550, "no such user n1@x.example"}, {"n2@x.example", 550,
+		"no such user n2@x.example"}}
 	if o.Kind != Refused || o.Code != 550 || fmt.Sprint(o.Refusals) != fmt.Sprint(want) {
 		t.Errorf("%+v", o)
 	}
-	if o := sender.Send(t.Context(), letterTo("y@x.example", "l@x.example")); o.Kind != Later || o.Code != 450 || o.Refusals != nil {
+	if o := sender.Send(t.Context(), letterTo("y@x.example", "l@x.example")); o.Kind != Later || o.Code != 450 ||
+		o.Refusals != nil {
 		t.Errorf("%+v", o)
 	}
 	if o := sender.Send(t.Context(), letterTo("y@x.example")); o.Kind != Sent || len(s.taken()) != 1 {
@@ -295,7 +300,8 @@ func TestSend_NoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := sender.Send(t.Context(), letterTo("a@x.example")); o.Kind != Later || o.Doubtful || o.Setup || o.Err == nil {
+	if o := sender.Send(t.Context(), letterTo("a@x.example")); o.Kind != Later || o.Doubtful || o.Setup ||
+		o.Err == nil {
 		t.Errorf("%+v", o)
 	}
 }

@@ -46,7 +46,10 @@ type letter struct {
 func serve(t *testing.T, change func(*server)) *server {
 	t.Helper()
 	s := &server{wire: wire{make(chan net.Conn), make(chan struct{})}}
-	s.Server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{server: s}, nil }))
+	s.Server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &session{server: s},
+			nil
+	}))
 	s.Domain = "mx.example"
 	s.ErrorLog = log.New(io.Discard, "", 0)
 	if change != nil {
@@ -74,7 +77,8 @@ func (s *server) taken() []letter {
 // sender returns one that speaks to this server, without encryption unless change says so.
 func (s *server) sender(t *testing.T, change func(*Options)) *Sender {
 	t.Helper()
-	o := Options{Host: "mx.example", Security: None, From: "dte@tienda.example", FromName: "Ferretería El Ñandú", Dial: s.dial}
+	o := Options{Host: "mx.example", Security: None, From: "dte@tienda.example", FromName: "Ferretería El Ñandú",
+		Dial: s.dial}
 	if change != nil {
 		change(&o)
 	}
@@ -213,8 +217,9 @@ func certified(t *testing.T, name string) (*tls.Config, *x509.CertPool) {
 // letterTo is a message as a branch sends it.
 func letterTo(to ...string) Message {
 	return Message{
-		ID: "9F2C3B1A-0000-4000-8000-000000000001.1@tienda.example", To: to, Subject: "Factura nº 1 de Ferretería El Ñandú",
-		Text: "Adjunto su factura.\n.\n", HTML: "<p>Adjunto su factura.</p>",
+		ID: "9F2C3B1A-0000-4000-8000-000000000001.1@tienda.example", To: to,
+		Subject: "Factura nº 1 de Ferretería El Ñandú",
+		Text:    "Adjunto su factura.\n.\n", HTML: "<p>Adjunto su factura.</p>",
 		Date:        time.Date(2026, 11, 21, 8, 30, 0, 0, time.FixedZone("", -6*60*60)),
 		Attachments: []Attachment{{"factura.json", "application/json", bytes.Repeat([]byte(`{"a":1}`), 40)}},
 	}

@@ -34,7 +34,8 @@ func (r *recorded) Write(p []byte) (int, error) {
 }
 
 // tap returns a Dial that records what is sent, as somebody on the way would.
-func (s *server) tap(sent *bytes.Buffer, hear func([]byte) []byte) func(context.Context, string, string) (net.Conn, error) {
+func (s *server) tap(sent *bytes.Buffer, hear func([]byte) []byte) func(context.Context, string, string) (net.Conn,
+	error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := s.dial(ctx, network, address)
 		return &recorded{c, sent, hear}, err
@@ -171,7 +172,8 @@ func TestSend_Login(t *testing.T) {
 			if bytes.Contains(sent.Bytes(), []byte("AUTH")) {
 				t.Errorf("%s: in the clear: %q", name, sent.String())
 			}
-			if !c.sent && (o.Kind != Later || !o.Setup || o.Doubtful || s.mails != 0 || strings.Contains(o.Err.Error(), password)) {
+			if !c.sent && (o.Kind != Later || !o.Setup || o.Doubtful || s.mails != 0 || strings.Contains(o.Err.Error(),
+				password)) {
 				t.Errorf("%s: %+v, %d senders named", name, o, s.mails)
 			}
 		})
@@ -206,7 +208,8 @@ func TestSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{fmt.Sprintf("%v %+v %#v %s %q %x", o, o, o, o.Password, o.Password, o.Password), fmt.Sprintf("%v %+v %#v %d", s, s, s, s)} {
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v %s %q %x", o, o, o, o.Password, o.Password, o.Password),
+		fmt.Sprintf("%v %+v %#v %d", s, s, s, s)} {
 		if strings.Contains(text, "clave") || strings.Contains(text, fmt.Sprintf("%x", "clave")) {
 			t.Error(text)
 		}

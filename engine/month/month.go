@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// Reader reads the documents of a month for the accountant: every document issued in it, and documents of earlier months that
-// were invalidated in it. It reads a page at a time and keeps nothing between pages.
+// Reader reads the documents of a month for the accountant: every document issued in it, and documents of earlier
+// months that were invalidated in it. It reads a page at a time and keeps nothing between pages.
 type Reader struct {
 	store   *storage.Store
 	records int   // that a page reads at most
@@ -119,8 +119,8 @@ func (r *Reader) Document(code dte.Code) (*Document, error) {
 	return documentOf(r.store, entry, h)
 }
 
-// take adds a record to the page if the month shows it on that day, and returns its size. A document is shown on its date, or on the
-// day of its invalidation if its date is of another month.
+// take adds a record to the page if the month shows it on that day, and returns its size. A document is shown on its
+// date, or on the day of its invalidation if its date is of another month.
 func (p *Page) take(store *storage.Store, entry storage.Entry, month string, day uint32) (int64, error) {
 	if !record.IsDocument(entry.State) {
 		return 0, nil
@@ -158,7 +158,8 @@ func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*Doc
 	if !ok && !lost {
 		return nil, fmt.Errorf("reading document %s: not a compact JWS", dte.Code(entry.Code))
 	}
-	d := &Document{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Document: h.Document, Estado: record.Estado(entry.State), Date: h.Date,
+	d := &Document{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Document: h.Document,
+		Estado: record.Estado(entry.State), Date: h.Date,
 		Total: h.Total, BranchID: h.BranchID, Deferred: h.Form != record.FormNormal, Payload: string(body)}
 	if h.Response != nil {
 		if entry.State == record.Rejected {

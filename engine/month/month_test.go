@@ -19,8 +19,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestPages: whatever the size of the pages, they hold each document of the month and each that was invalidated in it, once, in the
-// order of their days, with the bytes that were signed; no other record and no document of another month.
+// TestPages: whatever the size of the pages, they hold each document of the month and each that was invalidated in it,
+// once, in the order of their days, with the bytes that were signed; no other record and no document of another month.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	for day := time.Date(2026, 8, 20, 12, 0, 0, 0, dte.Zone); day.Year() == 2026; day = day.AddDate(0, 0, 1) {
@@ -32,11 +32,13 @@ func TestPages(t *testing.T) {
 			w.document(clock)
 		}
 		if w.r.IntN(8) == 0 {
-			w.append(storage.Draft{Code: w.code(), State: record.LotDone, Head: []byte(`{"date":"2026-11-05"}`)}) // no document
+			// no document
+			w.append(storage.Draft{Code: w.code(), State: record.LotDone, Head: []byte(`{"date":"2026-11-05"}`)})
 		}
 	}
 	for _, month := range []string{"2026-07", "2026-08", "2026-11", "2026-12", "2027-01"} {
-		for _, r := range []*Reader{New(w.store), {w.store, 1, 1 << 20}, {w.store, 50, 1 << 20}, {w.store, 4096, 1}, {w.store, 4096, 2500}} {
+		for _, r := range []*Reader{New(w.store), {w.store, 1, 1 << 20}, {w.store, 50, 1 << 20}, {w.store, 4096, 1},
+			{w.store, 4096, 2500}} {
 			var got []string
 			pages, last := 0, uint64(0)
 			for after, more := uint64(0), true; more; pages++ {
@@ -60,7 +62,8 @@ func TestPages(t *testing.T) {
 				last, after, more = p.Done, p.Next, p.Next > 0
 			}
 			if want := w.of(month); !slices.Equal(got, want) {
-				t.Errorf("%s, by %d records and %d bytes: %d documents, want %d", month, r.records, r.bytes, len(got), len(want))
+				t.Errorf("%s, by %d records and %d bytes: %d documents, want %d", month, r.records, r.bytes, len(got),
+					len(want))
 			}
 			if r.records == 1 && month == "2026-11" && pages < 200 {
 				t.Errorf("only %d pages of one record", pages)
@@ -85,7 +88,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	dir := t.TempDir()
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -119,13 +123,16 @@ func (w *world) append(d storage.Draft) {
 // document stores one of a day, or of the day before: requests that read the clock before midnight are stored after it.
 func (w *world) document(day time.Time) {
 	day = day.AddDate(0, 0, -w.r.IntN(2))
-	states := []storage.State{record.Signed, record.Accepted, record.Accepted, record.Rejected, record.Deferred, record.Reported, record.Invalidated, record.Invalidated}
+	states := []storage.State{record.Signed, record.Accepted, record.Accepted, record.Rejected, record.Deferred,
+		record.Reported, record.Invalidated, record.Invalidated}
 	state, code := states[w.r.IntN(len(states))], w.code()
 	h := &record.Head{Date: dte.Date(day)}
-	head := map[string]any{"document": "01", "date": h.Date, "total": "1.00", "form": "normal", "bytes": 500 + w.r.IntN(1000)}
+	head := map[string]any{"document": "01", "date": h.Date, "total": "1.00", "form": "normal",
+		"bytes": 500 + w.r.IntN(1000)}
 	back := ""
 	if state == record.Invalidated {
-		at := day.AddDate(0, 0, w.r.IntN(200)-w.r.IntN(40)) // a clock that is set back takes a document back before its date
+		// a clock that is set back takes a document back before its date
+		at := day.AddDate(0, 0, w.r.IntN(200)-w.r.IntN(40))
 		h.Invalidation = &record.Invalidation{At: at}
 		head["invalidation"], back = map[string]any{"at": at, "estado": "PROCESSED"}, dte.Date(at)
 	}
@@ -140,7 +147,9 @@ func (w *world) document(day time.Time) {
 	text := dte.Code(code).String()
 	w.lost[text] = form != "normal"
 	w.append(storage.Draft{Code: code, State: state, Head: raw, Days: h.Days(),
-		Parts: []storage.Part{{Name: form, Data: []byte("e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"code":"`+text+`"}`)) + ".c2ln")}, {Name: "facts", Data: []byte("{}")}}})
+		Parts: []storage.Part{{Name: form,
+			Data: []byte("e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"code":"`+text+`"}`)) + ".c2ln")},
+			{Name: "facts", Data: []byte("{}")}}})
 	w.list = append(w.list, fmt.Sprintf("%s %s %s %s", text, record.Estado(state), dte.Date(day), back))
 }
 

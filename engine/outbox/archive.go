@@ -64,7 +64,8 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 }
 
 // putBoth puts a document's files into the archive, or finds them there as it held them before.
-func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
+func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head,
+	held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
 	r, err := box.docs.View(entry)
 	if err != nil {
 		return held, err
@@ -106,8 +107,8 @@ type ArchiveCheck struct {
 	Archive  *archive.Archive
 	Slug     string // of the issuer
 	Ambiente string // CAT-001
-	// Read has every object read. Otherwise the archive is believed where it names the bytes as it did when it took them,
-	// and asked for their SHA-256 where it does not.
+	// Read has every object read. Otherwise the archive is believed where it names the bytes as it did when it took
+	// them, and asked for their SHA-256 where it does not.
 	Read bool
 	// Shared: other branches of the issuer archive under the same prefix, so that documents unknown here may be theirs.
 	Shared   bool
@@ -218,7 +219,8 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 				err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, What: "no document of this store"})
 			}
 		case c.key(entry, h, file) != o.Key:
-			err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, Code: dte.Code(entry.Code).String(), What: "its document belongs at " + c.key(entry, h, file)})
+			err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, Code: dte.Code(entry.Code).String(),
+				What: "its document belongs at " + c.key(entry, h, file)})
 		case h.Archived():
 			c.owed.remove(2*entry.ID + uint64(file))
 			if c.Read || o.Tag == "" || o.Tag != h.Delivery.Archive.Held[file].Tag {
@@ -314,8 +316,8 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 	return c.Found(f)
 }
 
-// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. Of c it uses Read, Shared, Progress and Found.
-// Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
+// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. Of c it uses Read, Shared, Progress and
+// Found. Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
 func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if box.options.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}

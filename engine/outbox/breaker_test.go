@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A server that fails is left alone for one minute, then two, at most five; attempts of one moment count once; one that answers
-// again is like one that never failed.
+// A server that fails is left alone for one minute, then two, at most five; attempts of one moment count once; one that
+// answers again is like one that never failed.
 func TestBreaker(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	why := errors.New("away")
@@ -15,7 +15,8 @@ func TestBreaker(t *testing.T) {
 	for _, pause := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, PauseMost, PauseMost} {
 		b.fail(now, why)
 		b.fail(now.Add(time.Second), why) // under way with the first
-		if open, told := b.leftAlone(now); !open || told != why || b.mayRetry(now) || !b.retryAt().Equal(now.Add(pause)) {
+		if open, told := b.leftAlone(now); !open || told != why || b.mayRetry(now) ||
+			!b.retryAt().Equal(now.Add(pause)) {
 			t.Errorf("after a failure: open %v, %v, again %v, want %v", open, told, b.retryAt().Sub(now), pause)
 		}
 		if now = now.Add(pause); !b.mayRetry(now) {
@@ -23,7 +24,8 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	b.reset()
-	if open, told := b.leftAlone(now); open || told != nil || b.mayRetry(now) || !b.retryAt().IsZero() || b.reason() != nil {
+	if open, told := b.leftAlone(now); open || told != nil || b.mayRetry(now) || !b.retryAt().IsZero() ||
+		b.reason() != nil {
 		t.Errorf("after an answer: open %v, %v, ripe %v, again %v", open, told, b.mayRetry(now), b.retryAt())
 	}
 	if b.fail(now, why); !b.retryAt().Equal(now.Add(pauseFirst)) {

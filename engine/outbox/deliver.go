@@ -55,9 +55,10 @@ func (d Delivery) withDefaults() Delivery {
 
 func (d *deliveries) init(now func() time.Time) {
 	d.bell = bell.New()
-	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who prints those comes
-	// near the allowance.
-	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,
+	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who
+	// prints those comes near the allowance.
+	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,
+		Now:       now,
 		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
 	// What waited for a server before the restart is tried at once.
@@ -141,7 +142,8 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 			if err != nil {
 				continue // it is set aside when it is due
 			}
-			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail, &box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
+			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail,
+				&box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
 				waiting = append(waiting, entry)
 			}
 		}
@@ -225,8 +227,8 @@ func stepWanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 	return s.Pending() && !s.Next.After(now)
 }
 
-// deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document as
-// it stands then.
+// deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document
+// as it stands then.
 func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
 	if !record.IsDocument(entry.State) {
 		return box.deliverLetter(ctx, entry, away)
@@ -236,7 +238,8 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 		return err
 	}
 	var mailed, archived *record.Step
-	mails, archives := stepWanted(h.Delivery.Mail, box.now(), away, &box.delivery.mail), stepWanted(h.Delivery.Archive, box.now(), away, &box.delivery.archive)
+	mails, archives := stepWanted(h.Delivery.Mail, box.now(), away, &box.delivery.mail), stepWanted(h.Delivery.Archive,
+		box.now(), away, &box.delivery.archive)
 	if mails || archives {
 		if _, err := record.SignedForm(box.store, entry.Code, h); err != nil {
 			return err

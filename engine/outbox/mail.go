@@ -67,7 +67,8 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 		if o.Code > 0 {
 			box.delivery.mail.reset()
 		}
-		box.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, refusal.LogAttr(o.Err))
+		box.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code,
+			refusal.LogAttr(o.Err))
 	case ctx.Err() != nil:
 	default:
 		away := o.Setup || o.Code == 0 && !o.Doubtful
@@ -84,7 +85,8 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 			result = "setup"
 		}
 		box.metrics.mailed.WithLabelValues(result).Inc()
-		box.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, refusal.LogAttr(o.Err))
+		box.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful",
+			o.Doubtful, "setup", o.Setup, refusal.LogAttr(o.Err))
 		box.mailLater(s, now, o.Err, away, o.Setup)
 	}
 }
@@ -101,7 +103,8 @@ func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, set
 }
 
 // message is a document as it is mailed now: the words, the readable version and the legal file.
-func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
+func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message,
+	error) {
 	r, err := box.docs.View(entry)
 	if err != nil {
 		return mail.Message{}, err
@@ -114,10 +117,11 @@ func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("printing: %w", err)
 	}
-	m := mail.Message{ID: id + "@" + box.options.Domain, To: []string{to}, Date: written.In(dte.Zone), Attachments: []mail.Attachment{
-		{Name: r.Code + ".pdf", ContentType: "application/pdf", Data: printed},
-		{Name: r.Code + ".json", ContentType: "application/json", Data: archivo(r)},
-	}}
+	m := mail.Message{ID: id + "@" + box.options.Domain, To: []string{to}, Date: written.In(dte.Zone),
+		Attachments: []mail.Attachment{
+			{Name: r.Code + ".pdf", ContentType: "application/pdf", Data: printed},
+			{Name: r.Code + ".json", ContentType: "application/json", Data: archivo(r)},
+		}}
 	f := box.facts(r, document)
 	if picture, w, h := box.options.Printer.Logo(); picture != nil {
 		f.Look.Logo, f.Look.LogoWidth, f.Look.LogoHeight = logoName, w, h
@@ -132,7 +136,8 @@ const logoName = "logo.png"
 
 func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
-	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
+	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello,
+		Total:  thousands(r.Total),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: record.Party(document).Get("nombre").Text(),
 		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
 	f.Look = box.options.Look
@@ -142,7 +147,8 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 		f.Document = word
 	}
 	day := id.Get("fecEmi").Text()
-	f.Consult = strings.NewReplacer("{ambiente}", id.Get("ambiente").Text(), "{codigoGeneracion}", r.Code, "{fecEmi}", day).Replace(pdf.ConsultURL)
+	f.Consult = strings.NewReplacer("{ambiente}", id.Get("ambiente").Text(), "{codigoGeneracion}", r.Code, "{fecEmi}",
+		day).Replace(pdf.ConsultURL)
 	f.Date = day
 	if t, err := time.Parse(time.DateOnly, day); err == nil {
 		f.Date = t.Format("02/01/2006")
@@ -172,11 +178,13 @@ func thousands(amount string) string {
 	return sign + whole
 }
 
-// Mailing is a message about a document that is sent besides the document's own message: a resend, or a message before the seal.
+// Mailing is a message about a document that is sent besides the document's own message: a resend, or a message before
+// the seal.
 type Mailing struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
-	// TokenID asked for it, or issued the document that goes out before its seal. 0: of a store before tokens were kept.
+	// TokenID asked for it, or issued the document that goes out before its seal. 0: of a store before tokens were
+	// kept.
 	TokenID int64       `json:"token_id,omitempty"`
 	Step    record.Step `json:"step"`
 }
@@ -199,16 +207,17 @@ type Resent struct {
 // resendWait is how long a resend waits for the mail server.
 const resendWait = 5 * time.Second
 
-// Resend mails a document to an address, or to its receiver if the address is empty. Another address than the receiver's needs
-// the caller's MailsOthers; otherwise the error is a *refusal.Error of CodePermission. The letter is stored before anything is
-// sent. If the mail server does not accept it within five seconds, it is sent later.
+// Resend mails a document to an address, or to its receiver if the address is empty. Another address than the
+// receiver's needs the caller's MailsOthers; otherwise the error is a *refusal.Error of CodePermission. The letter is
+// stored before anything is sent. If the mail server does not accept it within five seconds, it is sent later.
 func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
 	if to != "" && !mail.Mailable(to) {
-		return nil, refusal.Of([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
+		return nil, refusal.Of([]dte.Fault{{Path: "email", Code: dte.FaultFormat,
+			Message: "No es una dirección de correo"}})
 	}
 	entry, err := box.store.Get(storage.Code(code))
 	if err != nil {
@@ -221,9 +230,11 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c selle
 	other := to != "" && !strings.EqualFold(to, h.Mail)
 	switch {
 	case to == "" && h.Mail == "":
-		return nil, &refusal.Error{Code: refusal.CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
+		return nil, &refusal.Error{Code: refusal.CodeNoRecipient,
+			Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
 	case other && !c.MailsOthers:
-		return nil, &refusal.Error{Code: refusal.CodePermission, Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + seller.PermissionMail}
+		return nil, &refusal.Error{Code: refusal.CodePermission,
+			Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + seller.PermissionMail}
 	case !other:
 		to = h.Mail // as the document spells it: a server may tell cases apart
 	}
@@ -268,7 +279,9 @@ func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error 
 		box.delivery.waiting[storage.Code(code)] = done
 		box.delivery.mu.Unlock()
 	}
-	_, err = box.store.Append(ctx, storage.Keys{Series: box.issuer.Ambiente + "/correo"}, storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}})
+	_, err = box.store.Append(ctx, storage.Keys{Series: box.issuer.Ambiente + "/correo"},
+		storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head,
+			Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}})
 	if err != nil {
 		box.answerWaiting(storage.Code(code), "")
 		return err
@@ -277,7 +290,8 @@ func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error 
 	return nil
 }
 
-// answerWaiting gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried again.
+// answerWaiting gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried
+// again.
 func (box *Outbox) answerWaiting(code storage.Code, result string) {
 	box.delivery.mu.Lock()
 	defer box.delivery.mu.Unlock()
@@ -327,7 +341,8 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	if err != nil {
 		return err
 	}
-	change := storage.Change{To: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: l.Step.Next}}
+	change := storage.Change{To: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver,
+		At: l.Step.Next}}
 	switch l.Step.Result {
 	case record.StepDone:
 		change.To, change.Due = record.LetterSent, nil
@@ -361,7 +376,8 @@ func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 				}
 			})
 		} else if l, bad := decodeLetter(entry); bad == nil && l.Document == code.String() {
-			_, err = record.Move(ctx, box.store, entry.Code, record.LetterFailed, storage.Change{To: record.LetterFailed})
+			_, err = record.Move(ctx, box.store, entry.Code, record.LetterFailed,
+				storage.Change{To: record.LetterFailed})
 		}
 		if err != nil {
 			return err

@@ -1,5 +1,6 @@
-// Package outbox delivers documents: it mails them to their receivers, archives them (begin with deliver.go), mails letters about
-// them, and prints them. What is still to be delivered is in the store; a restart loses nothing but the memory of pauses.
+// Package outbox delivers documents: it mails them to their receivers, archives them (begin with deliver.go), mails
+// letters about them, and prints them. What is still to be delivered is in the store; a restart loses nothing but the
+// memory of pauses.
 package outbox
 
 import (
@@ -96,9 +97,11 @@ type metrics struct{ mailed, archived *prometheus.CounterVec }
 func newMetrics() *metrics {
 	m := &metrics{
 		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
-			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does not take this box), given_up."}, []string{"result"}),
+			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does " +
+				"not take this box), given_up."}, []string{"result"}),
 		archived: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_archive_total",
-			Help: "Attempts to archive a document, by result: stored, conflict, invalid (both for good), later, setup (the store does not take this box), full."}, []string{"result"}),
+			Help: "Attempts to archive a document, by result: stored, conflict, invalid (both for good), later, setup " +
+				"(the store does not take this box), full."}, []string{"result"}),
 	}
 	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
 	for _, result := range []string{"sent", "refused", "later", "setup", "given_up"} {

@@ -15,7 +15,8 @@ import (
 	"dtegate/storage"
 )
 
-// Undelivered is what the branch owes to receivers and archive. At most record.MaxCounted records of each kind are counted.
+// Undelivered is what the branch owes to receivers and archive. At most record.MaxCounted records of each kind are
+// counted.
 type Undelivered struct {
 	Mail    int `json:"mail"`    // messages that wait
 	Archive int `json:"archive"` // documents that wait
@@ -99,10 +100,12 @@ func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 			return 0, nil, err
 		}
 		if s.Mail.Failed() {
-			list = append(list, Failure{Code: code, Step: "mail", To: to, Token: token, Since: s.Mail.Since, Error: s.Mail.Error})
+			list = append(list, Failure{Code: code, Step: "mail", To: to, Token: token, Since: s.Mail.Since,
+				Error: s.Mail.Error})
 		}
 		if s.Archive.Failed() {
-			list = append(list, Failure{Code: code, Step: "archive", Token: token, Since: s.Archive.Since, Error: s.Archive.Error})
+			list = append(list, Failure{Code: code, Step: "archive", Token: token, Since: s.Archive.Since,
+				Error: s.Archive.Error})
 		}
 	}
 	return len(failed), list, nil
@@ -110,10 +113,16 @@ func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 
 // Metrics that are read off what is owed, by step: mail, archive.
 var (
-	backlogDesc = prometheus.NewDesc("dte_delivery_backlog", "What waits to be mailed and to be archived.", []string{"step"}, nil)
-	oldestDesc  = prometheus.NewDesc("dte_delivery_oldest_timestamp_seconds", "Since when the oldest of it waits. As Unix time; 0 when there is none.", []string{"step"}, nil)
-	blockedDesc = prometheus.NewDesc("dte_delivery_blocked", "1 while the server does not take this box and is left alone: see /status for the reason.", []string{"step"}, nil)
-	givenUpDesc = prometheus.NewDesc("dte_delivery_given_up", "Documents and letters that were refused for good or given up: /status lists them; dtectl delivery retry and forget, and a resend that succeeds, clear them.", nil, nil)
+	backlogDesc = prometheus.NewDesc("dte_delivery_backlog", "What waits to be mailed and to be archived.",
+		[]string{"step"}, nil)
+	oldestDesc = prometheus.NewDesc("dte_delivery_oldest_timestamp_seconds",
+		"Since when the oldest of it waits. As Unix time; 0 when there is none.", []string{"step"}, nil)
+	blockedDesc = prometheus.NewDesc("dte_delivery_blocked",
+		"1 while the server does not take this box and is left alone: see /status for the reason.", []string{"step"},
+		nil)
+	givenUpDesc = prometheus.NewDesc("dte_delivery_given_up",
+		"Documents and letters that were refused for good or given up: /status lists them; dtectl delivery retry and "+
+			"forget, and a resend that succeeds, clear them.", nil, nil)
 )
 
 // Describe sends the descriptions of the metrics that Undelivered.Collect sends.
@@ -156,9 +165,9 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	return list, nil
 }
 
-// Retry sends what was given up of a document again, as if it were new, and returns how many messages and files that are. With
-// archive, the document's files are archived again if they are missing there, although the archive accepted them before.
-// Errors: CodeNotFound, or the store's.
+// Retry sends what was given up of a document again, as if it were new, and returns how many messages and files that
+// are. With archive, the document's files are archived again if they are missing there, although the archive accepted
+// them before. Errors: CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.now().UTC()
 	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
@@ -177,8 +186,9 @@ func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 	return n, err
 }
 
-// Forget removes what was given up of a document from the list, and returns how many messages and files that were. If the code is
-// that of a lost record, it removes that from the list of lost records instead, and returns 1. Errors: CodeNotFound, or the store's.
+// Forget removes what was given up of a document from the list, and returns how many messages and files that were. If
+// the code is that of a lost record, it removes that from the list of lost records instead, and returns 1. Errors:
+// CodeNotFound, or the store's.
 func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	if forgotten, err := box.lost.Forget(ctx, storage.Code(code)); err != nil {
 		return 0, refusal.Internal(err)
@@ -205,10 +215,12 @@ func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 
 // settleGivenUp changes what the record of a document knows of its delivery, and the letters about it that were given
 // up: letter alters one and says where it goes.
-func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery), about func(*Mailing) storage.Change) error {
+func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery),
+	about func(*Mailing) storage.Change) error {
 	err := box.docs.ChangeDelivery(ctx, storage.Code(code), document)
 	if errors.Is(err, storage.ErrNotFound) {
-		return &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(), Operator: true}
+		return &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(),
+			Operator: true}
 	}
 	if err != nil {
 		return refusal.Internal(err)

@@ -22,17 +22,20 @@ func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*
 		return nil, err
 	}
 	if r.Estado == record.EstadoRejected {
-		return nil, &refusal.Error{Code: refusal.CodeNotProcessed, Message: "Hacienda rechazó el documento: no tiene versión legible ni se entrega"}
+		return nil, &refusal.Error{Code: refusal.CodeNotProcessed,
+			Message: "Hacienda rechazó el documento: no tiene versión legible ni se entrega"}
 	}
 	return r, nil
 }
 
-// Printed returns the readable version of a document. layout is letter, ticket80 or ticket58. escpos, for a ticket, returns the
-// commands of a thermal printer instead of a PDF. Errors are *refusal.Error.
-func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
+// Printed returns the readable version of a document. layout is letter, ticket80 or ticket58. escpos, for a ticket,
+// returns the commands of a thermal printer instead of a PDF. Errors are *refusal.Error.
+func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte,
+	error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
-		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
+		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum,
+			Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
 	}
 	// To read a document of 2,000 lines costs more than to refuse it.
 	if err := box.delivery.printing.Refusal(c.TokenID); err != nil {
@@ -58,7 +61,8 @@ func printedEnough(err error) error {
 	if !errors.As(err, &busy) {
 		return nil
 	}
-	return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
+	return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait,
+		Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
 }
 
 // LinkHolders is the TokenID of callers who have a link to a document and no token. All of them together have one turn.
@@ -66,8 +70,8 @@ const LinkHolders = -1
 
 var errNoPrinter = errors.New("this branch prints nothing")
 
-// Print lays a document out. It waits for the turn of who: a token's id, LinkHolders, or fair.House. Errors: a *fair.Busy if
-// who has used up its share, or the printer's.
+// Print lays a document out. It waits for the turn of who: a token's id, LinkHolders, or fair.House. Errors: a
+// *fair.Busy if who has used up its share, or the printer's.
 func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
 	return box.print(ctx, who, func(b *bytes.Buffer, p *pdf.Printer) error {
 		d.Rest = box.giveWay()
@@ -131,8 +135,8 @@ func Printable(r *record.View) pdf.Document {
 	return d
 }
 
-// Archivo returns the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
-// seal. The seal is null in contingency. Errors are those of Documents.Document.
+// Archivo returns the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature
+// and its seal. The seal is null in contingency. Errors are those of Documents.Document.
 func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
@@ -152,9 +156,10 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive does not have the
-// version that is asked for: the archive has only the letter-size version of documents that MH sealed.
-func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
+// Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive does not
+// have the version that is asked for: the archive has only the letter-size version of documents that MH sealed.
+func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string,
+	error) {
 	if box.options.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
 	}
@@ -173,7 +178,8 @@ func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, lay
 	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != record.StepDone {
 		return "", nil
 	}
-	link, err := box.options.Archive.Presign(ctx, ArchivePath(box.issuer.Slug, h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
+	link, err := box.options.Archive.Presign(ctx, ArchivePath(box.issuer.Slug, h, "pdf", r.Code), life,
+		`inline; filename="`+r.Code+`.pdf"`)
 	if err != nil {
 		return "", refusal.Internal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/pdf/view"
 )
 
-// Book is a table of many rows with what the law wants on each folio of a VAT book (regulation of the Tax Code, art. 82): title,
-// name and NRC of the taxpayer, month, number of the folio.
+// Book is a table of many rows with what the law wants on each folio of a VAT book (regulation of the Tax Code, art.
+// 82): title, name and NRC of the taxpayer, month, number of the folio.
 type Book struct {
 	Title   string
 	Heading []string // below the title: who, NRC, month
@@ -41,7 +41,8 @@ var (
 
 // Book draws a book and returns how many pages it has.
 func (p *Printer) Book(w io.Writer, b Book) (pages int, err error) {
-	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin, Bottom: bookH - bookMargin}
+	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin,
+		Bottom: bookH - bookMargin}
 	d := &bookDrawer{Printer: p, b: b, c: c}
 	d.measure()
 	c.Head = d.head
@@ -56,7 +57,8 @@ func (p *Printer) Book(w io.Writer, b Book) (pages int, err error) {
 		d.rule()
 		d.summary()
 	}
-	f := sheet.File{Title: b.Title + " " + strings.Join(b.Heading, " · "), Made: b.At, Pages: c.Pages, Logo: p.logo, Pause: func() {}}
+	f := sheet.File{Title: b.Title + " " + strings.Join(b.Heading, " · "), Made: b.At, Pages: c.Pages, Logo: p.logo,
+		Pause: func() {}}
 	if err := p.fonts.Write(w, f); err != nil {
 		return 0, err
 	}
@@ -133,8 +135,10 @@ func (d *bookDrawer) head() {
 	c := d.c
 	folio := fmt.Sprintf("Folio %d", d.b.Folio+len(c.Pages)-1)
 	c.Text(c.Left, bookMargin+10, d.fonts.Clean(d.b.Title), sheet.Style{Size: 11, Bold: true, Ink: d.ink})
-	c.Text(c.Left+c.Width-d.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Style{Size: 8, Bold: true, Ink: sheet.Black})
-	c.Text(c.Left, bookMargin+22, c.Fonts.Ellipsis(d.fonts.Clean(strings.Join(d.b.Heading, "   ·   ")), c.Width, body), body)
+	c.Text(c.Left+c.Width-d.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Style{Size: 8, Bold: true,
+		Ink: sheet.Black})
+	c.Text(c.Left, bookMargin+22, c.Fonts.Ellipsis(d.fonts.Clean(strings.Join(d.b.Heading, "   ·   ")), c.Width, body),
+		body)
 	c.Y = bookMargin + 30
 	d.cells(d.b.Columns, bookStrong, d.ink.Tint(0.1))
 }

@@ -10,18 +10,22 @@ import (
 	"dtegate/engine/pdf/sheet"
 )
 
-// TestBook: a book has as many pages as its rows need, the same bytes each time, and nothing beyond the edge of a page, however
-// long a name is.
+// TestBook: a book has as many pages as its rows need, the same bytes each time, and nothing beyond the edge of a page,
+// however long a name is.
 func TestBook(t *testing.T) {
 	p, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := Book{Title: "Libro de ventas", Heading: []string{"La Ceiba", "NRC 239051-6", "noviembre de 2026"}, Columns: []string{"No.", "Número de control", "Código de generación", "Cliente", "Ventas gravadas"},
-		Right: []bool{false, false, false, false, true}, Total: []string{"Totales", "", "", "", "1000000000.00"}, Folio: 7, At: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
+	b := Book{Title: "Libro de ventas", Heading: []string{"La Ceiba", "NRC 239051-6", "noviembre de 2026"},
+		Columns: []string{"No.", "Número de control", "Código de generación", "Cliente", "Ventas gravadas"},
+		Right:   []bool{false, false, false, false, true}, Total: []string{"Totales", "", "", "", "1000000000.00"},
+		Folio: 7, At: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
 		Summary: [][]string{{""}, {"Resumen", "Exentas"}, {"A contribuyentes", "0.00"}, {"Firma", ""}}}
 	for i := range 150 {
-		b.Rows = append(b.Rows, []string{fmt.Sprint(i + 1), "DTE-03-M001P001-000000000000001", "A1226071-78BB-4DB9-922B-C82397635393", strings.Repeat("Comercial El Roble, S.A. de C.V. ", 1+i%9), "1000000000.00"})
+		b.Rows = append(b.Rows, []string{fmt.Sprint(i + 1), "DTE-03-M001P001-000000000000001",
+			"A1226071-78BB-4DB9-922B-C82397635393", strings.Repeat("Comercial El Roble, S.A. de C.V. ", 1+i%9),
+			"1000000000.00"})
 	}
 	var first, second bytes.Buffer
 	pages, err := p.Book(&first, b)
@@ -31,7 +35,8 @@ func TestBook(t *testing.T) {
 	if _, err := p.Book(&second, b); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Errorf("the same book gives other bytes: %v", err)
 	}
-	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin, Bottom: bookH - bookMargin}
+	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin,
+		Bottom: bookH - bookMargin}
 	d := &bookDrawer{Printer: p, b: b, c: c}
 	d.measure()
 	c.Head = d.head
@@ -44,7 +49,8 @@ func TestBook(t *testing.T) {
 	for n, pg := range c.Pages {
 		for i, o := range pg.Ops {
 			for _, other := range pg.Ops[:i] { // a text that stands on another cannot be read
-				if o.Text != "" && other.Text != "" && o.Y < other.Y+4 && other.Y < o.Y+4 && o.X < other.X+other.W && other.X < o.X+o.W {
+				if o.Text != "" && other.Text != "" && o.Y < other.Y+4 && other.Y < o.Y+4 && o.X < other.X+other.W &&
+					other.X < o.X+o.W {
 					t.Errorf("page %d: %q lies on %q", n+1, o.Text, other.Text)
 				}
 			}

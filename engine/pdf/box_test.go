@@ -48,9 +48,11 @@ func checkBoxes(t *testing.T, name string, f *sheet.Fonts, pages []*sheet.Page, 
 		all := boxes(pg)
 		for i, a := range all {
 			if a.x0 < side-slack || a.x1 > pg.W-side+slack || a.y0 < 3 || a.y1 > pg.H-3 {
-				t.Fatalf("%s page %d: %q at %.1f–%.1f, %.1f–%.1f leaves the page of %.0f × %.0f", name, n+1, a.op.Text, a.x0, a.x1, a.y0, a.y1, pg.W, pg.H)
+				t.Fatalf("%s page %d: %q at %.1f–%.1f, %.1f–%.1f leaves the page of %.0f × %.0f", name, n+1, a.op.Text,
+					a.x0, a.x1, a.y0, a.y1, pg.W, pg.H)
 			}
-			if w := f.Width(a.op.Text, a.op.Style.Size, a.op.Style.Bold); a.op.Kind == sheet.OpText && w > a.op.W+slack {
+			if w := f.Width(a.op.Text, a.op.Style.Size, a.op.Style.Bold); a.op.Kind == sheet.OpText &&
+				w > a.op.W+slack {
 				t.Fatalf("%s: %q takes %.1f, not %.1f", name, a.op.Text, w, a.op.W)
 			}
 			if a.op.Kind == sheet.OpText && a.op.Style.Size < sizeMin {
@@ -117,7 +119,8 @@ func TestBoxes_Examples(t *testing.T) {
 // absurd replaces every text of a fixture but codes that decide what is printed.
 func absurd(t *testing.T, name string, text string) []byte {
 	t.Helper()
-	keep := map[string]bool{"tipoDte": true, "tipoEvento": true, "codigoGeneracion": true, "fecEmi": true, "ambiente": true, "version": true, "uniMedida": true, "departamento": true, "municipio": true, "distrito": true}
+	keep := map[string]bool{"tipoDte": true, "tipoEvento": true, "codigoGeneracion": true, "fecEmi": true,
+		"ambiente": true, "version": true, "uniMedida": true, "departamento": true, "municipio": true, "distrito": true}
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(fixture(t, name, Processed).JSON))
 	d.UseNumber()
@@ -217,6 +220,7 @@ func TestWhole(t *testing.T) {
 		checkWhole(t, l.String(), p.pages(t, d, l), seal, "Ferretería y Construcciones Güiscoyol, S.A. de C.V.",
 			"DTE-03-M001P002-000000000000021", "Orden de compra 2026-0417", "Cementos de Oriente, S.A.", "$1,648.94",
 			"MIL SEISCIENTOS CUARENTA Y OCHO 94/100 USD", "Transferencia-Depósito Bancario", "30 Días", "Íngrid Ávila",
-			"preguntar por el ingeniero Argüello", "La Libertad Sur", "03/12/2026 09:41:07", "A crédito", "Nota de remisión", long)
+			"preguntar por el ingeniero Argüello", "La Libertad Sur", "03/12/2026 09:41:07", "A crédito",
+			"Nota de remisión", long)
 	}
 }

@@ -62,7 +62,8 @@ func TestBudget(t *testing.T) {
 
 	pages := p.pages(t, big, Letter)
 	checkBoxes(t, "2,000 lines", p.fonts, pages, Letter)
-	if last := listing(pages[len(pages)-1:]); !bytes.Contains([]byte(last), fmt.Appendf(nil, "Página %d de %d", len(pages), len(pages))) {
+	if last := listing(pages[len(pages)-1:]); !bytes.Contains([]byte(last), fmt.Appendf(nil, "Página %d de %d",
+		len(pages), len(pages))) {
 		t.Errorf("last page: %s", last)
 	}
 	d := least(5, func() { render(t, p, big, Letter) })

@@ -133,13 +133,15 @@ func TestESCPOS(t *testing.T) {
 // TestESCPOS_Injection puts every byte and command that a name can be made to hold into one.
 func TestESCPOS_Injection(t *testing.T) {
 	d := fixture(t, "dte01", Processed)
-	d.JSON = bytes.Replace(d.JSON, []byte("María José"), []byte(`\u001bp\u0000\u001d(k\n\u001bi 日本 \u009b\u0007 “Łódź” €5 ı`), 1)
+	d.JSON = bytes.Replace(d.JSON, []byte("María José"),
+		[]byte(`\u001bp\u0000\u001d(k\n\u001bi 日本 \u009b\u0007 “Łódź” €5 ı`), 1)
 	var b bytes.Buffer
 	if err := printer(t).ESCPOS(&b, d, Ticket80); err != nil {
 		t.Fatal(err)
 	}
 	r := interpret(t, b.Bytes())
-	if text := strings.Join(r.lines, " "); r.cuts != 1 || !strings.Contains(text, `p (k i ?? "Lód`) || !strings.Contains(text, "EUR5 i") {
+	if text := strings.Join(r.lines, " "); r.cuts != 1 || !strings.Contains(text, `p (k i ?? "Lód`) ||
+		!strings.Contains(text, "EUR5 i") {
 		t.Errorf("%d cuts:\n%s", r.cuts, text)
 	}
 }
@@ -154,7 +156,8 @@ func TestCodePage(t *testing.T) {
 	if n := len([]rune(cp850High)); n != 128 {
 		t.Fatalf("code page 850 has %d letters", n)
 	}
-	if got := cp850("ñÑáéíóúüÁÉÍÓÚÜ¿¡ºª"); !bytes.Equal(got, []byte("\xa4\xa5\xa0\x82\xa1\xa2\xa3\x81\xb5\x90\xd6\xe0\xe9\x9a\xa8\xad\xa7\xa6")) {
+	if got := cp850("ñÑáéíóúüÁÉÍÓÚÜ¿¡ºª"); !bytes.Equal(got,
+		[]byte("\xa4\xa5\xa0\x82\xa1\xa2\xa3\x81\xb5\x90\xd6\xe0\xe9\x9a\xa8\xad\xa7\xa6")) {
 		t.Errorf("% x", got)
 	}
 }

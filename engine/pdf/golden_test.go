@@ -39,7 +39,8 @@ func TestGolden(t *testing.T) {
 				if err := p.ESCPOS(&b, d, l); err != nil {
 					t.Fatal(err)
 				}
-				fmt.Fprintf(&got, "== escpos %s %x\n%s", l, sha256.Sum256(b.Bytes()), strings.Join(interpret(t, b.Bytes()).lines, "\n")+"\n")
+				fmt.Fprintf(&got, "== escpos %s %x\n%s", l, sha256.Sum256(b.Bytes()),
+					strings.Join(interpret(t, b.Bytes()).lines, "\n")+"\n")
 			}
 			path := filepath.Join("testdata", f.name+".golden")
 			if *update {

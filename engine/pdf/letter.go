@@ -89,7 +89,8 @@ func (l *letterhead) headline() ([]sheet.Line, float64) {
 	st := sheet.Style{Size: 12, Bold: true, Ink: sheet.Black}
 	version := "Ver. " + l.fonts.Ellipsis(l.v.Version, 60, small)
 	title := l.fonts.Ellipsis(l.v.Title, 2*most-80, st)
-	w := min(most, max(l.fonts.Width(version, small.Size, false), l.fonts.Width(title, st.Size, true), l.fonts.Width(l.v.Kind, kind.Size, true))+1)
+	w := min(most, max(l.fonts.Width(version, small.Size, false), l.fonts.Width(title, st.Size, true),
+		l.fonts.Width(l.v.Kind, kind.Size, true))+1)
 	lines := l.fonts.Para(l.v.Kind, w, 1, kind)
 	lines = append(lines, sheet.Gap(2))
 	lines = append(lines, l.fonts.Para(title, w, 1, st)...)
@@ -135,7 +136,8 @@ func (l *letterhead) identification() {
 	c.Add(sheet.Op{Kind: sheet.OpQR, X: x, Y: y, W: qrSide, H: qrSide})
 	c.Strip(c.Fonts.Para(l.v.Consult, qrSide, 0.5, micro), x, y+qrSide, qrSide)
 	c.DrawColumns(
-		sheet.Column{X: c.Left, Width: wide - 10, Lines: append(set(v.Codes, wide-10, true), set(v.Received, wide-10, false)...)},
+		sheet.Column{X: c.Left, Width: wide - 10, Lines: append(set(v.Codes, wide-10, true), set(v.Received, wide-10,
+			false)...)},
 		sheet.Column{X: c.Left + wide, Width: room - wide, Lines: set(v.Facts, room-wide, false)},
 	)
 	if len(c.Pages) == 1 {
@@ -152,7 +154,8 @@ func (l *letterhead) drawLaterHead() {
 	name := c.Fonts.Ellipsis(v.Emisor.Name, half, sheet.Style{Size: 9, Bold: true, Ink: l.ink})
 	title := c.Fonts.Ellipsis(v.Title, half, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})
 	c.Strip(c.Fonts.Para(name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: l.ink}), c.Left, c.Y, half)
-	c.Strip(c.Fonts.Para(title, half, 1, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black}), c.Left+c.Width-half, c.Y, half)
+	c.Strip(c.Fonts.Para(title, half, 1, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black}), c.Left+c.Width-half, c.Y,
+		half)
 	codes := "Código de generación " + v.Code
 	if v.Control != "" {
 		codes += "   ·   Número de control " + v.Control
@@ -170,7 +173,8 @@ func (l *letterhead) marks() {
 		lines := []sheet.Line{sheet.Gap(5)}
 		lines = append(lines, c.Fonts.Para(title, c.Width-20, 0, sheet.Style{Size: 9, Bold: true, Ink: ink})...)
 		for _, t := range text {
-			lines = append(lines, c.Fonts.Para(t, c.Width-20, 0, sheet.Style{Size: 7.5, Bold: false, Ink: sheet.Black})...)
+			lines = append(lines, c.Fonts.Para(t, c.Width-20, 0, sheet.Style{Size: 7.5, Bold: false,
+				Ink: sheet.Black})...)
 		}
 		lines = append(lines, sheet.Gap(5))
 		for i := range lines {
@@ -206,7 +210,8 @@ func (l *letterhead) parties() {
 		}
 		lines = append(lines, sheet.Gap(2))
 		for _, f := range p.Fields {
-			lines = append(lines, c.Fonts.Labelled(f.Label, f.Value, half, sheet.Style{Size: 7.6, Bold: false, Ink: sheet.Black})...)
+			lines = append(lines, c.Fonts.Labelled(f.Label, f.Value, half, sheet.Style{Size: 7.6, Bold: false,
+				Ink: sheet.Black})...)
 		}
 		columns = append(columns, sheet.Column{X: c.Left + float64(i)*(half+gutter), Width: half, Lines: lines})
 	}
@@ -252,7 +257,8 @@ func (l *letterhead) closing() {
 		beside = append(beside, lines...)
 		blocks = blocks[1:]
 	}
-	c.DrawColumns(sheet.Column{X: c.Left, Width: leftW, Lines: beside}, sheet.Column{X: c.Left + leftW + gutter, Width: totalsW, Lines: totals})
+	c.DrawColumns(sheet.Column{X: c.Left, Width: leftW, Lines: beside}, sheet.Column{X: c.Left + leftW + gutter,
+		Width: totalsW, Lines: totals})
 	c.Y += 8
 	for _, b := range blocks {
 		if lines := b(c.Width); len(lines) > 0 {
@@ -358,12 +364,14 @@ func (l *letterhead) foot(pg *sheet.Page, n, all int) {
 	w := c.Fonts.Width(number, 7, true)
 	c.Text(c.Left+c.Width-w, y+11, number, sheet.Style{Size: 7, Bold: true, Ink: sheet.Grey})
 	room := c.Width - w - gutter
-	c.Text(c.Left, y+11, c.Fonts.Ellipsis("Representación gráfica de documento tributario electrónico  ·  "+l.v.Host, room, micro), micro)
+	c.Text(c.Left, y+11, c.Fonts.Ellipsis("Representación gráfica de documento tributario electrónico  ·  "+l.v.Host,
+		room, micro), micro)
 	if l.v.Footer != "" {
 		c.Text(c.Left, y+20, c.Fonts.Ellipsis(l.v.Footer, room, micro), micro)
 	}
 	if l.v.State == Invalidated {
 		st := sheet.Style{Size: 96, Bold: true, Ink: sheet.Red}
-		c.Add(sheet.Op{Kind: sheet.OpStamp, Y: letterH/2 + 44, W: c.Fonts.Width("INVALIDADO", st.Size, true), H: 52, Text: "INVALIDADO", Style: st})
+		c.Add(sheet.Op{Kind: sheet.OpStamp, Y: letterH/2 + 44, W: c.Fonts.Width("INVALIDADO", st.Size, true), H: 52,
+			Text: "INVALIDADO", Style: st})
 	}
 }

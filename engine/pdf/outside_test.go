@@ -61,7 +61,8 @@ func TestQR_Written(t *testing.T) {
 	}
 }
 
-// TestQR_Lengths decodes codes of many lengths: the library always takes mask 0, which a scanner must read whatever the content.
+// TestQR_Lengths decodes codes of many lengths: the library always takes mask 0, which a scanner must read whatever the
+// content.
 func TestQR_Lengths(t *testing.T) {
 	for n := 1; n <= 666; n += 5 {
 		text := strings.ToValidUTF8(strings.Repeat("aZ9-/?&=é", 80)[:n], "")
@@ -69,7 +70,10 @@ func TestQR_Lengths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		picture := qrtest.Paint(code.Size+2*sheet.Quiet, func(x, y int) bool { return code.Black(x-sheet.Quiet, y-sheet.Quiet) })
+		picture := qrtest.Paint(code.Size+2*sheet.Quiet, func(x, y int) bool {
+			return code.Black(x-sheet.Quiet,
+				y-sheet.Quiet)
+		})
 		if got := qrtest.Decode(t, picture); got != text {
 			t.Errorf("%d bytes: %q", n, got)
 		}
@@ -97,7 +101,10 @@ func repaint(path []byte) image.Image {
 			size = max(size, x+i+1)
 		}
 	}
-	return qrtest.Paint(size+2*sheet.Quiet, func(x, y int) bool { return dark[[2]int{x - sheet.Quiet, y - sheet.Quiet}] })
+	return qrtest.Paint(size+2*sheet.Quiet, func(x, y int) bool {
+		return dark[[2]int{x - sheet.Quiet,
+			y - sheet.Quiet}]
+	})
 }
 
 func tool(t *testing.T, name string) string {
@@ -133,7 +140,8 @@ func TestQR_Scanned(t *testing.T) {
 		}
 		for l := Letter; l <= Ticket58; l++ {
 			path := saved(t, render(t, p, d, l))
-			if out, err := exec.Command(raster, "-r", "203", "-mono", "-l", "1", path, path).CombinedOutput(); err != nil {
+			if out, err := exec.Command(raster, "-r", "203", "-mono", "-l", "1", path,
+				path).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			images, _ := filepath.Glob(path + "-*.pbm")
@@ -204,7 +212,8 @@ func amounts(t *testing.T, data []byte) map[dte.Amount]bool {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a != 0 && !slices.Contains(codes, name) && !slices.Contains([]string{"ivaItem", "totalIva", "psv"}, name) {
+			if a != 0 && !slices.Contains(codes, name) && !slices.Contains([]string{"ivaItem", "totalIva", "psv"},
+				name) {
 				out[a] = true
 			}
 		}

@@ -1,15 +1,15 @@
-// Package pdf makes the printed version (versión legible) of a sealed document from its bytes: a letter-size PDF,
-// a thermal ticket as PDF, or a thermal ticket as ESC/POS commands. The same document and options give the same
-// bytes, always: no clock, no chance, nothing from outside.
+// Package pdf makes the printed version (versión legible) of a sealed document from its bytes: a letter-size PDF, a
+// thermal ticket as PDF, or a thermal ticket as ESC/POS commands. The same document and options give the same bytes,
+// always: no clock, no chance, nothing from outside.
 //
-// What is printed follows MF2 pp. 55-74: identification, both parties, third parties, related and associated
-// documents, lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes
-// are printed in words. ivaItem, totalIva and psv are not printed, as there. No code here knows a schema
-// generation: members are looked for under all the names they have had, a summary amount with an unknown name is
-// printed under that name, and what is absent, null or zero leaves no trace.
+// What is printed follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
+// lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes are printed in
+// words. ivaItem, totalIva and psv are not printed, as there. No code here knows a schema generation: members are
+// looked for under all the names they have had, a summary amount with an unknown name is printed under that name, and
+// what is absent, null or zero leaves no trace.
 //
-// The parts: view puts a document into words; this package lays them out on letter size, on a ticket and in the accountant's
-// books; sheet measures texts, holds what is drawn on a page, and writes the PDF.
+// The parts: view puts a document into words; this package lays them out on letter size, on a ticket and in the
+// accountant's books; sheet measures texts, holds what is drawn on a page, and writes the PDF.
 package pdf
 
 import (
@@ -107,7 +107,8 @@ func New(o Options) (*Printer, error) {
 	if p.fonts, err = sheet.LoadFonts(); err != nil {
 		return nil, fmt.Errorf("pdf: %w", err)
 	}
-	p.maker = view.Maker{Text: p.fonts, Catalogue: o.Catalogue, Type: o.Type, ConsultURL: o.ConsultURL, Footer: o.Style.Footer}
+	p.maker = view.Maker{Text: p.fonts, Catalogue: o.Catalogue, Type: o.Type, ConsultURL: o.ConsultURL,
+		Footer: o.Style.Footer}
 	if c := o.Style.Color; c != "" {
 		n, err := strconv.ParseUint(strings.TrimPrefix(c, "#"), 16, 32)
 		if err != nil || len(c) != 7 || c[0] != '#' {
@@ -136,7 +137,8 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 	} else {
 		pages = p.ticket(p.receipt(v), layout, v.Pause)
 	}
-	return p.fonts.Write(w, sheet.File{Title: v.Title + " " + v.Code, Author: v.Emisor.Name, Made: v.Issued, Pages: pages, Logo: p.logo, Code: code, Pause: v.Pause})
+	return p.fonts.Write(w, sheet.File{Title: v.Title + " " + v.Code, Author: v.Emisor.Name, Made: v.Issued,
+		Pages: pages, Logo: p.logo, Code: code, Pause: v.Pause})
 }
 
 // ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm: text in code page 850
@@ -191,5 +193,6 @@ func (p *Printer) prepare(d Document, layout Layout) (*view.View, *sheet.Code, e
 	return v, &sheet.Code{Size: code.Size, Dark: code.Black}, nil
 }
 
-// Logo is the emisor's logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a logo.
+// Logo is the emisor's logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a
+// logo.
 func (p *Printer) Logo() (picture []byte, width, height int) { return p.logo.Mailed() }

@@ -10,7 +10,8 @@ import (
 )
 
 // notPeople are members that can hold six to fourteen digits and are no number of a person or a firm.
-var notPeople = []string{"referencia", "numPagoElectronico", "codigo", "numeroDocumento", "codEstable", "codPuntoVenta", "valor", "complemento", "descDocumento", "detalleDocumento"}
+var notPeople = []string{"referencia", "numPagoElectronico", "codigo", "numeroDocumento", "codEstable", "codPuntoVenta",
+	"valor", "complemento", "descDocumento", "detalleDocumento"}
 
 var (
 	hyphened = regexp.MustCompile(`^\+?[0-9]+([- ][0-9]+)+$`)
@@ -18,8 +19,8 @@ var (
 	bare     = regexp.MustCompile(`^[0-9]{6,14}$`)
 )
 
-// TestPrinted_People takes the hyphens out of every number of our documents: no layout prints one of a person or a firm so,
-// whatever member it stands in.
+// TestPrinted_People takes the hyphens out of every number of our documents: no layout prints one of a person or a firm
+// so, whatever member it stands in.
 func TestPrinted_People(t *testing.T) {
 	p := printer(t)
 	met := map[string]int{}
@@ -73,15 +74,17 @@ func TestPrinted_People(t *testing.T) {
 	}
 }
 
-// TestPrinted_Consult: MH's public page does not know a document issued in contingency, so no layout sends its receiver there
-// now; every other document does.
+// TestPrinted_Consult: MH's public page does not know a document issued in contingency, so no layout sends its receiver
+// there now; every other document does.
 func TestPrinted_Consult(t *testing.T) {
 	p := printer(t)
 	for _, f := range fixtures {
 		for l := Letter; l <= Ticket58; l++ {
 			text := strings.Join(strings.Fields(listing(p.pages(t, fixture(t, f.name, f.state), l))), " ")
-			now, later := strings.Contains(text, "Consulte su documento"), strings.Contains(text, "Consúltelo cuando tenga sello") && strings.Contains(text, "Cuando Hacienda lo haya recibido")
-			if now == (f.state == Contingency) || later != (f.state == Contingency) || strings.Contains(text, "Puede consultarlo") {
+			now, later := strings.Contains(text, "Consulte su documento"), strings.Contains(text,
+				"Consúltelo cuando tenga sello") && strings.Contains(text, "Cuando Hacienda lo haya recibido")
+			if now == (f.state == Contingency) || later != (f.state == Contingency) ||
+				strings.Contains(text, "Puede consultarlo") {
 				t.Errorf("%s, %s: consult now %v, later %v", f.name, l, now, later)
 			}
 		}

@@ -29,7 +29,8 @@ const longest = 8504
 // ticket lays parts out on thermal paper: black only, one page as long as it takes. pause is called after each part.
 func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Page {
 	pp := papers[layout]
-	c := &sheet.Canvas{Fonts: p.fonts, W: pp.w, Left: pp.side, Width: pp.w - 2*pp.side, Bottom: longest - 30, Room: longest - 60}
+	c := &sheet.Canvas{Fonts: p.fonts, W: pp.w, Left: pp.side, Width: pp.w - 2*pp.side, Bottom: longest - 30,
+		Room: longest - 60}
 	c.Head = func() { c.Y = 12 }
 	c.NewPage()
 	for _, part := range parts {
@@ -44,7 +45,8 @@ func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Pag
 		if len(c.Pages) > 1 {
 			s := fmt.Sprintf("Página %d de %d", i+1, len(c.Pages))
 			st := sheet.Style{Size: pp.sizes[toneSmall], Ink: sheet.Black}
-			pg.Ops = append(pg.Ops, sheet.Op{Kind: sheet.OpText, X: c.Left, Y: pg.H - 5, W: c.Fonts.Width(s, st.Size, false), H: st.Size, Text: s, Style: st})
+			pg.Ops = append(pg.Ops, sheet.Op{Kind: sheet.OpText, X: c.Left, Y: pg.H - 5, W: c.Fonts.Width(s, st.Size,
+				false), H: st.Size, Text: s, Style: st})
 		}
 	}
 	return c.Pages
@@ -69,7 +71,8 @@ func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 		return []sheet.Line{sheet.Gap(2), {Height: pp.qr, Mark: sheet.OpQR, Wide: pp.qr}}
 	case partBand:
 		st.Ink = sheet.White
-		lines := append([]sheet.Line{sheet.Gap(2)}, append(p.fonts.Para(part.left, width-6, align, st), sheet.Gap(2.5))...)
+		lines := append([]sheet.Line{sheet.Gap(2)}, append(p.fonts.Para(part.left, width-6, align, st),
+			sheet.Gap(2.5))...)
 		for i := range lines {
 			lines[i].Ground = &sheet.RGB{}
 			for j := range lines[i].Pieces {

@@ -13,8 +13,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// TestTypes_Shipped: the documents of all bundles' cases are printed on letter and ticket with each field that the view of their
-// type names and each amount of their summary that is not 0.
+// TestTypes_Shipped: the documents of all bundles' cases are printed on letter and ticket with each field that the view
+// of their type names and each amount of their summary that is not 0.
 func TestTypes_Shipped(t *testing.T) {
 	p := printer(t)
 	files, err := filepath.Glob("../../plugins/*/v*/cases/*.json")
@@ -40,7 +40,8 @@ func TestTypes_Shipped(t *testing.T) {
 		}
 		seen[number] = true
 		for _, l := range []Layout{Letter, Ticket80, Ticket58} {
-			text := strings.Join(strings.Fields(written(t, render(t, p, Document{JSON: document.Append(nil), State: Processed, Seal: seal}, l))), " ")
+			text := strings.Join(strings.Fields(written(t, render(t, p, Document{JSON: document.Append(nil),
+				State: Processed, Seal: seal}, l))), " ")
 			for _, f := range types[i].View.Fields {
 				v := document
 				for name := range strings.SplitSeq(f.Path, ".") {
@@ -51,7 +52,8 @@ func TestTypes_Shipped(t *testing.T) {
 				}
 			}
 			for _, name := range types[i].View.Final {
-				if v := document.Get("resumen").Get(name); v.Exists() && !strings.Contains(text, view.Printed(v.Text(), 2)) {
+				if v := document.Get("resumen").Get(name); v.Exists() && !strings.Contains(text, view.Printed(v.Text(),
+					2)) {
 					t.Errorf("%s, %s: does not say %s %s", file, l, name, v.Text())
 				}
 			}

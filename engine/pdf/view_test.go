@@ -24,8 +24,14 @@ func TestRender_Errors(t *testing.T) {
 		"Seal: a document in contingency": {func(d *Document) { d.State = Contingency }, Ticket80},
 		"reading document":                {func(d *Document) { d.JSON = d.JSON[:100] }, Letter},
 		"not a JSON object":               {func(d *Document) { d.JSON = []byte(`[]`) }, Letter},
-		"identificacion.codigoGeneracion": {func(d *Document) { d.JSON = []byte(`{"identificacion":{"fecEmi":"2026-12-01"}}`) }, Letter},
-		"identificacion.fecEmi: required": {func(d *Document) { d.JSON = []byte(`{"identificacion":{"codigoGeneracion":"X"}}`) }, Letter},
+		"identificacion.codigoGeneracion": {func(d *Document) {
+			d.JSON = []byte(
+				`{"identificacion":{"fecEmi":"2026-12-01"}}`)
+		}, Letter},
+		"identificacion.fecEmi: required": {func(d *Document) {
+			d.JSON = []byte(
+				`{"identificacion":{"codigoGeneracion":"X"}}`)
+		}, Letter},
 		"QR of": {func(d *Document) {
 			d.JSON = bytes.Replace(d.JSON, []byte("3F6C1B52"), bytes.Repeat([]byte("A"), 2400), 1)
 		}, Letter},
@@ -75,13 +81,18 @@ func TestView_Moved(t *testing.T) {
 func TestView_Words(t *testing.T) {
 	p := printer(t)
 	for name, want := range map[string][]string{
-		"dte01":             {"FACTURA", "DUI", "Billetes y monedas", "Tarjeta Crédito", "Contado", "Sonsonate Centro", "Galón"},
-		"dte01-contingency": {"Transmisión por contingencia", "Modelo Facturación diferido", "TRANSMISIÓN POR CONTINGENCIA", "Falla en el suministro de servicio de Internet", "Consumidor final"},
-		"dte03-previous":    {"Casa Matriz", "Lucía Ibáñez", "P123-456", "Recibido a satisfacción.", "INVALIDADO", "$20.00"},
-		"dte05":             {"NOTA DE CRÉDITO", "Comprobante de crédito fiscal", "Electrónico", "Retención IVA 1%"},
-		"dte07":             {"Retención IVA 13%", "Físico", "Total sujeto a retención", "$2,119.44", "TOTAL IVA RETENIDO"},
-		"dte14-previous":    {"Corte de la fibra óptica en la colonia por obras viales", "Retención de renta", "San Vicente"},
-		"dte18":             {"EVENTO DE RETORNO", "EVENTO DE DTE", "Motivo"},
+		"dte01": {"FACTURA", "DUI", "Billetes y monedas", "Tarjeta Crédito", "Contado", "Sonsonate Centro",
+			"Galón"},
+		"dte01-contingency": {"Transmisión por contingencia", "Modelo Facturación diferido",
+			"TRANSMISIÓN POR CONTINGENCIA", "Falla en el suministro de servicio de Internet", "Consumidor final"},
+		"dte03-previous": {"Casa Matriz", "Lucía Ibáñez", "P123-456", "Recibido a satisfacción.", "INVALIDADO",
+			"$20.00"},
+		"dte05": {"NOTA DE CRÉDITO", "Comprobante de crédito fiscal", "Electrónico", "Retención IVA 1%"},
+		"dte07": {"Retención IVA 13%", "Físico", "Total sujeto a retención", "$2,119.44",
+			"TOTAL IVA RETENIDO"},
+		"dte14-previous": {"Corte de la fibra óptica en la colonia por obras viales", "Retención de renta",
+			"San Vicente"},
+		"dte18": {"EVENTO DE RETORNO", "EVENTO DE DTE", "Motivo"},
 	} {
 		state := Processed
 		if strings.Contains(name, "contingency") || name == "dte14-previous" {
@@ -112,7 +123,8 @@ func TestView_Rare(t *testing.T) {
 	for name, x := range map[string]struct{ in, out, want string }{
 		"title of the goods": {`"emisor": {`, `"emisor": {"bienTitulo": "03",`, "Título de los bienes: 03"},
 		"customs house":      {`"emisor": {`, `"emisor": {"recintoFiscal": "01",`, "Recinto fiscal: 01"},
-		"tax of a line":      {`"codTributo": null`, `"codTributo": "A8"`, "Tributo: Impuesto Especial al Combustible (0%, 0.5%, 1%)"},
+		"tax of a line": {`"codTributo": null`, `"codTributo": "A8"`,
+			"Tributo: Impuesto Especial al Combustible (0%, 0.5%, 1%)"},
 	} {
 		d := fixture(t, "dte01", Processed)
 		if d.JSON = bytes.Replace(d.JSON, []byte(x.in), []byte(x.out), 1); !bytes.Contains(d.JSON, []byte(x.out)) {
@@ -137,7 +149,8 @@ func TestView_Trial(t *testing.T) {
 	for l := Letter; l <= Ticket58; l++ {
 		pages := p.pages(t, d, l)
 		checkBoxes(t, l.String(), p.fonts, pages, l)
-		if got := squeeze(said(pages)); !strings.Contains(got, squeeze(isTrial)) || strings.Contains(squeeze(said(p.pages(t, fixture(t, "dte01", Processed), l))), squeeze(isTrial)) {
+		if got := squeeze(said(pages)); !strings.Contains(got, squeeze(isTrial)) ||
+			strings.Contains(squeeze(said(p.pages(t, fixture(t, "dte01", Processed), l))), squeeze(isTrial)) {
 			t.Errorf("%s: %s", l, got)
 		}
 	}
@@ -199,8 +212,10 @@ func TestRender_AnyTree(t *testing.T) {
 	alone(t)
 	p := printer(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	strange := []string{`null`, `true`, `-1e-400`, `1e400`, `-0.5`, `7`, strings.Repeat("9", 300), `""`, `"x"`, `"\u0000\ufffd\ud83d\ude00"`, `[]`, `{}`,
-		`[null,1,{"codigo":[]}]`, `{"a":{"b":[{}]}}`, `"` + strings.Repeat("lorem ", 300) + `"`, `"` + strings.Repeat("Q", 900) + `"`}
+	strange := []string{`null`, `true`, `-1e-400`, `1e400`, `-0.5`, `7`, strings.Repeat("9", 300), `""`, `"x"`,
+		`"\u0000\ufffd\ud83d\ude00"`, `[]`, `{}`,
+		`[null,1,{"codigo":[]}]`, `{"a":{"b":[{}]}}`, `"` + strings.Repeat("lorem ", 300) + `"`,
+		`"` + strings.Repeat("Q", 900) + `"`}
 	for i := range 60 {
 		d := fixture(t, fixtures[i%len(fixtures)].name, Processed)
 		var tree any
@@ -233,7 +248,8 @@ func TestRender_AnyTree(t *testing.T) {
 		d.JSON = data
 		for l := Letter; l <= Ticket58; l++ {
 			var b bytes.Buffer
-			if err := p.Render(&b, d, l); err != nil && !strings.Contains(err.Error(), "identificacion.") && !strings.Contains(err.Error(), "QR of") {
+			if err := p.Render(&b, d, l); err != nil && !strings.Contains(err.Error(), "identificacion.") &&
+				!strings.Contains(err.Error(), "QR of") {
 				t.Fatalf("%v\n%s", err, data)
 			} else if err != nil {
 				break

@@ -43,7 +43,8 @@ func fixture(t testing.TB, name string, state State) Document {
 		d.Seal, d.Received = seal, "03/12/2026 09:41:09"
 	}
 	if state == Invalidated {
-		d.Note = "Invalidado el 15/10/2025 a las 16:20:00\nEvento 77AA88BB-99CC-4DDD-8EEE-FF0011223344\nMotivo: rescindir de la operación realizada"
+		d.Note = "Invalidado el 15/10/2025 a las 16:20:00\nEvento 77AA88BB-99CC-4DDD-8EEE-FF0011223344\nMotivo: " +
+			"rescindir de la operación realizada"
 	}
 	return d
 }
@@ -73,7 +74,8 @@ func newPrinter() (*Printer, error) {
 	for _, t := range plugins.Types() {
 		views[t.Document] = t.View
 	}
-	return New(Options{Catalogue: cat.Lookup, Type: func(document string) *bundle.View { return views[document] }, Style: Style{Logo: picture(), Color: "#7a1f2b", Footer: "¡Gracias por su compra!"}})
+	return New(Options{Catalogue: cat.Lookup, Type: func(document string) *bundle.View { return views[document] },
+		Style: Style{Logo: picture(), Color: "#7a1f2b", Footer: "¡Gracias por su compra!"}})
 }
 
 // picture is a ring on a transparent ground.

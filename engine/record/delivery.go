@@ -42,8 +42,8 @@ func (s *Step) Pending() bool { return s != nil && s.Result == "" }
 // Failed reports whether the step was given up. It is false for nil.
 func (s *Step) Failed() bool { return s != nil && s.Result == StepFailed }
 
-// Postpone records a failed attempt and sets the next: after as long as the step has been tried, but at least one minute and at
-// most six hours. away: the server did not accept this box.
+// Postpone records a failed attempt and sets the next: after as long as the step has been tried, but at least one
+// minute and at most six hours. away: the server did not accept this box.
 func (s *Step) Postpone(now time.Time, why error, away bool) {
 	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
 	s.Error, s.Away = why.Error(), away
@@ -96,10 +96,10 @@ func Earliest(at *time.Time, t time.Time) {
 	}
 }
 
-// OweDelivery returns when the next delivery of a document is due, if the document moves from one state to another; nil if
-// nothing is to be delivered. When MH accepts a document for the first time, the head gets its deliveries: to the receiver if
-// mail is set up and the document has an address, and to the archive if there is one. A record has only one place in a queue.
-// An invalidation uses that place meanwhile, and the delivery gets it back afterwards.
+// OweDelivery returns when the next delivery of a document is due, if the document moves from one state to another; nil
+// if nothing is to be delivered. When MH accepts a document for the first time, the head gets its deliveries: to the
+// receiver if mail is set up and the document has an address, and to the archive if there is one. A record has only one
+// place in a queue. An invalidation uses that place meanwhile, and the delivery gets it back afterwards.
 func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
 	if to != Accepted && to != Invalidated {
 		return nil

@@ -10,12 +10,14 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// known are the types of documents that this process has ever heard of, by CAT-002. The table only grows: a stored document is shown,
-// printed, listed and invalidated when the bundle that described its type is gone. What a type is stored by (its name, its effect, its
-// path) never changes, therefore one table serves all branches of a process. What a sale needs comes from the rules in force.
+// known are the types of documents that this process has ever heard of, by CAT-002. The table only grows: a stored
+// document is shown, printed, listed and invalidated when the bundle that described its type is gone. What a type is
+// stored by (its name, its effect, its path) never changes, therefore one table serves all branches of a process. What
+// a sale needs comes from the rules in force.
 var known atomic.Pointer[map[string]*bundle.Type]
 
-// Learn adds types to those that are known. The latest description of a type replaces the one before, unless it contradicts it.
+// Learn adds types to those that are known. The latest description of a type replaces the one before, unless it
+// contradicts it.
 func Learn(types ...*bundle.Type) error {
 	for {
 		before := known.Load()
@@ -53,10 +55,12 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 		if o.Document == t.Document {
 			continue
 		}
-		for _, f := range [][3]string{{"name", t.Name, o.Name}, {"path", t.Path, o.Path}, {"operation", t.Operation, o.Operation},
+		for _, f := range [][3]string{{"name", t.Name, o.Name}, {"path", t.Path, o.Path}, {"operation", t.Operation,
+			o.Operation},
 			{"permission", t.Permission, o.Permission}} {
 			if f[1] == f[2] && f[1] != "" {
-				return fmt.Errorf("%w: type.json: %s: %q is that of the type %s", bundle.ErrFormat, f[0], f[1], o.Document)
+				return fmt.Errorf("%w: type.json: %s: %q is that of the type %s", bundle.ErrFormat, f[0], f[1],
+					o.Document)
 			}
 		}
 	}
@@ -94,5 +98,8 @@ func Known() []*bundle.Type {
 	if all == nil {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(*all), func(a, b *bundle.Type) int { return cmp.Compare(a.Document, b.Document) })
+	return slices.SortedFunc(maps.Values(*all), func(a, b *bundle.Type) int {
+		return cmp.Compare(a.Document,
+			b.Document)
+	})
 }

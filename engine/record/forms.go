@@ -13,7 +13,8 @@ import (
 // restored from a backup that is older than the form.
 const FormArchived = "archived"
 
-// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero means never, or not known.
+// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero means never, or not
+// known.
 func (h *Head) CorrectionSent(n int) time.Time {
 	if n < 1 || n > len(h.Corrections) {
 		return time.Time{}
@@ -53,8 +54,8 @@ func FormsOf(parts []storage.Part) []storage.Part {
 	return forms
 }
 
-// FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms is not empty, and
-// is in the order in which the forms were made. doubt is how far the clocks of MH's machines may differ.
+// FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms is not
+// empty, and is in the order in which the forms were made. doubt is how far the clocks of MH's machines may differ.
 func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration) string {
 	held := forms[0]
 	if held == FormNormal && len(forms) > 1 && h.Sent.IsZero() {
@@ -72,12 +73,13 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is the doubt for FormSealed if a query found the document: then MH most likely holds the last form, whose answer
-// was lost. If MH refused the last form as already registered, the doubt is 0: then MH most likely holds the form before it.
+// QueryDoubt is the doubt for FormSealed if a query found the document: then MH most likely holds the last form, whose
+// answer was lost. If MH refused the last form as already registered, the doubt is 0: then MH most likely holds the
+// form before it.
 const QueryDoubt = 2 * time.Second
 
-// Forms returns the names of the forms that a document was signed in, in the order in which they were made. parts are what the store
-// has of the document: the head names forms that are lost.
+// Forms returns the names of the forms that a document was signed in, in the order in which they were made. parts are
+// what the store has of the document: the head names forms that are lost.
 func (h *Head) Forms(parts []storage.Part) []string {
 	var names []string
 	for _, f := range FormsOf(parts) {

@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// Head is the part of a stored document that changes with its state. The signed forms, and the facts that they were computed
-// from, are separate parts of the record, and each part is written only once.
+// Head is the part of a stored document that changes with its state. The signed forms, and the facts that they were
+// computed from, are separate parts of the record, and each part is written only once.
 type Head struct {
 	Document      string              `json:"document"`
 	Version       int                 `json:"version"` // of the schema: identificacion.version
@@ -45,16 +45,17 @@ type Head struct {
 	Until  time.Time `json:"until,omitzero"`
 	// Sent is when it was last sent to MH without an answer.
 	Sent time.Time `json:"sent,omitzero"`
-	// Event is the contingency event that MH sealed, or the last that it refused; Limit is when its documents are due there,
-	// Forwarded when the contingency form was first sent, by MH's clock.
+	// Event is the contingency event that MH sealed, or the last that it refused; Limit is when its documents are due
+	// there, Forwarded when the contingency form was first sent, by MH's clock.
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
-	// Refused is when MH refused what was issued in contingency; Corrections are the refusals before that were answered.
+	// Refused is when MH refused what was issued in contingency; Corrections are the refusals before that were
+	// answered.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
-	// Refusals is how many events that listed it MH has refused. Known: MH refused one because it has the document's code
-	// already: in another event, or the document itself.
+	// Refusals is how many events that listed it MH has refused. Known: MH refused one because it has the document's
+	// code already: in another event, or the document itself.
 	Refusals int  `json:"refusals,omitempty"`
 	Known    bool `json:"known,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.
@@ -72,8 +73,9 @@ const (
 	PartFacts       = "facts"       // the facts, JSON
 	FormNormal      = "normal"      // JWS of the document as issued online
 	FormContingency = "contingency" // JWS of the same document with the marks of contingency
-	FormCorrection  = "correction-" // and n: JWS of the nth correction of one that MH refused; its facts are partFacts-n
-	PartDraws       = "draws"       // what it takes of its origin's counters, JSON
+	// and n: JWS of the nth correction of one that MH refused; its facts are partFacts-n
+	FormCorrection = "correction-"
+	PartDraws      = "draws" // what it takes of its origin's counters, JSON
 )
 
 func (h *Head) Encode() ([]byte, error) {
@@ -127,10 +129,10 @@ func (h *Head) FactsPart() string {
 	return PartFacts
 }
 
-// CorrectableUntil returns until when a refused document may be corrected under its own code: within after the refusal. It
-// returns zero if the document may not be corrected: MH refused it at once (its customer has no document yet), MH holds its
-// code or number already, or it was issued against an origin (another document may have used the rest of the origin meanwhile).
-// Such a sale is issued again as a new document.
+// CorrectableUntil returns until when a refused document may be corrected under its own code: within after the refusal.
+// It returns zero if the document may not be corrected: MH refused it at once (its customer has no document yet), MH
+// holds its code or number already, or it was issued against an origin (another document may have used the rest of the
+// origin meanwhile). Such a sale is issued again as a new document.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}

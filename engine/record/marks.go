@@ -6,8 +6,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// NormalMarks are the marks of a normal document; a document issued in contingency has ContingencyMarks (MF2 p.18; NV2 Anexo IV
-// n.º 9).
+// NormalMarks are the marks of a normal document; a document issued in contingency has ContingencyMarks (MF2 p.18; NV2
+// Anexo IV n.º 9).
 var NormalMarks = []dte.Member{
 	{Name: "tipoModelo", Value: dte.Int(1)},
 	{Name: "tipoOperacion", Value: dte.Int(1)},
@@ -15,8 +15,8 @@ var NormalMarks = []dte.Member{
 	{Name: "motivoContin", Value: dte.Null()},
 }
 
-// ContingencyMarks returns the marks of a document issued in contingency. cause is CAT-005; motive is text if the cause is 5
-// (other), and null otherwise.
+// ContingencyMarks returns the marks of a document issued in contingency. cause is CAT-005; motive is text if the cause
+// is 5 (other), and null otherwise.
 func ContingencyMarks(cause int64, motive string) []dte.Member {
 	m := []dte.Member{
 		{Name: "tipoModelo", Value: dte.Int(2)},
@@ -30,8 +30,8 @@ func ContingencyMarks(cause int64, motive string) []dte.Member {
 	return m
 }
 
-// ReplaceMarks returns a signed document with other marks. Every other byte stays: the contingency form of a normal document
-// keeps the code, number, date and amounts.
+// ReplaceMarks returns a signed document with other marks. Every other byte stays: the contingency form of a normal
+// document keeps the code, number, date and amounts.
 func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 	v, err := dte.Parse(document)
 	if err != nil {

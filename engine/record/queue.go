@@ -20,10 +20,10 @@ var Whenever = time.Unix(0, math.MaxInt64)
 // MaxCounted is the largest number of records of one queue that is counted.
 const MaxCounted = 100_000
 
-// ErrLost means that the store no longer has something that the next step of a record needs: a part, or a head that can be read.
-// A repair or a rebuild that a person accepted with losses leaves such records, and so does a version of the program that wrote
-// what this one does not understand. A store that returns other bytes than were written is another matter: it accepts no change
-// (storage.ErrCorrupt).
+// ErrLost means that the store no longer has something that the next step of a record needs: a part, or a head that can
+// be read. A repair or a rebuild that a person accepted with losses leaves such records, and so does a version of the
+// program that wrote what this one does not understand. A store that returns other bytes than were written is another
+// matter: it accepts no change (storage.ErrCorrupt).
 var ErrLost = errors.New("the store has lost a piece of the record")
 
 // Part returns a part of a record that the store has. The error is ErrLost if the store has lost the part.
@@ -45,7 +45,8 @@ type Lost struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// Name returns what people call the record: a document's control number and code, or the number in its series and the code.
+// Name returns what people call the record: a document's control number and code, or the number in its series and the
+// code.
 func (l *Lost) Name() string {
 	if l.Control != "" {
 		return l.Control + " " + l.Code
@@ -53,9 +54,9 @@ func (l *Lost) Name() string {
 	return fmt.Sprintf("%s %d %s", l.Series, l.Number, l.Code)
 }
 
-// LostRecords takes records of which a piece is lost out of the way of the others: they wait in QueueLost, in their state, with
-// their due time. Each start gives them back to their queues, because the store may have been repaired from a medium that has the
-// piece. LostRecords is safe for concurrent use.
+// LostRecords takes records of which a piece is lost out of the way of the others: they wait in QueueLost, in their
+// state, with their due time. Each start gives them back to their queues, because the store may have been repaired from
+// a medium that has the piece. LostRecords is safe for concurrent use.
 type LostRecords struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -83,7 +84,8 @@ func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why err
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, again := l.why[entry.Code]; !again {
-		l.log.Error("a record is set aside, the others go on", "code", dte.Code(entry.Code).String(), "series", stored.Series, "number", stored.Number,
+		l.log.Error("a record is set aside, the others go on", "code", dte.Code(entry.Code).String(), "series",
+			stored.Series, "number", stored.Number,
 			"queue", stored.Due.Queue, "error", why)
 	}
 	l.why[entry.Code] = why.Error()
@@ -98,8 +100,8 @@ func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) 
 	return err
 }
 
-// Retry gives all lost records back to their queues. If the piece is still lost, their next step sets them aside again. Retry also
-// looks for records that are lost as a whole, and for documents without their signed form: List names them.
+// Retry gives all lost records back to their queues. If the piece is still lost, their next step sets them aside again.
+// Retry also looks for records that are lost as a whole, and for documents without their signed form: List names them.
 func (l *LostRecords) Retry(ctx context.Context) error {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {
@@ -160,7 +162,8 @@ func controlOf(entry storage.Entry) string {
 	return h.ControlNumber
 }
 
-// Forget takes a record out of QueueLost for good: people have settled it in another way. It reports whether the record was there.
+// Forget takes a record out of QueueLost for good: people have settled it in another way. It reports whether the record
+// was there.
 func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
 	entry, err := l.store.Get(code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (entry.Due == nil || entry.Due.Queue != QueueLost) {
@@ -174,7 +177,8 @@ func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, erro
 
 // requeue moves a record to another queue. A record that somebody else moves at this moment is left to them.
 func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
-	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State, Due: &storage.Due{Queue: queue, At: entry.Due.At}})
+	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State,
+		Due: &storage.Due{Queue: queue, At: entry.Due.At}})
 	var conflict *storage.ConflictError
 	if errors.As(err, &conflict) {
 		return nil
@@ -192,7 +196,8 @@ func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, entry := range entries[:min(limit, len(entries))] {
-		lost := Lost{Code: dte.Code(entry.Code).String(), Series: entry.Series, Number: entry.Number, Queue: queueOf(entry), Why: l.why[entry.Code]}
+		lost := Lost{Code: dte.Code(entry.Code).String(), Series: entry.Series, Number: entry.Number,
+			Queue: queueOf(entry), Why: l.why[entry.Code]}
 		if IsDocument(entry.State) {
 			lost.Control = controlOf(entry)
 		}
@@ -206,10 +211,11 @@ func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	return len(entries), list, nil
 }
 
-// queueOf returns the queue that a lost record belongs in, "" if none. Most states have one queue; the head of an accepted document
-// shows which one is its own.
+// queueOf returns the queue that a lost record belongs in, "" if none. Most states have one queue; the head of an
+// accepted document shows which one is its own.
 func queueOf(entry storage.Entry) string {
-	queues := slices.DeleteFunc(slices.Clone(rows[entry.State].queues), func(queue string) bool { return queue == QueueLost })
+	queues := slices.DeleteFunc(slices.Clone(rows[entry.State].queues),
+		func(queue string) bool { return queue == QueueLost })
 	if len(queues) == 1 {
 		return queues[0]
 	}

@@ -1,6 +1,6 @@
 // Package record says what the branch stores: the kinds of record, their states and queues (this file), the head of a
-// document (head.go), the queues' and periods' walks (walk.go), and what the API shows of a record (view.go). It issues nothing
-// and sends nothing.
+// document (head.go), the queues' and periods' walks (walk.go), and what the API shows of a record (view.go). It issues
+// nothing and sends nothing.
 package record
 
 import (
@@ -12,7 +12,8 @@ import (
 
 // States of a document. Numbers are stored: a number is never changed and never used again.
 const (
-	Signed      storage.State = 1 // numbered, signed and durable; its outcome is not known yet. A running request or the recovery after a crash holds it.
+	// numbered, signed and durable; its outcome is not known yet. A running request or the recovery after a crash holds it.
+	Signed      storage.State = 1
 	Accepted    storage.State = 2 // MH gave its seal
 	Rejected    storage.State = 3 // MH refused it; its number stays spent (SPEC section 3)
 	Deferred    storage.State = 4 // made in contingency form, owed to MH
@@ -33,7 +34,8 @@ const (
 	LotOpen storage.State = 48 // to be sent, or at MH
 	LotDone storage.State = 49
 
-	RuleAdmitted storage.State = 64 // a bundle that passed every step; its bytes are kept for ever, because documents name it
+	// a bundle that passed every step; its bytes are kept for ever, because documents name it
+	RuleAdmitted storage.State = 64
 	RuleStepBack storage.State = 65 // takes bundles out of force and puts an earlier one back
 
 	ActBegun storage.State = 80 // what people did to the branch: package audit
@@ -62,7 +64,8 @@ const (
 	QueueLot         = "lot"         // lots until each of their documents has its result
 	QueueRules       = "rules"       // every record of rules, for ever
 	QueueAudit       = "audit"       // every act, for ever, the newest first
-	QueueLost        = "lost"        // taken out of one of the others, because the store lacks what the next step needs; see LostRecords
+	// taken out of one of the others, because the store lacks what the next step needs; see LostRecords
+	QueueLost = "lost"
 )
 
 // Kind is the kind of a record of the store.
@@ -81,8 +84,8 @@ const (
 	HookRecord
 )
 
-// row is one state: of which kind of record, its public name, the queues that a record in it may wait in, and the states
-// that may follow.
+// row is one state: of which kind of record, its public name, the queues that a record in it may wait in, and the
+// states that may follow.
 type row struct {
 	state  storage.State
 	kind   Kind
@@ -97,11 +100,13 @@ func to(states ...storage.State) []storage.State { return states }
 // table is every state of every record. Move enforces it.
 //
 // A state that follows itself changes what is known of the record: Signed, a restored branch puts it off; Accepted, an
-// invalidation begins or MH refuses it, or the document is delivered; Rejected, it can no longer be corrected. Deferred and
-// Reported become Accepted when MH turns out to hold a form of the document, Rejected when MH took an earlier sending.
+// invalidation begins or MH refuses it, or the document is delivered; Rejected, it can no longer be corrected. Deferred
+// and Reported become Accepted when MH turns out to hold a form of the document, Rejected when MH took an earlier
+// sending.
 var table = []row{
 	{Signed, Document, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
-	{Accepted, Document, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost), to(Accepted, Invalidated)},
+	{Accepted, Document, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost),
+		to(Accepted, Invalidated)},
 	{Rejected, Document, EstadoRejected, in(QueueCorrect, QueueLost), to(Rejected, Reported, Accepted)},
 	{Deferred, Document, EstadoContingency, in(QueueReport, QueueLost), to(Deferred, Reported, Accepted)},
 	{Reported, Document, EstadoContingency, in(QueueForward, QueueLost), to(Reported, Accepted, Rejected)},
@@ -152,9 +157,10 @@ type Store interface {
 	Advance(ctx context.Context, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error)
 }
 
-// Move changes a record's state. Nothing else may change it. The table must allow the step and the queue. Errors: the store's
-// (see storage.Advance), or an error that names a step which the table does not have.
-func Move(ctx context.Context, s Store, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error) {
+// Move changes a record's state. Nothing else may change it. The table must allow the step and the queue. Errors: the
+// store's (see storage.Advance), or an error that names a step which the table does not have.
+func Move(ctx context.Context, s Store, code storage.Code, from storage.State, c storage.Change) (storage.Entry,
+	error) {
 	if err := allowed(from, c); err != nil {
 		return storage.Entry{}, err
 	}

@@ -12,8 +12,8 @@ import (
 	"dtegate/storage"
 )
 
-// One number is one state, of one kind; a state leads to states of its own kind that are in the table; and every constant
-// of this package is in the table.
+// One number is one state, of one kind; a state leads to states of its own kind that are in the table; and every
+// constant of this package is in the table.
 func TestTable(t *testing.T) {
 	seen := make(map[storage.State]row)
 	for _, r := range table {
@@ -90,7 +90,8 @@ func TestMove(t *testing.T) {
 				}
 				a := &advancer{}
 				_, err := Move(context.Background(), a, storage.Code{}, storage.State(from), c)
-				if wanted := may[step{storage.State(from), storage.State(next), q}]; err == nil || (a.asked == 1) != wanted {
+				if wanted := may[step{storage.State(from), storage.State(next), q}]; err == nil ||
+					(a.asked == 1) != wanted {
 					t.Fatalf("from %d to %d in queue %q: allowed is %v, want %v", from, next, q, a.asked == 1, wanted)
 				}
 			}
@@ -100,7 +101,8 @@ func TestMove(t *testing.T) {
 
 // Nothing in the house moves a record but Move.
 func TestMove_OnlyWay(t *testing.T) {
-	for _, pattern := range []string{"../*.go", "../*/*.go", "../../gateway/*.go", "../../gateway/*/*.go", "../../cmd/*/*.go"} {
+	for _, pattern := range []string{"../*.go", "../*/*.go", "../../gateway/*.go", "../../gateway/*/*.go",
+		"../../cmd/*/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +112,8 @@ func TestMove_OnlyWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := strings.Count(string(source), ".Advance(") - strings.Count(string(source), "r.Advance(") // of storage.Reconciliation
+			// of storage.Reconciliation
+			n := strings.Count(string(source), ".Advance(") - strings.Count(string(source), "r.Advance(")
 			if filepath.Base(file) == "table.go" {
 				n--
 			}

@@ -23,9 +23,10 @@ func Day(date string) uint32 {
 	return uint32(at.Year()*10000 + int(at.Month())*100 + at.Day())
 }
 
-// Days returns the days to which a document belongs, El Salvador's: that of its date, those of its corrections, and that of its
-// invalidation. Clocks jump, therefore neither the ids of documents nor the days of one document grow together with their dates: who
-// looks for the documents of a day reads the store's index of days, and never searches by id.
+// Days returns the days to which a document belongs, El Salvador's: that of its date, those of its corrections, and
+// that of its invalidation. Clocks jump, therefore neither the ids of documents nor the days of one document grow
+// together with their dates: who looks for the documents of a day reads the store's index of days, and never searches
+// by id.
 func (h *Head) Days() []uint32 {
 	days := []uint32{Day(h.Date)}
 	add := func(at time.Time) {
@@ -48,9 +49,10 @@ const mostDays = 200
 // walkChunk is how many records a walk reads at once.
 const walkChunk = 256
 
-// EachDocument calls fn for the documents of the days from from to to (yyyy-mm-dd, both inclusive), by day and then by id. It ends
-// when fn returns ErrEnough. Other errors of fn end it too, and are returned.
-func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn func(storage.Entry, *Head) error) error {
+// EachDocument calls fn for the documents of the days from from to to (yyyy-mm-dd, both inclusive), by day and then by
+// id. It ends when fn returns ErrEnough. Other errors of fn end it too, and are returned.
+func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn func(storage.Entry,
+	*Head) error) error {
 	day, err := time.Parse(time.DateOnly, from)
 	if err != nil {
 		return fmt.Errorf("reading the documents from %s: %w", from, err)
@@ -76,7 +78,8 @@ func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn
 	return nil
 }
 
-// EachOfDay calls fn for the documents that belong to a day (see Head.Days), by id, until fn returns an error, which is returned.
+// EachOfDay calls fn for the documents that belong to a day (see Head.Days), by id, until fn returns an error, which is
+// returned.
 func EachOfDay(ctx context.Context, store *storage.Store, day uint32, fn func(storage.Entry, *Head) error) error {
 	for after := uint64(0); ; {
 		entries, err := store.Day(day, after, walkChunk)

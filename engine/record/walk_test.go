@@ -13,11 +13,12 @@ import (
 	"dtegate/storage"
 )
 
-// TestEachDocument: whatever the clock did between two sales, a walk over any days reads the documents of the days, all of them and no
-// other, once, by day and then by id.
+// TestEachDocument: whatever the clock did between two sales, a walk over any days reads the documents of the days, all
+// of them and no other, once, by day and then by id.
 func TestEachDocument(t *testing.T) {
 	dir := t.TempDir()
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,8 @@ func TestEachDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := storage.Code{0: byte(n >> 8), 1: byte(n), 6: 0x40, 8: 0x80}
-		entry, err := store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: code, State: state, Head: head, Days: h.Days()})
+		entry, err := store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: code, State: state,
+			Head: head, Days: h.Days()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,10 @@ func TestEachDocument(t *testing.T) {
 		t.Errorf("a walk that has enough goes on: %d, %v", seen, err)
 	}
 	broken := errors.New("broken")
-	if err := EachDocument(t.Context(), store, days[0], days[3], func(storage.Entry, *Head) error { return broken }); !errors.Is(err, broken) {
+	if err := EachDocument(t.Context(), store, days[0], days[3], func(storage.Entry,
+		*Head) error {
+		return broken
+	}); !errors.Is(err, broken) {
 		t.Errorf("a walk that fails: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package vouch marks the records that this box itself wrote of its rules and of people's acts. Whoever can write a backup can
-// write such records, but not the mark, because the mark's key lies beside the store and never in it. Therefore the mark separates
-// the records of this box from records that came with a backup or a second copy.
+// Package vouch marks the records that this box itself wrote of its rules and of people's acts. Whoever can write a
+// backup can write such records, but not the mark, because the mark's key lies beside the store and never in it.
+// Therefore the mark separates the records of this box from records that came with a backup or a second copy.
 package recordmac
 
 import (
@@ -74,8 +74,8 @@ const (
 
 const member = `,"mark":"`
 
-// Mark appends the key's mark to a record's head, as the last member, "mark". The head is a JSON object with at least one
-// member.
+// Mark appends the key's mark to a record's head, as the last member, "mark". The head is a JSON object with at least
+// one member.
 func (k *Key) Mark(head []byte, at Place) []byte {
 	if k == nil {
 		return head
@@ -103,7 +103,8 @@ func (k *Key) Check(head []byte, at Place) Verdict {
 // cut takes the mark off a head; "" when it has none.
 func cut(head []byte) (body []byte, mark string) {
 	const length = len(member) + idSize + markSize + len(`"}`)
-	if len(head) <= length || !bytes.HasSuffix(head, []byte(`"}`)) || string(head[len(head)-length:][:len(member)]) != member {
+	if len(head) <= length || !bytes.HasSuffix(head, []byte(`"}`)) ||
+		string(head[len(head)-length:][:len(member)]) != member {
 		return head, ""
 	}
 	mark = string(head[len(head)-length+len(member) : len(head)-len(`"}`)])
@@ -113,7 +114,8 @@ func cut(head []byte) (body []byte, mark string) {
 // sum is over every byte of the head and over its place, each with its length.
 func (k *Key) sum(body []byte, at Place) []byte {
 	mac := hmac.New(sha256.New, k.secret)
-	for _, b := range [][]byte{[]byte("dtegate record"), []byte(at.Series), binary.BigEndian.AppendUint64(nil, at.Number), at.Code[:], {at.State}, body} {
+	for _, b := range [][]byte{[]byte("dtegate record"), []byte(at.Series), binary.BigEndian.AppendUint64(nil,
+		at.Number), at.Code[:], {at.State}, body} {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
 		mac.Write(b)
 	}

@@ -38,7 +38,8 @@ func TestMark(t *testing.T) {
 			}
 		}
 	}
-	for name, place := range map[string]Place{"series": {"01/reglas", 7, at.Code, 64}, "number": {at.Series, 8, at.Code, 64},
+	for name, place := range map[string]Place{"series": {"01/reglas", 7, at.Code, 64}, "number": {at.Series, 8, at.Code,
+		64},
 		"code": {at.Series, 7, [16]byte{2}, 64}, "state": {at.Series, 7, at.Code, 65}} {
 		if k.Check(marked, place) != Altered {
 			t.Errorf("a record moved to another %s keeps its mark", name)

@@ -87,7 +87,8 @@ func Unavailable(err error, message string) *Error {
 
 // Internal returns the error for a request that met a fault of the appliance. err is for the log.
 func Internal(err error) *Error {
-	return &Error{Code: CodeInternal, Message: "Error interno; la solicitud puede repetirse con la misma Idempotency-Key", Err: err}
+	return &Error{Code: CodeInternal,
+		Message: "Error interno; la solicitud puede repetirse con la misma Idempotency-Key", Err: err}
 }
 
 // NotFound returns the error for a document that the branch does not have, or that the caller may not see.

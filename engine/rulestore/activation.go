@@ -118,8 +118,9 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 		}}
 }
 
-// cataloguesFor are those in force on the first day of a bundle that is to come: a law brings its codes with it. Any other bundle is
-// compared with the current ones, and so is one that ends on its first day: it is there for what was issued before, see forEarlier.
+// cataloguesFor are those in force on the first day of a bundle that is to come: a law brings its codes with it. Any
+// other bundle is compared with the current ones, and so is one that ends on its first day: it is there for what was
+// issued before, see forEarlier.
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
 	on := s.computable()
@@ -161,8 +162,8 @@ func (s *Store) floorFor(b *bundle.Bundle) string {
 	return s.floor(&b.Manifest)
 }
 
-// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An error
-// means that the branch itself failed; what is wrong with the bundle is in the Activation.
+// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An
+// error means that the branch itself failed; what is wrong with the bundle is in the Activation.
 func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -182,7 +183,8 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	}
 	if err != nil {
 		s.metrics.activations.WithLabelValues("refused").Inc()
-		s.o.Logger.Warn("rule bundle refused", "rule", a.Rule.Name, "version", a.Rule.Version, "step", a.Refused, "error", a.Error, "who", o.Who)
+		s.o.Logger.Warn("rule bundle refused", "rule", a.Rule.Name, "version", a.Rule.Version, "step", a.Refused,
+			"error", a.Error, "who", o.Who)
 		return a, nil
 	}
 	i := &shelved{Admitted: admitted(r, s.o.Ambiente, nil)}
@@ -207,7 +209,8 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	i.Steps = a.Steps
 	ok = a.step(stepRecord, func() (string, error) {
 		if before := s.cancelled(i.Digest); before != nil {
-			return "it had been cancelled", s.note(ctx, &StepBack{Way: wayAgain, To: before.RuleRef, Who: o.Who, Reason: o.Reason, At: s.o.Now().UTC()})
+			return "it had been cancelled", s.note(ctx, &StepBack{Way: wayAgain, To: before.RuleRef, Who: o.Who,
+				Reason: o.Reason, At: s.o.Now().UTC()})
 		}
 		return "", s.keep(ctx, i.Admitted, r)
 	})
@@ -219,11 +222,13 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	s.publish(book)
 	a.State = s.stateOf(i)
 	s.metrics.activations.WithLabelValues("activated").Inc()
-	s.o.Logger.Info("rule bundle activated", "rule", i.Name, "version", i.Version, "digest", i.Digest, "from", i.From, "state", a.State, "who", o.Who, "reason", o.Reason)
+	s.o.Logger.Info("rule bundle activated", "rule", i.Name, "version", i.Version, "digest", i.Digest, "from", i.From,
+		"state", a.State, "who", o.Who, "reason", o.Reason)
 	return a, nil
 }
 
-// coveredBy compares the number of a bundle's golden cases with that of the bundle in force of its generation, which it replaces.
+// coveredBy compares the number of a bundle's golden cases with that of the bundle in force of its generation, which it
+// replaces.
 func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	before := inForce(s.computable(), i, s.today())
 	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
@@ -267,15 +272,18 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	if _, there := r.Bundle.Manifest.Validity[s.o.Ambiente]; !there {
 		return "", fmt.Errorf("validity.%s: the manifest has no dates for this ambiente", s.o.Ambiente)
 	}
-	if at := s.find(func(o *shelved) bool { return o.Digest == i.Digest && o.off != nil }); at != nil && at.off.Way != wayCancel {
-		return "", fmt.Errorf("version: %s was taken off on %s: dtectl rules rollback puts it back", i.Version, dte.Date(at.off.At))
+	if at := s.find(func(o *shelved) bool { return o.Digest == i.Digest && o.off != nil }); at != nil &&
+		at.off.Way != wayCancel {
+		return "", fmt.Errorf("version: %s was taken off on %s: dtectl rules rollback puts it back", i.Version,
+			dte.Date(at.off.At))
 	}
 	if s.knowsVersion(&r.Bundle.Manifest) && s.misplacedRecord(i.Digest) == nil && s.cancelled(i.Digest) == nil {
 		return "", fmt.Errorf("version: %s was here before: a version names one bundle for ever", i.Version)
 	}
 	best := inForce(on, i, max(i.From, s.today()))
 	if best != i {
-		return "", fmt.Errorf("validity.%s.from: it would never be in force: %s %s begins on %s", s.o.Ambiente, best.Name, best.Version, best.From)
+		return "", fmt.Errorf("validity.%s.from: it would never be in force: %s %s begins on %s", s.o.Ambiente,
+			best.Name, best.Version, best.From)
 	}
 	if i.Until != "" && i.Until < s.today() {
 		return "", fmt.Errorf("validity.%s.until: it was over on %s", s.o.Ambiente, i.Until)
@@ -286,7 +294,8 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	}
 	for _, o := range on {
 		if o.ofGeneration(&r.Bundle.Manifest) && o.From > i.From && bundle.Compare(o.Version, i.Version) < 0 {
-			detail += fmt.Sprintf("; warning: the lower version %s takes over on %s: cancel it, or push a higher version for that day", o.Version, o.From)
+			detail += fmt.Sprintf("; warning: the lower version %s takes over on %s: cancel it, or push a higher "+
+				"version for that day", o.Version, o.From)
 		}
 	}
 	if i.Kind == "document" && i.Described == nil && record.TypeOf(i.Document).Document == "" {
@@ -294,7 +303,8 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 			strings.Join(bundle.TypeParts, ", "))
 	}
 	if i.Kind == "document" && s.o.Open != nil && !s.o.Open(i.Document) {
-		detail += fmt.Sprintf("; warning: this branch does not issue documents of type %s: [types] issue, or the chain's settings, opens it, "+
+		detail += fmt.Sprintf("; warning: this branch does not issue documents of type %s: [types] issue, or the "+
+			"chain's settings, opens it, "+
 			"and dtectl token grant lets a till ask for it", i.Document)
 	}
 	return detail, nil
@@ -322,11 +332,13 @@ func (s *Store) forget(digest string) {
 func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 	m := &r.Bundle.Manifest
 	w := m.Validity[ambiente]
-	return Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+	return Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Kind: m.Kind,
+		Document: m.Document, Schema: m.Schema,
 		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken), Described: describe(r)}
 }
 
-// Described is what a bundle says of its type, of which a stored document needs the one and its printed version the other.
+// Described is what a bundle says of its type, of which a stored document needs the one and its printed version the
+// other.
 type Described struct {
 	Type *bundle.Type `json:"type"`
 	View *bundle.View `json:"view"`
@@ -377,7 +389,8 @@ func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
 	if err != nil {
 		return err
 	}
-	if i.entry, err = s.write(ctx, code, record.RuleAdmitted, i.Admitted, i.At, []storage.Part{{Name: PartBundle, Data: packed}}); err != nil {
+	if i.entry, err = s.write(ctx, code, record.RuleAdmitted, i.Admitted, i.At, []storage.Part{{Name: PartBundle,
+		Data: packed}}); err != nil {
 		return err
 	}
 	i.word, i.entry.Head = s.o.Box.Check(i.entry.Head, placeOf(&i.entry)), nil
@@ -388,7 +401,8 @@ func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
 }
 
 // write appends a record of the shelf, with the mark of this box.
-func (s *Store) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time, parts []storage.Part) (storage.Entry, error) {
+func (s *Store) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time,
+	parts []storage.Part) (storage.Entry, error) {
 	b, err := encodeHead(head)
 	if err != nil {
 		return storage.Entry{}, err
@@ -403,7 +417,8 @@ func (s *Store) write(ctx context.Context, code storage.Code, state storage.Stat
 		return storage.Entry{}, err
 	}
 	place := recordmac.Place{Series: s.series(), Number: slot.Number, Code: code, State: uint8(state)}
-	return a.Append(storage.Draft{Code: code, State: state, Head: s.o.Box.Mark(b, place), Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: at}})
+	return a.Append(storage.Draft{Code: code, State: state, Head: s.o.Box.Mark(b, place), Parts: parts,
+		Due: &storage.Due{Queue: record.QueueRules, At: at}})
 }
 
 func encodeHead(head any) ([]byte, error) {
@@ -414,8 +429,8 @@ func encodeHead(head any) ([]byte, error) {
 	return b, nil
 }
 
-// Refresh makes the book for today. The book already has the rules that begin at midnight, but the catalogues of the day apply
-// to all of it.
+// Refresh makes the book for today. The book already has the rules that begin at midnight, but the catalogues of the
+// day apply to all of it.
 func (s *Store) Refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

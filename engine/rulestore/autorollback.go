@@ -48,13 +48,15 @@ func failureKind(cause error) string {
 	return FailureTrap
 }
 
-// RetryWithPrevious computes a sale, whose rule failed, with the previous good rule. point is the point of sale, day the day
-// (yyyy-mm-dd) of the sale, cause why the rule failed. It does so only if Options.OnFailure permits it for this kind of
-// failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the rule. Otherwise
-// the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
-func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value, fill schema.FillOptions,
+// RetryWithPrevious computes a sale, whose rule failed, with the previous good rule. point is the point of sale, day
+// the day (yyyy-mm-dd) of the sale, cause why the rule failed. It does so only if Options.OnFailure permits it for this
+// kind of failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the
+// rule. Otherwise the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
+func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
+	fill schema.FillOptions,
 	cause error) (*Rule, *Evaluation, []dte.Fault, error) {
-	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point, "error", cause)
+	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
+		"error", cause)
 	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
 	if policy != Refuse { // else the branch would go back to the rule before in a while
 		s.guard.Failed(failed, point, ShapeOf(facts), cause, s.o.Now())
@@ -72,7 +74,8 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 		if err == nil {
 			s.metrics.retried.Inc()
 			if ev != nil {
-				ev.Warnings = append(ev.Warnings, fmt.Sprintf("La regla %s %s falló; calculó la regla %s %s", failed.Ref.Name, failed.Ref.Version, next.Ref.Name, next.Ref.Version))
+				ev.Warnings = append(ev.Warnings, fmt.Sprintf("La regla %s %s falló; calculó la regla %s %s",
+					failed.Ref.Name, failed.Ref.Version, next.Ref.Name, next.Ref.Version))
 			}
 			return next, ev, faults, nil
 		}
@@ -80,11 +83,12 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 	}
 	s.metrics.unsold.Inc()
 	return failed, nil, nil, &refusal.Error{Code: refusal.CodeRuleFailed, RetryAfter: ruleFailedRetry, Err: cause,
-		Message: fmt.Sprintf("La regla %s %s falló y ninguna otra vale el %s; avise a quien administra el equipo", failed.Ref.Name, failed.Ref.Version, day)}
+		Message: fmt.Sprintf("La regla %s %s falló y ninguna otra vale el %s; avise a quien administra el equipo",
+			failed.Ref.Name, failed.Ref.Version, day)}
 }
 
-// EventFailed returns what an operator or a till reads when an event's bundle contradicts what the box knows. It counts it, too,
-// except on a nil shelf.
+// EventFailed returns what an operator or a till reads when an event's bundle contradicts what the box knows. It counts
+// it, too, except on a nil shelf.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	if s != nil {
 		s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
@@ -166,7 +170,8 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 	if !v.Accepted {
 		v.Cause = CauseUnclear
 		if part, err := s.o.Store.Part(entry.Code, h.FactsPart()); err != nil {
-			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
+			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error",
+				err)
 		} else if facts, err := dte.Parse(part); err == nil {
 			v.Shape = ShapeOf(facts)
 			if book := s.book.Load(); book != nil && h.Response != nil { // nil: the store is looked at, not used
@@ -179,8 +184,8 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 	return v
 }
 
-// Run makes the returns for which the guard asks, computes the shadow's sales, and changes to the next day's rules. It returns
-// nil when ctx ends.
+// Run makes the returns for which the guard asks, computes the shadow's sales, and changes to the next day's rules. It
+// returns nil when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	day := s.today()
 	for {
@@ -231,14 +236,17 @@ func (s *Store) Return(ctx context.Context, r Return) {
 	bad := on[at]
 	to := lastGoodBefore(on, bad)
 	if to != nil && to.expired(s.today()) && s.o.OnFailure[FailureTrap] != Any {
-		s.o.Logger.Error("a rule does harm, and the dates of the rule before are over", "rule", bad.Name, "version", bad.Version, "before", to.Version, "reason", r.Reason)
+		s.o.Logger.Error("a rule does harm, and the dates of the rule before are over", "rule", bad.Name, "version",
+			bad.Version, "before", to.Version, "reason", r.Reason)
 		return
 	}
 	if to == nil {
-		s.o.Logger.Error("a rule does harm and has no predecessor", "rule", bad.Name, "version", bad.Version, "reason", r.Reason)
+		s.o.Logger.Error("a rule does harm and has no predecessor", "rule", bad.Name, "version", bad.Version, "reason",
+			r.Reason)
 		return
 	}
-	back, err := s.stepBack(ctx, to, []*shelved{bad}, &StepBack{Way: wayReturn, Who: "the branch", Reason: fmt.Sprintf("%s %s: %s", bad.Name, bad.Version, r.Reason)})
+	back, err := s.stepBack(ctx, to, []*shelved{bad}, &StepBack{Way: wayReturn, Who: "the branch",
+		Reason: fmt.Sprintf("%s %s: %s", bad.Name, bad.Version, r.Reason)})
 	if err != nil {
 		s.o.Logger.Error("returning to the last good rule", "error", err)
 		s.guard.NotMade(r.Digest)

@@ -87,7 +87,8 @@ type Comparison struct {
 
 // compare makes a stored document again. buffer is scratch, and comes back grown.
 func (d *storedDocument) compare(ctx context.Context, r *Rule, buffer []byte) (*Comparison, []byte, error) {
-	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
+	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document,
+		Date: d.head.Date,
 		Rule: d.head.Rule, Result: MadeSame}
 	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, schema.FillOptions{})
 	switch {
@@ -154,8 +155,8 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport has the callbacks of a backtest. Progress is called every thousand documents and every second, with the day of
-// the current document. An error of either ends the backtest.
+// BacktestReport has the callbacks of a backtest. Progress is called every thousand documents and every second, with
+// the day of the current document. An error of either ends the backtest.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error
@@ -188,7 +189,8 @@ func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error
 
 // Backtest computes the stored documents of a period again with a candidate, and reports what would differ. It uses one
 // goroutine, which gives way to sales.
-func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals, *Activation, error) {
+func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals,
+	*Activation, error) {
 	candidate, a, err := s.try(ctx, data)
 	if candidate == nil || err != nil {
 		return nil, a, err
@@ -198,26 +200,27 @@ func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	document := candidate.Document
 	var buffer []byte
 	told := began
-	err = s.eachDocument(ctx, p, func(h *record.Head) bool { return h.Document == document }, func(d *storedDocument) error {
-		var c *Comparison
-		var err error
-		if c, buffer, err = d.compare(ctx, candidate, buffer); err != nil {
-			return err
-		}
-		t.Documents++
-		t.Results[c.Result]++
-		if t.Documents%1000 == 0 || time.Since(told) > time.Second {
-			told = time.Now()
-			if err := report.Progress(t.Documents, c.Date); err != nil {
+	err = s.eachDocument(ctx, p, func(h *record.Head) bool { return h.Document == document },
+		func(d *storedDocument) error {
+			var c *Comparison
+			var err error
+			if c, buffer, err = d.compare(ctx, candidate, buffer); err != nil {
 				return err
 			}
-		}
-		if c.Result == MadeSame {
-			return nil
-		}
-		t.add(c.Differences)
-		return report.Differs(c)
-	})
+			t.Documents++
+			t.Results[c.Result]++
+			if t.Documents%1000 == 0 || time.Since(told) > time.Second {
+				told = time.Now()
+				if err := report.Progress(t.Documents, c.Date); err != nil {
+					return err
+				}
+			}
+			if c.Result == MadeSame {
+				return nil
+			}
+			t.add(c.Differences)
+			return report.Differs(c)
+		})
 	for _, f := range t.Fields {
 		f.Old, f.New = f.old.String(), f.made.String()
 	}
@@ -245,8 +248,10 @@ func (t *BacktestTotals) add(list []Difference) {
 	}
 }
 
-// eachDocument reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
-func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*storedDocument) error) error {
+// eachDocument reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives
+// way.
+func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool,
+	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)
 	var entries []storage.Entry // wanted, and not yet read
 	var heads []*record.Head
@@ -304,9 +309,9 @@ type pacer struct {
 	seen  time.Time // when sales were more than before
 }
 
-// GiveWay returns a function that background work calls between two of its pieces. While the tills sell, it makes the calling
-// goroutine rest times as long as the work took: with 2, the work takes a third of one core. It measures the processor time of
-// the thread, because on a busy box the clock would also count the time in which the work waits.
+// GiveWay returns a function that background work calls between two of its pieces. While the tills sell, it makes the
+// calling goroutine rest times as long as the work took: with 2, the work takes a third of one core. It measures the
+// processor time of the thread, because on a busy box the clock would also count the time in which the work waits.
 func (s *Store) GiveWay(times int) (rest func()) {
 	p := &pacer{store: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
 	return p.rest

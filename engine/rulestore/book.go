@@ -17,7 +17,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrNoCatalogue means that the rules have no catalogue bundle with MH's code lists. Without it no layout can be checked.
+// ErrNoCatalogue means that the rules have no catalogue bundle with MH's code lists. Without it no layout can be
+// checked.
 var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
 // LinesName is the name of a sale's member that holds the lines.
@@ -32,8 +33,8 @@ type BundleError struct {
 func (e *BundleError) Error() string { return e.Err.Error() }
 func (e *BundleError) Unwrap() error { return e.Err }
 
-// Book is a generation of rules that is ready for issuing. It holds each document rule with the filler of its schema and the
-// connection of its module's inputs to facts, and each event with its filler.
+// Book is a generation of rules that is ready for issuing. It holds each document rule with the filler of its schema
+// and the connection of its module's inputs to facts, and each event with its filler.
 type Book struct {
 	generation *rules.Generation
 	catalogues *dte.Catalogues
@@ -73,13 +74,16 @@ type Rule struct {
 	validity   map[string]bundle.Window
 }
 
-// NewBook compiles every document and event rule of a generation. previous are the last good rules, by the digest of the bundle
-// that replaced each. If a rule cannot be compiled, NewBook leaves none out, but returns a *BundleError that names the bundle. It reuses
-// what the old book (nil for none) has compiled with the same catalogues. named are catalogues, by the digest of the bundle,
-// for bundles that need those of another day than today: the name of a tax follows the rate.
-func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues, named map[string]*dte.Catalogues, old *Book) (*Book, error) {
-	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule), events: make(map[*rules.Rule]*Event),
-		paths: make(map[string]string), previous: make(map[string]*Rule)}
+// NewBook compiles every document and event rule of a generation. previous are the last good rules, by the digest of
+// the bundle that replaced each. If a rule cannot be compiled, NewBook leaves none out, but returns a *BundleError that
+// names the bundle. It reuses what the old book (nil for none) has compiled with the same catalogues. named are
+// catalogues, by the digest of the bundle, for bundles that need those of another day than today: the name of a tax
+// follows the rate.
+func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
+	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
+	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
+		events: make(map[*rules.Rule]*Event),
+		paths:  make(map[string]string), previous: make(map[string]*Rule)}
 	if old == nil {
 		old = &Book{}
 	}
@@ -101,7 +105,8 @@ func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *d
 			}
 		}
 		if err != nil {
-			return nil, &BundleError{r.Bundle.Digest, fmt.Errorf("compiling rule %s %s: %w", r.Bundle.Manifest.Name, r.Bundle.Manifest.Version, err)}
+			return nil, &BundleError{r.Bundle.Digest, fmt.Errorf("compiling rule %s %s: %w", r.Bundle.Manifest.Name,
+				r.Bundle.Manifest.Version, err)}
 		}
 	}
 	for digest, r := range previous {
@@ -164,8 +169,8 @@ func (r *Rule) Suspend() { r.suspended.Store(true) }
 // Suspended reports whether sales use the previous rule instead.
 func (r *Rule) Suspended() bool { return r.suspended.Load() }
 
-// HoldsOn reports whether a day (yyyy-mm-dd) is between the first and the last of the bundle's own dates in an ambiente, both
-// inclusive.
+// HoldsOn reports whether a day (yyyy-mm-dd) is between the first and the last of the bundle's own dates in an
+// ambiente, both inclusive.
 func (r *Rule) HoldsOn(ambiente, day string) bool {
 	w, there := r.validity[ambiente]
 	return there && w.From <= day && (w.Until == "" || day <= w.Until)
@@ -201,7 +206,8 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
 	c := &Rule{
-		Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Document: m.Document, schema: m.Schema, validity: m.Validity,
+		Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Document: m.Document,
+		schema: m.Schema, validity: m.Validity,
 		module: r.Module, params: r.Params, Filler: filler, Total: -1, bind: bind(d), catalogues: catalogues,
 	}
 	for i, name := range d.Summary {
@@ -234,22 +240,26 @@ func Required(m bundle.Manifest) schema.Requirements {
 }
 
 func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
-	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente", "identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
+	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
+		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
 	case m.Kind == "document" && effect == bundle.TakesBack: // an event by its layout: it has no number
 		q.Kind, q.Type = "tipoEvento", m.Document
-		q.Facts = append(q.Facts, "identificacion.fecEmi", "documentoRelacionado[].codigoGeneracion", "receptor.nombre", "receptor.numDocumento|receptor.nit")
+		q.Facts = append(q.Facts, "identificacion.fecEmi", "documentoRelacionado[].codigoGeneracion", "receptor.nombre",
+			"receptor.numDocumento|receptor.nit")
 		q.Computed = true
 	case m.Kind == "document":
 		q.Kind, q.Type = "tipoDte", m.Document
-		q.Facts = append(q.Facts, "identificacion.numeroControl", "identificacion.fecEmi", "identificacion.horEmi", "identificacion.tipoModelo",
+		q.Facts = append(q.Facts, "identificacion.numeroControl", "identificacion.fecEmi", "identificacion.horEmi",
+			"identificacion.tipoModelo",
 			"identificacion.tipoOperacion", "receptor.nombre", "receptor.numDocumento|receptor.nit")
 		if effect != bundle.Nothing {
 			q.Facts = append(q.Facts, "documentoRelacionado[].tipoDocumento", "documentoRelacionado[].numeroDocumento")
 		}
 		q.Computed = true
 	case m.Document == "invalidacion":
-		q.Facts = append(q.Facts, "identificacion.fecEmi", "documento.tipoDte", "documento.codigoGeneracion", "documento.selloRecibido",
+		q.Facts = append(q.Facts, "identificacion.fecEmi", "documento.tipoDte", "documento.codigoGeneracion",
+			"documento.selloRecibido",
 			"documento.numeroControl", "documento.fecEmi")
 	case m.Document == "contingencia":
 		q.Facts = append(q.Facts, "detalleDTE[].codigoGeneracion", "detalleDTE[].tipoDoc")
@@ -257,9 +267,10 @@ func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	return q
 }
 
-// Fill makes a document of a rule's answer, or of an event's facts where there is no answer. Faults are those of the facts; an
-// error means that the bundle contradicts what the box knows.
-func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault, error) {
+// Fill makes a document of a rule's answer, or of an event's facts where there is no answer. Faults are those of the
+// facts; an error means that the bundle contradicts what the box knows.
+func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault,
+	error) {
 	return fill(r.Filler, &r.Ref, dst, facts, c, o)
 }
 
@@ -268,10 +279,12 @@ func (e *Event) Fill(facts dte.Value) ([]byte, []dte.Fault, error) {
 	return fill(e.Filler, &e.Ref, nil, facts, nil, schema.FillOptions{Catalogues: true})
 }
 
-func fill(f *schema.Filler, ref *record.RuleRef, dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault, error) {
+func fill(f *schema.Filler, ref *record.RuleRef, dst []byte, facts dte.Value, c *schema.Computed,
+	o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	document, faults := f.Fill(dst, facts, c, o)
 	if len(faults) > 0 && faults[0].Code == schema.Contradiction {
-		return nil, nil, fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version, faults[0].Path, faults[0].Message)
+		return nil, nil, fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version,
+			faults[0].Path, faults[0].Message)
 	}
 	return document, faults, nil
 }
@@ -282,14 +295,17 @@ const mostOfEvent = 10_000
 // CompileEvent makes an event bundle ready to fill. An error names what is wrong with the bundle.
 func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 	m := r.Bundle.Manifest
-	filler, err := schema.Compile(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], schema.Outputs{}, catalogues)
+	filler, err := schema.Compile(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], schema.Outputs{},
+		catalogues)
 	if err != nil {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
-	e := &Event{Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Filler: filler, params: make(map[string]int64)}
+	e := &Event{Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Filler: filler,
+		params: make(map[string]int64)}
 	for _, p := range m.Params {
 		if e.params[p.Name], err = p.Fixed(); err != nil || e.params[p.Name] > mostOfEvent*dte.Scale {
-			return nil, fmt.Errorf("parameter %s: %w: %s is not a number up to %d", p.Name, bundle.ErrFormat, p.Value, mostOfEvent)
+			return nil, fmt.Errorf("parameter %s: %w: %s is not a number up to %d", p.Name, bundle.ErrFormat, p.Value,
+				mostOfEvent)
 		}
 	}
 	return e, filler.Meets(Required(m))
@@ -298,7 +314,8 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 // Whole returns a parameter that is a whole number, 0 if the bundle does not have it.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns a yes or no of the event for a type of document, of all types where it has none for that one, and else the type's own.
+// Says returns a yes or no of the event for a type of document, of all types where it has none for that one, and else
+// the type's own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {
@@ -331,10 +348,11 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	return c, nil
 }
 
-// Original returns the rule for a note or a return that is issued today against an original of a given day. It is the rule, of
-// the generation of today's rule, that was in force on that day. If none of the generation had begun on that day, it is the
-// first of the generation; if several begin on the same day, it is the one whose own dates end first, because it is meant for
-// earlier sales. Therefore the amount that was charged is given back, whatever the rate is today.
+// Original returns the rule for a note or a return that is issued today against an original of a given day. It is the
+// rule, of the generation of today's rule, that was in force on that day. If none of the generation had begun on that
+// day, it is the first of the generation; if several begin on the same day, it is the one whose own dates end first,
+// because it is meant for earlier sales. Therefore the amount that was charged is given back, whatever the rate is
+// today.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
@@ -342,7 +360,8 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	ends := func(r *rules.Rule) string { return cmp.Or(r.Bundle.Manifest.Validity[ambiente].Until, "never") }
 	for _, r := range b.generation.Rules() { // by version
 		m := &r.Bundle.Manifest
-		if _, there := m.Validity[ambiente]; !there || m.Kind != "document" || m.Document != today.Document || m.Schema != today.schema {
+		if _, there := m.Validity[ambiente]; !there || m.Kind != "document" || m.Document != today.Document ||
+			m.Schema != today.schema {
 			continue
 		}
 		if begins(r) <= day && (best == nil || begins(r) >= begins(best)) {
@@ -362,8 +381,8 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	return c
 }
 
-// CheckIssuer returns what the rules find wrong with the issuer's own data at a point of sale. It is called at the start,
-// before a till can meet these faults.
+// CheckIssuer returns what the rules find wrong with the issuer's own data at a point of sale. It is called at the
+// start, before a till can meet these faults.
 func (b *Book) CheckIssuer(emisor dte.Value) []dte.Fault {
 	var fillers []*schema.Filler
 	for _, r := range b.generation.Rules() {
@@ -385,8 +404,8 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	return active
 }
 
-// Types returns the types of documents that the book has rules for: each as the rule describes it that is in force on a day, else as
-// the first rule that begins later.
+// Types returns the types of documents that the book has rules for: each as the rule describes it that is in force on a
+// day, else as the first rule that begins later.
 func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	seen := make(map[string]bool)
 	for _, r := range b.generation.Rules() {
@@ -406,8 +425,8 @@ func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	return types
 }
 
-// TypeAt returns the type of document that is issued under a path, as the rule describes it that is in force on a day. Without such a
-// rule, it returns what is known of the type; nil if there is no such type.
+// TypeAt returns the type of document that is issued under a path, as the rule describes it that is in force on a day.
+// Without such a rule, it returns what is known of the type; nil if there is no such type.
 func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	if document, there := b.paths[path]; there {
 		if r, err := b.generation.Pick("document", document, ambiente, day); err == nil {

@@ -48,8 +48,8 @@ func (ev *Evaluation) Free() {
 	evaluations.Put(ev)
 }
 
-// Make evaluates and fills a document. An error is the bundle's: the module failed, or what it made contradicts what the box
-// knows. The document's bytes are the caller's and outlive the evaluation.
+// Make evaluates and fills a document. An error is the bundle's: the module failed, or what it made contradicts what
+// the box knows. The document's bytes are the caller's and outlive the evaluation.
 func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) (*Evaluation, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
 	if ev == nil {
@@ -58,8 +58,10 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	const line, rest = 512, 2048 // bytes, a little more than most have
 	ev.Document, ev.Refused, err = r.Fill(make([]byte, 0, rest+line*ev.Computed.N), facts, &ev.Computed, o)
 	number := facts.Get("identificacion").Get("numeroControl").Text()
-	if places := bytes.Count(ev.Document, NumberPlace(number)); err == nil && ev.Document != nil && places != r.Filler.Numbers() {
-		err = fmt.Errorf("rule %s %s contradicts what the box knows: the control number is at %d places", r.Ref.Name, r.Ref.Version, places)
+	if places := bytes.Count(ev.Document, NumberPlace(number)); err == nil && ev.Document != nil &&
+		places != r.Filler.Numbers() {
+		err = fmt.Errorf("rule %s %s contradicts what the box knows: the control number is at %d places", r.Ref.Name,
+			r.Ref.Version, places)
 	}
 	if err != nil {
 		r.module.Contradicted()
@@ -69,12 +71,12 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	return ev, nil, nil
 }
 
-// NumberPlace returns the bytes of a control number's place in a document. No other value has these bytes: the quotes of a
-// text are escaped.
+// NumberPlace returns the bytes of a control number's place in a document. No other value has these bytes: the quotes
+// of a text are escaped.
 func NumberPlace(number string) []byte { return []byte(`"numeroControl":"` + number + `"`) }
 
-// Evaluate computes the amounts of a document. Faults are those of the till's facts; an error is the module's. Call Free on the
-// evaluation when the document is filled.
+// Evaluate computes the amounts of a document. Faults are those of the till's facts; an error is the module's. Call
+// Free on the evaluation when the document is filled.
 func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dte.Fault, error) {
 	ev := evaluations.Get().(*Evaluation)
 	if faults := r.bind.input(facts, r.params, &ev.in); len(faults) > 0 {
@@ -187,7 +189,8 @@ func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 	case "amount":
 		a, err := v.Amount()
 		if err != nil {
-			return 0, &dte.Fault{Code: dte.FaultType, Message: "Debe ser un número menor que 92,000,000,000, de a lo sumo 8 decimales"}
+			return 0, &dte.Fault{Code: dte.FaultType,
+				Message: "Debe ser un número menor que 92,000,000,000, de a lo sumo 8 decimales"}
 		}
 		return int64(a), nil
 	case "integer":
@@ -225,7 +228,8 @@ next:
 				continue next
 			}
 		}
-		return 0, &dte.Fault{Code: dte.FaultEnum, Message: "Cada valor debe ser uno de: " + strings.Join(f.Values, ", ")}
+		return 0, &dte.Fault{Code: dte.FaultEnum, Message: "Cada valor debe ser uno de: " + strings.Join(f.Values,
+			", ")}
 	}
 	return bits, nil
 }

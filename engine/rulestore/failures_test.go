@@ -28,20 +28,22 @@ func leaves(stream []evaluated, points int) int {
 	return -1
 }
 
-// Over random streams of evaluations: no till alone makes the branch return while others sell, failures that lie further apart
-// than the window change nothing, and a rule that always fails is left within a bound.
+// Over random streams of evaluations: no till alone makes the branch return while others sell, failures that lie
+// further apart than the window change nothing, and a rule that always fails is left within a bound.
 func TestGuard_Failures(t *testing.T) {
 	returned := 0
 	rapid.Check(t, func(t *rapid.T) {
 		points := rapid.IntRange(1, 5).Draw(t, "points")
 		good := rapid.IntRange(0, 10).Draw(t, "of ten that end well")
 		stream := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) evaluated {
-			return evaluated{time.Duration(rapid.IntRange(0, 30).Draw(t, "after")) * time.Second, rapid.Int64Range(1, int64(points)).Draw(t, "point"),
+			return evaluated{time.Duration(rapid.IntRange(0, 30).Draw(t, "after")) * time.Second, rapid.Int64Range(1,
+				int64(points)).Draw(t, "point"),
 				rapid.IntRange(0, 9).Draw(t, "ends") >= good, Shape{rapid.Byte().Draw(t, "kind") % 4}}
 		}), 0, 80).Draw(t, "stream")
 		if at := leaves(stream, points); at >= 0 {
 			returned++
-			used, harmed, kinds, recent, age := map[int64]bool{}, map[int64]bool{}, map[Shape]bool{}, 0, time.Duration(0)
+			used, harmed, kinds, recent, age := map[int64]bool{}, map[int64]bool{}, map[Shape]bool{}, 0,
+				time.Duration(0)
 			for i := at; i >= 0; i-- {
 				e := stream[i]
 				used[e.point] = used[e.point] || !e.failed || age < failuresOf
@@ -50,8 +52,10 @@ func TestGuard_Failures(t *testing.T) {
 				}
 				age += e.after
 			}
-			if recent < mostFailures || len(used) > 1 && len(harmed) < 2 || len(used) == 1 && (len(kinds) < 2 || points > 1 && recent < AloneHarms) {
-				t.Fatalf("the branch returns after %d failures of %d kinds at %d of %d points of sale", recent, len(kinds), len(harmed), len(used))
+			if recent < mostFailures || len(used) > 1 && len(harmed) < 2 || len(used) == 1 && (len(kinds) < 2 ||
+				points > 1 && recent < AloneHarms) {
+				t.Fatalf("the branch returns after %d failures of %d kinds at %d of %d points of sale", recent,
+					len(kinds), len(harmed), len(used))
 			}
 		}
 		// The attack: one till, whatever it sends, beside another that sells.

@@ -18,8 +18,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// goldenCase is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or what
-// refuses them.
+// goldenCase is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or
+// what refuses them.
 type goldenCase struct {
 	Why      string          `json:"why"`
 	Facts    json.RawMessage `json:"facts"`
@@ -32,7 +32,8 @@ type goldenFault struct {
 	Code string `json:"code"`
 }
 
-// Golden returns a function for rules.Check that runs a golden case of a bundle. Only one goroutine at a time may call it.
+// Golden returns a function for rules.Check that runs a golden case of a bundle. Only one goroutine at a time may call
+// it.
 func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) error {
 	remade := Remade(catalogues)
 	return func(ctx context.Context, r *rules.Rule, data []byte) error {
@@ -41,9 +42,9 @@ func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// Remade returns a function that makes a golden case of a bundle again. It returns the case with today's result of its facts,
-// laid out for people, and in differs how the result differs from the case, nil for not at all. Only one goroutine at a time
-// may call it.
+// Remade returns a function that makes a golden case of a bundle again. It returns the case with today's result of its
+// facts, laid out for people, and in differs how the result differs from the case, nil for not at all. Only one
+// goroutine at a time may call it.
 func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
 	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
 	return func(ctx context.Context, r *rules.Rule, data []byte) (anew []byte, differs, err error) {
@@ -110,7 +111,8 @@ func layoutMembers(b *bytes.Buffer, object json.RawMessage) {
 	b.WriteString("}")
 }
 
-func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, dte.Value) ([]byte, []dte.Fault, error), error) {
+func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, dte.Value) ([]byte, []dte.Fault, error),
+	error) {
 	if r.Bundle.Manifest.Kind == "event" {
 		e, err := CompileEvent(r, catalogues)
 		if err != nil {
@@ -128,7 +130,8 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 }
 
 // Remake computes and fills a document from complete facts, and appends it to dst.
-func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
+func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault,
+	error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
 	if err != nil || len(faults) > 0 {
 		return nil, faults, err
@@ -170,9 +173,11 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 		return fmt.Errorf("reading what was made: %w", err)
 	}
 	if list := Differences(old, made); len(list) > 0 {
-		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"), cmp.Or(list[0].Old, "nothing there"), len(list))
+		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"),
+			cmp.Or(list[0].Old, "nothing there"), len(list))
 	}
-	return errors.New(cmp.Or(textDiffers("", old, made), "it is the same, written otherwise: rules test --update writes it"))
+	return errors.New(cmp.Or(textDiffers("", old, made), "it is the same, written otherwise: rules test --update "+
+		"writes it"))
 }
 
 // textDiffers names the first place where two documents differ, "" for none.
@@ -204,8 +209,8 @@ func textDiffers(path string, want, made dte.Value) string {
 	return fmt.Sprintf("%s is %.60s, want %.60s", cmp.Or(path, "the document"), b, a)
 }
 
-// PeakFuel returns the most fuel that a call of a rule's module has used, for its golden cases and for documents that repeat
-// the lines of these cases up to the largest number of lines. A manifest should declare ten times as much.
+// PeakFuel returns the most fuel that a call of a rule's module has used, for its golden cases and for documents that
+// repeat the lines of these cases up to the largest number of lines. A manifest should declare ten times as much.
 func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	binding := bind(r.Module.Description())
 	for _, name := range r.Bundle.Cases() {
@@ -241,16 +246,16 @@ func goldenFaults(faults []dte.Fault) []goldenFault {
 	return list
 }
 
-// Difference is an amount that differs between two documents. Old and New are written as in the documents; "" means that the
-// document has no such amount.
+// Difference is an amount that differs between two documents. Old and New are written as in the documents; "" means
+// that the document has no such amount.
 type Difference struct {
 	Path string `json:"path"`
 	Old  string `json:"old"`
 	New  string `json:"new"`
 }
 
-// Differences returns the numbers that differ, without those of identificacion, which are no amounts. It leaves out a number of
-// one layout if the other layout has no place for it.
+// Differences returns the numbers that differ, without those of identificacion, which are no amounts. It leaves out a
+// number of one layout if the other layout has no place for it.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {
@@ -320,13 +325,14 @@ func valueText(v dte.Value) string {
 // Layouts are the layouts of documents in bundles, read without running their modules.
 type Layouts struct{ fillers []*schema.Filler }
 
-// ReadLayouts reads the layouts of the document bundles, with the catalogues of the latest catalogue bundle. It leaves out a
-// layout that cannot be read by itself: the activation of that bundle reports why. Errors: there is no catalogue bundle, or it
-// cannot be read.
+// ReadLayouts reads the layouts of the document bundles, with the catalogues of the latest catalogue bundle. It leaves
+// out a layout that cannot be read by itself: the activation of that bundle reports why. Errors: there is no catalogue
+// bundle, or it cannot be read.
 func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {
-		if b.Manifest.Kind == "catalogue" && (lists == nil || bundle.Compare(b.Manifest.Version, lists.Manifest.Version) > 0) {
+		if b.Manifest.Kind == "catalogue" && (lists == nil || bundle.Compare(b.Manifest.Version,
+			lists.Manifest.Version) > 0) {
 			lists = b
 		}
 	}

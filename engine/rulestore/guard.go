@@ -45,7 +45,8 @@ type Verdict struct {
 
 // newGuard returns a guard, without any counts, for a branch with points points of sale.
 func newGuard(points int) *Guard {
-	return &Guard{points: points, wanted: make(chan Return, 64), failures: make(map[string]*failures), tallies: make(map[string]*tally),
+	return &Guard{points: points, wanted: make(chan Return, 64), failures: make(map[string]*failures),
+		tallies: make(map[string]*tally),
 		ordered: make(map[string]bool), trusted: make(map[string]bool)}
 }
 
@@ -59,8 +60,8 @@ func (g *Guard) Answered(r *Rule, point int64) {
 	g.evaluations(r.Ref.Digest).used[point] = true
 }
 
-// Failed counts an evaluation that failed, and asks for a return if the bundle's evaluations keep failing. Until the return is
-// recorded, the previous bundle computes the sales.
+// Failed counts an evaluation that failed, and asks for a return if the bundle's evaluations keep failing. Until the
+// return is recorded, the previous bundle computes the sales.
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,8 +73,8 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 	}
 }
 
-// Decided counts MH's decision about a document or an event. It asks for a return if MH's refusals show that the bundle does harm. If an
-// operator has reinstated the bundle, it asks for none: the operator has looked at the refusals.
+// Decided counts MH's decision about a document or an event. It asks for a return if MH's refusals show that the bundle
+// does harm. If an operator has reinstated the bundle, it asks for none: the operator has looked at the refusals.
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -158,12 +159,12 @@ const (
 	CauseUnclear = "unclear" // MH names no field, or a whole group of them
 )
 
-// Shape distinguishes kinds of sale: it depends on the names of a sale's members, its flags and the number of its lines. A sale
-// that is sent again and again has the same shape, whatever its texts and amounts are.
+// Shape distinguishes kinds of sale: it depends on the names of a sale's members, its flags and the number of its
+// lines. A sale that is sent again and again has the same shape, whatever its texts and amounts are.
 type Shape [8]byte
 
-// CauseOf returns whether a rule can have caused a refusal, from the fields that MH names in it. One field that the rule made
-// is enough, because MH lists every field that breaks its schema.
+// CauseOf returns whether a rule can have caused a refusal, from the fields that MH names in it. One field that the
+// rule made is enough, because MH lists every field that breaks its schema.
 func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	cause := CauseUnclear
 	for _, path := range refusedFields(r) {
@@ -177,9 +178,11 @@ func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	return cause
 }
 
-// MH begins a text with the field that it is about: "[resumen.totalIva] CALCULO INCORRECTO", "Campo #/receptor/nrc no …",
-// "identificacion.fecEmi Difiere …". A field elsewhere in a text may be a quotation of the document, which is the till's.
-var fieldFirst = regexp.MustCompile(`^(?:\[([A-Za-z0-9_./]{1,200})\]|Campo #/([A-Za-z0-9_/]{1,200})|([a-zA-Z]+(?:\.[A-Za-z0-9_]+)+))`)
+// MH begins a text with the field that it is about: "[resumen.totalIva] CALCULO INCORRECTO", "Campo #/receptor/nrc no
+// …", "identificacion.fecEmi Difiere …". A field elsewhere in a text may be a quotation of the document, which is the
+// till's.
+var fieldFirst = regexp.MustCompile(
+	`^(?:\[([A-Za-z0-9_./]{1,200})\]|Campo #/([A-Za-z0-9_/]{1,200})|([a-zA-Z]+(?:\.[A-Za-z0-9_]+)+))`)
 
 // refusedFields are the fields that a refusal names: of the text, or of the observations when the text names none.
 func refusedFields(r *authority.Response) (paths []string) {
@@ -265,11 +268,12 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// When evaluations that fail make the branch return to the bundle before. No sale is lost meanwhile: the bundle before computes
-// it. So there is time to see that the rule is at fault, and not what one till asks of it.
+// When evaluations that fail make the branch return to the bundle before. No sale is lost meanwhile: the bundle before
+// computes it. So there is time to see that the rule is at fault, and not what one till asks of it.
 const (
-	failuresOf   = time.Minute
-	mostFailures = 3 // evaluations that failed within failuresOf; where one point of sale alone has asked, see AloneHarms
+	failuresOf = time.Minute
+	// evaluations that failed within failuresOf; where one point of sale alone has asked, see AloneHarms
+	mostFailures = 3
 )
 
 // failures are a bundle's evaluations since the start of the appliance.
@@ -320,21 +324,23 @@ const (
 	watched      = 200 // the newest decisions of a bundle that are judged
 	MostRefused  = 5   // refusals among them that a rule can have caused, and
 	timesRefused = 3   // more than so many times the ratio of the bundle before
-	EnoughBefore = 20  // decisions of the bundle before that make a ratio; with fewer, half of the new ones must be refused
+	// decisions of the bundle before that make a ratio; with fewer, half of the new ones must be refused
+	EnoughBefore = 20
 )
 
-// What a bundle's dte.Outcomes cover: few enough decisions that a bundle which MH accepts again soon loses its refusals.
+// What a bundle's dte.Outcomes cover: few enough decisions that a bundle which MH accepts again soon loses its
+// refusals.
 const (
 	Shown    = 100 // newest decisions
 	shownFor = 7 * 24 * time.Hour
 )
 
-// tally is what MH decided of a bundle's documents and events. Each decision is counted here, once, and nowhere else: what people,
-// metrics and the chain's centre see comes from shown, what makes the branch return from leave.
+// tally is what MH decided of a bundle's documents and events. Each decision is counted here, once, and nowhere else:
+// what people, metrics and the chain's centre see comes from shown, what makes the branch return from leave.
 type tally struct {
 	newest []Verdict // at most Shown
-	// judged are the newest decisions but refusals that no rule can have caused: these neither harm a bundle nor hide its harm
-	// among many documents. At most watched.
+	// judged are the newest decisions but refusals that no rule can have caused: these neither harm a bundle nor hide
+	// its harm among many documents. At most watched.
 	judged []Verdict
 	used   map[int64]bool // points of sale that have used the bundle
 }
@@ -406,6 +412,7 @@ func (t *tally) leave(before *tally, points int) string {
 	} else if refused*len(before.judged) <= timesRefused*before.refused()*decided {
 		return ""
 	}
-	return fmt.Sprintf("MH refused %d of its last %d documents for what the rule made, at %d points of sale; before it, %d of %d",
+	return fmt.Sprintf("MH refused %d of its last %d documents for what the rule made, at %d points of sale; before "+
+		"it, %d of %d",
 		refused, decided, len(where.harmed), before.refused(), len(before.judged))
 }

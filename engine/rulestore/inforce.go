@@ -19,9 +19,9 @@ import (
 	"dtegate/storage"
 )
 
-// floor is the highest version of a bundle's generation that was ever in force here, or is to come before the bundle, "" for
-// none: a later day does not silently bring a lower version back. A version that is to come later does not block a correction
-// for today.
+// floor is the highest version of a bundle's generation that was ever in force here, or is to come before the bundle,
+// "" for none: a later day does not silently bring a lower version back. A version that is to come later does not block
+// a correction for today.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -45,7 +45,8 @@ func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 // expired reports whether a bundle's own dates are over on a day.
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts reports whether somebody vouches for what a record says: else one in a backup could keep every later version out.
+// counts reports whether somebody vouches for what a record says: else one in a backup could keep every later version
+// out.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
 }
@@ -67,12 +68,13 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	return best
 }
 
-// wantedBundles are the bundles that this day, the one before it or a later one picks, and those of originals. Yesterday's: a sale may
-// have read the clock just before midnight.
+// wantedBundles are the bundles that this day, the one before it or a later one picks, and those of originals.
+// Yesterday's: a sale may have read the clock just before midnight.
 func (s *Store) wantedBundles(list []*shelved) (wanted []*shelved) {
 	day := s.o.Now()
 	for _, i := range list {
-		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i ||
+		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i ||
+			i.From > dte.Date(day) && inForce(list, i, i.From) == i ||
 			ofOriginals(list, i, day) {
 			wanted = append(wanted, i)
 		}
@@ -80,11 +82,12 @@ func (s *Store) wantedBundles(list []*shelved) (wanted []*shelved) {
 	return wanted
 }
 
-// longestReturn is how many years after its original a note or return may come, at most (MF2 p.27: two for some activities).
+// longestReturn is how many years after its original a note or return may come, at most (MF2 p.27: two for some
+// activities).
 const longestReturn = 2
 
-// ofOriginals tells of a bundle of notes or returns that it was the one of its generation on a day of the last two years: it computes
-// what is given back today of an original of that day.
+// ofOriginals tells of a bundle of notes or returns that it was the one of its generation on a day of the last two
+// years: it computes what is given back today of an original of that day.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false
@@ -99,8 +102,9 @@ func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	}))
 }
 
-// forEarlier tells of a bundle that it is there for originals of the time before its generation: another replaces it from its own first
-// day on, which is the generation's first, and its own dates end before that one's. It is never in force.
+// forEarlier tells of a bundle that it is there for originals of the time before its generation: another replaces it
+// from its own first day on, which is the generation's first, and its own dates end before that one's. It is never in
+// force.
 func forEarlier(list []*shelved, i *shelved) bool {
 	replaced := false
 	for _, o := range list {
@@ -115,8 +119,8 @@ func forEarlier(list []*shelved, i *shelved) bool {
 	return replaced
 }
 
-// namesOn is the day of whose catalogues a bundle takes the names of taxes: today, or of what is to come its first day, and of what
-// was, its last one.
+// namesOn is the day of whose catalogues a bundle takes the names of taxes: today, or of what is to come its first day,
+// and of what was, its last one.
 func namesOn(list []*shelved, i *shelved, today string) string {
 	if i.From > today {
 		return i.From
@@ -138,7 +142,8 @@ func namesOn(list []*shelved, i *shelved, today string) string {
 // lastGoodBefore is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
 func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 	for _, o := range list {
-		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil || o.rank(best) > 0) {
+		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil ||
+			o.rank(best) > 0) {
 			best = o
 		}
 	}
@@ -148,8 +153,8 @@ func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 // noRules is the generation of a branch that cannot issue.
 var noRules, _ = rules.NewGeneration()
 
-// warm loads at a start what assemble will ask for, side by side. What is wrong with one of them is found again, and told, by
-// assemble.
+// warm loads at a start what assemble will ask for, side by side. What is wrong with one of them is found again, and
+// told, by assemble.
 func (s *Store) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
 	on := s.computable()
@@ -178,7 +183,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
 	previous := make(map[string]*rules.Rule)
 	for _, i := range s.wantedBundles(on) {
 		if o := twin(on, i); o != nil {
-			return nil, &BundleError{Digest: i.Digest, Err: fmt.Errorf("another bundle (%.12s) of %s %s came first", o.Digest, o.Name, o.Version)}
+			return nil, &BundleError{Digest: i.Digest, Err: fmt.Errorf("another bundle (%.12s) of %s %s came first",
+				o.Digest, o.Name, o.Version)}
 		}
 		r, err := s.rule(ctx, i)
 		if err != nil {
@@ -215,7 +221,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
 	return NewBook(g, previous, c, named, s.book.Load())
 }
 
-// named are the catalogues of the bundles whose names of taxes are of another day than today, by their digest. current are today's.
+// named are the catalogues of the bundles whose names of taxes are of another day than today, by their digest. current
+// are today's.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule) (map[string]*dte.Catalogues, error) {
 	named := make(map[string]*dte.Catalogues)
 	like := &shelved{Admitted: Admitted{Kind: current.Bundle.Manifest.Kind, Document: current.Bundle.Manifest.Document}}
@@ -238,12 +245,14 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule) (
 	return named, nil
 }
 
-// publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind it.
+// publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind
+// it.
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := record.Learn(b.Types(s.o.Ambiente, s.today())...); err != nil {
-		s.o.Logger.Error("the rules in force describe a type otherwise than before", "error", err) // Compile has refused it
+		// Compile has refused it
+		s.o.Logger.Error("the rules in force describe a type otherwise than before", "error", err)
 	}
 	s.book.Store(b)
 	held := b.Digests()
@@ -287,7 +296,8 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
 	if i == nil {
-		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest, storage.ErrNotFound)
+		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest,
+			storage.ErrNotFound)
 	}
 	if i.trouble != nil {
 		return nil, fmt.Errorf("%w: %s", errTroubled, i.trouble.Text)

@@ -29,7 +29,8 @@ func TestReadLayouts_EveryDocument(t *testing.T) {
 	if err != nil || l.Documents() != documents || documents == 0 {
 		t.Fatalf("%d of %d, %v", l.Documents(), documents, err)
 	}
-	if faults := l.CheckIssuer(dte.Obj(dte.Member{Name: "codEstable", Value: dte.Str("S001")}, dte.Member{Name: "codPuntoVenta", Value: dte.Str("P001")})); len(faults) == 0 {
+	if faults := l.CheckIssuer(dte.Obj(dte.Member{Name: "codEstable", Value: dte.Str("S001")},
+		dte.Member{Name: "codPuntoVenta", Value: dte.Str("P001")})); len(faults) == 0 {
 		t.Error("an issuer without data is taken")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// decision runs a stream of verdicts over a bundle and the one before it, and returns after how many of the bundle's own
-// verdicts the branch wants to return; -1 for never.
+// decision runs a stream of verdicts over a bundle and the one before it, and returns after how many of the bundle's
+// own verdicts the branch wants to return; -1 for never.
 func decision(before, after []Verdict, points int) int {
 	was, now := newTally(), newTally()
 	for _, v := range before {
@@ -28,9 +28,11 @@ func decision(before, after []Verdict, points int) int {
 func verdicts(t *rapid.T, name string, points int) []Verdict {
 	good := rapid.IntRange(0, 10).Draw(t, name+": of ten accepted")
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Verdict {
-		v := Verdict{Point: rapid.Int64Range(1, int64(points)).Draw(t, "point"), Accepted: rapid.IntRange(0, 9).Draw(t, "accepted") < good}
+		v := Verdict{Point: rapid.Int64Range(1, int64(points)).Draw(t, "point"), Accepted: rapid.IntRange(0, 9).Draw(t,
+			"accepted") < good}
 		if !v.Accepted {
-			v.Cause, v.Shape = rapid.SampledFrom([]string{CauseRule, CauseRequest, CauseUnclear}).Draw(t, "cause"), Shape{rapid.Byte().Draw(t, "shape") % 4}
+			v.Cause, v.Shape = rapid.SampledFrom([]string{CauseRule, CauseRequest, CauseUnclear}).Draw(t, "cause"),
+				Shape{rapid.Byte().Draw(t, "shape") % 4}
 		}
 		return v
 	}), 0, 120).Draw(t, name)
@@ -45,8 +47,8 @@ func filter(list []Verdict, keep func(Verdict) bool) (kept []Verdict) {
 	return kept
 }
 
-// Over random streams of what MH decides: no till alone makes the branch return while others sell, what no rule can have
-// caused changes nothing, and a rule whose every document is refused is left within a bound.
+// Over random streams of what MH decides: no till alone makes the branch return while others sell, what no rule can
+// have caused changes nothing, and a rule whose every document is refused is left within a bound.
 func TestGuard_Streams(t *testing.T) {
 	returned := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -77,8 +79,10 @@ func TestGuard_Streams(t *testing.T) {
 					refused++
 				}
 			}
-			if refused < MostRefused || len(sold) > 1 && len(refusing) < 2 || len(sold) == 1 && points > 1 && refused < AloneHarms {
-				t.Fatalf("the branch returns after %d refusals at %d of %d points of sale", refused, len(refusing), len(sold))
+			if refused < MostRefused || len(sold) > 1 && len(refusing) < 2 || len(sold) == 1 && points > 1 &&
+				refused < AloneHarms {
+				t.Fatalf("the branch returns after %d refusals at %d of %d points of sale", refused, len(refusing),
+					len(sold))
 			}
 		}
 		// The attack: one till, whatever it does, beside others that sell.
@@ -154,7 +158,8 @@ func TestGuard_Bounds(t *testing.T) {
 	}
 }
 
-// TestGuard_AsksOnce: a return is asked for once; again after it could not be made, and again from zero after the bundle was put back.
+// TestGuard_AsksOnce: a return is asked for once; again after it could not be made, and again from zero after the
+// bundle was put back.
 func TestGuard_AsksOnce(t *testing.T) {
 	g, r, now := newGuard(2), &Rule{Ref: record.RuleRef{Digest: "d"}}, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
 	fail := func(times int) (asked int) {

@@ -15,20 +15,22 @@ import (
 	"dtegate/storage"
 )
 
-// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds, a few MiB each; they come one after the
-// other.
+// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds, a few MiB each; they come one after
+// the other.
 const replayKeeps = 16
 
 // replayer makes stored documents again, each with the bundle that it names.
 type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule
-	// compiled by digest of the bundle and of the catalogues: names of taxes come of these, and a document does not name them.
+	// compiled by digest of the bundle and of the catalogues: names of taxes come of these, and a document does not
+	// name them.
 	compiled   map[[2]string]*Rule
 	catalogues []*rules.Rule // the ones in force first, then from the latest on
 }
 
-// Replay computes one stored document again, with its own bundle. Errors: the store's ErrNotFound, or any other of the store's.
+// Replay computes one stored document again, with its own bundle. Errors: the store's ErrNotFound, or any other of the
+// store's.
 func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
@@ -51,8 +53,8 @@ func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) 
 	return r.replay(ctx, d)
 }
 
-// ReplayPeriod computes the documents of a period again, each with its own bundle, and calls fn with each comparison. An error
-// of fn ends it.
+// ReplayPeriod computes the documents of a period again, each with its own bundle, and calls fn with each comparison.
+// An error of fn ends it.
 func (s *Store) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Comparison) error) error {
 	r, err := s.replayer(ctx)
 	if err != nil {
@@ -132,7 +134,8 @@ func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, 
 
 // unmade is the comparison of a document that cannot be made again.
 func (d *storedDocument) unmade(why error) *Comparison {
-	return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
+	return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document,
+		Date: d.head.Date,
 		Rule: d.head.Rule, Result: MadeNothing, Error: why.Error()}
 }
 
@@ -209,9 +212,11 @@ type MadeDocument struct {
 // MadePage is a page of documents, in the order of their ids.
 type MadePage struct {
 	Documents []MadeDocument `json:"documents"`
-	// Next is After of the next page, 0 when this is the last. A page may be empty and not be the last: it ends after pageLook records.
+	// Next is After of the next page, 0 when this is the last. A page may be empty and not be the last: it ends after
+	// pageLook records.
 	Next uint64 `json:"next"`
-	// Looked is how many records were looked at, Of the id of the store's last one: what is left of the work is Of - Next.
+	// Looked is how many records were looked at, Of the id of the store's last one: what is left of the work is Of -
+	// Next.
 	Looked int    `json:"looked"`
 	Of     uint64 `json:"of"`
 }
@@ -232,8 +237,10 @@ func (m *Made) Check() error {
 	switch {
 	case m.To != "" && m.To < m.From:
 		return fmt.Errorf("to: %s is before %s", m.To, m.From)
-	case !strings.Contains(m.Rule, ".") && (len(m.Rule) < digestLeast || strings.Trim(m.Rule, "0123456789abcdef") != ""):
-		return fmt.Errorf("rule: %q is neither a version (2.1.0) nor the first %d digits or more of a digest", m.Rule, digestLeast)
+	case !strings.Contains(m.Rule, ".") && (len(m.Rule) < digestLeast ||
+		strings.Trim(m.Rule, "0123456789abcdef") != ""):
+		return fmt.Errorf("rule: %q is neither a version (2.1.0) nor the first %d digits or more of a digest", m.Rule,
+			digestLeast)
 	case m.Limit < 1 || m.Limit > 5000:
 		return fmt.Errorf("limit: %d is not within 1 and 5000", m.Limit)
 	}
@@ -283,8 +290,10 @@ func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 }
 
 func madeDocument(entry storage.Entry, h *record.Head) MadeDocument {
-	d := MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(), Control: h.ControlNumber, Document: h.Document, Date: h.Date,
-		Estado: record.Estado(entry.State), Total: h.Total, BranchID: h.BranchID, PointID: h.PointID, Origin: h.Origin, Rule: h.Rule}
+	d := MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(), Control: h.ControlNumber, Document: h.Document,
+		Date:   h.Date,
+		Estado: record.Estado(entry.State), Total: h.Total, BranchID: h.BranchID, PointID: h.PointID, Origin: h.Origin,
+		Rule: h.Rule}
 	if h.Response != nil && d.Estado != record.EstadoRejected {
 		d.Sello = h.Response.SelloRecibido
 	}

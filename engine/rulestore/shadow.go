@@ -72,8 +72,8 @@ func (s *Store) OfferToShadow(document string, code storage.Code) {
 	}
 }
 
-// Shadow lets a candidate compute live sales, beside the rule in force, until it has computed most sales or the time long is
-// over. It replaces any other shadow. What is wrong with the candidate is in the Activation.
+// Shadow lets a candidate compute live sales, beside the rule in force, until it has computed most sales or the time
+// long is over. It replaces any other shadow. What is wrong with the candidate is in the Activation.
 func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
 	if most <= 0 || long <= 0 || long > shadowLongest {
 		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
@@ -83,8 +83,10 @@ func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 		return a, err
 	}
 	now := s.o.Now()
-	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting), until: now.Add(long), most: most,
-		seen: ShadowResult{Rule: candidate.Ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most, Results: make(map[string]int), Differing: []*Comparison{}}}
+	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting), until: now.Add(long),
+		most: most,
+		seen: ShadowResult{Rule: candidate.Ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most,
+			Results: make(map[string]int), Differing: []*Comparison{}}}
 	s.shadows.latestMu.Lock()
 	s.shadows.latest = sh
 	s.shadows.latestMu.Unlock()

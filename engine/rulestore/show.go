@@ -36,15 +36,16 @@ func (b *ShownBundle) Sentence() string {
 	case b.Vouched == VouchedByKeys:
 		return "signed by " + strings.Join(b.SignedBy, ", ")
 	}
-	return "vouched for by this box, which admitted it signed by " + strings.Join(b.SignedBy, ", ") + "; not enough of these keys are pinned today, or it was not opened since the start"
+	return "vouched for by this box, which admitted it signed by " + strings.Join(b.SignedBy, ", ") +
+		"; not enough of these keys are pinned today, or it was not opened since the start"
 }
 
 // ShownBundle is a bundle and its place on the shelf.
 type ShownBundle struct {
 	Admitted
 	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
-	// Vouched is who vouches for the bundle: "keys", pinned today and named by SignedBy; "box", this box, which admitted it
-	// when SignedBy were pinned; or "", nobody. A bundle that nobody vouches for computes nothing.
+	// Vouched is who vouches for the bundle: "keys", pinned today and named by SignedBy; "box", this box, which
+	// admitted it when SignedBy were pinned; or "", nobody. A bundle that nobody vouches for computes nothing.
 	Vouched  string   `json:"vouched"`
 	SignedBy []string `json:"signed_by"`
 	// Trouble is why it may not compute, null when it may.
@@ -59,8 +60,8 @@ type ShownBundle struct {
 	Off      *StepBack     `json:"off,omitempty"` // why it is retired
 }
 
-// Inspect opens every bundle of a store that it does not change, and lists them with who vouches for each. Of o it uses Store,
-// Keys, Box, Ambiente and Now. It loads no module: only a start shows whether a module runs.
+// Inspect opens every bundle of a store that it does not change, and lists them with who vouches for each. Of o it uses
+// Store, Keys, Box, Ambiente and Now. It loads no module: only a start shows whether a module runs.
 func Inspect(o Options) (*Listing, error) {
 	o.Logger = slog.New(slog.DiscardHandler) // what is found is in the list
 	s := New(o)
@@ -91,7 +92,8 @@ func (s *Store) List() *Listing {
 	s.mu.RLock()
 	l.Return, l.Notes = s.last, s.notes
 	for _, i := range s.items {
-		shown := ShownBundle{Admitted: i.Admitted, State: place(on, i, l.Day), Off: i.off, Vouched: i.vouched, SignedBy: i.signedBy, Trouble: i.trouble}
+		shown := ShownBundle{Admitted: i.Admitted, State: place(on, i, l.Day), Off: i.off, Vouched: i.vouched,
+			SignedBy: i.signedBy, Trouble: i.trouble}
 		shown.Steps = nil
 		if o := s.guard.Outcomes(i.Digest, s.o.Now()); o.Decided > 0 {
 			shown.Outcomes = &o
@@ -183,7 +185,9 @@ func newMetrics() *metrics {
 		activations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_activations_total",
 			Help: "Rule bundles that were pushed, by result: activated, refused."}, []string{"result"}),
 		steppedBack: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_step_backs_total",
-			Help: "Steps to another rule bundle: rollback by an operator, return by the branch itself, reinstate by an operator after a return, cancel of one to come and again when it is pushed again; and acknowledge of a return."}, []string{"way"}),
+			Help: "Steps to another rule bundle: rollback by an operator, return by the branch itself, reinstate by " +
+				"an operator after a return, cancel of one to come and again when it is pushed again; and acknowledge " +
+				"of a return."}, []string{"way"}),
 		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_shadow_documents_total",
 			Help: "Live sales that a shadow computed, by what came of the comparison."}, []string{"result"}),
 		unsold: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_refused_sales_total",
@@ -204,18 +208,28 @@ func newMetrics() *metrics {
 }
 
 var (
-	ruleInfo = prometheus.NewDesc("dte_rule_info", "1 for each rule in force today.", []string{"kind", "document", "version", "schema"}, nil)
+	ruleInfo = prometheus.NewDesc("dte_rule_info", "1 for each rule in force today.", []string{"kind", "document",
+		"version", "schema"}, nil)
 	ruleEnds = prometheus.NewDesc("dte_rule_expiry_timestamp_seconds",
-		"When a rule in force that has no successor ends, as Unix time. After that it goes on all the same.", []string{"kind", "document"}, nil)
-	ruleBudget   = prometheus.NewDesc("dte_rule_fuel_budget_units", "Fuel that a call of a rule in force may use, as its manifest declares.", []string{"document", "schema"}, nil)
-	rulePeak     = prometheus.NewDesc("dte_rule_fuel_peak_units", "The most fuel that a call of a rule in force has used since it was loaded.", []string{"document", "schema"}, nil)
+		"When a rule in force that has no successor ends, as Unix time. After that it goes on all the same.",
+		[]string{"kind", "document"}, nil)
+	ruleBudget = prometheus.NewDesc("dte_rule_fuel_budget_units",
+		"Fuel that a call of a rule in force may use, as its manifest declares.", []string{"document", "schema"}, nil)
+	rulePeak = prometheus.NewDesc("dte_rule_fuel_peak_units",
+		"The most fuel that a call of a rule in force has used since it was loaded.", []string{"document", "schema"},
+		nil)
 	rulesRefused = prometheus.NewDesc("dte_rules_refused",
-		"Stored rules that may not compute: damaged, or unvouched: signed by no pinned key and not marked by this box.", []string{"reason"}, nil)
-	rulesComing  = prometheus.NewDesc("dte_rule_coming_timestamp_seconds", "When a rule that is to come takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
-	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a successor.", nil, nil)
-	ruleOutcomes = prometheus.NewDesc("dte_rule_outcomes", "MH's newest decisions about what a rule in force made: accepted, rule (refused for what the rule made), other (refused).",
+		"Stored rules that may not compute: damaged, or unvouched: signed by no pinned key and not marked by this box.",
+		[]string{"reason"}, nil)
+	rulesComing = prometheus.NewDesc("dte_rule_coming_timestamp_seconds",
+		"When a rule that is to come takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
+	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a "+
+		"successor.", nil, nil)
+	ruleOutcomes = prometheus.NewDesc("dte_rule_outcomes", "MH's newest decisions about what a rule in force made: "+
+		"accepted, rule (refused for what the rule made), other (refused).",
 		[]string{"kind", "document", "version", "schema", "outcome"}, nil)
-	lastReturn = prometheus.NewDesc("dte_rule_return_timestamp_seconds", "When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
+	lastReturn = prometheus.NewDesc("dte_rule_return_timestamp_seconds",
+		"When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
 )
 
 func (m *metrics) own() []prometheus.Collector {
@@ -227,7 +241,8 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range s.metrics.own() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesRefused, rulesComing, rulesExpired, ruleOutcomes, lastReturn} {
+	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesRefused, rulesComing,
+		rulesExpired, ruleOutcomes, lastReturn} {
 		ch <- d
 	}
 }
@@ -252,7 +267,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(ruleInfo, 1, i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
 		if o := s.guard.Outcomes(i.Digest, s.o.Now()); o.Decided > 0 {
-			for outcome, n := range map[string]int{"accepted": o.Decided - o.Refused, "rule": o.ByRule, "other": o.Refused - o.ByRule} {
+			for outcome, n := range map[string]int{"accepted": o.Decided - o.Refused, "rule": o.ByRule,
+				"other": o.Refused - o.ByRule} {
 				gauge(ruleOutcomes, float64(n), i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema), outcome)
 			}
 		}

@@ -1,9 +1,9 @@
-// Package rulestore holds the rules of a branch. Store admits bundles (activation.go), decides which bundles are in force
-// (inforce.go), goes back to earlier ones (stepback.go, autorollback.go), uses a stored bundle only when a pinned key or the
-// box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go) or with their own
-// rules (replay.go). Book is the rules in force, ready to compute: a Rule takes the facts of a sale and returns the amounts
-// and a filled document, or the faults of the sale (book.go, evaluate.go, golden.go). Guard counts what each bundle does
-// wrong, and decides when the branch returns to the last good bundle by itself (guard.go).
+// Package rulestore holds the rules of a branch. Store admits bundles (activation.go), decides which bundles are in
+// force (inforce.go), goes back to earlier ones (stepback.go, autorollback.go), uses a stored bundle only when a pinned
+// key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go)
+// or with their own rules (replay.go). Book is the rules in force, ready to compute: a Rule takes the facts of a sale
+// and returns the amounts and a filled document, or the faults of the sale (book.go, evaluate.go, golden.go). Guard
+// counts what each bundle does wrong, and decides when the branch returns to the last good bundle by itself (guard.go).
 package rulestore
 
 import (
@@ -39,19 +39,20 @@ type Options struct {
 	// Interpreter runs the golden cases of pushed bundles first; nil when Host is one.
 	Interpreter *rules.Host
 	Keys        bundle.Keys
-	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer pinned. Nil:
-	// only bundles that pinned keys have signed compute.
+	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer
+	// pinned. Nil: only bundles that pinned keys have signed compute.
 	Box *recordmac.Key
 	// Types are what bundles do not say that were made before bundles described their types.
 	Types []*bundle.Type
-	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle of another type is admitted with a
-	// warning.
+	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle of another type is
+	// admitted with a warning.
 	Open     func(document string) bool
 	Ambiente string // CAT-001
-	// OnFailure decides, by the kind of failure, how a sale whose rule fails is answered: Valid (default), Any or Refuse.
+	// OnFailure decides, by the kind of failure, how a sale whose rule fails is answered: Valid (default), Any or
+	// Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned is called after each return that the branch made by
-	// itself was recorded; it may be nil.
+	// Points is how many points of sale the branch has, default 1. Returned is called after each return that the branch
+	// made by itself was recorded; it may be nil.
 	Points   int
 	Returned func(StepBack)
 	// Accept may refuse a book that would be live; nil accepts every book.
@@ -60,8 +61,8 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Store holds the rule bundles of a branch: it admits new bundles, gives the engine those in force, and goes back to earlier
-// ones. Call Load first, then Run. A Store is safe for concurrent use.
+// Store holds the rule bundles of a branch: it admits new bundles, gives the engine those in force, and goes back to
+// earlier ones. Call Load first, then Run. A Store is safe for concurrent use.
 type Store struct {
 	o       Options
 	book    atomic.Pointer[Book] // the rules in force
@@ -118,9 +119,10 @@ type StepBack struct {
 // shelved is a bundle on the shelf, or one that was taken off it.
 type shelved struct {
 	Admitted
-	entry    storage.Entry     // its record
-	word     recordmac.Verdict // whether this box wrote the record so
-	vouched  string            // who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
+	entry storage.Entry     // its record
+	word  recordmac.Verdict // whether this box wrote the record so
+	// who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
+	vouched  string
 	signedBy []string
 	trouble  *Trouble  // nil: it may compute
 	off      *StepBack // nil: on the shelf
@@ -162,11 +164,11 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
-// Load restores what was live when the store was last closed. It adds the shipped bundles (by file name) that are new: of a
-// generation of which the store has no bundle, or with a higher version than the store ever had. If a shipped bundle is wrong,
-// a first start fails; any later start only logs it, and the branch continues with the bundles that it has. A wrong bundle in
-// the store never makes a start fail: the branch uses the newest bundle that opens and that a pinned key or the box vouches
-// for.
+// Load restores what was live when the store was last closed. It adds the shipped bundles (by file name) that are new:
+// of a generation of which the store has no bundle, or with a higher version than the store ever had. If a shipped
+// bundle is wrong, a first start fails; any later start only logs it, and the branch continues with the bundles that it
+// has. A wrong bundle in the store never makes a start fail: the branch uses the newest bundle that opens and that a
+// pinned key or the box vouches for.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -204,7 +206,8 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	return s.recount()
 }
 
-// learn makes the types known that the records describe, in the order in which they came; those that somebody vouches for come first.
+// learn makes the types known that the records describe, in the order in which they came; those that somebody vouches
+// for come first.
 func (s *Store) learn() {
 	for _, vouched := range [...]bool{true, false} {
 		for _, i := range s.items {
@@ -220,7 +223,9 @@ func (s *Store) learn() {
 				t.Form = before.Form
 			}
 			if err := record.Learn(&t); err != nil {
-				s.notes = append(s.notes, fmt.Sprintf("the record of %s %s describes its type otherwise than before: %v", i.Name, i.Version, err))
+				s.notes = append(s.notes,
+					fmt.Sprintf("the record of %s %s describes its type otherwise than before: %v", i.Name, i.Version,
+						err))
 			}
 		}
 	}
@@ -254,7 +259,8 @@ func (s *Store) restore() error {
 		case record.RuleStepBack:
 			b := &StepBack{word: word}
 			if err := json.Unmarshal(entry.Head, b); err != nil {
-				s.notes = append(s.notes, fmt.Sprintf("a step back (record %d) cannot be read and has no effect; repeat it with dtectl rules rollback if it is still wanted", entry.Number))
+				s.notes = append(s.notes, fmt.Sprintf("a step back (record %d) cannot be read and has no effect; "+
+					"repeat it with dtectl rules rollback if it is still wanted", entry.Number))
 				continue
 			}
 			s.apply(b)
@@ -273,7 +279,8 @@ func (s *Store) unmarkedStepBacks() {
 	for _, i := range s.items {
 		if b := i.off; b != nil && b.word != recordmac.Own && !slices.Contains(told, b) {
 			told = append(told, b)
-			s.notes = append(s.notes, fmt.Sprintf("the step back to %s %s of %s does not bear this box's mark: it came in a backup, or is older than the mark. "+
+			s.notes = append(s.notes, fmt.Sprintf("the step back to %s %s of %s does not bear this box's mark: it "+
+				"came in a backup, or is older than the mark. "+
 				"If it is not wanted, push a newer version", b.To.Name, b.To.Version, dte.Date(b.At)))
 		}
 	}
@@ -331,7 +338,8 @@ func (s *Store) candidates(shipped map[string][]byte) (list []candidate, faults 
 		if _, there := b.Manifest.Validity[s.o.Ambiente]; !there {
 			continue
 		}
-		if floor := s.floor(&b.Manifest); s.misplacedRecord(b.Digest) != nil || !s.knowsVersion(&b.Manifest) && (floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
+		if floor := s.floor(&b.Manifest); s.misplacedRecord(b.Digest) != nil || !s.knowsVersion(&b.Manifest) &&
+			(floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
 			list = append(list, candidate{file, shipped[file], b.Manifest.Kind})
 		}
 	}

@@ -12,15 +12,17 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// This file compares what a bundle says of its type with its layout and its module: a member of a request that nothing takes would be
-// lost without a word, and a printed field that no document has would never be printed.
+// This file compares what a bundle says of its type with its layout and its module: a member of a request that nothing
+// takes would be lost without a word, and a printed field that no document has would never be printed.
 
 // checkType returns every path of form.json and view.json that leads nowhere.
 func (r *Rule) checkType() error {
 	var faults []error
 	wrong := func(part, path, fact string) {
-		faults = append(faults, fmt.Errorf("%w: %s: %s: %q is no place of the layout, no fact that the overlay takes, and no input of the module",
-			bundle.ErrFormat, part, path, fact))
+		faults = append(faults,
+			fmt.Errorf("%w: %s: %s: %q is no place of the layout, no fact that the overlay takes, "+
+				"and no input of the module",
+				bundle.ErrFormat, part, path, fact))
 	}
 	for i := range r.Type.Form.Members {
 		m := &r.Type.Form.Members[i]
@@ -50,12 +52,14 @@ func (r *Rule) checkType() error {
 	reached("view.json", "party.paths", v.Party.Paths, "")
 	for i, path := range v.Party.Paths {
 		if root, _, _ := strings.Cut(path, "."); schema.Issuer(root) || root == "identificacion" {
-			faults = append(faults, fmt.Errorf("%w: view.json: party.paths[%d]: %q is not the other party", bundle.ErrFormat, i, path))
+			faults = append(faults, fmt.Errorf("%w: view.json: party.paths[%d]: %q is not the other party",
+				bundle.ErrFormat, i, path))
 		}
 	}
 	for i, name := range v.Final {
 		if !strings.EqualFold(name, r.Filler.Total()) { // generations differ in capitals
-			faults = append(faults, fmt.Errorf("%w: view.json: final[%d]: %q is not the overlay's total, %s", bundle.ErrFormat, i, name,
+			faults = append(faults, fmt.Errorf("%w: view.json: final[%d]: %q is not the overlay's total, %s",
+				bundle.ErrFormat, i, name,
 				r.Filler.Total()))
 		}
 	}
@@ -99,14 +103,15 @@ func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, 
 	return errors.Join(faults...)
 }
 
-// givesOtherwise refuses a member by which a form would say what the till does not say, or what the box says itself. A number
-// has a default only if it is a code of a catalogue.
+// givesOtherwise refuses a member by which a form would say what the till does not say, or what the box says itself. A
+// number has a default only if it is a code of a catalogue.
 func givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")
 	why := ""
 	switch {
-	case len(m.Default) > 0 && (m.Shape == "number" || m.Shape == "integer" && m.Catalogue == "" || schema.Said(name) || root == "descuentoGlobal"):
+	case len(m.Default) > 0 && (m.Shape == "number" || m.Shape == "integer" && m.Catalogue == "" || schema.Said(name) ||
+		root == "descuentoGlobal"):
 		why = "has no default: only the till says it"
 	case name != m.Name && (schema.Priced(m.Name) || below && root == "descuentoGlobal"):
 		why = "does not take what the till calls " + m.Name

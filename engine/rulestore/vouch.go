@@ -16,8 +16,8 @@ import (
 	"dtegate/storage"
 )
 
-// What stands in the store may have come there in a backup that somebody wrote. So the shelf believes no record: before a
-// bundle may compute, either the keys that are pinned today have signed it, or the record bears the mark of this box,
+// What stands in the store may have come there in a backup that somebody wrote. So the shelf believes no record: before
+// a bundle may compute, either the keys that are pinned today have signed it, or the record bears the mark of this box,
 // which admitted it when its keys were pinned.
 
 // Why a bundle on the shelf may not compute.
@@ -46,11 +46,12 @@ func placeOf(e *storage.Entry) recordmac.Place {
 	return recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
 }
 
-// openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing. Bytes that an earlier version
-// stored as it was given them are returned in the form of today; old is true then.
+// openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing. Bytes that an earlier
+// version stored as it was given them are returned in the form of today; old is true then.
 func (s *Store) openBundle(i *shelved) (b *bundle.Bundle, old bool, err error) {
 	fail := func(format string, args ...any) (*bundle.Bundle, bool, error) {
-		return nil, false, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
+		return nil, false, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version},
+			args...)...)
 	}
 	s.mu.RLock()
 	a, word := i.Admitted, i.word
@@ -93,8 +94,10 @@ func (s *Store) openBundle(i *shelved) (b *bundle.Bundle, old bool, err error) {
 func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	ambiente, _, _ := strings.Cut(series, "/")
 	w := m.Validity[ambiente]
-	for _, f := range []struct{ name, record, manifest string }{{"name", a.Name, m.Name}, {"version", a.Version, m.Version}, {"kind", a.Kind, m.Kind},
-		{"document", a.Document, m.Document}, {"schema", strconv.Itoa(a.Schema), strconv.Itoa(m.Schema)}, {"from", a.From, w.From}, {"until", a.Until, w.Until}} {
+	for _, f := range []struct{ name, record, manifest string }{{"name", a.Name, m.Name}, {"version", a.Version,
+		m.Version}, {"kind", a.Kind, m.Kind},
+		{"document", a.Document, m.Document}, {"schema", strconv.Itoa(a.Schema), strconv.Itoa(m.Schema)},
+		{"from", a.From, w.From}, {"until", a.Until, w.Until}} {
 		if f.record != f.manifest {
 			return fmt.Errorf("its record says %s %q, the signed manifest %q", f.name, f.record, f.manifest)
 		}
@@ -112,7 +115,8 @@ func (a *Admitted) legible() error {
 	return nil
 }
 
-// refuse takes a bundle out of what may compute, until the next start or until it is pushed again. It changes no record.
+// refuse takes a bundle out of what may compute, until the next start or until it is pushed again. It changes no
+// record.
 func (s *Store) refuse(i *shelved, err error) {
 	why := TroubleDamaged
 	if errors.Is(err, errUnvouched) {
@@ -129,7 +133,8 @@ func (s *Store) refuse(i *shelved, err error) {
 	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
 		goes = next.Name + " " + next.Version
 	}
-	s.o.Logger.Error("a stored rule may not compute: push it again", "rule", i.Name, "version", i.Version, "digest", i.Digest, "why", why, "goes_on", goes, "error", err)
+	s.o.Logger.Error("a stored rule may not compute: push it again", "rule", i.Name, "version", i.Version, "digest",
+		i.Digest, "why", why, "goes_on", goes, "error", err)
 }
 
 // vet finds out who vouches for each record that does not bear this box's mark, also for those that were taken off, and
@@ -155,7 +160,8 @@ func (s *Store) vet(ctx context.Context) {
 			err = s.rewrite(ctx, i, i.Admitted, packed)
 		}
 		if err != nil {
-			s.o.Logger.Warn("a stored rule could not be marked as this box's: the next start tries again", "rule", i.Name, "version", i.Version, "error", err)
+			s.o.Logger.Warn("a stored rule could not be marked as this box's: the next start tries again", "rule",
+				i.Name, "version", i.Version, "error", err)
 		}
 	}
 }
@@ -171,7 +177,8 @@ func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	if err != nil {
 		return err
 	}
-	entry, err := record.Move(ctx, s.o.Store, i.entry.Code, record.RuleAdmitted, storage.Change{To: record.RuleAdmitted, Head: s.o.Box.Mark(head, placeOf(&i.entry)), Parts: parts, Due: i.entry.Due})
+	entry, err := record.Move(ctx, s.o.Store, i.entry.Code, record.RuleAdmitted, storage.Change{To: record.RuleAdmitted,
+		Head: s.o.Box.Mark(head, placeOf(&i.entry)), Parts: parts, Due: i.entry.Due})
 	if err != nil {
 		return fmt.Errorf("marking the record of a rule: %w", err)
 	}
@@ -181,7 +188,8 @@ func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	return nil
 }
 
-// misplacedRecord is the record that stands where that of a bundle belongs, and which may not compute; nil when there is none.
+// misplacedRecord is the record that stands where that of a bundle belongs, and which may not compute; nil when there
+// is none.
 func (s *Store) misplacedRecord(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {

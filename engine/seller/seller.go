@@ -61,7 +61,8 @@ func (c *Caller) Issues(document string) bool {
 
 // Reads reports whether the caller may read a document of its branch.
 func (c *Caller) Reads(h *record.Head) bool {
-	return !c.OwnTypes || c.Issues(h.Document) || record.TypeOf(h.Document).Effect == bundle.TakesBack && h.PointID == c.Point.ID
+	return !c.OwnTypes || c.Issues(h.Document) || record.TypeOf(h.Document).Effect == bundle.TakesBack &&
+		h.PointID == c.Point.ID
 }
 
 // ReadsAll reports whether the caller may read every type of document that its point of sale issues.
@@ -91,13 +92,15 @@ func (c *Caller) Readable() (types []string) {
 // Emisor returns the issuer in the form in which a document issued at p shows it. If the issuer's own data lack the
 // kind of establishment (CAT-009), the first letter of the establishment's code gives it (MF2 p.28).
 func Emisor(i Issuer, p Point) dte.Value {
-	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)}}
+	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta",
+		Value: dte.Str(p.PointOfSale)}}
 	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
 		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
 	}
 	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is named as a person is: by kind and number of a document
-		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento", Value: nit})
+		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento",
+			Value: nit})
 	}
 	return i.Facts.Set(set...)
 }

@@ -66,7 +66,8 @@ func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 		return nil, Certificate{}, err
 	}
 	for _, part := range []struct{ name, text string }{
-		{"nit", file.NIT}, {"privateKey/encodied", file.PrivateKey.Encodied}, {"privateKey/clave", file.PrivateKey.Clave},
+		{"nit", file.NIT}, {"privateKey/encodied", file.PrivateKey.Encodied}, {"privateKey/clave",
+			file.PrivateKey.Clave},
 	} {
 		if strings.TrimSpace(part.text) == "" {
 			return nil, Certificate{}, fmt.Errorf("%w: %s is missing", ErrCertificate, part.name)
@@ -210,9 +211,10 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	encode := base64.StdEncoding.EncodeToString
 	file := certificadoMH{
 		ID: "000000000000000000000000", NIT: nit, Activo: "true",
-		PublicKey:  llave{KeyType: "PUBLIC", Algorithm: "RSA", Encodied: encode(public), Format: "X.509", Clave: clave},
-		PrivateKey: llave{KeyType: "PRIVATE", Algorithm: "RSA", Encodied: encode(private), Format: "PKCS#8", Clave: clave},
-		NotBefore:  epoch(notBefore), NotAfter: epoch(notAfter),
+		PublicKey: llave{KeyType: "PUBLIC", Algorithm: "RSA", Encodied: encode(public), Format: "X.509", Clave: clave},
+		PrivateKey: llave{KeyType: "PRIVATE", Algorithm: "RSA", Encodied: encode(private), Format: "PKCS#8",
+			Clave: clave},
+		NotBefore: epoch(notBefore), NotAfter: epoch(notAfter),
 	}
 	out, err := xml.Marshal(file)
 	if err != nil {

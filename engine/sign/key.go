@@ -32,7 +32,8 @@ const (
 
 var (
 	// ErrEncrypted means that a private key is itself encrypted. MH's certificates carry it unencrypted.
-	ErrEncrypted = errors.New("the private key is encrypted (PKCS#8 EncryptedPrivateKeyInfo): an unencrypted one is needed")
+	ErrEncrypted = errors.New("the private key is encrypted (PKCS#8 EncryptedPrivateKeyInfo): an unencrypted one is " +
+		"needed")
 	// ErrKey means that a private key cannot sign RS512 for MH: it is not PKCS#8, not RSA, or of a size that is not
 	// used.
 	ErrKey = errors.New("not a usable RSA private key")
@@ -230,7 +231,8 @@ func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 
 func sealDER(der, passphrase []byte, iterations int, options *jose.EncrypterOptions) ([]byte, error) {
 	if len(passphrase) < minPassphrase {
-		return nil, fmt.Errorf("sealing key: the passphrase has %d bytes, want %d or more", len(passphrase), minPassphrase)
+		return nil, fmt.Errorf("sealing key: the passphrase has %d bytes, want %d or more", len(passphrase),
+			minPassphrase)
 	}
 	encrypter, err := jose.NewEncrypter(jose.A256GCM,
 		jose.Recipient{Algorithm: jose.PBES2_HS512_A256KW, Key: passphrase, PBES2Count: iterations}, options)

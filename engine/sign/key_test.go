@@ -41,8 +41,9 @@ func TestParsePEM(t *testing.T) {
 		text string
 		want error
 	}{
-		"pkcs8":                     {block("PRIVATE KEY", der), nil},
-		"behind a certificate":      {"Bag Attributes\n" + block("CERTIFICATE", []byte("x")) + block("PRIVATE KEY", der), nil},
+		"pkcs8": {block("PRIVATE KEY", der), nil},
+		"behind a certificate": {"Bag Attributes\n" + block("CERTIFICATE", []byte("x")) + block("PRIVATE KEY",
+			der), nil},
 		"encrypted":                 {block("ENCRYPTED PRIVATE KEY", der), ErrEncrypted},
 		"encrypted under clear tag": {block("PRIVATE KEY", encryptedInfo(t)), ErrEncrypted},
 		"pkcs1":                     {block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(testKey().private)), ErrKey},
@@ -74,7 +75,8 @@ func encryptedInfo(t *testing.T) []byte {
 }
 
 func TestCertificate_Parts(t *testing.T) {
-	b, err := DemoCertificate(testKey(), "06140101901019", "clave", time.Unix(1_767_225_600, 0), time.Unix(1_924_991_999, 0))
+	b, err := DemoCertificate(testKey(), "06140101901019", "clave", time.Unix(1_767_225_600, 0),
+		time.Unix(1_924_991_999, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,23 +112,26 @@ func TestCertificate_Parts(t *testing.T) {
 		"no private key":        {strings.Replace(good, text, "", 1), ErrCertificate, "privateKey/encodied"},
 		"no nit":                {strings.Replace(good, "06140101901019", "", 1), ErrCertificate, "nit"},
 		"no digest":             {dropDigest(good), ErrCertificate, "privateKey/clave"},
-		"another public key":    {strings.Replace(good, public(testKey()), public(second), 1), ErrCertificate, "public key"},
-		"encrypted key":         {strings.Replace(good, text, base64.StdEncoding.EncodeToString(encryptedInfo(t)), 1), ErrEncrypted, ""},
-		"not base64":            {strings.Replace(good, text, "***", 1), ErrKey, "base64"},
-		"cut":                   {good[:len(good)/2], ErrCertificate, "line 1"},
-		"another root":          {strings.ReplaceAll(good, "CertificadoMH", "Certificado"), ErrCertificate, ""},
-		"two certificates":      {good + good, ErrCertificate, "after its end"},
-		"a tag cut at the end":  {good + "<", ErrCertificate, "line 2"},
-		"an end too many":       {good + "</CertificadoMH>", ErrCertificate, "line 2"},
-		"a comment at the end":  {good + "<!-- -->", ErrCertificate, "after its end"},
-		"too big":               {good + strings.Repeat(" ", maxCertificate), ErrCertificate, "bytes"},
+		"another public key": {strings.Replace(good, public(testKey()), public(second), 1), ErrCertificate,
+			"public key"},
+		"encrypted key": {strings.Replace(good, text, base64.StdEncoding.EncodeToString(encryptedInfo(t)), 1),
+			ErrEncrypted, ""},
+		"not base64":           {strings.Replace(good, text, "***", 1), ErrKey, "base64"},
+		"cut":                  {good[:len(good)/2], ErrCertificate, "line 1"},
+		"another root":         {strings.ReplaceAll(good, "CertificadoMH", "Certificado"), ErrCertificate, ""},
+		"two certificates":     {good + good, ErrCertificate, "after its end"},
+		"a tag cut at the end": {good + "<", ErrCertificate, "line 2"},
+		"an end too many":      {good + "</CertificadoMH>", ErrCertificate, "line 2"},
+		"a comment at the end": {good + "<!-- -->", ErrCertificate, "after its end"},
+		"too big":              {good + strings.Repeat(" ", maxCertificate), ErrCertificate, "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, certificate, err := ParseCertificate([]byte(c.file), "clave")
 			if !errors.Is(err, c.want) || (k == nil) != (c.want != nil) {
 				t.Fatalf("got %v, %v", k, err)
 			}
-			if err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), text[:40]) || certificate != Certificate{}) {
+			if err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), text[:40]) ||
+				certificate != Certificate{}) {
 				t.Errorf("error %q, certificate %+v", err, certificate)
 			}
 		})
@@ -155,7 +160,8 @@ func TestDemoCertificate_OnlyOfDemoKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, k := range map[string]*Key{"opened": opened, "nil": nil, "zero": {}} {
-		if b, err := DemoCertificate(k, "1", "clave", time.Time{}, time.Time{}); !errors.Is(err, ErrNotDemo) || b != nil {
+		if b, err := DemoCertificate(k, "1", "clave", time.Time{}, time.Time{}); !errors.Is(err, ErrNotDemo) ||
+			b != nil {
 			t.Errorf("%s key: %v", name, err)
 		}
 	}
@@ -188,7 +194,8 @@ func TestKey_NothingLeaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log, encoded bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", k, "value", *k, "in", struct{ k *Key }{k}, "in", struct{ k Key }{*k})
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", k, "value", *k, "in", struct{ k *Key }{k}, "in",
+		struct{ k Key }{*k})
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "key", k, "value", *k)
 	j, err := json.Marshal([]any{k, *k, map[string]any{"k": k}, struct{ K Key }{*k}})
 	if err != nil {
@@ -198,7 +205,8 @@ func TestKey_NothingLeaks(t *testing.T) {
 	shown := []string{string(sealed), log.String(), string(j), encoded.String()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%p", "%t"} {
 		shown = append(shown, fmt.Sprintf(verb, k), fmt.Sprintf(verb, *k), fmt.Sprintf(verb, struct{ k Key }{*k}),
-			fmt.Sprintf(verb, []*Key{k}), fmt.Sprintf(verb, New(k, 1)), fmt.Sprintf(verb, New(k, 1).Right([16]byte{}, "normal")))
+			fmt.Sprintf(verb, []*Key{k}), fmt.Sprintf(verb, New(k, 1)), fmt.Sprintf(verb, New(k, 1).Right([16]byte{},
+				"normal")))
 	}
 	for _, part := range strings.Split(strings.TrimSpace(string(sealed)), ".") {
 		b, err := base64.RawURLEncoding.DecodeString(part)
@@ -209,7 +217,8 @@ func TestKey_NothingLeaks(t *testing.T) {
 	}
 	for _, secret := range k.private.Primes {
 		for _, spelling := range []string{
-			string(secret.Bytes()), secret.String(), hex.EncodeToString(secret.Bytes()), strings.ToUpper(hex.EncodeToString(secret.Bytes())),
+			string(secret.Bytes()), secret.String(), hex.EncodeToString(secret.Bytes()),
+			strings.ToUpper(hex.EncodeToString(secret.Bytes())),
 			base64.StdEncoding.EncodeToString(secret.Bytes()), base64.RawURLEncoding.EncodeToString(secret.Bytes()),
 		} {
 			for _, s := range shown {
@@ -237,7 +246,8 @@ func TestSign_AtTheGate(t *testing.T) {
 		t.Errorf("an abandoned right signs: %v", err)
 	}
 	for range 20 { // a select between the two would let half of them through
-		if jws, err := s.Right([16]byte{1}, "normal").Sign(ctx, []byte("{}")); !errors.Is(err, context.Canceled) || jws != nil {
+		if jws, err := s.Right([16]byte{1}, "normal").Sign(ctx, []byte("{}")); !errors.Is(err, context.Canceled) ||
+			jws != nil {
 			t.Fatalf("signed for a caller that is gone: %v", err)
 		}
 	}

@@ -112,7 +112,8 @@ func TestCertificate_RoundTrip(t *testing.T) {
 	if _, _, err := ParseCertificate(b, "Clave"); !errors.Is(err, ErrPassword) {
 		t.Errorf("wrong password: %v", err)
 	}
-	for name, bad := range map[string]string{"html": "<html></html>", "empty": "", "no key": "<CertificadoMH><nit>1</nit></CertificadoMH>"} {
+	for name, bad := range map[string]string{"html": "<html></html>", "empty": "",
+		"no key": "<CertificadoMH><nit>1</nit></CertificadoMH>"} {
 		if _, _, err := ParseCertificate([]byte(bad), "clave"); !errors.Is(err, ErrKey) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -144,7 +145,8 @@ func TestKey_NeverPrints(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "key", k, "inside", struct{ K *Key }{k})
 	j, _ := json.Marshal(map[string]any{"k": k})
-	for _, s := range []string{fmt.Sprint(k), fmt.Sprintf("%+v %#v %s %d %x", k, k, k, k, k), fmt.Sprintf("%+v", struct{ K *Key }{k}), log.String(), string(j)} {
+	for _, s := range []string{fmt.Sprint(k), fmt.Sprintf("%+v %#v %s %d %x", k, k, k, k, k), fmt.Sprintf("%+v",
+		struct{ K *Key }{k}), log.String(), string(j)} {
 		if strings.Contains(s, secret) || strings.Contains(s, secret[:40]) || !strings.Contains(s, redacted) {
 			t.Errorf("printed %.80s", s)
 		}
@@ -159,7 +161,8 @@ func FuzzParseCertificate(f *testing.F) {
 	f.Add([]byte(`<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e "e">]><CertificadoMH><nit>&e;</nit></CertificadoMH>`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		k, c, err := ParseCertificate(b, "clave")
-		if (k == nil) != (err != nil) || (err != nil && c != Certificate{}) || (err == nil && strings.TrimSpace(c.NIT) == "") {
+		if (k == nil) != (err != nil) || (err != nil && c != Certificate{}) || (err == nil &&
+			strings.TrimSpace(c.NIT) == "") {
 			t.Fatalf("key %v, certificate %+v, error %v", k, c, err)
 		}
 	})

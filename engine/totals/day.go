@@ -78,8 +78,8 @@ func (d *day) put(id uint64, r Row) error {
 	return nil
 }
 
-// page reads a page and its totals. Its work is that of the page and of the groups: rows of groups that the query does not
-// choose are stepped over. The caller holds mu.
+// page reads a page and its totals. Its work is that of the page and of the groups: rows of groups that the query does
+// not choose are stepped over. The caller holds mu.
 func (l *Ledger) page(q Query) *Page {
 	p := &Page{Totals: make(map[Group]Total)}
 	for _, name := range q.Days {

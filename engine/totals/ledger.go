@@ -1,6 +1,6 @@
-// Package ledger keeps the totals of a branch's documents, day by day, and knows which documents a list shows. It lives in memory: a
-// day is read from the store at its first use, and then updated record by record. Nothing of the ledger
-// is durable, therefore a crash, a restored backup or a rebuilt store leave nothing to repair.
+// Package ledger keeps the totals of a branch's documents, day by day, and knows which documents a list shows. It lives
+// in memory: a day is read from the store at its first use, and then updated record by record. Nothing of the ledger is
+// durable, therefore a crash, a restored backup or a rebuilt store leave nothing to repair.
 package totals
 
 import (
@@ -43,7 +43,8 @@ type Options struct {
 	Read func(storage.Entry) (row Row, ok bool, err error)
 	// Day returns the number of a day (yyyy-mm-dd) in the store. Records of other days may have it too.
 	Day func(day string) uint32
-	// Rest returns a function that is called after every few records of a day that is read for the first time, and may sleep.
+	// Rest returns a function that is called after every few records of a day that is read for the first time, and may
+	// sleep.
 	Rest func() func()
 }
 
@@ -64,14 +65,17 @@ type Ledger struct {
 	builder map[uint64]struct{} // the same, for the days that are being read; nil when none are
 }
 
-// maxTouched is how many changes wait for the next question. Beyond, the days are forgotten and read again when asked for.
+// maxTouched is how many changes wait for the next question. Beyond, the days are forgotten and read again when asked
+// for.
 const maxTouched = 1 << 15
 
 // New returns a ledger that has read nothing yet.
 func New(o Options) *Ledger {
-	return &Ledger{o: o, days: make(map[string]*day), building: make(chan struct{}, 1), touched: make(map[uint64]struct{}),
+	return &Ledger{o: o, days: make(map[string]*day), building: make(chan struct{}, 1),
+		touched: make(map[uint64]struct{}),
 		read: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_list_records_read_total",
-			Help: "Records read to list documents and their totals: each once, when it is new or changed, and those of each page."})}
+			Help: "Records read to list documents and their totals: each once, when it is new or changed, and those " +
+				"of each page."})}
 }
 
 // Touch notes that a record has changed. The change must be in the store already. It does not wait for readers.
@@ -133,7 +137,8 @@ func (l *Ledger) Page(ctx context.Context, q Query) (*Page, error) {
 	}
 }
 
-// follow brings the days that are known up to the store, and returns those of a query that are not. The caller holds mu.
+// follow brings the days that are known up to the store, and returns those of a query that are not. The caller holds
+// mu.
 func (l *Ledger) follow(days []string) (missing []string, err error) {
 	l.changes.Lock()
 	touched, lost := l.touched, l.lost

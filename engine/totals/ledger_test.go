@@ -33,7 +33,8 @@ const notDocument storage.State = 50
 
 func open(t *testing.T) *book {
 	t.Helper()
-	o := storage.Options{FS: vfs.NewMem(), Dir: "data", MarkPath: "mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	o := storage.Options{FS: vfs.NewMem(), Dir: "data", MarkPath: "mark", Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func open(t *testing.T) *book {
 
 // reopen is a restart: the ledger has read nothing.
 func (b *book) reopen() {
-	b.Ledger = New(Options{Store: b.store, Day: number, Read: read, Rest: func() func() { return func() { b.rested++ } }})
+	b.Ledger = New(Options{Store: b.store, Day: number, Read: read,
+		Rest: func() func() { return func() { b.rested++ } }})
 }
 
 // number is a day as the store has it.
@@ -79,7 +81,8 @@ func (b *book) append(n int, r Row) storage.Code {
 	var code storage.Code
 	binary.BigEndian.PutUint64(code[:], uint64(n+1))
 	head, _ := json.Marshal(r)
-	if _, err := b.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: code, State: r.Group.State, Head: head, Days: []uint32{number(r.Day)}}); err != nil {
+	if _, err := b.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: code,
+		State: r.Group.State, Head: head, Days: []uint32{number(r.Day)}}); err != nil {
 		b.t.Error(err)
 	}
 	return code
@@ -134,15 +137,16 @@ func (b *book) check(q Query) {
 	}
 	want := b.walked(q)
 	if !slices.Equal(got.IDs, want.IDs) || got.More != want.More || fmt.Sprint(got.Totals) != fmt.Sprint(want.Totals) {
-		b.t.Fatalf("%v after %d: %v %v %v\nwant %v %v %v", q.Days, q.After, got.IDs, got.More, got.Totals, want.IDs, want.More, want.Totals)
+		b.t.Fatalf("%v after %d: %v %v %v\nwant %v %v %v", q.Days, q.After, got.IDs, got.More, got.Totals, want.IDs,
+			want.More, want.Totals)
 	}
 }
 
 var days = []string{"2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23", "2026-11-24"}
 
-// TestLedger_Model: whatever is sold, settled, corrected and invalidated, in whatever order, with ids mixed about midnight or by clocks that jump,
-// restarts in between, and changes that nobody told before the days were read: each page and each total is what a walk
-// through the store gives.
+// TestLedger_Model: whatever is sold, settled, corrected and invalidated, in whatever order, with ids mixed about
+// midnight or by clocks that jump, restarts in between, and changes that nobody told before the days were read: each
+// page and each total is what a walk through the store gives.
 func TestLedger_Model(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -157,7 +161,8 @@ func TestLedger_Model(t *testing.T) {
 					today = days[r.IntN(len(days))] // the clock jumps
 				}
 				row := Row{Day: today, Amount: dte.Amount(r.Int64N(int64(dte.MaxAmount))),
-					Group: Group{BranchID: 1, PointID: 1 + r.Int64N(3), Document: []string{"01", "03"}[r.IntN(2)], State: storage.State(1 + r.IntN(3))}}
+					Group: Group{BranchID: 1, PointID: 1 + r.Int64N(3), Document: []string{"01", "03"}[r.IntN(2)],
+						State: storage.State(1 + r.IntN(3))}}
 				if r.IntN(8) == 0 {
 					row.Group.State = notDocument
 				}
@@ -175,21 +180,23 @@ func TestLedger_Model(t *testing.T) {
 				from := r.IntN(len(days))
 				to := from + r.IntN(len(days)-from)
 				point, state := r.Int64N(4), storage.State(r.IntN(4))
-				b.check(Query{Days: days[from : to+1], After: uint64(r.IntN(len(codes) + 2)), Limit: 1 + r.IntN(9), Match: func(g Group) bool {
-					return (point == 0 || g.PointID == point) && (state == 0 || g.State == state)
-				}})
+				b.check(Query{Days: days[from : to+1], After: uint64(r.IntN(len(codes) + 2)), Limit: 1 + r.IntN(9),
+					Match: func(g Group) bool {
+						return (point == 0 || g.PointID == point) && (state == 0 || g.State == state)
+					}})
 			}
 		}
 	}
 }
 
-// TestLedger_Work: a day is read once; then a page costs nothing but what is new or changed, however many documents there
-// are.
+// TestLedger_Work: a day is read once; then a page costs nothing but what is new or changed, however many documents
+// there are.
 func TestLedger_Work(t *testing.T) {
 	b := open(t)
 	all := Query{Days: days[:1], Limit: 1, Match: func(Group) bool { return true }}
 	sell := func(n int) storage.Code {
-		return b.append(n, Row{Day: days[0], Amount: 91_999_999_999 * dte.Scale, Group: Group{BranchID: 1, PointID: 1, Document: "01", State: 2}})
+		return b.append(n, Row{Day: days[0], Amount: 91_999_999_999 * dte.Scale, Group: Group{BranchID: 1, PointID: 1,
+			Document: "01", State: 2}})
 	}
 	const n = 2000
 	for i := range n {
@@ -244,20 +251,25 @@ func TestLedger_Beside(t *testing.T) {
 		work.Go(func() {
 			for i := range 60 {
 				day := days[i/20]
-				code := b.append(till*1000+i, Row{Day: day, Amount: dte.Scale, Group: Group{BranchID: 1, PointID: int64(till), Document: "01", State: 1}})
+				code := b.append(till*1000+i, Row{Day: day, Amount: dte.Scale, Group: Group{BranchID: 1,
+					PointID: int64(till), Document: "01", State: 1}})
 				b.advance(code, 2, 2*dte.Scale)
-				for e, err := b.store.Get(code); err != nil || b.store.LastID() < e.ID; { // records behind one that is on its way wait for it
+				// records behind one that is on its way wait for it
+				for e, err := b.store.Get(code); err != nil || b.store.LastID() < e.ID; {
 					runtime.Gosched()
 				}
-				mine := Query{Days: []string{day}, Limit: 100, Match: func(g Group) bool { return g.PointID == int64(till) && g.State == 2 }}
+				mine := Query{Days: []string{day}, Limit: 100,
+					Match: func(g Group) bool { return g.PointID == int64(till) && g.State == 2 }}
 				p, err := b.Page(ctx, mine)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				total := p.Totals[Group{1, int64(till), "01", 2}]
-				if n := i%20 + 1; total.Count != n || total.Amount.Fixed2() != fmt.Sprint(2*n, ".00") || len(p.IDs) != n {
-					t.Errorf("till %d sees %d of its %d sales of %s: %s", till, total.Count, n, day, total.Amount.Fixed2())
+				if n := i%20 + 1; total.Count != n || total.Amount.Fixed2() != fmt.Sprint(2*n, ".00") ||
+					len(p.IDs) != n {
+					t.Errorf("till %d sees %d of its %d sales of %s: %s", till, total.Count, n, day,
+						total.Amount.Fixed2())
 				}
 				if i == 30 && till == 0 {
 					b.mu.Lock()
@@ -273,7 +285,8 @@ func TestLedger_Beside(t *testing.T) {
 	b.reopen()
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := b.Page(gone, Query{Days: days, Limit: 1, Match: func(Group) bool { return true }}); !errors.Is(err, context.Canceled) {
+	if _, err := b.Page(gone, Query{Days: days, Limit: 1, Match: func(Group) bool { return true }}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	b.check(Query{Days: days, Limit: 3, Match: func(Group) bool { return true }})

@@ -1,6 +1,6 @@
-// Package witness hears of numbers that the store lacks. They can be known elsewhere: an old copy of the store was put back, or another
-// box numbers the same series. MH cannot be asked for the last number of a series: its query takes a codigoGeneracion (MT1 §4.3). It says so
-// when a number is used twice, and the archive lists what was sealed.
+// Package witness hears of numbers that the store lacks. They can be known elsewhere: an old copy of the store was put
+// back, or another box numbers the same series. MH cannot be asked for the last number of a series: its query takes a
+// codigoGeneracion (MT1 §4.3). It says so when a number is used twice, and the archive lists what was sealed.
 package witness
 
 import (
@@ -37,13 +37,16 @@ type Guard struct {
 
 // New returns a guard that knows what the store holds of earlier runs: a restart ends no hold.
 func New(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
-	g := &Guard{store: store, issuer: issuer, archive: archive, log: log, series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
-		Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl recover."})}
+	g := &Guard{store: store, issuer: issuer, archive: archive, log: log,
+		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
+			Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued " +
+				"before dtectl recover."})}
 	held, err := store.Held()
 	if err != nil {
 		log.Error("reading which series are held", "error", err)
 		g.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
-			Message: "No se puede leer qué series están detenidas: avise a soporte", English: "Which series are held cannot be read: dtectl fsck"})
+			Message: "No se puede leer qué series están detenidas: avise a soporte",
+			English: "Which series are held cannot be read: dtectl fsck"})
 	}
 	g.refuseFor(held)
 	return g
@@ -87,14 +90,17 @@ func (g *Guard) refuseFor(list []storage.Held) {
 	for _, h := range list {
 		g.log.Error("a witness outside of the box knows more numbers than the store: nothing is numbered before dtectl recover",
 			"witness", h.Witness, "words", h.Words, "series", h.Series, "there", h.There, "here", h.Here)
-		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", names[h.Witness].spanish, h.There, h.Series, h.Here))
-		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", names[h.Witness].english, h.There, h.Series, h.Here))
+		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", names[h.Witness].spanish, h.There,
+			h.Series, h.Here))
+		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", names[h.Witness].english,
+			h.There, h.Series, h.Here))
 	}
 	g.series.Set(float64(len(list)))
 	g.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
 			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl recover",
-		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl recover"})
+		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") +
+			"): nothing is numbered before dtectl recover"})
 }
 
 // Behind returns nil if no witness knows higher numbers than the store, otherwise a *refusal.Error of CodeStoreBehind.
@@ -105,8 +111,8 @@ func (g *Guard) Behind() error {
 	return nil
 }
 
-// NumberTaken is called when MH holds a number of ours under another code. MH refused the document, and its number is spent.
-// The next numbers would be refused too, therefore the numbering stops. words is what MH said.
+// NumberTaken is called when MH holds a number of ours under another code. MH refused the document, and its number is
+// spent. The next numbers would be refused too, therefore the numbering stops. words is what MH said.
 func (g *Guard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
@@ -118,14 +124,16 @@ func (g *Guard) NumberTaken(code, words string) {
 		return
 	}
 	// What the store has under that number is not what MH has.
-	g.stopNumbering([]storage.Held{{Witness: MH, Words: words, Series: entry.Series, There: entry.Number, Here: entry.Number - 1}})
+	g.stopNumbering([]storage.Held{{Witness: MH, Words: words, Series: entry.Series, There: entry.Number,
+		Here: entry.Number - 1}})
 }
 
 // maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
 const maxUnknown = 500
 
-// AskArchive looks in the archive for documents of these points of sale, dated from from to to (days, both inclusive), with
-// higher numbers than the store has. If there is one, the numbering stops. It returns an error if the archive cannot be read.
+// AskArchive looks in the archive for documents of these points of sale, dated from from to to (days, both inclusive),
+// with higher numbers than the store has. If there is one, the numbering stops. It returns an error if the archive
+// cannot be read.
 func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
@@ -133,7 +141,8 @@ func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to 
 	ahead := make(map[string]storage.Held)
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
-		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
+		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
+			strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
 		for o, err := range g.archive.List(ctx, prefix) {
 			if err != nil {
 				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
@@ -170,7 +179,8 @@ func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to 
 }
 
 // weighUnknown compares the number of an archived document with those of its series.
-func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]storage.Held) error {
+func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Point,
+	ahead map[string]storage.Held) error {
 	data, err := g.archive.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
@@ -184,7 +194,10 @@ func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Po
 	if len(control) != 31 || len(date) != 10 {
 		return nil
 	}
-	mine := slices.ContainsFunc(points, func(p seller.Point) bool { return p.Establishment == control[7:11] && p.PointOfSale == control[11:15] })
+	mine := slices.ContainsFunc(points, func(p seller.Point) bool {
+		return p.Establishment == control[7:11] &&
+			p.PointOfSale == control[11:15]
+	})
 	there, err := strconv.ParseUint(control[16:], 10, 64)
 	if err != nil || !mine {
 		return nil //nolint:nilerr // as above

@@ -31,7 +31,8 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		text := `<ListBucketResult><Name>documentos</Name><IsTruncated>false</IsTruncated>`
 		for _, key := range slices.Sorted(maps.Keys(b)) {
 			if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
-				text += fmt.Sprintf(`<Contents><Key>%s</Key><Size>%d</Size><ETag>"1"</ETag></Contents>`, key, len(b[key]))
+				text += fmt.Sprintf(`<Contents><Key>%s</Key><Size>%d</Size><ETag>"1"</ETag></Contents>`, key,
+					len(b[key]))
 			}
 		}
 		held = []byte(text + `</ListBucketResult>`)
@@ -46,8 +47,9 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestAskArchive: a number in the archive that is one above the store's last holds its series, up to the highest that is there; one that
-// the store has given out, another branch's, another year's and an unreadable object hold nothing. A restart keeps the hold.
+// TestAskArchive: a number in the archive that is one above the store's last holds its series, up to the highest that
+// is there; one that the store has given out, another branch's, another year's and an unreadable object hold nothing. A
+// restart keeps the hold.
 func TestAskArchive(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	const first, second = "00/01/M001/P001/2026", "00/03/M001/P001/2026"
@@ -55,12 +57,16 @@ func TestAskArchive(t *testing.T) {
 		archived map[string]string // control numbers, by day
 		want     map[string]uint64
 	}{
-		"nothing":               {nil, nil},
-		"the last number":       {map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}, nil},
-		"one ahead":             {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"}, map[string]uint64{first: 4}},
-		"the highest of them":   {map[string]string{"DTE-01-M001P001-000000000000006": "2026-11-23", "DTE-01-M001P001-000000000000005": "2026-11-22"}, map[string]uint64{first: 6}},
-		"two series":            {map[string]string{"DTE-01-M001P001-000000000000009": "2026-11-23", "DTE-03-M001P001-000000000000001": "2026-11-23"}, map[string]uint64{first: 9, second: 1}},
-		"the day before":        {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-20"}, map[string]uint64{first: 4}},
+		"nothing":         {nil, nil},
+		"the last number": {map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}, nil},
+		"one ahead": {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
+			map[string]uint64{first: 4}},
+		"the highest of them": {map[string]string{"DTE-01-M001P001-000000000000006": "2026-11-23",
+			"DTE-01-M001P001-000000000000005": "2026-11-22"}, map[string]uint64{first: 6}},
+		"two series": {map[string]string{"DTE-01-M001P001-000000000000009": "2026-11-23",
+			"DTE-03-M001P001-000000000000001": "2026-11-23"}, map[string]uint64{first: 9, second: 1}},
+		"the day before": {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-20"},
+			map[string]uint64{first: 4}},
 		"long ago":              {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-18"}, nil},
 		"another point of sale": {map[string]string{"DTE-01-M001P002-000000000000009": "2026-11-23"}, nil},
 		"another establishment": {map[string]string{"DTE-01-M002P001-000000000000009": "2026-11-23"}, nil},
@@ -68,7 +74,8 @@ func TestAskArchive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			quiet := slog.New(slog.DiscardHandler)
-			o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: func() time.Time { return now },
+			o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet,
+				Now:   func() time.Time { return now },
 				Fatal: func(m string) { panic(m) }}
 			if err := storage.Create(o); err != nil {
 				t.Fatal(err)
@@ -83,7 +90,8 @@ func TestAskArchive(t *testing.T) {
 				}
 			}()
 			for n := range byte(3) {
-				_, err := store.Append(t.Context(), storage.Keys{Series: first}, storage.Draft{Code: storage.Code{n + 1}, State: 1, Head: []byte("{}")})
+				_, err := store.Append(t.Context(), storage.Keys{Series: first},
+					storage.Draft{Code: storage.Code{n + 1}, State: 1, Head: []byte("{}")})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +102,8 @@ func TestAskArchive(t *testing.T) {
 				key := "tienda/DTES/test/" + strings.ReplaceAll(day, "-", "/") + "/" + dte.Code{n}.String() + ".json"
 				objects[key] = fmt.Appendf(nil, `{"identificacion":{"numeroControl":%q,"fecEmi":%q}}`, control, day)
 			}
-			shelf, err := archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos", AccessKey: "a", Secret: "s", PathStyle: true, Transport: objects})
+			shelf, err := archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos",
+				AccessKey: "a", Secret: "s", PathStyle: true, Transport: objects})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,14 +122,16 @@ func TestAskArchive(t *testing.T) {
 			}
 			got := make(map[string]uint64)
 			for _, h := range held {
-				if got[h.Series] = h.There; h.Witness != Archive || h.Series == first && h.Here != 3 || h.Series == second && h.Here != 0 {
+				if got[h.Series] = h.There; h.Witness != Archive || h.Series == first && h.Here != 3 ||
+					h.Series == second && h.Here != 0 {
 					t.Errorf("%+v", h)
 				}
 			}
 			if !maps.Equal(got, c.want) {
 				t.Errorf("held %v, want %v", got, c.want)
 			}
-			if again := New(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) || (again.Behind() != nil) != (c.want != nil) {
+			if again := New(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) ||
+				(again.Behind() != nil) != (c.want != nil) {
 				t.Errorf("%v, after a restart %v", g.Behind(), again.Behind())
 			}
 		})

@@ -26,7 +26,8 @@ func TestOutcome_English(t *testing.T) {
 			t.Errorf("%s in the trail: %s", c.Name, reason)
 		}
 	}
-	if _, reason := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: http.StatusUnauthorized, Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
+	if _, reason := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: http.StatusUnauthorized,
+		Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
 		t.Error(reason)
 	}
 }
@@ -87,13 +88,15 @@ func (a *acting) Acts(limit int) ([]audit.Act, error) { a.limit = limit; return 
 
 // TestActs_Limit: how many acts are shown is asked for, or is a hundred; what is no such number is refused by its name.
 func TestActs_Limit(t *testing.T) {
-	for query, want := range map[string]int{"": 100, "limit=": 100, "limit=1": 1, "limit=10000": maxActs, "limit=0": 0, "limit=10001": 0, "limit=-1": 0, "limit=x": 0} {
+	for query, want := range map[string]int{"": 100, "limit=": 100, "limit=1": 1, "limit=10000": maxActs, "limit=0": 0,
+		"limit=10001": 0, "limit=-1": 0, "limit=x": 0} {
 		trail := &acting{}
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetRequestURI("/admin/audit?" + query)
 		err := newRoutes(Options{Audit: trail, AdminToken: [32]byte{1}}).listActs(ctx)
 		var p *problem.Problem
-		if refused := errors.As(err, &p); trail.limit != want || refused != (want == 0) || refused && p.Faults[0].Path != "limit" {
+		if refused := errors.As(err, &p); trail.limit != want || refused != (want == 0) || refused &&
+			p.Faults[0].Path != "limit" {
 			t.Errorf("%q: %d acts, %v", query, trail.limit, err)
 		}
 	}
@@ -104,8 +107,13 @@ func TestDelivery_Most(t *testing.T) {
 	r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
 	for n, want := range map[int]int{maxGivenUp: maxGivenUp, maxGivenUp + 1: 0} {
 		ctx, calls := new(fasthttp.RequestCtx), 0
-		ctx.Request.SetBodyString(`{"codes":[` + strings.Repeat(`"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01",`, n-1) + `"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
-		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { calls++; return 1, nil })
+		ctx.Request.SetBodyString(`{"codes":[` + strings.Repeat(`"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01",`, n-1) +
+			`"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
+		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
+			calls++
+			return 1,
+				nil
+		})
 		if calls != want || (err == nil) != (want > 0) {
 			t.Errorf("of %d documents %d were settled: %v", n, calls, err)
 		}
@@ -114,7 +122,8 @@ func TestDelivery_Most(t *testing.T) {
 
 // TestStep_Expired: the trail says of a step back to a rule whose dates are over that it was ordered so.
 func TestStep_Expired(t *testing.T) {
-	for expired, want := range map[string]string{"": "a wrong rate", "2026-11-15": "a wrong rate (expired on 2026-11-15, as ordered)"} {
+	for expired, want := range map[string]string{"": "a wrong rate",
+		"2026-11-15": "a wrong rate (expired on 2026-11-15, as ordered)"} {
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetRequestURI("/admin/rules/rollback?reason=a+wrong+rate")
 		ctx.Request.SetBodyString(`{"name":"dte01","schema":2,"version":"2.1.1","expired":true}`)

@@ -22,8 +22,8 @@ type Audit interface {
 	Acts(limit int) ([]audit.Act, error)
 }
 
-// acts names what is done by a request; "" records nothing: it changes nothing, or whoever does it records it. A request
-// that is not here goes under its own name.
+// acts names what is done by a request; "" records nothing: it changes nothing, or whoever does it records it. A
+// request that is not here goes under its own name.
 var acts = map[string]string{
 	"POST /admin/contingency":        "contingency.declare",
 	"DELETE /admin/contingency":      "contingency.lift",
@@ -56,8 +56,8 @@ func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 	ctx.SetUserValue(actDetail, detail)
 }
 
-// recorded records what a request does: before, that it begins, and after, what came of it. What cannot be recorded is not
-// done.
+// recorded records what a request does: before, that it begins, and after, what came of it. What cannot be recorded is
+// not done.
 func (o *Routes) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.RequestCtx) error {
 	return func(ctx *fasthttp.RequestCtx) error {
 		name := string(ctx.Method()) + " " + string(ctx.Path())
@@ -65,15 +65,18 @@ func (o *Routes) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.Req
 		if !known {
 			what = name
 		}
-		if o.Audit == nil || ctx.IsGet() || ctx.IsHead() || what == "" || strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
+		if o.Audit == nil || ctx.IsGet() || ctx.IsHead() || what == "" ||
+			strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
 			return h(ctx)
 		}
 		if ctx.QueryArgs().GetBool("dry") {
 			what += ".dry"
 		}
-		open, err := o.Audit.Begin(context.Background(), audit.Act{Who: callerName(ctx), From: ctx.RemoteIP().String(), What: what})
+		open, err := o.Audit.Begin(context.Background(), audit.Act{Who: callerName(ctx), From: ctx.RemoteIP().String(),
+			What: what})
 		if err != nil {
-			return &refusal.Error{Code: refusal.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Operator: true, Err: err}
+			return &refusal.Error{Code: refusal.CodeUnavailable, Message: "The act cannot be recorded, and is not done",
+				Operator: true, Err: err}
 		}
 		err = h(ctx)
 		open.Target, open.Detail = callerText(ctx, actTarget), callerText(ctx, actDetail)

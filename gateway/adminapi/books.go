@@ -22,8 +22,8 @@ type Books interface {
 }
 
 // monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, some MiB at most, and
-// GET /admin/books?code=… with one document. The caller asks for page after page at its own pace, so that a month of any size
-// holds neither a connection nor memory here.
+// GET /admin/books?code=… with one document. The caller asks for page after page at its own pace, so that a month of
+// any size holds neither a connection nor memory here.
 func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) error {
 	if o.Books == nil {
 		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No books are made here")
@@ -36,7 +36,8 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) error {
 		}
 		d, err := o.Books.Document(code)
 		if errors.Is(err, month.ErrNotFound) {
-			return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, "There is no document "+code.String())
+			return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, "There is no document "+
+				code.String())
 		}
 		if err != nil {
 			return err
@@ -79,7 +80,8 @@ func (r backupRoutes) beginBackup(ctx *fasthttp.RequestCtx) error {
 		Dir string `json:"dir"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || !filepath.IsAbs(asked.Dir) {
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
+			`The body is {"dir":"/…"}: a folder of the appliance, in full`)
 	}
 	concerns(ctx, asked.Dir, "")
 	if r.backups == nil || !r.backups.Begin(asked.Dir) {

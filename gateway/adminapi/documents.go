@@ -57,8 +57,8 @@ type (
 	}
 )
 
-// recallDocument answers POST /admin/invalidation?code= with what came of it; the body is that of the tills' route. ?again=1 sends
-// another event for a document whose event MH has refused.
+// recallDocument answers POST /admin/invalidation?code= with what came of it; the body is that of the tills' route.
+// ?again=1 sends another event for a document whose event MH has refused.
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) error {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
@@ -66,14 +66,16 @@ func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) error {
 	})
 }
 
-// appraiseRecall answers POST /admin/invalidation/check?code= with what an invalidation would come to. It changes nothing.
+// appraiseRecall answers POST /admin/invalidation/check?code= with what an invalidation would come to. It changes
+// nothing.
 func (o *Routes) appraiseRecall(ctx *fasthttp.RequestCtx) error {
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
 		return o.Recall.Appraise(ctx, req)
 	})
 }
 
-func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)) error {
+func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
+	engine.InvalidationRequest) (*engine.Appraisal, error)) error {
 	code, err := dte.ParseCode(string(ctx.QueryArgs().Peek("code")))
 	if err != nil {
 		return problem.WrongQuery("code", "the codigoGeneracion of a document")
@@ -104,9 +106,11 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context, eng
 }
 
 func shownRecall(a *engine.Appraisal) *recalled {
-	r := &recalled{Code: a.Code, Document: a.Document, Control: a.Control, Date: a.Date, Total: a.Total, Estado: a.Estado, Verdict: a.Verdict, Until: a.Until, Held: a.Held,
+	r := &recalled{Code: a.Code, Document: a.Document, Control: a.Control, Date: a.Date, Total: a.Total,
+		Estado: a.Estado, Verdict: a.Verdict, Until: a.Until, Held: a.Held,
 		Faults: []recallFault{}}
-	for _, f := range (&problem.Problem{Type: refusal.CodeValidation, Faults: form.OfInvalidation(a.Faults)}).InEnglish().Faults {
+	for _, f := range (&problem.Problem{Type: refusal.CodeValidation,
+		Faults: form.OfInvalidation(a.Faults)}).InEnglish().Faults {
 		r.Faults = append(r.Faults, recallFault{f.Path, f.Code, f.Message})
 	}
 	if i := a.Invalidation; i != nil {
@@ -154,7 +158,8 @@ func (o *Routes) lift(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// technicalReport answers GET /admin/contingency/report: what the records say for the technical report of a contingency.
+// technicalReport answers GET /admin/contingency/report: what the records say for the technical report of a
+// contingency.
 func (o *Routes) technicalReport(ctx *fasthttp.RequestCtx) error {
 	r, err := o.Contingency.TechnicalReport(context.Background())
 	if err != nil {
@@ -216,16 +221,22 @@ func (r deliveryRoutes) retryDelivery(ctx *fasthttp.RequestCtx) error {
 
 // forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: what was given up of the documents is settled.
 func (r deliveryRoutes) forgetDelivery(ctx *fasthttp.RequestCtx) error {
-	return r.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) { return r.deliveries.Forget(ctx, code) })
+	return r.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int,
+		error) {
+		return r.deliveries.Forget(ctx, code)
+	})
 }
 
-func (r deliveryRoutes) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code, bool) (int, error)) error {
+func (r deliveryRoutes) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code,
+	bool) (int, error)) error {
 	var asked struct {
 		Codes   []string `json:"codes"`
 		Archive bool     `json:"archive"`
 	}
-	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 || len(asked.Codes) > maxGivenUp {
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
+	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 ||
+		len(asked.Codes) > maxGivenUp {
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
+			`The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
 	}
 	concerns(ctx, strings.Join(asked.Codes, " "), "")
 	total := 0
@@ -245,8 +256,8 @@ func (r deliveryRoutes) settleDelivery(ctx *fasthttp.RequestCtx, done string, se
 	return reply.Show(ctx, fasthttp.StatusOK, map[string]int{done: total})
 }
 
-// checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and at
-// last {"checked"} or {"error"}.
+// checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and
+// at last {"checked"} or {"error"}.
 func (r deliveryRoutes) checkArchive(ctx *fasthttp.RequestCtx) error {
 	c := &outbox.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
 	stream(r.serving, ctx, func(ctx context.Context, send func(streamLine) error) error {

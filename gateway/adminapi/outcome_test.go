@@ -22,19 +22,23 @@ func (*noBackups) State() any              { return nil }
 
 // TestOutcome: the trail tells what was refused from what went wrong here, and says what an act was about.
 func TestOutcome(t *testing.T) {
-	for status, want := range map[int]string{400: audit.Refused, 499: audit.Refused, 500: audit.Failed, 503: audit.Failed} {
-		if got, _ := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: status, Type: refusal.CodeInternal}); got != want {
+	for status, want := range map[int]string{400: audit.Refused, 499: audit.Refused, 500: audit.Failed,
+		503: audit.Failed} {
+		if got, _ := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: status,
+			Type: refusal.CodeInternal}); got != want {
 			t.Errorf("%d is %s", status, got)
 		}
 	}
 	backups := &noBackups{}
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Request.SetBodyString(`{"dir":"/media/usb"}`)
-	if err := (backupRoutes{backups}).beginBackup(ctx); err != nil || backups.dir != "/media/usb" || callerText(ctx, actTarget) != "/media/usb" || callerText(ctx, actDetail) != "" {
+	if err := (backupRoutes{backups}).beginBackup(ctx); err != nil || backups.dir != "/media/usb" ||
+		callerText(ctx, actTarget) != "/media/usb" || callerText(ctx, actDetail) != "" {
 		t.Errorf("%v, %q about %q %q", err, backups.dir, callerText(ctx, actTarget), callerText(ctx, actDetail))
 	}
 	var p *problem.Problem
-	if err := newRoutes(Options{}).monthPage(new(fasthttp.RequestCtx)); !errors.As(err, &p) || p.Status != http.StatusNotFound || p.Type != "NOT_FOUND" {
+	if err := newRoutes(Options{}).monthPage(new(fasthttp.RequestCtx)); !errors.As(err, &p) ||
+		p.Status != http.StatusNotFound || p.Type != "NOT_FOUND" {
 		t.Errorf("without books: %+v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package operators answers the operators' listener: metrics, readiness, the status page, and everything under /admin. Its texts are
-// English.
+// Package operators answers the operators' listener: metrics, readiness, the status page, and everything under /admin.
+// Its texts are English.
 package adminapi
 
 import (
@@ -25,9 +25,11 @@ import (
 // Router returns a router with all routes.
 func (o *Routes) Router() reply.Router {
 	r := reply.NewRouter()
-	rules, deliveries := ruleRoutes{o.Rules, o.front.Now, o.front.Serving}, deliveryRoutes{o.Deliveries, o.front.Logger, o.front.Serving}
+	rules, deliveries := ruleRoutes{o.Rules, o.front.Now, o.front.Serving}, deliveryRoutes{o.Deliveries, o.front.Logger,
+		o.front.Serving}
 	tokens, backups := tokenRoutes{o.Keeper}, backupRoutes{o.Backups}
-	r.Read("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(o.front.Registry, promhttp.HandlerOpts{})))
+	r.Read("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(o.front.Registry,
+		promhttp.HandlerOpts{})))
 	r.Read("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
 	r.Read("/readyz", o.readyz)
 	r.Read("/status", o.status)
@@ -90,11 +92,12 @@ func (o *Routes) administered(h func(*fasthttp.RequestCtx) error) fasthttp.Reque
 func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 	scheme, token, _ := strings.Cut(string(h.Peek("Authorization")), " ")
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return o.AdminToken != [32]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(given[:], o.AdminToken[:]) == 1
+	return o.AdminToken != [32]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(given[:],
+		o.AdminToken[:]) == 1
 }
 
-// Sender returns one id for all callers with the admin token, because their bodies count as those of one sender. ok is false
-// for other callers.
+// Sender returns one id for all callers with the admin token, because their bodies count as those of one sender. ok is
+// false for other callers.
 func (o *Routes) Sender(h *fasthttp.RequestHeader) (id int64, ok bool) {
 	return operatorID, o.administers(h)
 }
@@ -105,7 +108,8 @@ const operatorID = -1
 // Admit refuses a caller without the admin token.
 func (o *Routes) Admit(ctx *fasthttp.RequestCtx) error {
 	if !o.administers(&ctx.Request.Header) {
-		return o.front.Wrong(ctx, len(ctx.Request.Header.Peek("Authorization")) > 0, "Falta el token de administración, o no es válido")
+		return o.front.Wrong(ctx, len(ctx.Request.Header.Peek("Authorization")) > 0,
+			"Falta el token de administración, o no es válido")
 	}
 	door.Trust(ctx.Conn(), operatorID)
 	return nil

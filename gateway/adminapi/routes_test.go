@@ -6,17 +6,23 @@ import (
 	"testing"
 )
 
-// TestOperators_Routes: what the operators' listener answers, and by which name the trail knows what changes something. HEAD is where GET is.
+// TestOperators_Routes: what the operators' listener answers, and by which name the trail knows what changes something.
+// HEAD is where GET is.
 func TestOperators_Routes(t *testing.T) {
 	want := []string{
 		"DELETE /admin/contingency", "DELETE /admin/rules/shadow", "DELETE /admin/tokens/{id}",
-		"GET /", "GET /admin/archive/check", "GET /admin/audit", "GET /admin/backup", "GET /admin/books", "GET /admin/contingency/report",
-		"GET /admin/delivery", "GET /admin/rules", "GET /admin/rules/documents", "GET /admin/rules/replay", "GET /admin/rules/shadow",
+		"GET /", "GET /admin/archive/check", "GET /admin/audit", "GET /admin/backup", "GET /admin/books",
+		"GET /admin/contingency/report",
+		"GET /admin/delivery", "GET /admin/rules", "GET /admin/rules/documents", "GET /admin/rules/replay",
+		"GET /admin/rules/shadow",
 		"GET /admin/tokens", "GET /livez", "GET /metrics", "GET /readyz", "GET /status",
-		"POST /admin/backup", "POST /admin/contingency", "POST /admin/contingency/report", "POST /admin/delivery/forget",
+		"POST /admin/backup", "POST /admin/contingency", "POST /admin/contingency/report",
+		"POST /admin/delivery/forget",
 		"POST /admin/delivery/retry", "POST /admin/invalidation", "POST /admin/invalidation/check", "POST /admin/rules",
-		"POST /admin/rules/acknowledge", "POST /admin/rules/backtest", "POST /admin/rules/cancel", "POST /admin/rules/reinstate",
-		"POST /admin/rules/rollback", "POST /admin/rules/shadow", "POST /admin/tokens", "POST /admin/tokens/{id}/rotate",
+		"POST /admin/rules/acknowledge", "POST /admin/rules/backtest", "POST /admin/rules/cancel",
+		"POST /admin/rules/reinstate",
+		"POST /admin/rules/rollback", "POST /admin/rules/shadow", "POST /admin/tokens",
+		"POST /admin/tokens/{id}/rotate",
 	}
 	routes := newRoutes(Options{}).Router().List()
 	var got []string

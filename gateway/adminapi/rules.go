@@ -33,7 +33,8 @@ type Rules interface {
 	Shadow(ctx context.Context, bundle []byte, documents int, long time.Duration) (*rulestore.Activation, error)
 	Shadowed() *rulestore.ShadowResult
 	StopShadow()
-	Backtest(context.Context, []byte, rulestore.DocumentPeriod, rulestore.BacktestReport) (*rulestore.BacktestTotals, *rulestore.Activation, error)
+	Backtest(context.Context, []byte, rulestore.DocumentPeriod, rulestore.BacktestReport) (*rulestore.BacktestTotals,
+		*rulestore.Activation, error)
 	Replay(context.Context, dte.Code) (*rulestore.Comparison, error)
 	ReplayPeriod(context.Context, rulestore.DocumentPeriod, func(*rulestore.Comparison) error) error
 	Documents(context.Context, rulestore.Made) (*rulestore.MadePage, error)
@@ -45,7 +46,8 @@ const MaxBundle = 16 << 20
 // order is who asks and why, of the query.
 func order(ctx *fasthttp.RequestCtx) rulestore.Order {
 	q := ctx.QueryArgs()
-	o := rulestore.Order{Who: string(q.Peek("who")), Reason: string(q.Peek("reason")), Dry: q.GetBool("dry"), FewerCases: q.GetBool("fewer_cases")}
+	o := rulestore.Order{Who: string(q.Peek("who")), Reason: string(q.Peek("reason")), Dry: q.GetBool("dry"),
+		FewerCases: q.GetBool("fewer_cases")}
 	if o.Who == "" {
 		o.Who = ctx.RemoteIP().String()
 	}
@@ -60,8 +62,8 @@ type ruleRoutes struct {
 }
 
 // pushRule answers POST /admin/rules with the steps that the bundle in the body went through: 200, or 422 when one of
-// them failed. ?reason= is required, unless ?dry=1: that changes nothing. With ?fewer_cases=1
-// the bundle may carry fewer golden cases than the bundle that it replaces. What was begun is finished, whether the caller waits or not.
+// them failed. ?reason= is required, unless ?dry=1: that changes nothing. With ?fewer_cases=1 the bundle may carry
+// fewer golden cases than the bundle that it replaces. What was begun is finished, whether the caller waits or not.
 func (r ruleRoutes) pushRule(ctx *fasthttp.RequestCtx) error {
 	o := order(ctx)
 	if o.Reason == "" && !o.Dry {
@@ -92,24 +94,26 @@ func (r ruleRoutes) listRules(ctx *fasthttp.RequestCtx) error {
 	return reply.Show(ctx, fasthttp.StatusOK, r.rules.List())
 }
 
-// rollbackRule answers POST /admin/rules/rollback {"name","schema","version","expired"}: expired true takes the branch also
-// to a bundle whose own dates are over.
+// rollbackRule answers POST /admin/rules/rollback {"name","schema","version","expired"}: expired true takes the branch
+// also to a bundle whose own dates are over.
 func (r ruleRoutes) rollbackRule(ctx *fasthttp.RequestCtx) error {
 	return stepRule(ctx, r.rules.Rollback)
 }
 
-// reinstateRule answers POST /admin/rules/reinstate {"name","schema","version"}: a bundle that the branch had left by itself is
-// put back. ?reason= is required.
+// reinstateRule answers POST /admin/rules/reinstate {"name","schema","version"}: a bundle that the branch had left by
+// itself is put back. ?reason= is required.
 func (r ruleRoutes) reinstateRule(ctx *fasthttp.RequestCtx) error {
 	return stepRule(ctx, r.rules.Reinstate)
 }
 
-// cancelRule answers POST /admin/rules/cancel {"name","schema","version"}: a bundle that is to come is taken off. ?reason= is required.
+// cancelRule answers POST /admin/rules/cancel {"name","schema","version"}: a bundle that is to come is taken off.
+// ?reason= is required.
 func (r ruleRoutes) cancelRule(ctx *fasthttp.RequestCtx) error {
 	return stepRule(ctx, r.rules.Cancel)
 }
 
-// acknowledgeRule answers POST /admin/rules/acknowledge: somebody knows of the return that the branch made by itself. ?reason= is required.
+// acknowledgeRule answers POST /admin/rules/acknowledge: somebody knows of the return that the branch made by itself.
+// ?reason= is required.
 func (r ruleRoutes) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
 	concerns(ctx, "", string(ctx.QueryArgs().Peek("reason")))
 	back, err := r.rules.Acknowledge(context.Background(), order(ctx))
@@ -124,10 +128,12 @@ func (r ruleRoutes) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
 	return reply.Show(ctx, fasthttp.StatusOK, back)
 }
 
-func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack, error)) error {
+func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, rulestore.Target,
+	rulestore.Order) (*rulestore.StepBack, error)) error {
 	var t rulestore.Target
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
+			`The body is {"name","schema","version","expired"}: `+err.Error())
 	}
 	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
 	back, err := step(context.Background(), t, order(ctx))
@@ -142,7 +148,8 @@ func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, rulestore.Tar
 		return err
 	}
 	if back.Expired != "" {
-		concerns(ctx, t.Name+" "+t.Version, strings.TrimSpace(string(ctx.QueryArgs().Peek("reason"))+" (expired on "+back.Expired+", as ordered)"))
+		concerns(ctx, t.Name+" "+t.Version, strings.TrimSpace(string(ctx.QueryArgs().Peek("reason"))+" (expired on "+
+			back.Expired+", as ordered)"))
 	}
 	return reply.Show(ctx, fasthttp.StatusOK, back)
 }
@@ -186,7 +193,8 @@ func (r ruleRoutes) stopShadow(ctx *fasthttp.RequestCtx) error {
 }
 
 func period(ctx *fasthttp.RequestCtx, today string) (rulestore.DocumentPeriod, error) {
-	p := rulestore.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")), To: cmp.Or(string(ctx.QueryArgs().Peek("to")), today)}
+	p := rulestore.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")),
+		To: cmp.Or(string(ctx.QueryArgs().Peek("to")), today)}
 	if err := p.Check(); err != nil {
 		return p, problem.WrongQuery("from, to", err.Error())
 	}
@@ -212,8 +220,9 @@ type (
 	}
 )
 
-// backtestRule answers POST /admin/rules/backtest?from=&to= (default: today, by the branch's clock) with a JSON object a line: {"differs"}, {"progress"}, and at
-// last {"totals"}, {"refused"} or {"error"}. It ends when the caller goes away.
+// backtestRule answers POST /admin/rules/backtest?from=&to= (default: today, by the branch's clock) with a JSON object
+// a line: {"differs"}, {"progress"}, and at last {"totals"}, {"refused"} or {"error"}. It ends when the caller goes
+// away.
 func (r ruleRoutes) backtestRule(ctx *fasthttp.RequestCtx) error {
 	p, err := period(ctx, dte.Date(r.now()))
 	if err != nil {
@@ -276,11 +285,12 @@ func (r ruleRoutes) replayRule(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// ruleDocuments answers GET /admin/rules/documents?rule=&name=&from=&to=&after=&limit= with a page of the documents that a bundle
-// computed: rule is its version, or the first digits of its digest.
+// ruleDocuments answers GET /admin/rules/documents?rule=&name=&from=&to=&after=&limit= with a page of the documents
+// that a bundle computed: rule is its version, or the first digits of its digest.
 func (r ruleRoutes) ruleDocuments(ctx *fasthttp.RequestCtx) error {
 	q := ctx.QueryArgs()
-	m := rulestore.Made{Rule: string(q.Peek("rule")), Name: string(q.Peek("name")), From: string(q.Peek("from")), To: string(q.Peek("to")), Limit: 500}
+	m := rulestore.Made{Rule: string(q.Peek("rule")), Name: string(q.Peek("name")), From: string(q.Peek("from")),
+		To: string(q.Peek("to")), Limit: 500}
 	var err error
 	if v := string(q.Peek("after")); v != "" {
 		if m.After, err = strconv.ParseUint(v, 10, 63); err != nil {
@@ -303,7 +313,8 @@ func (r ruleRoutes) ruleDocuments(ctx *fasthttp.RequestCtx) error {
 }
 
 // stream answers with lines for as long as work sends them; a caller who takes none for a minute is given up.
-func stream(serving context.Context, ctx *fasthttp.RequestCtx, work func(context.Context, func(streamLine) error) error) {
+func stream(serving context.Context, ctx *fasthttp.RequestCtx, work func(context.Context,
+	func(streamLine) error) error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {

@@ -67,17 +67,19 @@ func (r tokenRoutes) newToken(ctx *fasthttp.RequestCtx) error {
 		Permissions []string `json:"permissions"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
+			`The body is {"name","point_of_sale","permissions"}: `+err.Error())
 	}
-	info, token, err := r.keeper.NewToken(callerOf(ctx), TokenInfo{Name: reply.TerminalText(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
+	info, token, err := r.keeper.NewToken(callerOf(ctx), TokenInfo{Name: reply.TerminalText(asked.Name),
+		Point: asked.Point, Permissions: asked.Permissions})
 	if err != nil {
 		return tokenError(err)
 	}
 	return reply.Show(ctx, fasthttp.StatusCreated, madeToken{info, token})
 }
 
-// rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays good
-// for the grace, default none.
+// rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays
+// good for the grace, default none.
 func (r tokenRoutes) rotateToken(ctx *fasthttp.RequestCtx) error {
 	id, err := tokenID(ctx)
 	if err != nil {
@@ -92,7 +94,8 @@ func (r tokenRoutes) rotateToken(ctx *fasthttp.RequestCtx) error {
 			grace, err = time.ParseDuration(asked.Grace)
 		}
 		if err != nil {
-			return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
+			return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
+				`The body is {"grace":"24h"}: `+err.Error())
 		}
 	}
 	info, token, err := r.keeper.RotateToken(callerOf(ctx), id, grace)

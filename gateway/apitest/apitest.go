@@ -50,7 +50,8 @@ type answer struct {
 	seen    int
 }
 
-// Transport passes requests on and holds each exchange against the contract. Paths that are not the tills' are let pass.
+// Transport passes requests on and holds each exchange against the contract. Paths that are not the tills' are let
+// pass.
 func (c *Contract) Transport(next http.RoundTripper) http.RoundTripper { return transport{c, next} }
 
 type transport struct {
@@ -103,7 +104,8 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 	}
 	o, other := c.find(method, req.URL.EscapedPath())
 	if o == nil {
-		if resp.StatusCode != http.StatusNotFound && !((other || req.Method == http.MethodHead) && resp.StatusCode == http.StatusMethodNotAllowed) {
+		if resp.StatusCode != http.StatusNotFound && !((other || req.Method == http.MethodHead) &&
+			resp.StatusCode == http.StatusMethodNotAllowed) {
 			c.fault("%s %s: is not in the contract and answers %d", req.Method, req.URL.Path, resp.StatusCode)
 		}
 		return
@@ -139,9 +141,11 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 }
 
 // english are words that no Spanish text has, between others.
-var english = regexp.MustCompile(`(?i)\b(the|is|are|was|not|must|should|cannot|with|from|and|failed|invalid|required|expected|unexpected|unknown|missing|refused|closed|connection|reading|writing|timeout|no such)\b `)
+var english = regexp.MustCompile(
+	`(?i)\b(the|is|are|was|not|must|should|cannot|with|from|and|failed|invalid|required|expected|unexpected|unknown|missing|refused|closed|connection|reading|writing|timeout|no such)\b `)
 
-// foreign tells of an answer whose texts are not for a cashier. A name or value that the request had is in quotes, or is left out.
+// foreign tells of an answer whose texts are not for a cashier. A name or value that the request had is in quotes, or
+// is left out.
 func foreign(got []byte, fault func(string, ...any)) {
 	var said struct {
 		Message string
@@ -241,7 +245,10 @@ func valid(schema *jsonschema.Schema, document []byte) error {
 func (c *Contract) find(method, path string) (o *operation, other bool) {
 	parts := strings.Split(path, "/")
 	for _, o := range c.operations {
-		if len(o.path) != len(parts) || !slices.EqualFunc(o.path, parts, func(t, p string) bool { return t == p || strings.HasPrefix(t, "{") && p != "" }) {
+		if len(o.path) != len(parts) || !slices.EqualFunc(o.path, parts, func(t, p string) bool {
+			return t == p ||
+				strings.HasPrefix(t, "{") && p != ""
+		}) {
 			continue
 		}
 		if o.method == method {

@@ -38,10 +38,12 @@ func TestCheck(t *testing.T) {
 			resp := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.kind}, "Etag": {c.tag}}}
 			contract.Check(httptest.NewRequest(http.MethodGet, c.path, nil), nil, resp, []byte(c.body))
 			faults := contract.Faults()
-			if c.fault == "" && len(faults) > 0 || c.fault != "" && (len(faults) != 1 || !strings.Contains(faults[0], c.fault)) {
+			if c.fault == "" && len(faults) > 0 || c.fault != "" && (len(faults) != 1 || !strings.Contains(faults[0],
+				c.fault)) {
 				t.Errorf("%q, want %q", faults, c.fault)
 			}
-			if seen, want := contract.Unseen(true), name == "another status" || name == "another path"; slices.Equal(seen, []string{"sale 200"}) != want {
+			if seen, want := contract.Unseen(true), name == "another status" ||
+				name == "another path"; slices.Equal(seen, []string{"sale 200"}) != want {
 				t.Errorf("unseen %v", seen)
 			}
 		})

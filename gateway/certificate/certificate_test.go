@@ -13,7 +13,8 @@ import (
 
 func newOwn(t *testing.T) (*Own, *time.Time) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	o := &Own{Folder: filepath.Join(t.TempDir(), "tls"), Names: []string{"caja.example", "10.9.8.7"}, Now: func() time.Time { return now },
+	o := &Own{Folder: filepath.Join(t.TempDir(), "tls"), Names: []string{"caja.example", "10.9.8.7"},
+		Now:   func() time.Time { return now },
 		Write: func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) }}
 	if err := o.Create(); err != nil {
 		t.Fatal(err)
@@ -22,7 +23,8 @@ func newOwn(t *testing.T) (*Own, *time.Time) {
 }
 
 // handshake asks a server for its certificate as a till does that trusts the authority.
-func handshake(t *testing.T, k *Keeper, trusted *x509.Certificate, name string, now time.Time) (*x509.Certificate, error) {
+func handshake(t *testing.T, k *Keeper, trusted *x509.Certificate, name string, now time.Time) (*x509.Certificate,
+	error) {
 	t.Helper()
 	a, b := net.Pipe()
 	defer a.Close()
@@ -75,7 +77,8 @@ func TestOwn(t *testing.T) {
 	if err := o.Renew(); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := k.Check(); !changed || err != nil || !k.Expiry().Equal(now.Add(serverLife).Truncate(time.Second)) {
+	if changed, err := k.Check(); !changed || err != nil ||
+		!k.Expiry().Equal(now.Add(serverLife).Truncate(time.Second)) {
 		t.Errorf("renewed: %v %v, %v after %v", changed, err, k.Expiry(), old)
 	}
 	if _, err := handshake(t, k, ca, "caja.example", *now); err != nil {
@@ -101,7 +104,8 @@ func TestOwn_Constrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), DNSNames: []string{"bank.example"}, IPAddresses: []net.IP{{8, 8, 8, 8}}}
+	leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		DNSNames: []string{"bank.example"}, IPAddresses: []net.IP{{8, 8, 8, 8}}}
 	signer, err := o.signer()
 	if err != nil {
 		t.Fatal(err)
@@ -126,8 +130,8 @@ func TestOwn_Constrained(t *testing.T) {
 	}
 }
 
-// TestOwn_ServersOnly: what the authority signs verifies as a server's certificate, and for no mail and no program, whatever
-// the certificate itself says.
+// TestOwn_ServersOnly: what the authority signs verifies as a server's certificate, and for no mail and no program,
+// whatever the certificate itself says.
 func TestOwn_ServersOnly(t *testing.T) {
 	o, now := newOwn(t)
 	ca, err := o.Authority()
@@ -140,9 +144,11 @@ func TestOwn_ServersOnly(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca)
-	for name, usage := range map[string]x509.ExtKeyUsage{"server": x509.ExtKeyUsageServerAuth, "client": x509.ExtKeyUsageClientAuth,
-		"mail": x509.ExtKeyUsageEmailProtection, "program": x509.ExtKeyUsageCodeSigning} {
-		leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), DNSNames: []string{"caja.example"},
+	for name, usage := range map[string]x509.ExtKeyUsage{"server": x509.ExtKeyUsageServerAuth,
+		"client": x509.ExtKeyUsageClientAuth,
+		"mail":   x509.ExtKeyUsageEmailProtection, "program": x509.ExtKeyUsageCodeSigning} {
+		leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+			DNSNames:    []string{"caja.example"},
 			ExtKeyUsage: []x509.ExtKeyUsage{usage, x509.ExtKeyUsageAny}}
 		der, err := x509.CreateCertificate(nil, leaf, ca, signer.Public(), signer)
 		if err != nil {

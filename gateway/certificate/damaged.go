@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Authority returns the authority's certificate. A certificate without a valid signature of its own is damaged, and is an
-// error.
+// Authority returns the authority's certificate. A certificate without a valid signature of its own is damaged, and is
+// an error.
 func (o *Own) Authority() (*x509.Certificate, error) {
 	c, err := Read(o.AuthorityFile())
 	if err != nil {
@@ -22,8 +22,8 @@ func (o *Own) Authority() (*x509.Certificate, error) {
 	return c, nil
 }
 
-// CheckKey returns an error if the authority's key cannot sign the next certificate. The tills notice nothing until the present
-// certificate ends.
+// CheckKey returns an error if the authority's key cannot sign the next certificate. The tills notice nothing until the
+// present certificate ends.
 func (o *Own) CheckKey() error {
 	authority, err := o.Authority()
 	if err != nil {
@@ -34,13 +34,14 @@ func (o *Own) CheckKey() error {
 		return err
 	}
 	if !key.PublicKey.Equal(authority.PublicKey) {
-		return fmt.Errorf("reading authority's key: %s is not the key of %s", filepath.Join(o.Folder, authorityKey), o.AuthorityFile())
+		return fmt.Errorf("reading authority's key: %s is not the key of %s", filepath.Join(o.Folder, authorityKey),
+			o.AuthorityFile())
 	}
 	return nil
 }
 
-// checkServer is nil when a till that trusts the authority takes what the file of certificate, authority and key serves. Whatever
-// is damaged in it, Renew makes it anew.
+// checkServer is nil when a till that trusts the authority takes what the file of certificate, authority and key
+// serves. Whatever is damaged in it, Renew makes it anew.
 func (o *Own) checkServer(authority *x509.Certificate) error {
 	served, err := tls.LoadX509KeyPair(o.ServerFile(), o.ServerFile())
 	switch {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Keeper serves a certificate from its files and reads them again when they change. If it cannot use the new files, it keeps
-// the previous certificate.
+// Keeper serves a certificate from its files and reads them again when they change. If it cannot use the new files, it
+// keeps the previous certificate.
 type Keeper struct {
 	certificate, key string
 	live             atomic.Pointer[tls.Certificate]
@@ -34,8 +34,8 @@ func Open(certificate, key string) (*Keeper, error) {
 	return k, err
 }
 
-// Check reads the files if they have changed, and returns whether another certificate is live now. If the certificate's key is
-// not there yet, the next call reads the files again.
+// Check reads the files if they have changed, and returns whether another certificate is live now. If the certificate's
+// key is not there yet, the next call reads the files again.
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package certificate is TLS on the LAN: the box's own certificate authority, whose fingerprint tills pin, and files that
-// are read again when they change.
+// Package certificate is TLS on the LAN: the box's own certificate authority, whose fingerprint tills pin, and files
+// that are read again when they change.
 package certificate
 
 import (
@@ -40,8 +40,8 @@ const (
 // ErrExists means that there is an authority already: another would lock out every till that trusts it.
 var ErrExists = errors.New("there is an authority already")
 
-// Own is the box's own authority. It may sign only for private addresses and for the names that it was made with. Therefore
-// nobody can use it to imitate another site to a till that trusts it.
+// Own is the box's own authority. It may sign only for private addresses and for the names that it was made with.
+// Therefore nobody can use it to imitate another site to a till that trusts it.
 type Own struct {
 	Folder string
 	Names  []string // beside those of the box itself
@@ -70,7 +70,8 @@ func (o *Own) Create() error {
 	host, _ := os.Hostname()
 	names, addresses := split(append(boxNames(), o.Names...))
 	t := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "DTE gateway " + host}, NotBefore: o.Now().Add(-backdated), NotAfter: o.Now().Add(authorityLife),
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "DTE gateway " + host},
+		NotBefore: o.Now().Add(-backdated), NotAfter: o.Now().Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 		// For servers alone: what it signs verifies for no mail and no program.
 		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -90,7 +91,8 @@ func (o *Own) Create() error {
 		return fmt.Errorf("making authority: %w", err)
 	}
 	// The public file comes last: without it Create begins again.
-	if err := o.Write(filepath.Join(o.Folder, authorityKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})); err != nil {
+	if err := o.Write(filepath.Join(o.Folder, authorityKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
+		Bytes: secret})); err != nil {
 		return err
 	}
 	if err := o.Write(o.AuthorityFile(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})); err != nil {
@@ -118,9 +120,11 @@ func (o *Own) Renew() error {
 	if until.After(authority.NotAfter) {
 		until = authority.NotAfter
 	}
-	t := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: names[0]}, NotBefore: o.Now().Add(-backdated), NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
-		DNSNames: names, IPAddresses: addresses}
+	t := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: names[0]},
+		NotBefore: o.Now().Add(-backdated), NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		DNSNames:              names, IPAddresses: addresses}
 	der, err := x509.CreateCertificate(rand.Reader, t, authority, key.Public(), signer)
 	if err != nil {
 		return fmt.Errorf("renewing certificate: %w", err)
@@ -130,7 +134,8 @@ func (o *Own) Renew() error {
 		return fmt.Errorf("renewing certificate: %w", err)
 	}
 	return o.Write(o.ServerFile(), slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 }
 
 // Due returns why the certificate should be renewed, "" if it need not be.
@@ -198,7 +203,8 @@ func May(authority *x509.Certificate, name string) bool {
 
 // private are the addresses that nobody has on the Internet.
 var private = func() (list []*net.IPNet) {
-	for _, s := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16", "100.64.0.0/10", "::1/128", "fc00::/7", "fe80::/10"} {
+	for _, s := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16",
+		"100.64.0.0/10", "::1/128", "fc00::/7", "fe80::/10"} {
 		_, n, err := net.ParseCIDR(s)
 		if err != nil {
 			panic(err)
@@ -256,7 +262,8 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-// Fingerprint returns the SHA-256 of a certificate in hex. openssl x509 -fingerprint -sha256 prints the same with colons.
+// Fingerprint returns the SHA-256 of a certificate in hex. openssl x509 -fingerprint -sha256 prints the same with
+// colons.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])

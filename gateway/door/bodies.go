@@ -19,9 +19,10 @@ const (
 	budget    = 64 << 20 // bytes on a listener
 )
 
-// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the bytes that were
-// announced. A sender may hold as much as is left free (a dynamic threshold): one sender alone gets half of the budget, two get
-// a third each. A sender that holds nothing always finds room while fewer than 63 others send all that they may.
+// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the bytes
+// that were announced. A sender may hold as much as is left free (a dynamic threshold): one sender alone gets half of
+// the budget, two get a third each. A sender that holds nothing always finds room while fewer than 63 others send all
+// that they may.
 type Bodies struct {
 	pace func(id int64, n int) error // nil: none
 
@@ -30,8 +31,8 @@ type Bodies struct {
 	held map[int64]int // bytes, by sender
 }
 
-// NewBodies returns the memory of a listener. pace, if not nil, is called before n bytes of a large body are read. It returns
-// an error if the sender sends too fast; Read returns this error unchanged.
+// NewBodies returns the memory of a listener. pace, if not nil, is called before n bytes of a large body are read. It
+// returns an error if the sender sends too fast; Read returns this error unchanged.
 func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
@@ -75,8 +76,9 @@ type Body struct {
 // smallBodies are buffers of SmallBody bytes.
 var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
 
-// Read reads a body to its end. announced is its length, -1 if it comes in chunks. The bytes are valid until Release. Errors:
-// ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the error of pace or of the stream.
+// Read reads a body to its end. announced is its length, -1 if it comes in chunks. The bytes are valid until Release.
+// Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the error of pace or of the
+// stream.
 func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	if announced > a.most {
 		return nil, ErrTooLarge
@@ -123,8 +125,8 @@ func (a *Body) grow(announced int) error {
 	return nil
 }
 
-// afford asks the pace of large bodies for all that is announced, before any of it is read beyond what nobody counts; for a
-// body in chunks, for each growth.
+// afford asks the pace of large bodies for all that is announced, before any of it is read beyond what nobody counts;
+// for a body in chunks, for each growth.
 func (a *Body) afford(announced, size int) error {
 	if a.share.pace == nil || a.taken > 0 && announced >= 0 {
 		return nil

@@ -73,7 +73,8 @@ func TestBodies_Arriving(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := bytes.Repeat([]byte("x"), c.size)
-			for _, in := range []io.Reader{bytes.NewReader(want), iotest.DataErrReader(bytes.NewReader(want)), iotest.HalfReader(bytes.NewReader(want))} {
+			for _, in := range []io.Reader{bytes.NewReader(want), iotest.DataErrReader(bytes.NewReader(want)),
+				iotest.HalfReader(bytes.NewReader(want))} {
 				a := share.Body(7, maxBody)
 				if got, err := a.Read(in, c.announce); !errors.Is(err, c.err) {
 					t.Fatalf("%v, want %v", err, c.err)
@@ -100,7 +101,8 @@ func TestBodies_Arriving(t *testing.T) {
 	}
 }
 
-// TestBodies_Grown: a body that arrives takes its sender's share as it grows; where the share is used up, or nothing is left, it ends there.
+// TestBodies_Grown: a body that arrives takes its sender's share as it grows; where the share is used up, or nothing is
+// left, it ends there.
 func TestBodies_Grown(t *testing.T) {
 	for _, announced := range []int{maxBody, -1} {
 		for want, others := range map[error][]int64{ErrShare: {7}, ErrFull: {1, 2, 3, 4, 5, 6}} {
@@ -130,8 +132,8 @@ func TestBodies_Grown(t *testing.T) {
 	}
 }
 
-// A body that is refused for its pace is not read beyond what nobody counts, and is asked for once: a flood costs nothing
-// but the wire.
+// A body that is refused for its pace is not read beyond what nobody counts, and is asked for once: a flood costs
+// nothing but the wire.
 func TestBodies_Pace(t *testing.T) {
 	for _, c := range []struct {
 		announce int
@@ -164,7 +166,8 @@ func TestBodies_Pace(t *testing.T) {
 		if !slices.Equal(asked, c.asked) {
 			t.Errorf("announced %d: asked for %v, want %v", c.announce, asked, c.asked)
 		}
-		if c.refused && size > SmallBody && (!errors.Is(err, tooFast) || size-in.Len() > SmallBody) || (!c.refused || size <= SmallBody) && err != nil {
+		if c.refused && size > SmallBody && (!errors.Is(err, tooFast) || size-in.Len() > SmallBody) || (!c.refused ||
+			size <= SmallBody) && err != nil {
 			t.Errorf("announced %d: %v after %d bytes", c.announce, err, size-in.Len())
 		}
 	}

@@ -1,6 +1,6 @@
-// Package door guards a listener before a request is decoded: the number of connections, the TLS handshake, the rate of each
-// caller, the memory for large bodies, and the record of failed logins. It knows no routes. The only HTTP that it writes is the
-// answer that a port speaks HTTPS.
+// Package door guards a listener before a request is decoded: the number of connections, the TLS handshake, the rate of
+// each caller, the memory for large bodies, and the record of failed logins. It knows no routes. The only HTTP that it
+// writes is the answer that a port speaks HTTPS.
 package door
 
 import (
@@ -19,11 +19,12 @@ import (
 const handshakeTimeout = 5 * time.Second
 
 // Listener bounds its connections: in all, of strangers, from one address and of one token. A stranger is a connection
-// over which no good token came yet; each connection begins as one. Where a bound is met, the oldest stranger of those that
-// the bound is about makes room for the newcomer, so that idle connections keep nobody out:
+// over which no good token came yet; each connection begins as one. Where a bound is met, the oldest stranger of those
+// that the bound is about makes room for the newcomer, so that idle connections keep nobody out:
 //
 //   - An address (an exact one, of IPv6 too: a LAN is one /64) at its bound loses its own oldest stranger.
-//   - The strangers at their bound lose the oldest one. Those of an address from which a good token came lately are spared
+//   - The strangers at their bound lose the oldest one. Those of an address from which a good token came lately are
+//     spared
 //     while there are others: a till's next connection is safe from whoever has many addresses and no token.
 //   - A token at its bound keeps what it has; its further connections stay strangers.
 //
@@ -53,8 +54,8 @@ type Places struct {
 	PerToken   int
 }
 
-// Tills and Operators are the bounds of the two listeners. The tills' keeps a thousand places for connections that showed a token. One token cannot take
-// all places of the address that it shares with others.
+// Tills and Operators are the bounds of the two listeners. The tills' keeps a thousand places for connections that
+// showed a token. One token cannot take all places of the address that it shares with others.
 var (
 	Tills     = Places{All: 2048, Strangers: 1024, PerAddress: 64, PerToken: 32}
 	Operators = Places{All: 64, Strangers: 48, PerAddress: 16, PerToken: 12}
@@ -69,10 +70,11 @@ type callers struct {
 // maxFriends is how many addresses a Listener remembers: more than a branch has tills.
 const maxFriends = 1024
 
-// Listen limits the connections of a listener. A nil config means plain HTTP. refused is called with the reason for each
-// connection that is refused or closed to make room; it must not call the Listener.
+// Listen limits the connections of a listener. A nil config means plain HTTP. refused is called with the reason for
+// each connection that is refused or closed to make room; it must not call the Listener.
 func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
-	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers), tokens: make(map[int64]int),
+	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers),
+		tokens:  make(map[int64]int),
 		friends: make(map[netip.Addr]int64)}
 }
 
@@ -240,7 +242,8 @@ func (e *encrypted) Handshake() error {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) && record.Conn != nil && isHTTP(record.RecordHeader[:]) {
 		_ = record.Conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = record.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" +
+		_, _ = record.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: " +
+			"close\r\n\r\n" +
 			`{"status":"error","type":"TLS_REQUIRED","message":"Este puerto habla HTTPS","errors":[]}` + "\n"))
 		Discard(record.Conn)
 	}
@@ -270,8 +273,8 @@ func Trust(c net.Conn, token int64) {
 	v.door.known(v, token)
 }
 
-// Discard reads what a client still sends, up to 16 MiB, for two seconds or until the client pauses. Closing a connection with
-// unread bytes would reset it, and the client would never see the answer.
+// Discard reads what a client still sends, up to 16 MiB, for two seconds or until the client pauses. Closing a
+// connection with unread bytes would reset it, and the client would never see the answer.
 func Discard(c net.Conn) {
 	var b [32 << 10]byte
 	end := time.Now().Add(2 * time.Second)
@@ -296,9 +299,9 @@ func AddressOf(a net.Addr) netip.Addr {
 	return t.AddrPort().Addr().Unmap()
 }
 
-// NetworkOf returns the name under which a request without a good token is counted: an IPv4 address, or the IPv6 network that
-// one host can have for itself and in which it can change its address. It stops no till: a request with a good token is not
-// counted.
+// NetworkOf returns the name under which a request without a good token is counted: an IPv4 address, or the IPv6
+// network that one host can have for itself and in which it can change its address. It stops no till: a request with a
+// good token is not counted.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
 	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
@@ -307,8 +310,9 @@ func NetworkOf(a net.Addr) string {
 	return ip.String()
 }
 
-// OwnHost reports whether a request on a connection without TLS may name this host. On loopback only an address or localhost may: a
-// page of the Internet whose name is made to lead to 127.0.0.1 (DNS rebinding) bears its own name in Host.
+// OwnHost reports whether a request on a connection without TLS may name this host. On loopback only an address or
+// localhost may: a page of the Internet whose name is made to lead to 127.0.0.1 (DNS rebinding) bears its own name in
+// Host.
 func OwnHost(local net.Addr, host string) bool {
 	if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() || host == "" {
 		return true

@@ -51,8 +51,10 @@ func (g *guarded) sound() {
 		}
 		known += n
 	}
-	if listed := d.unknown.Len() + d.familiar.Len(); open != d.open || open > d.places.All || strangers != listed || strangers > d.places.Strangers || open != strangers+known {
-		g.t.Errorf("%d connections open, %d by address, %d strangers, %d listed, %d known", d.open, open, strangers, listed, known)
+	if listed := d.unknown.Len() + d.familiar.Len(); open != d.open || open > d.places.All || strangers != listed ||
+		strangers > d.places.Strangers || open != strangers+known {
+		g.t.Errorf("%d connections open, %d by address, %d strangers, %d listed, %d known", d.open, open, strangers,
+			listed, known)
 	}
 	if len(d.friends) > maxFriends {
 		g.t.Errorf("%d friends", len(d.friends))
@@ -117,13 +119,16 @@ func TestDoor_Known(t *testing.T) {
 	d.sound()
 }
 
-// TestDoor_Hammer: ten thousand connections, from many addresses of one IPv6 network, of many IPv4 hosts, or of one. Some
-// show a token. A till that was here before always gets in and stays until its token came, while 500 others knock; so
-// does a new one while fewer knock than there are places for strangers.
+// TestDoor_Hammer: ten thousand connections, from many addresses of one IPv6 network, of many IPv4 hosts, or of one.
+// Some show a token. A till that was here before always gets in and stays until its token came, while 500 others knock;
+// so does a new one while fewer knock than there are places for strangers.
 func TestDoor_Hammer(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, address := range map[string]func(i int) string{
-		"one /64":      func(int) string { return fmt.Sprintf("2001:db8:0:1:%x::%x", random.IntN(1<<16), random.IntN(1<<16)) },
+		"one /64": func(int) string {
+			return fmt.Sprintf("2001:db8:0:1:%x::%x", random.IntN(1<<16),
+				random.IntN(1<<16))
+		},
 		"IPv4 hosts":   func(i int) string { return fmt.Sprintf("10.%d.%d.%d", 1+i%4, i/4%256, random.IntN(256)) },
 		"one host":     func(int) string { return "2001:db8:0:1::bad" },
 		"link-local":   func(int) string { return fmt.Sprintf("fe80::%x", random.IntN(1<<16)) },
@@ -214,10 +219,12 @@ func closed(c net.Conn) bool {
 	return err != nil && !os.IsTimeout(err)
 }
 
-// TestNetworkOf: an IPv6 host changes its address within its /64 as it likes, and stays one asker; an IPv4 address is one.
+// TestNetworkOf: an IPv6 host changes its address within its /64 as it likes, and stays one asker; an IPv4 address is
+// one.
 func TestNetworkOf(t *testing.T) {
 	of := func(ip string) string { return NetworkOf(&net.TCPAddr{IP: net.ParseIP(ip)}) }
-	if of("2001:db8::1") != of("2001:db8::ffff:1") || of("2001:db8::1") == of("2001:db8:0:1::1") || of("10.0.0.1") == of("10.0.0.2") {
+	if of("2001:db8::1") != of("2001:db8::ffff:1") || of("2001:db8::1") == of("2001:db8:0:1::1") ||
+		of("10.0.0.1") == of("10.0.0.2") {
 		t.Error(of("2001:db8::1"), of("2001:db8::ffff:1"), of("2001:db8:0:1::1"), of("10.0.0.1"))
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"dtegate/engine/audit"
 )
 
-// loginActs is how often failed logins of one address become an act of the trail, and maxLogins how many addresses have an
-// act of their own in that time: the rest of them share one. So strangers cannot fill the trail, which lies in the store.
+// loginActs is how often failed logins of one address become an act of the trail, and maxLogins how many addresses have
+// an act of their own in that time: the rest of them share one. So strangers cannot fill the trail, which lies in the
+// store.
 const (
 	loginActs   = time.Minute
 	maxLogins   = 8
@@ -41,8 +42,10 @@ type loginFailures struct {
 
 // NewLogins returns a count that record writes into the trail; with a nil record it only counts.
 func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, now func() time.Time) *Logins {
-	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures), wake: make(chan struct{}, 1),
-		count: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_admin_login_failures_total", Help: "Requests to the operators' listener with a wrong admin token."})}
+	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures), wake: make(chan struct{},
+		1),
+		count: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_admin_login_failures_total",
+			Help: "Requests to the operators' listener with a wrong admin token."})}
 }
 
 // Failed counts a wrong admin token.
@@ -96,8 +99,9 @@ func (l *Logins) tell() {
 		return
 	}
 	for address, f := range list {
-		err := l.record(context.Background(), audit.Act{Who: nobodyKnown, From: address, What: actLogin, Outcome: audit.Refused,
-			Detail: fmt.Sprintf("%d wrong admin tokens since %s", f.n, f.since.UTC().Format(time.RFC3339))})
+		err := l.record(context.Background(), audit.Act{Who: nobodyKnown, From: address, What: actLogin,
+			Outcome: audit.Refused,
+			Detail:  fmt.Sprintf("%d wrong admin tokens since %s", f.n, f.since.UTC().Format(time.RFC3339))})
 		if err != nil {
 			l.log.Error("failed logins are not in the trail", "address", address, "count", f.n, "error", err)
 		}

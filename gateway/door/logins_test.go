@@ -45,7 +45,8 @@ func TestLogins(t *testing.T) {
 		go func() { defer close(done); l.Run(ctx) }()
 		l.Failed("10.0.0.1")
 		synctest.Wait()
-		if got := r.take(); len(got) != 1 || got[0].From != "10.0.0.1" || got[0].What != "admin.login" || got[0].Outcome != audit.Refused || !strings.HasPrefix(got[0].Detail, "1 wrong") {
+		if got := r.take(); len(got) != 1 || got[0].From != "10.0.0.1" || got[0].What != "admin.login" ||
+			got[0].Outcome != audit.Refused || !strings.HasPrefix(got[0].Detail, "1 wrong") {
 			t.Fatalf("%+v", got)
 		}
 		for i := range 1000 {

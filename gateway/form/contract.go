@@ -12,9 +12,10 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Contract makes the contract of a branch (OpenAPI 3.1). base is what is the same for every branch. Each type that the branch issues
-// adds its operation, POST /dte/<path>, and the schemas of its request, all made of its form. known are all types of which documents may
-// be stored. The groups of base (x-groups) describe the members that forms name by a group, and do not stand in the contract.
+// Contract makes the contract of a branch (OpenAPI 3.1). base is what is the same for every branch. Each type that the
+// branch issues adds its operation, POST /dte/<path>, and the schemas of its request, all made of its form. known are
+// all types of which documents may be stored. The groups of base (x-groups) describe the members that forms name by a
+// group, and do not stand in the contract.
 func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
 	doc, err := dte.Parse(base)
 	if err != nil {
@@ -34,7 +35,8 @@ func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
 	}
 	for _, t := range issued {
 		if t.Form != nil {
-			paths = append(paths, dte.Member{Name: "/dte/" + t.Path, Value: dte.Obj(dte.Member{Name: "post", Value: c.operation(t)})})
+			paths = append(paths, dte.Member{Name: "/dte/" + t.Path, Value: dte.Obj(dte.Member{Name: "post",
+				Value: c.operation(t)})})
 		}
 	}
 	var names []dte.Value
@@ -122,21 +124,26 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 		id += t.Document
 	}
 	var responses []dte.Member
-	for _, r := range [][2]string{{"200", "Validada"}, {"201", "Emitida"}, {"400", invalid}, {"401", "SinToken"}, {"403", "SinPermiso"},
-		{"404", none}, {"409", conflict}, {"413", "Grande"}, {"415", "OtroMedio"}, {"422", "OtroCuerpo"}, {"429", "Demasiadas"},
+	for _, r := range [][2]string{{"200", "Validada"}, {"201", "Emitida"}, {"400", invalid}, {"401", "SinToken"},
+		{"403", "SinPermiso"},
+		{"404", none}, {"409", conflict}, {"413", "Grande"}, {"415", "OtroMedio"}, {"422", "OtroCuerpo"},
+		{"429", "Demasiadas"},
 		{"431", "Encabezados"}, {"500", "Interno"}, {"503", "NoDisponible"}} {
 		if r[1] != "" {
-			responses = append(responses, dte.Member{Name: r[0], Value: js(`{"$ref":%s}`, "#/components/responses/"+r[1])})
+			responses = append(responses, dte.Member{Name: r[0], Value: js(`{"$ref":%s}`, "#/components/responses/"+
+				r[1])})
 		}
 	}
 	return js(`{"operationId":%s,"tags":["Issue"],"summary":%s,"description":%s,"parameters":[`+
 		`{"$ref":"#/components/parameters/IdempotencyKey"},{"$ref":"#/components/parameters/Prefer"}]}`,
 		id, t.En+" ("+t.Document+")", about).
-		With("requestBody", js(`{"required":true}`).With("content", dte.Obj(dte.Member{Name: "application/json", Value: body}))).
+		With("requestBody", js(`{"required":true}`).With("content", dte.Obj(dte.Member{Name: "application/json",
+			Value: body}))).
 		With("responses", dte.Obj(responses...))
 }
 
-// component gives a schema a name, and returns the reference to it. Two types may name one component only if it says the same.
+// component gives a schema a name, and returns the reference to it. Two types may name one component only if it says
+// the same.
 func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.Value {
 	text := string(schema.Append(nil))
 	for have, there := c.made[name]; there && have != text; have, there = c.made[name] {
@@ -166,7 +173,8 @@ func (c *contract) request(t *bundle.Type) dte.Value {
 }
 
 // object is the schema of an object: members that the form names, and others whose schemas are given.
-func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member, loose bool) dte.Value {
+func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member,
+	loose bool) dte.Value {
 	var due []dte.Value
 	var properties []dte.Member
 	for i := range members {
@@ -271,7 +279,8 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	case shape == isTexts:
 		s = js(`{"type":"array","items":{"type":"string"}}`)
 	case m.Equals != "":
-		s, about = c.component(titled(m.Name), t, js(`{"type":"string","description":%s,"enum":[%s]}`, about, m.Equals)), ""
+		s, about = c.component(titled(m.Name), t, js(`{"type":"string","description":%s,"enum":[%s]}`, about,
+			m.Equals)), ""
 	case m.Format == "code":
 		s = schemaRef("Codigo")
 	case shape == isNumber && m.Above && m.Min == "0" && m.Max == "":

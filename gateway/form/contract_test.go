@@ -73,7 +73,8 @@ func eitherOf(s dte.Value) []string {
 // TestContract_Tables: the requests' schemas say what the tables of endpoints do: names, kinds, bounds, what is due.
 func TestContract_Tables(t *testing.T) {
 	doc := contractOf(t)
-	tables := map[string]*Form{"SolicitudInvalidacion": invalidation, "SolicitudConsulta": lookup, "SolicitudReenvio": resend}
+	tables := map[string]*Form{"SolicitudInvalidacion": invalidation, "SolicitudConsulta": lookup,
+		"SolicitudReenvio": resend}
 	for document, f := range Documents {
 		tables["Solicitud"+document] = f
 	}
@@ -124,7 +125,8 @@ func compareFields(t *testing.T, doc dte.Value, where string, s dte.Value, field
 		if kind.Kind() == dte.KindArray {
 			kind = kind.Index(0)
 		}
-		want := [...]string{isText: "string", isNumber: "number", isInteger: "integer", isFlag: "boolean", isObject: "object", isList: "array", isTexts: "array"}[f.shape]
+		want := [...]string{isText: "string", isNumber: "number", isInteger: "integer", isFlag: "boolean",
+			isObject: "object", isList: "array", isTexts: "array"}[f.shape]
 		if kind.Text() != want {
 			t.Errorf("%s is a %s, the contract says %s", name, want, kind.Text())
 		}

@@ -20,22 +20,25 @@ var saleMembers = []field{
 	itemsMember,
 	{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
 	{name: "pago", shape: isObject, members: payment, place: inPagos},
-	{name: "pagos", shape: isList, members: append([]field{{name: "montoPago", shape: isNumber, min: amount(0)}}, payment...), limit: 99,
+	{name: "pagos", shape: isList, members: append([]field{{name: "montoPago", shape: isNumber, min: amount(0)}},
+		payment...), limit: 99,
 		place: inResumen},
 	remarks,
 }
 
 // Members that several types have.
 var (
-	itemsMember = field{name: "items", fact: linesFact, shape: isList, required: true, members: item, limit: maxItems, numbered: true}
-	remarks     = field{name: "observaciones", place: inResumen, blank: true, lines: true}
-	inTest      = field{name: "testContingencia", shape: isFlag, place: nowhere} // of every type
-	retention   = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
+	itemsMember = field{name: "items", fact: linesFact, shape: isList, required: true, members: item, limit: maxItems,
+		numbered: true}
+	remarks   = field{name: "observaciones", place: inResumen, blank: true, lines: true}
+	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // of every type
+	retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
 	// appendix is the apendice of MH's layouts, at most ten entries, one of which may be the gateway's own.
 	appendix = field{name: ownEntries, shape: isList, members: required("campo", "etiqueta", "valor"), limit: 9}
 	// consumer and taxpayer are who the other party may be (SPEC 2.5).
 	consumer = append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)
-	taxpayer = append(plain("tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "codActividad", "descActividad", "nombreComercial",
+	taxpayer = append(plain("tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "codActividad", "descActividad",
+		"nombreComercial",
 		"telefono", "correo"), direccion)
 )
 
@@ -44,7 +47,8 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type. Its bundle was read strictly (bundle.ParseType), therefore nothing can be wrong with it here.
+// New compiles the form of a type. Its bundle was read strictly (bundle.ParseType), therefore nothing can be wrong with
+// it here.
 func New(t *bundle.Type) *Form {
 	f := &Form{Type: t, pays: t.Form.Pays, origin: t.Form.Origin, related: t.Form.Related,
 		withholding: slices.Contains(t.Form.Does, "withholding")}
@@ -82,8 +86,9 @@ func fieldsOf(m *bundle.Member) []field {
 		}
 		return []field{d}
 	}
-	f := field{name: m.Name, required: m.Required, above: m.Above, person: m.Person, limit: m.Limit, numbered: m.Numbered,
-		blank: m.Blank, lines: m.Lines, label: m.Label, equals: m.Equals, min: bound(m.Min), max: bound(m.Max),
+	f := field{name: m.Name, required: m.Required, above: m.Above, person: m.Person, limit: m.Limit,
+		numbered: m.Numbered,
+		blank:    m.Blank, lines: m.Lines, label: m.Label, equals: m.Equals, min: bound(m.Min), max: bound(m.Max),
 		shape: shape(max(0, slices.Index(bundle.Shapes, m.Shape)))}
 	f.place, f.fact = target(m.To)
 	if len(m.Default) > 0 {
@@ -94,7 +99,8 @@ func fieldsOf(m *bundle.Member) []field {
 			f.members = append(f.members, fieldsOf(&inner[i])...)
 		}
 	}
-	if group := map[string][]field{"consumer": consumer, "taxpayer": taxpayer, "address": direccion.members}[m.Use]; group != nil {
+	if group := map[string][]field{"consumer": consumer, "taxpayer": taxpayer,
+		"address": direccion.members}[m.Use]; group != nil {
 		f.shape, f.loose, f.person = isObject, true, m.Use != "address"
 		f.members = append(slices.Clone(group), f.members...)
 		for i := range f.members {
@@ -152,9 +158,12 @@ var invalidation = &Form{fields: []field{
 
 // invalidationNames are the request's names of the event's facts.
 var invalidationNames = map[string]string{
-	"motivo.tipoAnulacion": "tipoAnulacion", "motivo.motivoAnulacion": "motivo", "documento.codigoGeneracionR": "codigoGeneracionReemplazo",
-	"motivo.nombreResponsable": "responsable.nombre", "motivo.tipDocResponsable": "responsable.tipoDocumento", "motivo.numDocResponsable": "responsable.numDocumento",
-	"motivo.nombreSolicita": "solicita.nombre", "motivo.tipDocSolicita": "solicita.tipoDocumento", "motivo.numDocSolicita": "solicita.numDocumento",
+	"motivo.tipoAnulacion": "tipoAnulacion", "motivo.motivoAnulacion": "motivo",
+	"documento.codigoGeneracionR": "codigoGeneracionReemplazo",
+	"motivo.nombreResponsable":    "responsable.nombre", "motivo.tipDocResponsable": "responsable.tipoDocumento",
+	"motivo.numDocResponsable": "responsable.numDocumento",
+	"motivo.nombreSolicita":    "solicita.nombre", "motivo.tipDocSolicita": "solicita.tipoDocumento",
+	"motivo.numDocSolicita": "solicita.numDocumento",
 }
 
 // Invalidation reads a request to invalidate a document. The document's code is not in the body, but in the path.
@@ -162,7 +171,8 @@ func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 	d := invalidation.Fill(body, nil)
 	who := func(name string) seller.Person {
 		p := d.Facts.Get(name)
-		return seller.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(), Document: p.Get("numDocumento").Text()}
+		return seller.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(),
+			Document: p.Get("numDocumento").Text()}
 	}
 	kind, _ := d.Facts.Get("tipoAnulacion").Int()
 	replacement := d.Facts.Get("codigoGeneracionReemplazo").Text()
@@ -213,8 +223,9 @@ func Resend(body dte.Value) (address string, _ *Filled) {
 
 // The bodies of POST /admin/contingency and POST /admin/contingency/report.
 var (
-	declaration = &Form{fields: []field{{name: "cause", shape: isInteger, required: true}, {name: "reason", required: true}}}
-	reportNote  = &Form{fields: []field{{name: "reference", required: true}}}
+	declaration = &Form{fields: []field{{name: "cause", shape: isInteger, required: true}, {name: "reason",
+		required: true}}}
+	reportNote = &Form{fields: []field{{name: "reference", required: true}}}
 )
 
 // Declaration reads the contingency that an operator declares: its cause (CAT-005) and reason.
@@ -256,7 +267,8 @@ func (d *Filled) entry(f *field, v dte.Value) dte.Value {
 		d.fault(f.name, dte.FaultLength, fmt.Sprintf("Lleva de 1 a %d caracteres", maxEntry))
 	}
 	d.entries = append(d.entries, f.name)
-	return dte.Obj(dte.Member{Name: "campo", Value: dte.Str(f.name)}, dte.Member{Name: "etiqueta", Value: dte.Str(f.label)}, dte.Member{Name: "valor", Value: dte.Str(s)})
+	return dte.Obj(dte.Member{Name: "campo", Value: dte.Str(f.name)}, dte.Member{Name: "etiqueta",
+		Value: dte.Str(f.label)}, dte.Member{Name: "valor", Value: dte.Str(s)})
 }
 
 // append puts entries before the request's own.
@@ -282,8 +294,8 @@ func (d *Filled) finish() {
 	}
 }
 
-// readOrigin reads which document this one is issued against, from the member that names it, the object that may name it instead,
-// or both.
+// readOrigin reads which document this one is issued against, from the member that names it, the object that may name
+// it instead, or both.
 func (d *Filled) readOrigin() {
 	plain, related := d.body.Get(d.form.origin), d.body.Get(d.form.related)
 	inner, innerPath := related.Get("codigoGeneracion"), d.form.related+".codigoGeneracion"
@@ -310,7 +322,8 @@ func (d *Filled) withholdings() {
 	for i := range items {
 		v := lines.Index(i)
 		if n, ok := v.Get("numItem").Int(); ok && n != int64(i+1) {
-			d.fault(index(name, i)+".numItem", dte.FaultCondition, fmt.Sprintf("Los ítems se numeran en orden desde 1: debe ser %d", i+1))
+			d.fault(index(name, i)+".numItem", dte.FaultCondition,
+				fmt.Sprintf("Los ítems se numeran en orden desde 1: debe ser %d", i+1))
 		}
 		v = v.With("numItem", dte.Int(int64(i+1)))
 		kind := int64(1)
@@ -324,7 +337,8 @@ func (d *Filled) withholdings() {
 		_, noCode := dte.ParseCode(v.Get("numeroDocumento").Text())
 		if n, _ := v.Get("tipoGeneracion").Int(); n == 2 && noCode != nil && v.Get("numeroDocumento").Exists() {
 			d.fault(d.requestPath(index("cuerpoDocumento", i)+".numeroDocumento"), dte.FaultPattern,
-				"Un documento electrónico se nombra con su código de generación; si solo tiene el número, indíquelo como de papel (1)")
+				"Un documento electrónico se nombra con su código de generación; si solo tiene el número, indíquelo "+
+					"como de papel (1)")
 		}
 		if !v.Get("descripcion").Exists() {
 			v = v.With("descripcion", dte.Str("Retención de IVA sobre el documento "+v.Get("numeroDocumento").Text()))
@@ -336,8 +350,8 @@ func (d *Filled) withholdings() {
 	}
 }
 
-// specialUnits gives lines that are a tax or a charge beside the tax base the unit that MH wants of them (MF2 pp.30, 33),
-// where the request states none.
+// specialUnits gives lines that are a tax or a charge beside the tax base the unit that MH wants of them (MF2 pp.30,
+// 33), where the request states none.
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items"), d.Facts.Get("cuerpoDocumento")
 	if asked.Len() != lines.Len() {

@@ -8,8 +8,9 @@ import (
 	"dtegate/engine/dte"
 )
 
-// TestDecode_FullCostsNothing: what is wrong beyond the faults that are listed is not looked for: a thousand times as many
-// faults take no more work. Work is counted in allocations, of which a spelling hint makes one for each known name.
+// TestDecode_FullCostsNothing: what is wrong beyond the faults that are listed is not looked for: a thousand times as
+// many faults take no more work. Work is counted in allocations, of which a spelling hint makes one for each known
+// name.
 func TestDecode_FullCostsNothing(t *testing.T) {
 	for name, body := range map[string]func(n int) string{
 		"unknown members": func(n int) string {
@@ -22,7 +23,10 @@ func TestDecode_FullCostsNothing(t *testing.T) {
 		"unknown members of items": func(n int) string {
 			return `{"items":[` + strings.Repeat(`{"cantidat":1,"descripsion":""},`, n/64) + `{}]}`
 		},
-		"items of the wrong kind": func(n int) string { return `{"items":[` + strings.Repeat(`1,`, min(n, maxItems-1)) + `1]}` },
+		"items of the wrong kind": func(n int) string {
+			return `{"items":[` + strings.Repeat(`1,`, min(n, maxItems-1)) +
+				`1]}`
+		},
 	} {
 		work := func(n int) float64 {
 			v, err := dte.Parse([]byte(body(n)))
@@ -66,9 +70,12 @@ func TestRequestPath(t *testing.T) {
 	}
 	one, list := &Filled{form: Documents["01"], body: payment}, &Filled{form: Documents["01"], body: several}
 	for fact, want := range map[string]string{
-		"cuerpoDocumento[3].precioUni": "items[3].precioUnitario", "cuerpoDocumento": "items", "resumen.condicionOperacion": "condicionOperacion",
-		"resumen.observaciones": "observaciones", "resumen.pagos[0].plazo": "pagos[0].plazo", "receptor.direccion.municipio": "receptor.direccion.municipio",
-		"resumen.totalPagar": "items", "": "items", "cuerpoDocumento[3].ventaGravada": "items[3]", "resumen.pagos": "pagos",
+		"cuerpoDocumento[3].precioUni": "items[3].precioUnitario", "cuerpoDocumento": "items",
+		"resumen.condicionOperacion": "condicionOperacion",
+		"resumen.observaciones":      "observaciones", "resumen.pagos[0].plazo": "pagos[0].plazo",
+		"receptor.direccion.municipio": "receptor.direccion.municipio",
+		"resumen.totalPagar":           "items", "": "items", "cuerpoDocumento[3].ventaGravada": "items[3]",
+		"resumen.pagos": "pagos",
 	} {
 		if got := list.requestPath(fact); got != want {
 			t.Errorf("%s: %s, want %s", fact, got, want)
@@ -80,13 +87,15 @@ func TestRequestPath(t *testing.T) {
 }
 
 func TestDecode_PaymentCodes(t *testing.T) {
-	v, err := dte.Parse([]byte(`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"T"},{"codigo":"05"}]}`))
+	v, err := dte.Parse([]byte(
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"T"},{"codigo":"05"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := Documents["01"].Fill(v, map[string]string{"T": "02"})
 	payments := d.Facts.Get("resumen").Get("pagos")
-	if len(d.Faults) > 0 || payments.Index(0).Get("codigo").Text() != "02" || payments.Index(1).Get("codigo").Text() != "05" {
+	if len(d.Faults) > 0 || payments.Index(0).Get("codigo").Text() != "02" ||
+		payments.Index(1).Get("codigo").Text() != "05" {
 		t.Errorf("%v %s", d.Faults, payments.Append(nil))
 	}
 }
@@ -112,8 +121,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestDecode_AmbiguousPayment: where the specification and MH's catalogue name a payment's code differently, the till is
-// told so, once a sale, until the branch says what its codes mean.
+// TestDecode_AmbiguousPayment: where the specification and MH's catalogue name a payment's code differently, the till
+// is told so, once a sale, until the branch says what its codes mean.
 func TestDecode_AmbiguousPayment(t *testing.T) {
 	const sale = `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"03","montoPago":0.5},{"codigo":"04","montoPago":0.5}]}`
 	v, err := dte.Parse([]byte(sale))
@@ -123,9 +132,11 @@ func TestDecode_AmbiguousPayment(t *testing.T) {
 	for name, c := range map[string]struct {
 		codes map[string]string
 		want  int
-	}{"no table": {nil, 1}, "a table": {map[string]string{"03": "04", "04": "05"}, 0}, "as MH says": {map[string]string{"03": "03", "04": "04"}, 0}} {
+	}{"no table": {nil, 1}, "a table": {map[string]string{"03": "04", "04": "05"}, 0},
+		"as MH says": {map[string]string{"03": "03", "04": "04"}, 0}} {
 		d := Documents["01"].Fill(v, c.codes)
-		if len(d.Warnings) != c.want || len(d.Faults) > 0 || c.want > 0 && !strings.Contains(d.Warnings[0], "código de pago 03 es tarjeta de crédito") {
+		if len(d.Warnings) != c.want || len(d.Faults) > 0 || c.want > 0 && !strings.Contains(d.Warnings[0],
+			"código de pago 03 es tarjeta de crédito") {
 			t.Errorf("%s: %q %v", name, d.Warnings, d.Faults)
 		}
 	}
@@ -134,13 +145,16 @@ func TestDecode_AmbiguousPayment(t *testing.T) {
 // TestDecode_Address: an address that cannot be mailed is refused at the counter, and spaces around one are dropped.
 func TestDecode_Address(t *testing.T) {
 	sale := func(correo string) *Filled {
-		return decodeText(t, "01", `{"receptor":{"nombre":"Ana","correo":"`+correo+`"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
+		return decodeText(t, "01", `{"receptor":{"nombre":"Ana","correo":"`+correo+
+			`"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
 	}
-	if d := sale(" ana@example.com "); len(d.Faults) > 0 || d.Facts.Get("receptor").Get("correo").Text() != "ana@example.com" {
+	if d := sale(" ana@example.com "); len(d.Faults) > 0 ||
+		d.Facts.Get("receptor").Get("correo").Text() != "ana@example.com" {
 		t.Errorf("%v %s", d.Faults, d.Facts.Append(nil))
 	}
 	for _, bad := range []string{"ana", "ana@", "ana@localhost", "ana@example,com", "ñandú@example.com"} {
-		if d := sale(bad); len(d.Faults) != 1 || d.Faults[0].Path != "receptor.correo" || d.Faults[0].Code != dte.FaultFormat {
+		if d := sale(bad); len(d.Faults) != 1 || d.Faults[0].Path != "receptor.correo" ||
+			d.Faults[0].Code != dte.FaultFormat {
 			t.Errorf("%s: %v", bad, d.Faults)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package form reads the body of a request. Tables describe its members; the result is the facts that rules and documents are made
-// of, or all faults at once. It knows the tills' names for things and no HTTP.
+// Package form reads the body of a request. Tables describe its members; the result is the facts that rules and
+// documents are made of, or all faults at once. It knows the tills' names for things and no HTTP.
 package form
 
 import (
@@ -28,7 +28,8 @@ type Form struct {
 	// thing. Both may come if they say the same.
 	either [][2]string
 	pays   bool // a payment is due, cash by default (SPEC 2.7)
-	// origin is the member that names the document that this one is issued against, related an object that may name it instead.
+	// origin is the member that names the document that this one is issued against, related an object that may name it
+	// instead.
 	origin, related string
 	withholding     bool // the lines are those of a withholding voucher
 }
@@ -48,9 +49,11 @@ func (d *Filled) Refusal() *Refusal {
 		if f.Code == refusal.CodeOriginType { // what a note's rule says of its original
 			r.Type, r.Message = f.Code, f.Message
 		}
-		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(form.receptor, member))
+		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(form.receptor,
+			member))
 		if missing && len(form.receptor) > 0 {
-			r.Type, r.Message, r.RequiredFields = "RECEPTOR_VALIDATION_ERROR", "El receptor no lleva los campos que exige el documento", form.receptor
+			r.Type, r.Message, r.RequiredFields = "RECEPTOR_VALIDATION_ERROR",
+				"El receptor no lleva los campos que exige el documento", form.receptor
 		}
 	}
 	return r
@@ -69,7 +72,8 @@ type Filled struct {
 	entries []string // members that became the first entries of the appendix
 }
 
-// Fill turns a request into facts. Faults have the paths of the request. codes maps a till's own payment codes to CAT-017.
+// Fill turns a request into facts. Faults have the paths of the request. codes maps a till's own payment codes to
+// CAT-017.
 func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	d := &Filled{form: form, body: body}
 	if body.Kind() != dte.KindObject {
@@ -122,7 +126,8 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 	}
 	if !hasValue(one) && !hasValue(list) {
 		if n, ok := body.Get("condicionOperacion").Int(); ok && n > 1 {
-			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con otra condición")
+			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con "+
+				"otra condición")
 			return resumen
 		}
 		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str(cash)})
@@ -148,21 +153,22 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 // cash is CAT-017's code of notes and coins.
 const cash = "01"
 
-// ambiguousPayments are the codes that this service's specification (2.7) and MH's catalogue (CAT-017) name differently:
-// what MH takes the code for, what the specification says, and MH's code of that.
+// ambiguousPayments are the codes that this service's specification (2.7) and MH's catalogue (CAT-017) name
+// differently: what MH takes the code for, what the specification says, and MH's code of that.
 var ambiguousPayments = map[string][3]string{
 	"03": {"tarjeta de crédito", "cheque", "04"},
 	"04": {"cheque", "transferencia", "05"},
 }
 
-// payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), and a till's own is dropped; a term and
-// its number of periods come together (pp.50-51).
+// payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), and a till's own is dropped; a term
+// and its number of periods come together (pp.50-51).
 func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
 	code := p.Get("codigo").Text()
 	if to, ok := codes[code]; ok {
 		p = p.With("codigo", dte.Str(to))
 	} else if w, differs := ambiguousPayments[code]; differs && len(codes) == 0 && len(d.Warnings) == 0 {
-		d.Warnings = append(d.Warnings, "El código de pago "+code+" es "+w[0]+" para Hacienda (CAT-017). Si la caja quiere decir "+w[1]+
+		d.Warnings = append(d.Warnings, "El código de pago "+code+" es "+w[0]+
+			" para Hacienda (CAT-017). Si la caja quiere decir "+w[1]+
 			", envíe "+w[2]+" o configure payment_codes en el equipo")
 	}
 	if p.Get("codigo").Text() == cash && p.Get("referencia").Exists() {

@@ -8,8 +8,8 @@ import (
 	"dtegate/engine/outbox"
 )
 
-// This file reads who the other party is: the numbers of people and taxpayers as they are printed on their cards, and the
-// pairs of which half is no use.
+// This file reads who the other party is: the numbers of people and taxpayers as they are printed on their cards, and
+// the pairs of which half is no use.
 
 // Kinds of identity documents (CAT-022) whose numbers have a form.
 const (
@@ -17,9 +17,9 @@ const (
 	kindNIT = "36" // 14 digits, or the 9 of the DUI that replaced it for persons
 )
 
-// identities completes a person's facts: NIT, NRC and DUI become digits alone, whatever hyphens and spaces they came with,
-// so that each generation of MH's layouts can write them its own way. A kind of document without a number is refused; a
-// number without a kind says by its length what it is. prefix begins the paths of the person's members.
+// identities completes a person's facts: NIT, NRC and DUI become digits alone, whatever hyphens and spaces they came
+// with, so that each generation of MH's layouts can write them its own way. A kind of document without a number is
+// refused; a number without a kind says by its length what it is. prefix begins the paths of the person's members.
 func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	p = r.mailbox(p, prefix)
 	p = r.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
@@ -38,7 +38,9 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 		case 14:
 			kind = dte.Str(kindNIT)
 		default:
-			r.fault(prefix+"tipoDocumento", dte.FaultRequired, "Falta el tipo del documento de identidad: 13 DUI, 36 NIT, 03 pasaporte, 02 carnet de residente, 37 otro")
+			r.fault(prefix+"tipoDocumento", dte.FaultRequired,
+				"Falta el tipo del documento de identidad: 13 DUI, 36 NIT, 03 pasaporte, 02 carnet de residente, 37 "+
+					"otro")
 			return p
 		}
 		p = p.With("tipoDocumento", kind)
@@ -61,7 +63,8 @@ func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	}
 	address := strings.TrimSpace(v.Text())
 	if !outbox.Mailable(address) {
-		r.fault(prefix+"correo", dte.FaultFormat, "No es una dirección de correo: escríbala como nombre@dominio.com, o deje el campo fuera")
+		r.fault(prefix+"correo", dte.FaultFormat, "No es una dirección de correo: escríbala como nombre@dominio.com, "+
+			"o deje el campo fuera")
 	}
 	return p.With("correo", dte.Str(address))
 }
@@ -70,7 +73,8 @@ func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 func (r *reader) onePerson(p dte.Value, prefix string) {
 	kind, number, nit := p.Get("tipoDocumento").Text(), p.Get("numDocumento").Text(), p.Get("nit").Text()
 	comparable := kind == kindNIT || kind == kindDUI && len(nit) == len(number)
-	if nit == "" || number == "" || nit == number || !comparable || r.faulty(prefix+"nit") || r.faulty(prefix+"numDocumento") {
+	if nit == "" || number == "" || nit == number || !comparable || r.faulty(prefix+"nit") ||
+		r.faulty(prefix+"numDocumento") {
 		return
 	}
 	r.fault(prefix+"nit", dte.FaultCondition, "El NIT es de otra persona que el número de documento")

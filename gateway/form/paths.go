@@ -9,18 +9,19 @@ import (
 	"dtegate/engine/dte"
 )
 
-// This file leads from facts back to the request: what a rule finds wrong with a fact is told at the member that it came from, once.
+// This file leads from facts back to the request: what a rule finds wrong with a fact is told at the member that it
+// came from, once.
 
-// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are known already. unread are the facts
-// that the known faults left out.
+// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are known already. unread are the
+// facts that the known faults left out.
 func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	if !d.full() {
 		d.Merge(find(d.unread()))
 	}
 }
 
-// Merge adds faults of facts, with the paths of the request. It leaves out a fault if there is already a fault at its path or
-// above it.
+// Merge adds faults of facts, with the paths of the request. It leaves out a fault if there is already a fault at its
+// path or above it.
 func (d *Filled) Merge(found []dte.Fault) {
 next:
 	for _, f := range found {
@@ -36,7 +37,8 @@ next:
 			f.Path = d.sent(f.Path)
 		}
 		for _, have := range d.Faults {
-			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {
+			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+
+				"[") {
 				continue next
 			}
 		}
@@ -44,8 +46,8 @@ next:
 	}
 }
 
-// sent is the deepest part of a path that the till sent. What is wrong with the sum of a member of all items ("pagos[].montoPago") is told
-// at the only item, else at the list; a member that the till left out is not blamed.
+// sent is the deepest part of a path that the till sent. What is wrong with the sum of a member of all items
+// ("pagos[].montoPago") is told at the only item, else at the list; a member that the till left out is not blamed.
 func (d *Filled) sent(path string) string {
 	v, kept, rest := d.body, "", path
 	for rest != "" {
@@ -92,8 +94,8 @@ func totalName(field string) string {
 	return "El total calculado (" + field + ")"
 }
 
-// unread are the facts, by path without indexes, that the faults of a request left out: what depends on one cannot be added
-// up. Of a member that nobody knows, it is the object that holds it: the member may be a misspelt one.
+// unread are the facts, by path without indexes, that the faults of a request left out: what depends on one cannot be
+// added up. Of a member that nobody knows, it is the object that holds it: the member may be a misspelt one.
 func (d *Filled) unread() (paths []string) {
 	for _, f := range d.Faults {
 		path := f.Path
@@ -195,7 +197,8 @@ func (d *Filled) requestPath(path string) string {
 	return match.name + match.pathBelow(rest)
 }
 
-// appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's own.
+// appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's
+// own.
 func (d *Filled) appendixPath(rest string) string {
 	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
 	n, err := strconv.Atoi(number)
@@ -208,12 +211,13 @@ func (d *Filled) appendixPath(rest string) string {
 	return index("apendice", n-len(d.entries)) + below
 }
 
-// fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one that
-// the request uses.
+// fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one
+// that the request uses.
 func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
 	for i := range d.form.fields {
-		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil || hasValue(d.body.Get(f.name))) {
+		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil ||
+			hasValue(d.body.Get(f.name))) {
 			match = f
 		}
 	}

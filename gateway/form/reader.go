@@ -164,8 +164,8 @@ func hint(name string, fields []field) string {
 	return ""
 }
 
-// text checks a text that is there: something to read, and nothing that cannot be printed. A blank one is like none where
-// that changes nothing, and refused where a code or a name is due.
+// text checks a text that is there: something to read, and nothing that cannot be printed. A blank one is like none
+// where that changes nothing, and refused where a code or a name is due.
 func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 	s := v.Text()
 	switch {
@@ -196,8 +196,8 @@ func invisible(r rune) bool {
 	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != joiner
 }
 
-// printed tells a character that leaves ink: no space, and no letter or mark that prints nothing (the Hangul fillers, the empty
-// Braille cell, selectors of variants).
+// printed tells a character that leaves ink: no space, and no letter or mark that prints nothing (the Hangul fillers,
+// the empty Braille cell, selectors of variants).
 func printed(r rune) bool {
 	return unicode.IsPrint(r) && r != ' ' && r != '\u2800' &&
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
@@ -288,7 +288,8 @@ func required(names ...string) []field {
 	return fs
 }
 
-var direccion = field{name: "direccion", shape: isObject, loose: true, members: plain("departamento", "municipio", "distrito", "complemento")}
+var direccion = field{name: "direccion", shape: isObject, loose: true, members: plain("departamento", "municipio",
+	"distrito", "complemento")}
 
 // item is SPEC 2.6 with the extensions: tributos, codTributo, noGravado.
 var item = []field{
@@ -306,7 +307,8 @@ var item = []field{
 }
 
 var payment = []field{
-	{name: "codigo", required: true}, {name: "plazo"}, {name: "periodo", shape: isInteger, min: amount(1)}, {name: "referencia", blank: true},
+	{name: "codigo", required: true}, {name: "plazo"}, {name: "periodo", shape: isInteger, min: amount(1)},
+	{name: "referencia", blank: true},
 }
 
 // faults is what is wrong with a request, at the request's own paths.

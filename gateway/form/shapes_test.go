@@ -25,8 +25,11 @@ func decodeText(t *testing.T, document, body string) *Filled {
 func TestDecode_BothShapes(t *testing.T) {
 	line := `"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1`
 	for name, c := range map[string]struct{ document, payload, client string }{
-		"excluded subject": {"14", `{"sujetoExcluido":{"tipoDocumento":"13","numDocumento":"012345678","nombre":"Ana"},"applyrent":true,` + line + `}`,
-			`{"receptor":{"tipoDocumento":"13","numDocumento":"012345678","nombre":"Ana"},"applyrent":true,` + line + `}`},
+		"excluded subject": {"14",
+			`{"sujetoExcluido":{"tipoDocumento":"13","numDocumento":"012345678","nombre":"Ana"},"applyrent":true,` +
+				line + `}`,
+			`{"receptor":{"tipoDocumento":"13","numDocumento":"012345678","nombre":"Ana"},"applyrent":true,` + line +
+				`}`},
 		"credit note": {"05", `{"codigoGeneracion":"` + originA + `",` + line + `}`,
 			`{"tipoDte":"05","documentoRelacionado":{"codigoGeneracion":"` + originA + `"},` + line + `}`},
 		"withholding": {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nombre":"Ana","correo":"a@example.com"},
@@ -45,7 +48,8 @@ func TestDecode_BothShapes(t *testing.T) {
 				}
 			}
 			for _, m := range a.Facts.Get("cuerpoDocumento").Index(0).Members() {
-				if y := b.Facts.Get("cuerpoDocumento").Index(0).Get(m.Name); string(y.Append(nil)) != string(m.Value.Append(nil)) {
+				if y := b.Facts.Get("cuerpoDocumento").Index(0).Get(m.Name); string(y.Append(nil)) != string(
+					m.Value.Append(nil)) {
 					t.Errorf("%s: %s, %s", m.Name, m.Value.Append(nil), y.Append(nil))
 				}
 			}
@@ -63,16 +67,28 @@ func TestDecode_Contradictions(t *testing.T) {
 		document, body string
 		want           []string
 	}{
-		"two subjects":     {"14", `{"sujetoExcluido":{"nombre":"Ana"},"receptor":{"nombre":"Eva"},"applyrent":false,` + line + `}`, []string{"sujetoExcluido", "receptor"}},
-		"two originals":    {"05", `{"codigoGeneracion":"` + originA + `","documentoRelacionado":{"codigoGeneracion":"` + originB + `"},` + line + `}`, []string{"codigoGeneracion", "documentoRelacionado.codigoGeneracion"}},
-		"no original":      {"06", `{` + line + `}`, []string{"codigoGeneracion"}},
-		"other type":       {"06", `{"tipoDte":"05","codigoGeneracion":"` + originA + `",` + line + `}`, []string{"tipoDte"}},
-		"no code":          {"06", `{"codigoGeneracion":"` + originA[1:] + `",` + line + `}`, []string{"codigoGeneracion"}},
-		"two bodies":       {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{}],"items":[{"numItem":1}]}`, []string{"cuerpoDocumento", "items", "cuerpoDocumento[0].tipoDte", "items[0].montoRetenido"}},
-		"out of order":     {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{"numItem":2,"tipoDte":"03","tipoGeneracion":1,"numDocumento":"1","fechaEmision":"2026-12-01","montoSujetoGrav":1,"codigoRetencionMH":"22","ivaRetenido":1,"descripcion":"x"}]}`, []string{"cuerpoDocumento[0].numItem"}},
-		"return of naught": {"18", `{"documentoOrigen":"` + originA + `","items":[{"numItem":1,"cantidadRetorno":0}],"motivo":""}`, []string{"items[0].cantidadRetorno", "motivo"}},
-		"empty return":     {"18", `{"documentoOrigen":"x","items":[],"motivo":"m"}`, []string{"documentoOrigen", "items"}},
-		"long motive":      {"18", `{"documentoOrigen":"` + originA + `","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"` + strings.Repeat("ñ", 151) + `"}`, []string{"motivo"}},
+		"two subjects": {"14", `{"sujetoExcluido":{"nombre":"Ana"},"receptor":{"nombre":"Eva"},"applyrent":false,` +
+			line + `}`, []string{"sujetoExcluido", "receptor"}},
+		"two originals": {"05", `{"codigoGeneracion":"` + originA +
+			`","documentoRelacionado":{"codigoGeneracion":"` + originB + `"},` + line + `}`,
+			[]string{"codigoGeneracion", "documentoRelacionado.codigoGeneracion"}},
+		"no original": {"06", `{` + line + `}`, []string{"codigoGeneracion"}},
+		"other type": {"06", `{"tipoDte":"05","codigoGeneracion":"` + originA + `",` + line + `}`,
+			[]string{"tipoDte"}},
+		"no code": {"06", `{"codigoGeneracion":"` + originA[1:] + `",` + line + `}`,
+			[]string{"codigoGeneracion"}},
+		"two bodies": {"07",
+			`{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{}],"items":[{"numItem":1}]}`, []string{"cuerpoDocumento", "items", "cuerpoDocumento[0].tipoDte", "items[0].montoRetenido"}},
+		"out of order": {"07",
+			`{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{"numItem":2,"tipoDte":"03","tipoGeneracion":1,"numDocumento":"1","fechaEmision":"2026-12-01","montoSujetoGrav":1,"codigoRetencionMH":"22","ivaRetenido":1,"descripcion":"x"}]}`, []string{"cuerpoDocumento[0].numItem"}},
+		"return of naught": {"18", `{"documentoOrigen":"` + originA +
+			`","items":[{"numItem":1,"cantidadRetorno":0}],"motivo":""}`, []string{"items[0].cantidadRetorno",
+			"motivo"}},
+		"empty return": {"18", `{"documentoOrigen":"x","items":[],"motivo":"m"}`, []string{"documentoOrigen",
+			"items"}},
+		"long motive": {"18", `{"documentoOrigen":"` + originA +
+			`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"` + strings.Repeat("ñ", 151) + `"}`,
+			[]string{"motivo"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decodeText(t, c.document, c.body)
@@ -91,14 +107,17 @@ func TestDecode_Contradictions(t *testing.T) {
 
 // What neither MH's layout nor the amounts know travels in the appendix.
 func TestDecode_Appendix(t *testing.T) {
-	d := decodeText(t, "05", `{"codigoGeneracion":"`+originA+`","motivo":"Rebaja","motivoModificacion":2,"montoAjuste":10.5,"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
+	d := decodeText(t, "05", `{"codigoGeneracion":"`+originA+
+		`","motivo":"Rebaja","motivoModificacion":2,"montoAjuste":10.5,"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
 	got := string(d.Facts.Get("apendice").Append(nil))
 	want := `[{"campo":"motivo","etiqueta":"Motivo","valor":"Rebaja"},{"campo":"motivoModificacion","etiqueta":"Motivo de la modificación","valor":"2"},{"campo":"montoAjuste","etiqueta":"Monto del ajuste","valor":"10.5"}]`
 	if len(d.Faults) > 0 || got != want {
 		t.Errorf("%v %s", d.Faults, got)
 	}
-	d = decodeText(t, "18", `{"documentoOrigen":"`+originA+`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"m","apendice":[{"campo":"caja","etiqueta":"Caja","valor":"7"}]}`)
-	if got := d.Facts.Get("apendice"); len(d.Faults) > 0 || got.Len() != 2 || got.Index(1).Get("campo").Text() != "caja" {
+	d = decodeText(t, "18", `{"documentoOrigen":"`+originA+
+		`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"m","apendice":[{"campo":"caja","etiqueta":"Caja","valor":"7"}]}`)
+	if got := d.Facts.Get("apendice"); len(d.Faults) > 0 || got.Len() != 2 ||
+		got.Index(1).Get("campo").Text() != "caja" {
 		t.Errorf("%v %s", d.Faults, got.Append(nil))
 	}
 }

@@ -68,7 +68,8 @@ type (
 
 func newBoard(lang string, o *Overview) *board {
 	b := &board{Lang: lang, Other: map[string]string{"es": "en", "en": "es"}[lang], At: clock(o.At), Branch: o.Branch,
-		Test: o.Ambiente != "01", Version: o.Version, Since: momentText(lang, o.Started, o.At), Partial: o.Today.Partial}
+		Test: o.Ambiente != "01", Version: o.Version, Since: momentText(lang, o.Started, o.At),
+		Partial: o.Today.Partial}
 	b.Ambiente = say(lang, "ambiente."+o.Ambiente)
 	b.deadlines(lang, o)
 	b.facts(lang, o)
@@ -85,7 +86,8 @@ func newBoard(lang string, o *Overview) *board {
 		}
 	}
 	if n := o.Owed.Lost; n > 0 {
-		b.Waiting = append(b.Waiting, queue{Name: say(lang, "queue.lost"), Note: say(lang, "queue.lost.note"), N: count(n), Level: "bad"})
+		b.Waiting = append(b.Waiting, queue{Name: say(lang, "queue.lost"), Note: say(lang, "queue.lost.note"),
+			N: count(n), Level: "bad"})
 	}
 	b.rules(lang, o)
 	b.deliveries(lang, o)
@@ -107,7 +109,8 @@ func (b *board) deadlines(lang string, o *Overview) {
 	for _, d := range []struct {
 		name string
 		at   time.Time
-	}{{"event", o.Owed.EventDeadline}, {"documents", o.Owed.DocumentDeadline}, {"correction", o.Owed.CorrectionDeadline}, {"refused", o.Owed.RefusedDeadline}, {"report", o.Owed.TechnicalReport}} {
+	}{{"event", o.Owed.EventDeadline}, {"documents", o.Owed.DocumentDeadline}, {"correction",
+		o.Owed.CorrectionDeadline}, {"refused", o.Owed.RefusedDeadline}, {"report", o.Owed.TechnicalReport}} {
 		if d.at.IsZero() {
 			continue
 		}
@@ -120,7 +123,8 @@ func (b *board) deadlines(lang string, o *Overview) {
 		case left < soon[d.name]:
 			level = "warn"
 		}
-		b.Deadlines = append(b.Deadlines, deadline{Name: say(lang, "deadline."+d.name), At: moment(lang, d.at, o.At), Left: remaining(lang, d.at, o.At), Level: level})
+		b.Deadlines = append(b.Deadlines, deadline{Name: say(lang, "deadline."+d.name), At: moment(lang, d.at, o.At),
+			Left: remaining(lang, d.at, o.At), Level: level})
 	}
 	b.Refused = o.Owed.Refused
 }
@@ -137,9 +141,11 @@ func (b *board) facts(lang string, o *Overview) {
 			Raw:   o.MH.Refused.Error(),
 		}
 	case o.MH.Asked && o.MH.Up:
-		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + momentText(lang, o.MH.Since, o.At), Level: "ok"}
+		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + momentText(lang,
+			o.MH.Since, o.At), Level: "ok"}
 	case o.MH.Asked:
-		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + momentText(lang, o.MH.Since, o.At) + " · " + unanswered(lang, o.MH.Why), Level: "warn", Raw: o.MH.Why}
+		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + momentText(lang,
+			o.MH.Since, o.At) + " · " + unanswered(lang, o.MH.Why), Level: "warn", Raw: o.MH.Why}
 	}
 	period := fact{Name: say(lang, "contingency"), Value: say(lang, "contingency.none"), Level: "ok"}
 	if p := o.Owed.Contingency; p != nil {
@@ -182,7 +188,8 @@ func (b *board) rules(lang string, o *Overview) {
 	}
 	for _, r := range o.Rules.Rules {
 		if r.Trouble != nil && r.Off == nil {
-			b.RulesRefused = append(b.RulesRefused, ruleLine{Name: r.Name, Version: r.Version, Note: say(lang, "rule."+r.Trouble.Why), Level: "bad"})
+			b.RulesRefused = append(b.RulesRefused, ruleLine{Name: r.Name, Version: r.Version, Note: say(lang,
+				"rule."+r.Trouble.Why), Level: "bad"})
 			continue
 		}
 		line := ruleLine{Name: documentName(lang, r.Document), Version: r.Version}
@@ -202,16 +209,19 @@ func (b *board) rules(lang string, o *Overview) {
 		}
 	}
 	if back := o.Rules.Return; back != nil {
-		b.Returned, b.ReturnedRaw = strings.TrimSpace(back.To.Name+" "+back.To.Version)+", "+momentText(lang, back.At, o.At), masked(back.Reason)
+		b.Returned, b.ReturnedRaw = strings.TrimSpace(back.To.Name+" "+back.To.Version)+", "+momentText(lang, back.At,
+			o.At), masked(back.Reason)
 	}
 }
 
-// outcomes adds what MH refuses of a rule in force to the rule's line, and to the verdict if the rule is most likely wrong.
+// outcomes adds what MH refuses of a rule in force to the rule's line, and to the verdict if the rule is most likely
+// wrong.
 func (b *board) outcomes(lang string, line *ruleLine, o *dte.Outcomes) {
 	if o == nil || o.Refused == 0 {
 		return
 	}
-	text := say(lang, "rule.rejects") + " " + count(o.Refused) + " " + say(lang, "authorisation.of") + " " + count(o.Decided)
+	text := say(lang, "rule.rejects") + " " + count(o.Refused) + " " + say(lang, "authorisation.of") + " " +
+		count(o.Decided)
 	line.Note = strings.TrimPrefix(line.Note+" · "+text, " · ")
 	if o.Grave() {
 		line.Level = "bad"
@@ -256,7 +266,8 @@ func (b *board) box(lang string, o *Overview) {
 	if c := o.Chain; c != nil {
 		f := fact{Name: say(lang, "chain"), Value: c.Branch, Note: say(lang, "chain.unasked"), Level: "ok"}
 		if !c.Asked.IsZero() {
-			f.Note = say(lang, "chain.asked") + " " + momentText(lang, c.Asked, o.At) + " · " + say(lang, "version") + " " + strconv.FormatInt(c.Version, 10)
+			f.Note = say(lang, "chain.asked") + " " + momentText(lang, c.Asked, o.At) + " · " + say(lang, "version") +
+				" " + strconv.FormatInt(c.Version, 10)
 		}
 		switch {
 		case c.Replaced:
@@ -273,7 +284,8 @@ func (b *board) box(lang string, o *Overview) {
 		b.Box = append(b.Box, f)
 	}
 	if o.Free > 0 {
-		disk := fact{Name: say(lang, "disk"), Value: size(o.Free), Note: say(lang, "disk.reserve") + " " + size(o.Reserve), Level: "ok"}
+		disk := fact{Name: say(lang, "disk"), Value: size(o.Free), Note: say(lang, "disk.reserve") + " " +
+			size(o.Reserve), Level: "ok"}
 		switch {
 		case o.Free < o.Reserve:
 			disk.Level = "bad"
@@ -283,14 +295,16 @@ func (b *board) box(lang string, o *Overview) {
 		b.Box = append(b.Box, disk)
 	}
 	if o.Skew != nil {
-		clock := fact{Name: say(lang, "clock"), Value: clockDifference(*o.Skew), Note: say(lang, "clock.note"), Level: "ok"}
+		clock := fact{Name: say(lang, "clock"), Value: clockDifference(*o.Skew), Note: say(lang, "clock.note"),
+			Level: "ok"}
 		if o.Skew.Abs() > skewed {
 			clock.Level = "warn"
 		}
 		b.Box = append(b.Box, clock)
 	}
 	for _, e := range o.Expires {
-		f := fact{Name: say(lang, "expires."+e.Name), Value: day(lang, e.At.In(dte.Zone).Format(time.DateOnly)), Note: remaining(lang, e.At, o.At), Level: "ok"}
+		f := fact{Name: say(lang, "expires."+e.Name), Value: day(lang, e.At.In(dte.Zone).Format(time.DateOnly)),
+			Note: remaining(lang, e.At, o.At), Level: "ok"}
 		switch left := e.At.Sub(o.At); {
 		case left <= 0:
 			f.Level = "bad"
@@ -302,7 +316,8 @@ func (b *board) box(lang string, o *Overview) {
 	if o.Rules != nil {
 		b.Box = append(b.Box, fact{Name: say(lang, "engine"), Value: say(lang, "engine."+o.Rules.Engine)})
 	}
-	b.Box = append(b.Box, fact{Name: say(lang, "version"), Value: o.Version, Note: say(lang, "started") + " " + momentText(lang, o.Started, o.At)})
+	b.Box = append(b.Box, fact{Name: say(lang, "version"), Value: o.Version, Note: say(lang, "started") + " " +
+		momentText(lang, o.Started, o.At)})
 }
 
 // masked hides addresses: who buys is nobody's business here.
@@ -316,8 +331,8 @@ func masked(s string) string {
 	return strings.Join(words, " ")
 }
 
-// Pages are made of nodes, which escape every text. html/template would do the same and make the program a third larger:
-// with it the linker keeps every method there is.
+// Pages are made of nodes, which escape every text. html/template would do the same and make the program a third
+// larger: with it the linker keeps every method there is.
 
 // el is an element with the attributes and children given.
 func el(name string, children ...g.Node) g.Node { return g.El(name, children...) }
@@ -420,7 +435,8 @@ func newChart(lang string, day documents.Today, now int) *chart {
 			n    int
 		}{{"normal", x.Normal}, {"contingency", x.Contingency}, {"rejected", x.Rejected}} {
 			if p.n > 0 {
-				b.Parts = append(b.Parts, part{Kind: p.kind, X: left + 1.5, Y: y(below + p.n), W: step - 3, H: max(1, y(below)-y(below+p.n))})
+				b.Parts = append(b.Parts, part{Kind: p.kind, X: left + 1.5, Y: y(below + p.n), W: step - 3,
+					H: max(1, y(below)-y(below+p.n))})
 				below += p.n
 			}
 		}

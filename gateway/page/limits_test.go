@@ -11,7 +11,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestLimits_Alerts: the shop's page turns yellow when central IT's first alert of the same thing rings, a page's of a deadline.
+// TestLimits_Alerts: the shop's page turns yellow when central IT's first alert of the same thing rings, a page's of a
+// deadline.
 func TestLimits_Alerts(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "prometheus", "alerts.yml"))
 	if err != nil {
@@ -22,7 +23,8 @@ func TestLimits_Alerts(t *testing.T) {
 	for _, expression := range []string{
 		fmt.Sprintf("(branch:dte_event_deadline:last > 0) - time() < %d * 3600", hours("event")),
 		fmt.Sprintf("(branch:dte_documents_deadline:last > 0) - time() < %d * 3600", hours("documents")),
-		fmt.Sprintf("(dte_contingency_correction_deadline_timestamp_seconds > 0) - time() < %d * 3600", hours("correction")),
+		fmt.Sprintf("(dte_contingency_correction_deadline_timestamp_seconds > 0) - time() < %d * 3600",
+			hours("correction")),
 		fmt.Sprintf("(branch:dte_refused_deadline:last > 0) - time() < %d * 3600", hours("refused")),
 		fmt.Sprintf("dte_signing_certificate_expiry_timestamp_seconds - time() < %d * 86400", days("signing")),
 		fmt.Sprintf("dte_tls_certificate_expiry_timestamp_seconds - time() < %d * 86400", days("api")),

@@ -17,8 +17,8 @@ type Month struct {
 	Totals []documents.Total
 }
 
-// month is the month so far: documents that stand, and what they add up to, by type; what does not stand is a remark. A Month
-// that is nil is being counted.
+// month is the month so far: documents that stand, and what they add up to, by type; what does not stand is a remark. A
+// Month that is nil is being counted.
 func (b *board) month(lang string, o *Overview) {
 	if o.Month == nil {
 		return
@@ -73,7 +73,8 @@ func (b *board) monthHTML(t func(string) string) g.Node {
 	return el("section", class("month"), txt("h2", title),
 		g.If(b.Month == "", txt("p", t("month.counting"))),
 		listed("table", b.MonthLines, func(l monthLine) g.Node {
-			return el("tr", el("th", attr("scope", "row"), g.Text(l.Name), small(l.Note)), txt("td", l.N), txt("td", l.Amount))
+			return el("tr", el("th", attr("scope", "row"), g.Text(l.Name), small(l.Note)), txt("td", l.N),
+				txt("td", l.Amount))
 		}),
 		g.If(b.Month != "" && len(b.MonthLines) == 0, txt("p", t("month.none"))))
 }
@@ -92,7 +93,8 @@ func newAuthorisation(lang string, a *authorisation.Progress) *permit {
 	shown := &permit{Partial: a.Partial}
 	missing := 0
 	for _, k := range a.Kinds {
-		q := queue{Name: documentName(lang, k.Kind), N: fmt.Sprintf("%s %s %s", count(k.Sealed), say(lang, "authorisation.of"), count(k.Wanted))}
+		q := queue{Name: documentName(lang, k.Kind), N: fmt.Sprintf("%s %s %s", count(k.Sealed),
+			say(lang, "authorisation.of"), count(k.Wanted))}
 		if k.Waiting > 0 {
 			q.Note = count(k.Waiting) + " " + say(lang, "authorisation.waiting")
 		}

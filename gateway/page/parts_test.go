@@ -22,23 +22,29 @@ func TestParts(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := detail("es", "EOF").Render(&b); err != nil || b.String() != `<details><summary>`+say("es", "detail")+`</summary><code lang="en">EOF</code></details>` {
+	if err := detail("es", "EOF").Render(&b); err != nil || b.String() != `<details><summary>`+say("es", "detail")+
+		`</summary><code lang="en">EOF</code></details>` {
 		t.Errorf("%s %v", b.String(), err)
 	}
 	b.Reset()
-	waiting := (&board{Lang: "en", Deadlines: []deadline{{Level: "bad", Name: "event", At: "13:41", Left: "in 2 h"}}}).waitingHTML(func(key string) string { return key })
-	if err := waiting.Render(&b); err != nil || !strings.Contains(b.String(), "<small>13:41</small></th><td>in 2 h</td>") {
+	waiting := (&board{Lang: "en", Deadlines: []deadline{{Level: "bad", Name: "event", At: "13:41",
+		Left: "in 2 h"}}}).waitingHTML(func(key string) string { return key })
+	if err := waiting.Render(&b); err != nil || !strings.Contains(b.String(),
+		"<small>13:41</small></th><td>in 2 h</td>") {
 		t.Errorf("%s %v", b.String(), err)
 	}
 	o := overviews()["normal"]
-	for want, asked := range map[string]time.Time{"asked 13:41": o.At.Add(-51 * time.Minute), "the centre has not answered yet": {}} {
+	for want, asked := range map[string]time.Time{"asked 13:41": o.At.Add(-51 * time.Minute),
+		"the centre has not answered yet": {}} {
 		o.Chain = &Chain{Branch: "centro", Version: 7, Asked: asked}
-		if page := string(renderStatus("en", o)); !strings.Contains(page, want) || strings.Contains(page, "Version 7") == asked.IsZero() {
+		if page := string(renderStatus("en", o)); !strings.Contains(page, want) ||
+			strings.Contains(page, "Version 7") == asked.IsZero() {
 			t.Errorf("asked %v: the page lacks %q", asked, want)
 		}
 	}
 	for lang, name := range map[string]string{"es": "quiet", "en": "late"} {
-		if page := string(renderStatus(lang, overviews()[name])); !strings.HasPrefix(page, "<!doctype html>\n<html lang=\""+lang+"\">") {
+		if page := string(renderStatus(lang, overviews()[name])); !strings.HasPrefix(page,
+			"<!doctype html>\n<html lang=\""+lang+"\">") {
 			t.Errorf("%s begins with %.60q", name, page)
 		}
 	}

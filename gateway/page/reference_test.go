@@ -22,7 +22,8 @@ func contractText(t *testing.T) []byte {
 	return text
 }
 
-// TestReference: the reference page shows every operation and schema and a sample month's files, and its links lead somewhere.
+// TestReference: the reference page shows every operation and schema and a sample month's files, and its links lead
+// somewhere.
 func TestReference(t *testing.T) {
 	text := contractText(t)
 	contract, err := dte.Parse(text)
@@ -43,7 +44,8 @@ func TestReference(t *testing.T) {
 		}
 	}
 	for _, m := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		if id, ok := strings.CutPrefix(m[1], "#"); m[1] != "/openapi.json" && (!ok || !strings.Contains(page, `id="`+id+`"`)) {
+		if id, ok := strings.CutPrefix(m[1], "#"); m[1] != "/openapi.json" &&
+			(!ok || !strings.Contains(page, `id="`+id+`"`)) {
 			t.Errorf("%s leads nowhere", m[1])
 		}
 	}
@@ -61,7 +63,8 @@ func TestReference(t *testing.T) {
 				}
 				enums(m.Value.Index(i))
 			}
-			if shown += min(1, len(values)); len(values) > 0 && !strings.Contains(page, html.EscapeString(strings.Join(values, " · "))) {
+			if shown += min(1, len(values)); len(values) > 0 &&
+				!strings.Contains(page, html.EscapeString(strings.Join(values, " · "))) {
 				t.Errorf("the values %q are not on the page", values)
 			}
 			enums(m.Value)

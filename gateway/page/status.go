@@ -1,5 +1,5 @@
-// Package page makes the pages that people read: the status of the branch, for the people in the shop, and the reference of
-// the API. It knows no HTTP, and escapes every text.
+// Package page makes the pages that people read: the status of the branch, for the people in the shop, and the
+// reference of the API. It knows no HTTP, and escapes every text.
 package page
 
 import (
@@ -74,10 +74,12 @@ func renderStatus(lang string, o *Overview) []byte {
 		kind = "test"
 	}
 	branch := cmp.Or(o.Name, t("branch")+" "+strconv.FormatInt(b.Branch, 10))
-	return document(lang, b.Title+" · "+branch, statusStyle, el("meta", attr("http-equiv", "refresh"), attr("content", "15")),
+	return document(lang, b.Title+" · "+branch, statusStyle, el("meta", attr("http-equiv", "refresh"), attr("content",
+		"15")),
 		el("header",
 			el("p", txt("b", branch), g.Text(" "), el("span", class(kind), g.Text(b.Ambiente))),
-			el("p", txt("time", b.At), g.Text(" "), el("a", attr("href", "?lang="+b.Other), attr("lang", b.Other), g.Text(t("other"))))),
+			el("p", txt("time", b.At), g.Text(" "), el("a", attr("href", "?lang="+b.Other), attr("lang", b.Other),
+				g.Text(t("other"))))),
 		el("main",
 			el("section", class("verdict "+b.Level), txt("h1", b.Title),
 				g.If(b.Reason != "", el("p", class("reason"), g.Text(b.Reason))), txt("p", b.Advice),
@@ -96,7 +98,8 @@ func renderStatus(lang string, o *Overview) []byte {
 // facts are names with their values.
 func facts(lang string, list []fact) g.Node {
 	return el("dl", class("facts"), g.Map(list, func(f fact) g.Node {
-		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value), g.If(f.Note != "", el("dd", class("note"), g.Text(f.Note))),
+		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value), g.If(f.Note != "",
+			el("dd", class("note"), g.Text(f.Note))),
 			g.If(f.Raw != "", el("dd", class("note"), detail(lang, f.Raw))))
 	}))
 }
@@ -119,34 +122,41 @@ func (b *board) todayHTML(t func(string) string) g.Node {
 		el("h2", g.Text(t("today")+" "), txt("b", b.Total)),
 		g.If(b.Partial, el("p", class("partial"), g.Text(t("partial")))),
 		g.Iff(b.Chart != nil, func() g.Node { return b.Chart.html() }),
-		el("ul", class("legend"), attr("aria-label", t("legend")), g.Map([]string{"normal", "contingency", "rejected"}, func(kind string) g.Node {
-			return el("li", class(kind), g.Text(t("chart."+kind)))
-		})),
-		listed("ul", b.Documents, func(n named) g.Node { return el("li", g.Text(n.Name+" "), txt("b", n.N)) }, class("kinds")),
+		el("ul", class("legend"), attr("aria-label", t("legend")), g.Map([]string{"normal", "contingency", "rejected"},
+			func(kind string) g.Node {
+				return el("li", class(kind), g.Text(t("chart."+kind)))
+			})),
+		listed("ul", b.Documents, func(n named) g.Node { return el("li", g.Text(n.Name+" "), txt("b", n.N)) },
+			class("kinds")),
 		g.If(len(b.Documents) == 0 && !b.Partial, txt("p", t("none.today"))))
 }
 
 func (c *chart) html() g.Node {
 	number := func(name string, v float64) g.Node { return attr(name, strconv.FormatFloat(v, 'f', -1, 64)) }
-	return el("svg", attr("viewBox", fmt.Sprintf("0 0 %d %d", c.Wide, c.High)), attr("role", "img"), attr("aria-label", c.Label),
+	return el("svg", attr("viewBox", fmt.Sprintf("0 0 %d %d", c.Wide, c.High)), attr("role", "img"), attr("aria-label",
+		c.Label),
 		g.Map(c.Lines, func(l tick) g.Node {
 			return g.Group{el("line", attr("x1", "36"), attr("x2", "360"), number("y1", l.At), number("y2", l.At)),
-				el("text", attr("x", "31"), number("y", l.At), attr("dy", "4"), attr("text-anchor", "end"), g.Text(l.Text))}
+				el("text", attr("x", "31"), number("y", l.At), attr("dy", "4"), attr("text-anchor", "end"),
+					g.Text(l.Text))}
 		}),
 		g.Map(c.Hours, func(h tick) g.Node {
 			return el("text", number("x", h.At), attr("y", "145"), attr("text-anchor", "middle"), g.Text(h.Text))
 		}),
-		el("rect", class("now"), attr("x", strconv.Itoa(c.Now)), attr("y", "130"), attr("width", "13.5"), attr("height", "2")),
+		el("rect", class("now"), attr("x", strconv.Itoa(c.Now)), attr("y", "130"), attr("width", "13.5"), attr("height",
+			"2")),
 		g.Map(c.Bars, func(b bar) g.Node {
 			return el("g", txt("title", b.Title), g.Map(b.Parts, func(p part) g.Node {
-				return el("rect", class(p.Kind), number("x", p.X), number("y", p.Y), number("width", p.W), number("height", p.H))
+				return el("rect", class(p.Kind), number("x", p.X), number("y", p.Y), number("width", p.W),
+					number("height", p.H))
 			}))
 		}))
 }
 
 func (b *board) waitingHTML(t func(string) string) g.Node {
 	return el("section", txt("h2", t("waiting")),
-		listed("table", b.Deadlines, func(d deadline) g.Node { return row(d.Level, d.Name, d.At, d.Left) }, txt("caption", t("deadlines")), class("deadlines")),
+		listed("table", b.Deadlines, func(d deadline) g.Node { return row(d.Level, d.Name, d.At, d.Left) },
+			txt("caption", t("deadlines")), class("deadlines")),
 		g.If(b.Refused != "", el("p", class("bad"), g.Text(t("refused")+" "+b.Refused))),
 		listed("table", b.Waiting, func(q queue) g.Node { return row(q.Level, q.Name, q.Note, q.N) }),
 		g.If(len(b.Waiting) == 0, txt("p", t("waiting.none"))))
@@ -237,7 +247,8 @@ type SecondCopy struct {
 	Why   string
 }
 
-// Expiry is a certificate that ends: signing, MH's for the key; api or ops, of a listener; or ca, the box's own authority.
+// Expiry is a certificate that ends: signing, MH's for the key; api or ops, of a listener; or ca, the box's own
+// authority.
 type Expiry struct {
 	Name string
 	At   time.Time
@@ -261,7 +272,8 @@ var ErrNoRules = errors.New("no rule is valid today")
 const oneDay = 24 * time.Hour
 
 // soon is how long before a deadline, or before the end of a certificate, by their names.
-var soon = map[string]time.Duration{"event": 6 * time.Hour, "documents": 12 * time.Hour, "correction": 23 * time.Hour, "refused": 6 * time.Hour,
+var soon = map[string]time.Duration{"event": 6 * time.Hour, "documents": 12 * time.Hour, "correction": 23 * time.Hour,
+	"refused": 6 * time.Hour,
 	"signing": 30 * oneDay, "api": 21 * oneDay, "ops": 21 * oneDay, "ca": 21 * oneDay}
 
 const (

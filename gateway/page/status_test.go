@@ -29,83 +29,131 @@ func overviews() map[string]*Overview {
 	now := time.Date(2026, 12, 4, 14, 32, 5, 0, dte.Zone)
 	skew := 400 * time.Millisecond
 	live := func(kind, document, version string) rulestore.ShownBundle {
-		return rulestore.ShownBundle{Admitted: rulestore.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
+		return rulestore.ShownBundle{Admitted: rulestore.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind,
+			Document: document, From: "2026-01-01"}, State: "live"}
 	}
 	normal := func() *Overview {
-		day := documents.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}
+		day := documents.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2,
+			"14": 12, "18": 3}}
 		for h, n := range []int{0, 0, 0, 0, 0, 0, 12, 64, 118, 143, 151, 172, 208, 196, 104} {
 			day.Hours[h].Normal = n
 		}
 		day.Hours[9].Rejected, day.Hours[12].Rejected = 2, 3
-		month := &Month{Name: "2026-12", Totals: []documents.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "PROCESSED", Count: 4210, Amount: "1234567.80"}, {Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "INVALIDATED", Count: 3, Amount: "40.00"},
-			{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "CONTINGENCIA", Count: 12, Amount: "96.10"}, {Tipo: "NOTA_CREDITO", Estado: "REJECTED", Count: 1, Amount: "9.00"}}}
+		month := &Month{Name: "2026-12", Totals: []documents.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL",
+			Estado: "PROCESSED", Count: 4210, Amount: "1234567.80"}, {Tipo: "FACTURA_CONSUMIDOR_FINAL",
+			Estado: "INVALIDATED", Count: 3, Amount: "40.00"},
+			{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "CONTINGENCIA", Count: 12, Amount: "96.10"},
+			{Tipo: "NOTA_CREDITO", Estado: "REJECTED", Count: 1, Amount: "9.00"}}}
 		coming := live("document", "01", "2.1.0")
 		coming.State, coming.From = "coming", "2027-01-01"
-		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Name: "La Ceiba <Santa Ana>", Today: day, Month: month,
-			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}},
-			Rules: &rulestore.Listing{Engine: "compiler", Rules: []rulestore.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
-				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"), live("document", "18", "1.0.0"),
-				live("catalogue", "catalogues", "2026.8.11"), live("event", "contingencia", "3.0.0"), live("event", "invalidacion", "2.0.0")}},
-			SecondCopy: &SecondCopy{Live: true, Since: now.Add(-75 * time.Hour)}, Mail: true, Archive: true, Free: 41 << 30, Reserve: 512 << 20, Skew: &skew,
+		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3,
+			Name: "La Ceiba <Santa Ana>", Today: day, Month: month,
+			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute),
+				Last: now.Add(-4 * time.Second)}, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now,
+				Waiting: map[string]int{}}},
+			Rules: &rulestore.Listing{Engine: "compiler", Rules: []rulestore.ShownBundle{live("document", "01",
+				"2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
+				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"),
+				live("document", "18", "1.0.0"),
+				live("catalogue", "catalogues", "2026.8.11"), live("event", "contingencia", "3.0.0"),
+				live("event", "invalidacion", "2.0.0")}},
+			SecondCopy: &SecondCopy{Live: true, Since: now.Add(-75 * time.Hour)}, Mail: true, Archive: true,
+			Free: 41 << 30, Reserve: 512 << 20, Skew: &skew,
 			Expires: []Expiry{{"api", now.AddDate(0, 5, 0)}, {"ca", now.AddDate(1, 2, 0)}}}
 	}
 	offline := normal()
 	offline.Ambiente = "00"
-	offline.Authorisation = &authorisation.Progress{Since: "2026-10-04", Partial: true, Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
-		{Kind: "03", Wanted: 75, Sealed: 80}, {Kind: "18", Wanted: 5}, {Kind: "invalidacion", Wanted: 5, Sealed: 5}, {Kind: "contingencia", Wanted: 5, Sealed: 4}}}
+	offline.Authorisation = &authorisation.Progress{Since: "2026-10-04", Partial: true,
+		Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
+			{Kind: "03", Wanted: 75, Sealed: 80}, {Kind: "18", Wanted: 5}, {Kind: "invalidacion", Wanted: 5, Sealed: 5},
+			{Kind: "contingencia", Wanted: 5, Sealed: 4}}}
 	offline.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
-	offline.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
-		Waiting: map[string]int{"report": 187, "settle": 1}},
-		Delivery: outbox.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
+	offline.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now,
+		Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1},
+		Oldest:      now.Add(-51 * time.Minute),
+		Waiting:     map[string]int{"report": 187, "settle": 1}},
+		Delivery: outbox.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2,
+			ArchiveOldest: now.Add(-3 * time.Minute)}}
 	offline.Today.Hours[13] = documents.Hour{Normal: 133, Contingency: 63}
 	offline.Today.Hours[14] = documents.Hour{Contingency: 124}
-	offline.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Message: "in contingency", Text: "in contingency cause=1 motive= resumed=false", Count: 1},
-		{At: now.Add(-52 * time.Minute), Message: "no answer to a lot", Text: "no answer to a lot documents=12 error=timeout", Count: 3}}
+	offline.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Message: "in contingency",
+		Text: "in contingency cause=1 motive= resumed=false", Count: 1},
+		{At: now.Add(-52 * time.Minute), Message: "no answer to a lot",
+			Text: "no answer to a lot documents=12 error=timeout", Count: 3}}
 
 	late := normal()
-	late.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{"report": 12, "forward": 2043, "lot": 4, "correct": 2}, Oldest: now.Add(-97 * time.Hour),
-		EventDeadline: now.Add(-70 * time.Minute), DocumentDeadline: now.Add(4*time.Hour + 9*time.Minute), RefusedDeadline: now.Add(19 * time.Hour),
-		Refused: "[contingencia.fInicio] la fecha de inicio es mayor que la fecha de transmisión"},
-		Delivery: outbox.Undelivered{MailTrouble: "535 5.7.8 authentication failed for dte@tienda.example", Mail: 2043, GivenUp: 3}}
-	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour), Why: "write /media/copia/second.log: no space left on device"}
+	late.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{"report": 12,
+		"forward": 2043, "lot": 4, "correct": 2}, Oldest: now.Add(-97 * time.Hour),
+		EventDeadline: now.Add(-70 * time.Minute), DocumentDeadline: now.Add(4*time.Hour + 9*time.Minute),
+		RefusedDeadline: now.Add(19 * time.Hour),
+		Refused:         "[contingencia.fInicio] la fecha de inicio es mayor que la fecha de transmisión"},
+		Delivery: outbox.Undelivered{MailTrouble: "535 5.7.8 authentication failed for dte@tienda.example", Mail: 2043,
+			GivenUp: 3}}
+	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour),
+		Why: "write /media/copia/second.log: no space left on device"}
 	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
 	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true
-	late.Rules.Return = &rulestore.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
-	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Message: "sending what is owed", Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
-		{At: now.Add(-2 * time.Hour), Error: true, Message: "second copy is not written", Text: "second copy is not written path=/media/copia error=\"no space left on device\" to=ana@example.com", Count: 1}}
+	late.Rules.Return = &rulestore.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01",
+		Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
+	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Message: "sending what is owed",
+		Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
+		{At: now.Add(-2 * time.Hour), Error: true, Message: "second copy is not written",
+			Text:  "second copy is not written path=/media/copia error=\"no space left on device\" to=ana@example.com",
+			Count: 1}}
 
 	stopped := normal()
-	stopped.Stopped = &refusal.Error{Code: refusal.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando",
-		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
+	stopped.Stopped = &refusal.Error{Code: refusal.CodeStorageFull,
+		Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando",
+		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued",
+		Err:     errors.New("secret")}
 	stopped.Free = 120 << 20
-	done := authorisation.Progress{Since: "2026-10-04", Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
-	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}}, Today: documents.Today{Partial: true}}
+	done := authorisation.Progress{Since: "2026-10-04", Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90,
+		Sealed: 91}}}
+	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)",
+		Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now,
+			Waiting: map[string]int{}}}, Today: documents.Today{Partial: true}}
 	password := normal()
-	password.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{"report": 4}, Contingency: &contingency.Period{Began: now.Add(-9 * time.Minute), Cause: 2}}}
+	password.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{"report": 4},
+		Contingency: &contingency.Period{Began: now.Add(-9 * time.Minute), Cause: 2}}}
 	password.MH.Refused = fmt.Errorf("%w: HTTP 200: 103 Unauthorized", authority.ErrPasswordExpired)
-	return map[string]*Overview{"password": password, "normal": normal(), "contingency": offline, "late": late, "stopped": stopped, "quiet": quiet}
+	return map[string]*Overview{"password": password, "normal": normal(), "contingency": offline, "late": late,
+		"stopped": stopped, "quiet": quiet}
 }
 
-// unread is what a page does not show at once, or in the other language on purpose: MH's own words are Spanish. The other two
-// are words that only one of the languages has.
+// unread is what a page does not show at once, or in the other language on purpose: MH's own words are Spanish. The
+// other two are words that only one of the languages has.
 var (
-	unread      = regexp.MustCompile(`(?s)<head>.*?</head>|<details>.*?</details>|<pre>.*?</pre>|<a [^>]*>(English|Español)</a>|\[contingencia.fInicio\][^<]*|<header>.*?</header>`)
+	unread = regexp.MustCompile(
+		`(?s)<head>.*?</head>|<details>.*?</details>|<pre>.*?</pre>|<a [^>]*>(English|Español)</a>|\[contingencia.fInicio\][^<]*|<header>.*?</header>`)
 	tag         = regexp.MustCompile(`<[^>]+>`)
-	onlyEnglish = regexp.MustCompile(`(?i)\b(the|is|not|of|and|error|failed|left|device|timeout|nothing|issued|owed)\b|\w+=\S`)
+	onlyEnglish = regexp.MustCompile(
+		`(?i)\b(the|is|not|of|and|error|failed|left|device|timeout|nothing|issued|owed)\b|\w+=\S`)
 	onlySpanish = regexp.MustCompile(`\b(el|la|los|las|del|que|está|equipo|disco|avise|Hacienda)\b`)
 )
 
 // TestPage: what each state must say, in both languages, with every text in its place and nothing of a customer.
 func TestPage(t *testing.T) {
 	for name, want := range map[string]map[string][]string{
-		"normal": {"es": {"<b>La Ceiba &lt;Santa Ana&gt;</b>", "Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
-		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas", "La sucursal entró en contingencia", "no contesta a tiempo",
-			"Autorización de Hacienda", "61 de 90", "187 en espera · 3 rechazados", "80 de 75", "0 de 5", "Pruebas que faltan: 35. Cuentan las pruebas desde el 4 oct 2026."}, "en": {"Issuing in contingency", "61 out of 90", "Tests still missing: 35. Tests count since 4 Oct 2026.", "MH is not available.", "13:41 (51 min ago)"}},
-		"late": {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
-		"password": {"es": {"Hacienda rechaza la contraseña", "La contraseña de la API venció.", "Rechaza la contraseña", "--name=authority.password - /etc/dted/authority.password.cred\nsystemctl restart dted"},
+		"normal": {"es": {"<b>La Ceiba &lt;Santa Ana&gt;</b>", "Emite con normalidad", "1,269", "Producción",
+			"Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)",
+			"1 Jan 2027"}},
+		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<",
+			"Pruebas", "La sucursal entró en contingencia", "no contesta a tiempo",
+			"Autorización de Hacienda", "61 de 90", "187 en espera · 3 rechazados", "80 de 75", "0 de 5",
+			"Pruebas que faltan: 35. Cuentan las pruebas desde el 4 oct 2026."}, "en": {"Issuing in contingency",
+			"61 out of 90", "Tests still missing: 35. Tests count since 4 Oct 2026.", "MH is not available.",
+			"13:41 (51 min ago)"}},
+		"late": {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces",
+			"[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
+		"password": {"es": {"Hacienda rechaza la contraseña", "La contraseña de la API venció.",
+			"Rechaza la contraseña", "--name=authority.password - /etc/dted/authority.password.cred\nsystemctl " +
+				"restart dted"},
 			"en": {"MH refuses the password", "has expired"}},
-		"stopped": {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents", "has 120 MiB free"}},
-		"quiet":   {"es": {"<b>Sucursal 1</b>", "Emite con normalidad", "Sin consultar", "Contando todavía", "91 de 90", "Hacienda recibió el mínimo de pruebas."}, "en": {"MH has the minimum of tests.", "Not asked yet", "Still counting"}},
+		"stopped": {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents",
+			"has 120 MiB free"}},
+		"quiet": {"es": {"<b>Sucursal 1</b>", "Emite con normalidad", "Sin consultar", "Contando todavía", "91 de 90",
+			"Hacienda recibió el mínimo de pruebas."}, "en": {"MH has the minimum of tests.", "Not asked yet",
+			"Still counting"}},
 	} {
 		for lang, texts := range want {
 			page := string(renderStatus(lang, overviews()[name]))
@@ -121,7 +169,9 @@ func TestPage(t *testing.T) {
 			if spanish := onlySpanish.FindString(read); lang == "en" && spanish != "" {
 				t.Errorf("%s in English says %q", name, spanish)
 			}
-			for _, no := range []string{"dte@tienda", "ana@", "secret", "ZgotmplZ", "<script", " style=", "http://", "%!", ">es<", ">en<"} { // a word whose language is taken for its key
+			// a word whose language is taken for its key
+			for _, no := range []string{"dte@tienda", "ana@", "secret", "ZgotmplZ", "<script", " style=", "http://",
+				"%!", ">es<", ">en<"} {
 				if strings.Contains(page, no) {
 					t.Errorf("%s in %s has %q", name, lang, no)
 				}
@@ -144,8 +194,10 @@ func TestPage(t *testing.T) {
 
 // TestUnanswered: why MH did not answer, by the kinds of cmd/dted/health's reason.
 func TestUnanswered(t *testing.T) {
-	for why, want := range map[string]string{"timeout": "mh.why.timeout", "DNS: no such host": "mh.why.name", "HTTP 503": "mh.why.fault",
-		"connection refused": "mh.why.link", "": "mh.why.link", "DNS": "mh.why.link", "network is unreachable": "mh.why.link"} {
+	for why, want := range map[string]string{"timeout": "mh.why.timeout", "DNS: no such host": "mh.why.name",
+		"HTTP 503":           "mh.why.fault",
+		"connection refused": "mh.why.link", "": "mh.why.link", "DNS": "mh.why.link",
+		"network is unreachable": "mh.why.link"} {
 		for lang := range words {
 			if got := unanswered(lang, why); got != words[lang][want] || got == "" {
 				t.Errorf("%q in %s: %q, want %s", why, lang, got, want)
@@ -155,7 +207,8 @@ func TestUnanswered(t *testing.T) {
 }
 
 func TestCeiling(t *testing.T) {
-	for n, want := range map[int]int{0: 2, 2: 2, 3: 4, 5: 6, 11: 12, 17: 20, 40: 40, 41: 50, 211: 240, 999: 1000, 1001: 1200} {
+	for n, want := range map[int]int{0: 2, 2: 2, 3: 4, 5: 6, 11: 12, 17: 20, 40: 40, 41: 50, 211: 240, 999: 1000,
+		1001: 1200} {
 		if got := ceiling(n); got != want {
 			t.Errorf("ceiling(%d) is %d, want %d", n, got, want)
 		}
@@ -188,7 +241,8 @@ func TestBrowser(t *testing.T) {
 			t.Errorf("%s, %d points: %s", name, wide, what)
 		}
 		var light float64
-		b.Evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, x) => a + +x, 0) / 3`, &light)
+		b.Evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, x) => a + +x, 0) / 3`,
+			&light)
 		if (light > 128) != (scheme == "light") {
 			t.Errorf("%s: the paper is %.0f of 255", name, light)
 		}

@@ -86,8 +86,8 @@ func stopped(lang string, err error) string {
 	return err.Error()
 }
 
-// worst is the worst level that something on the board has: bad, else warn, else ok. Warnings of the log are no state of the
-// branch, and do not count.
+// worst is the worst level that something on the board has: bad, else warn, else ok. Warnings of the log are no state
+// of the branch, and do not count.
 func (b *board) worst() string {
 	worst := "ok"
 	see := func(level string) {

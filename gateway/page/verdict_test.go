@@ -34,9 +34,18 @@ var ailments = []struct {
 	{"mail blocked", "red", func(o *Overview) { o.Owed.Delivery.MailTrouble = "535" }},
 	{"archive blocked", "red", func(o *Overview) { o.Owed.Delivery.ArchiveTrouble = "403" }},
 	{"given up", "red", func(o *Overview) { o.Owed.Delivery.GivenUp = 1 }},
-	{"chain out of step", "yellow", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Trouble: "rules: refused"} }},
-	{"point of sale not enrolled", "red", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Unbound: []string{"M001P001"}} }},
-	{"copy of the chain incomplete", "red", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Lacks: "pieces 2 to 3"} }},
+	{"chain out of step", "yellow", func(o *Overview) {
+		o.Chain = &Chain{Branch: "centro",
+			Trouble: "rules: refused"}
+	}},
+	{"point of sale not enrolled", "red", func(o *Overview) {
+		o.Chain = &Chain{Branch: "centro",
+			Unbound: []string{"M001P001"}}
+	}},
+	{"copy of the chain incomplete", "red", func(o *Overview) {
+		o.Chain = &Chain{Branch: "centro",
+			Lacks: "pieces 2 to 3"}
+	}},
 	{"box replaced", "red", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Replaced: true} }},
 	{"second copy stopped", "red", func(o *Overview) { o.SecondCopy.Live = false }},
 	{"disk low", "yellow", func(o *Overview) { o.Free = o.Reserve + 1 }},
@@ -54,12 +63,15 @@ var ailments = []struct {
 	{"error yesterday", "", func(o *Overview) {
 		o.Trouble = append(o.Trouble, Trouble{At: o.At.AddDate(0, 0, -1), Error: true, Text: "x", Count: 1})
 	}},
-	{"rule that MH refuses", "red", func(o *Overview) { o.Rules.Rules[0].Outcomes = &dte.Outcomes{Decided: 3, Refused: 2} }},
+	{"rule that MH refuses", "red", func(o *Overview) {
+		o.Rules.Rules[0].Outcomes = &dte.Outcomes{Decided: 3,
+			Refused: 2}
+	}},
 	{"stopped", "red", func(o *Overview) { o.Stopped = errors.New("the disk is full") }},
 }
 
-// TestPage_Verdict: a page on which something is red or yellow never says that nothing needs doing, and its verdict is as
-// red as the reddest of it; on a page without either it says so. Each ailment alone, then together.
+// TestPage_Verdict: a page on which something is red or yellow never says that nothing needs doing, and its verdict is
+// as red as the reddest of it; on a page without either it says so. Each ailment alone, then together.
 func TestPage_Verdict(t *testing.T) {
 	colour := regexp.MustCompile(`class="(?:facts )?(bad|warn)"`)
 	check := func(t interface {
@@ -92,13 +104,15 @@ func TestPage_Verdict(t *testing.T) {
 		a.do(o)
 		check(t, o, a.name)
 		page := string(renderStatus("en", o))
-		if shown := map[string]string{"red": `"bad"`, "yellow": `"warn"`}[a.colour]; a.name != "stopped" && shown != "" && !strings.Contains(page, "class="+shown) {
+		if shown := map[string]string{"red": `"bad"`, "yellow": `"warn"`}[a.colour]; a.name != "stopped" &&
+			shown != "" && !strings.Contains(page, "class="+shown) {
 			t.Errorf("%s is not %s on the page: the test has lost it", a.name, a.colour)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		o, names := overviews()["normal"], ""
-		for _, a := range rapid.SliceOfNDistinct(rapid.SampledFrom(indexes(len(ailments))), 0, 4, func(i int) int { return i }).Draw(t, "ailments") {
+		for _, a := range rapid.SliceOfNDistinct(rapid.SampledFrom(indexes(len(ailments))), 0, 4,
+			func(i int) int { return i }).Draw(t, "ailments") {
 			ailments[a].do(o)
 			names += ailments[a].name + ", "
 		}
@@ -114,7 +128,8 @@ func indexes(n int) []int {
 	return list
 }
 
-// TestGuardia: the page of those on duty has a row for each verdict, and quotes no sentence that this page does not show.
+// TestGuardia: the page of those on duty has a row for each verdict, and quotes no sentence that this page does not
+// show.
 func TestGuardia(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/GUARDIA.md")
 	if err != nil {

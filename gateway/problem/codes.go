@@ -1,6 +1,6 @@
-// Package codes lists every code that an answer of the appliance can hold: those of the member type of an error, and those
-// of the elements of its member errors. It is the one source of the list: the contract, the page /docs and deploy/CODES.md
-// show it, and a test finds each code of the sources in it.
+// Package codes lists every code that an answer of the appliance can hold: those of the member type of an error, and
+// those of the elements of its member errors. It is the one source of the list: the contract, the page /docs and
+// deploy/CODES.md show it, and a test finds each code of the sources in it.
 package problem
 
 import (
@@ -98,8 +98,8 @@ func Status(code string) int { return statuses[code] }
 // Statuses returns the HTTP status of every code of the engine.
 func Statuses() map[string]int { return maps.Clone(statuses) }
 
-// English returns an operator's message for an error that was written for tills: english if the error has one, otherwise the
-// meaning in the list of codes.
+// English returns an operator's message for an error that was written for tills: english if the error has one,
+// otherwise the meaning in the list of codes.
 func English(code, message, english string) string {
 	if english != "" {
 		return english

@@ -13,8 +13,8 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestAll_EveryCode: what the sources can answer is in the list, with its status and its place, and the list has nothing
-// that the sources cannot answer.
+// TestAll_EveryCode: what the sources can answer is in the list, with its status and its place, and the list has
+// nothing that the sources cannot answer.
 func TestAll_EveryCode(t *testing.T) {
 	known := make(map[string]problem.Code)
 	for _, c := range problem.All() {
@@ -46,7 +46,8 @@ func TestAll_EveryCode(t *testing.T) {
 	}
 }
 
-// TestAll_OneMeaning: no code stands twice, no meaning has two codes of one place, and each is told whole in both languages.
+// TestAll_OneMeaning: no code stands twice, no meaning has two codes of one place, and each is told whole in both
+// languages.
 func TestAll_OneMeaning(t *testing.T) {
 	names, meanings := make(map[string]bool), make(map[string]string)
 	for _, c := range problem.All() {
@@ -58,7 +59,8 @@ func TestAll_OneMeaning(t *testing.T) {
 			t.Errorf("%s is not the form of a code", c.Name)
 		}
 		for _, text := range []problem.Text{c.Meaning, c.Action} {
-			if text.ES == "" || text.EN == "" || strings.HasSuffix(text.ES, ".") || strings.HasSuffix(text.EN, ".") || strings.ContainsAny(text.ES+text.EN, "|\n") {
+			if text.ES == "" || text.EN == "" || strings.HasSuffix(text.ES, ".") || strings.HasSuffix(text.EN, ".") ||
+				strings.ContainsAny(text.ES+text.EN, "|\n") {
 				t.Errorf("%s: %+v: one sentence in each language, without full stop", c.Name, text)
 			}
 		}
@@ -70,14 +72,18 @@ func TestAll_OneMeaning(t *testing.T) {
 }
 
 // english are the files whose faults operators read, without a mark of their own.
-var english = map[string]bool{"gateway/adminapi/rules.go": true, "engine/contingency/watch.go": true, "engine/contingency/technical.go": true}
+var english = map[string]bool{"gateway/adminapi/rules.go": true, "engine/contingency/watch.go": true,
+	"engine/contingency/technical.go": true}
 
-// strange are the marks of a text that a cashier does not understand: English, the words of schemas, regular expressions.
-var strange = regexp.MustCompile(`\b(the|is|not|must|and|of|invalid|required|should|with|null|UUID|JSON|hexadecimal|cursor|bytes|ASCII)\b|[\^$\\|*{}]|\bhay tipo`)
+// strange are the marks of a text that a cashier does not understand: English, the words of schemas, regular
+// expressions.
+var strange = regexp.MustCompile(
+	`\b(the|is|not|must|and|of|invalid|required|should|with|null|UUID|JSON|hexadecimal|cursor|bytes|ASCII)\b|[\^$\\|*{}]|\bhay tipo`)
 
 // technical are texts for who writes the till's program, whom alone they can concern: of HTTP, of JSON, of paths.
 var technical = map[string]bool{"gateway/bodies.go": true, "gateway/reply/exchange.go": true, "gateway/list.go": true,
-	"gateway/printed.go": true, "gateway/auth.go": true, "engine/dte/parse.go": true, "gateway/issue.go": true, "gateway/gateway.go": true, "gateway/form/form.go": true}
+	"gateway/printed.go": true, "gateway/auth.go": true, "engine/dte/parse.go": true, "gateway/issue.go": true,
+	"gateway/gateway.go": true, "gateway/form/form.go": true}
 
 // TestMessages: every message of the sources stands in testdata/messages.txt, where people read it; those for tills are
 // Spanish, those for operators English.
@@ -90,7 +96,9 @@ func TestMessages(t *testing.T) {
 		if f.cause && !f.operator && !english[f.file] {
 			t.Errorf("%s: %q tells a till the text of an error", at, text)
 		}
-		if text == "" || strings.Trim(text, "… ") == "" || f.file == "engine/dte/schema/message.go" || strings.HasPrefix(f.file, "engine/dte/") && f.file != "engine/dte/parse.go" && f.file != "engine/dte/schema/run.go" {
+		if text == "" || strings.Trim(text, "… ") == "" || f.file == "engine/dte/schema/message.go" ||
+			strings.HasPrefix(f.file, "engine/dte/") && f.file != "engine/dte/parse.go" &&
+				f.file != "engine/dte/schema/run.go" {
 			continue // those of layouts are in engine/dte/testdata/messages.txt
 		}
 		spanish := !f.operator && !english[f.file]
@@ -107,7 +115,8 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: %q ends in a full stop", at, text)
 		}
 		first, _ := utf8.DecodeRuneInString(text)
-		if spanish && unicode.IsLower(first) && !strings.HasPrefix(f.file, "engine/dte/") && !strings.HasPrefix(text, "x-api-token") {
+		if spanish && unicode.IsLower(first) && !strings.HasPrefix(f.file, "engine/dte/") && !strings.HasPrefix(text,
+			"x-api-token") {
 			t.Errorf("%s: %q does not begin as a sentence", at, text)
 		}
 		line := f.file + "\t" + f.code + "\t" + text

@@ -1,5 +1,5 @@
-// Package problem has the errors that callers of the appliance see: a status, a code, and a text, in Spanish for tills and in
-// English for operators. Of HTTP it knows only the numbers of statuses.
+// Package problem has the errors that callers of the appliance see: a status, a code, and a text, in Spanish for tills
+// and in English for operators. Of HTTP it knows only the numbers of statuses.
 package problem
 
 import (
@@ -48,18 +48,21 @@ func WrongParameters(faults []dte.Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida",
+		Faults: faults}
 }
 
 // WrongQuery returns a 400 for a parameter of an operator's query; want is an English text with what it must be.
 func WrongQuery(name, want string) error {
-	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid", Operator: true,
-		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
+	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid",
+		Operator: true,
+		Faults:   []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
 
 // From makes a problem from an error of the engine.
 func From(e *refusal.Error) *Problem {
-	return &Problem{Status: Status(e.Code), Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
+	return &Problem{Status: Status(e.Code), Type: e.Code, Message: e.Message, Faults: e.Faults,
+		RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
 }
 
 // Renamed returns an engine's error with the names of the request in its faults. Any other error is returned unchanged.

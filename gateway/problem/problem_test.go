@@ -15,7 +15,8 @@ import (
 // written for operators stays as it is.
 func TestProblem_English(t *testing.T) {
 	for _, c := range problem.All() {
-		p := &problem.Problem{Type: c.Name, Message: "Texto para la caja", Faults: []dte.Fault{{Path: "p", Code: c.Name, Message: "Otro texto"}}}
+		p := &problem.Problem{Type: c.Name, Message: "Texto para la caja", Faults: []dte.Fault{{Path: "p", Code: c.Name,
+			Message: "Otro texto"}}}
 		e := p.InEnglish()
 		if e.Message != c.Meaning.EN || e.Faults[0].Message != c.Meaning.EN || e.Faults[0].Path != "p" {
 			t.Errorf("%s: %+v", c.Name, e)

@@ -27,7 +27,11 @@ type told struct {
 
 // folders are the packages whose texts and codes reach an answer.
 // Those whose constants others name come first.
-var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/problem", "gateway/reply", "gateway/adminapi", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency", "engine/documents", "engine/witness", "engine/rulestore", "engine/outbox", "engine/dte", "engine/dte/schema", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted", "cmd/dted/health"}
+var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/problem",
+	"gateway/reply", "gateway/adminapi", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency",
+	"engine/documents", "engine/witness", "engine/rulestore", "engine/outbox", "engine/dte", "engine/dte/schema",
+	"plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14",
+	"plugins/retorno", "cmd/dted", "cmd/dted/health"}
 
 // sources is what a scan reads: the files, and the constants of each package.
 type sources struct {
@@ -70,7 +74,8 @@ func scan(t *testing.T) []told {
 				s.assign(name, f.Name.Name, n)
 			case *ast.BasicLit: // an answer that is written as it stands
 				if m := written.FindStringSubmatch(n.Value); m != nil {
-					s.found = append(s.found, told{file: name, line: s.set.Position(n.Pos()).Line, code: m[1], message: m[2]})
+					s.found = append(s.found, told{file: name, line: s.set.Position(n.Pos()).Line, code: m[1],
+						message: m[2]})
 				}
 			}
 			return true
@@ -132,13 +137,14 @@ var tellers = map[string]struct{ code, status, text int }{
 
 var faultCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
-// call reads a call of a function that tells: ForTill and its like by their arguments, and every fault, wrong, forbidden
-// or digits by what its arguments look like.
+// call reads a call of a function that tells: ForTill and its like by their arguments, and every fault, wrong,
+// forbidden or digits by what its arguments look like.
 func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 	name := typeName(c.Fun)
 	at := s.set.Position(c.Pos()).Line
 	if x, ok := tellers[name]; ok && len(c.Args) > x.text {
-		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text]), operator: name == "ForOperator", cause: tellsCause(c.Args[x.text])}
+		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text]), operator: name == "ForOperator",
+			cause: tellsCause(c.Args[x.text])}
 		if x.code >= 0 {
 			f.code = s.text(pkg, c.Args[x.code])
 			f.status = status(c.Args[x.status])
@@ -209,7 +215,8 @@ func (s *sources) literal(file, pkg string, c *ast.CompositeLit, kind string) {
 	default:
 		return
 	}
-	f := told{file: file, line: s.set.Position(c.Pos()).Line, fault: kind == "Fault" || kind == "FaultText" || kind == "SyntaxError"}
+	f := told{file: file, line: s.set.Position(c.Pos()).Line, fault: kind == "Fault" || kind == "FaultText" ||
+		kind == "SyntaxError"}
 	for _, e := range c.Elts {
 		kv, ok := e.(*ast.KeyValueExpr)
 		if !ok { // Fault{path, code, message}
@@ -264,7 +271,8 @@ func (s *sources) text(pkg string, e ast.Expr) string {
 	return "…"
 }
 
-// tellsCause: an error's own text, which is English, is part of a message: err.Error(), or err among the arguments of Sprintf.
+// tellsCause: an error's own text, which is English, is part of a message: err.Error(), or err among the arguments of
+// Sprintf.
 func tellsCause(message ast.Expr) (found bool) {
 	ast.Inspect(message, func(n ast.Node) bool {
 		c, ok := n.(*ast.CallExpr)
@@ -304,7 +312,8 @@ func TestFolders(t *testing.T) {
 		}
 		for _, path := range paths {
 			folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), filepath.Join("..", "..")+"/"))
-			if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(folder, "test") || folder == "gateway/problem" || slices.Contains(folders, folder) {
+			if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(folder, "test") ||
+				folder == "gateway/problem" || slices.Contains(folders, folder) {
 				continue
 			}
 			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)

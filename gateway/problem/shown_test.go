@@ -13,7 +13,8 @@ import (
 	"dtegate/gateway/problem"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files, deploy/CODES.md, and the list of codes of the contract")
+var update = flag.Bool("update", false, "rewrite the golden files, deploy/CODES.md, and the list of codes of the "+
+	"contract")
 
 // golden compares a file with what it should hold, or rewrites it.
 func golden(t *testing.T, path, want string) {
@@ -92,7 +93,8 @@ A code that is not here comes from rules that the operator wrote.
 	golden(t, "../../deploy/CODES.md", b.String())
 }
 
-// TestContract: openapi.json lists the types that tills can meet, and describes them and the codes of faults by the list.
+// TestContract: openapi.json lists the types that tills can meet, and describes them and the codes of faults by the
+// list.
 func TestContract(t *testing.T) {
 	const path = "../openapi.json"
 	b, err := os.ReadFile(path)
@@ -102,7 +104,8 @@ func TestContract(t *testing.T) {
 	describe := func(list []problem.Code) string {
 		all := make([]string, len(list))
 		for i, c := range list {
-			all[i] = strings.TrimSuffix(c.Name+" "+strings.ReplaceAll(statuses(c), ", ", " or "), " ") + ": " + c.Meaning.EN
+			all[i] = strings.TrimSuffix(c.Name+" "+strings.ReplaceAll(statuses(c), ", ", " or "), " ") + ": " +
+				c.Meaning.EN
 		}
 		return strings.Join(all, ". ") + "."
 	}
@@ -112,9 +115,12 @@ func TestContract(t *testing.T) {
 	}
 	contract := string(b)
 	for _, part := range []struct{ place, want string }{
-		{`"Error": \{[^\x00]*?"type": \{\s+"type": "string",\s+"description": ("[^\n]*"),\n`, quoted(t, describe(problem.Types()))},
+		{`"Error": \{[^\x00]*?"type": \{\s+"type": "string",\s+"description": ("[^\n]*"),\n`,
+			quoted(t, describe(problem.Types()))},
 		{`"Error": \{[^\x00]*?"enum": \[\n([^\]]*)\n            \]`, strings.Join(names, ",\n")},
-		{`"Falta": \{[^\x00]*?"code": \{\s*"type": "string",\s*"description": ("(?:[^"\\]|\\.)*"),`, quoted(t, "Stable; never used for anything else. "+describe(problem.Faults())+" Rules of the operator's own may have others.")},
+		{`"Falta": \{[^\x00]*?"code": \{\s*"type": "string",\s*"description": ("(?:[^"\\]|\\.)*"),`,
+			quoted(t, "Stable; never used for anything else. "+describe(problem.Faults())+
+				" Rules of the operator's own may have others.")},
 	} {
 		at := regexp.MustCompile(part.place).FindStringSubmatchIndex(contract)
 		if at == nil {

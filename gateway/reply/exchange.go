@@ -24,21 +24,24 @@ import (
 // MaxBody is the largest body of JSON, in bytes. A larger body gets 413, and the message names the limit.
 const MaxBody = 1 << 20 // bytes
 
-// Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status 400, 413
-// or 415.
+// Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status
+// 400, 413 or 415.
 func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
 	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
-		return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
+		return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
+			"El cuerpo debe ser application/json")
 	}
 	for _, encoding := range ctx.Request.Header.PeekAll("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(string(encoding)), "identity") {
-			return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+			return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
+				"El cuerpo no se admite comprimido")
 		}
 	}
 	b := ctx.PostBody()
 	if len(b) > MaxBody {
-		return dte.Value{}, problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
+		return dte.Value{}, problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
+			"El cuerpo supera 1 MiB (1048576 bytes)")
 	}
 	v, err := dte.Parse(b)
 	if err != nil {
@@ -47,14 +50,17 @@ func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	return v, nil
 }
 
-// syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from 1.
+// syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from
+// 1.
 func syntax(err error, body []byte) *problem.Problem {
-	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El cuerpo no es JSON válido"}
+	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
+		Message: "El cuerpo no es JSON válido"}
 	var s *dte.SyntaxError
 	if errors.As(err, &s) {
 		before := body[:min(max(0, int(s.Offset)), len(body))]
 		line := bytes.LastIndexByte(before, '\n') + 1
-		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[line:])+1)
+		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1,
+			utf8.RuneCount(before[line:])+1)
 		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: form.Sentence(s.Message) + where}}
 	}
 	return p
@@ -63,21 +69,24 @@ func syntax(err error, body []byte) *problem.Problem {
 // Invalid returns a 400 with the path of each fault.
 func Invalid(d *form.Filled) *problem.Problem {
 	r := d.Refusal()
-	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
+	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults,
+		RequiredFields: r.RequiredFields}
 }
 
-// SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400, because a
-// proxy may use the other one.
+// SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400,
+// because a proxy may use the other one.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
-		return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)
+		return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
+			"La solicitud lleva dos encabezados "+name)
 	}
 	return h.Peek(name), nil
 }
 
-// CheckQuery refuses a query with a member that the route does not have, because a misspelt filter must not select everything,
-// and a query that has a member twice. names are the members of the route. The error is a *problem.Problem with status 400.
+// CheckQuery refuses a query with a member that the route does not have, because a misspelt filter must not select
+// everything, and a query that has a member twice. names are the members of the route. The error is a *problem.Problem
+// with status 400.
 func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	q := ctx.QueryArgs()
 	if q.Len() == 0 {
@@ -90,19 +99,22 @@ func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 		switch {
 		case len(faults) == form.MaxFaults:
 		case !slices.Contains(names, name) && len(names) == 0:
-			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce: esta ruta no lleva parámetros"})
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown,
+				Message: "No se conoce: esta ruta no lleva parámetros"})
 		case !slices.Contains(names, name):
-			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce; los parámetros son " + strings.Join(names, ", ")})
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown,
+				Message: "No se conoce; los parámetros son " + strings.Join(names, ", ")})
 		case seen[name]:
-			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultDuplicate, Message: "El parámetro está dos veces"})
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultDuplicate,
+				Message: "El parámetro está dos veces"})
 		}
 		seen[name] = true
 	}
 	return problem.WrongParameters(faults)
 }
 
-// TerminalText returns a text from a stranger in a form that is safe on a terminal: one line of printable characters, at most
-// 200 bytes.
+// TerminalText returns a text from a stranger in a form that is safe on a terminal: one line of printable characters,
+// at most 200 bytes.
 func TerminalText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -176,7 +188,8 @@ func NewRouter() Router {
 		Fail(ctx, problem.ForTill(fasthttp.StatusNotFound, "NOT_FOUND", "No existe esta ruta"))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
-		Fail(ctx, problem.ForTill(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "Esta ruta no admite el método"))
+		Fail(ctx, problem.ForTill(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED",
+			"Esta ruta no admite el método"))
 	}
 	return Router{r}
 }

@@ -11,9 +11,11 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestFail: an error that comes behind an answer leaves the bytes of that one as they are: other requests may share them.
+// TestFail: an error that comes behind an answer leaves the bytes of that one as they are: other requests may share
+// them.
 func TestFail(t *testing.T) {
-	shared := []byte("a page that every request is given, longer than an error is; a page that every request is given, longer than an error is")
+	shared := []byte("a page that every request is given, longer than an error is; a page that every request is " +
+		"given, longer than an error is")
 	kept := string(shared)
 	ctx := new(fasthttp.RequestCtx)
 	Answer(ctx, fasthttp.StatusOK, shared)
@@ -25,7 +27,8 @@ func TestFail(t *testing.T) {
 
 // TestFail_RetryAfter: who waits as long as he was told is not early.
 func TestFail_RetryAfter(t *testing.T) {
-	for wait, want := range map[time.Duration]string{0: "", time.Millisecond: "1", time.Second: "1", 1900 * time.Millisecond: "2", 2999 * time.Millisecond: "3", time.Minute: "60"} {
+	for wait, want := range map[time.Duration]string{0: "", time.Millisecond: "1", time.Second: "1",
+		1900 * time.Millisecond: "2", 2999 * time.Millisecond: "3", time.Minute: "60"} {
 		ctx := new(fasthttp.RequestCtx)
 		Fail(ctx, &problem.Problem{Status: fasthttp.StatusTooManyRequests, RetryAfter: wait})
 		if got := string(ctx.Response.Header.Peek("Retry-After")); got != want {
@@ -59,7 +62,8 @@ func TestBody(t *testing.T) {
 		ctx.Request.SetBodyString(c.body)
 		v, err := Body(ctx)
 		var p *problem.Problem
-		if refused := errors.As(err, &p); refused != (c.refused != "") || refused && (p.Type != c.refused || p.Status != c.status) || !refused && (err != nil || !v.Get("a").Exists()) {
+		if refused := errors.As(err, &p); refused != (c.refused != "") || refused && (p.Type != c.refused ||
+			p.Status != c.status) || !refused && (err != nil || !v.Get("a").Exists()) {
 			t.Errorf("%s %s %.20s: %v", c.kind, c.encoding, c.body, err)
 		}
 	}

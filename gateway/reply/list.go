@@ -154,7 +154,8 @@ func Resent(r *outbox.Resent) []byte {
 	case r.Refused:
 		message = "El servidor de correo no acepta el documento para " + r.To + ": revise la dirección"
 	case !r.Sent:
-		message = "El servidor de correo no ha recibido el documento todavía: se enviará a " + r.To + " en cuanto sea posible"
+		message = "El servidor de correo no ha recibido el documento todavía: se enviará a " + r.To +
+			" en cuanto sea posible"
 	}
 	b := text(append([]byte(nil), `{"status":"success","message":`...), message)
 	b = text(append(b, `,"data":{"codigoGeneracion":`...), r.Code)

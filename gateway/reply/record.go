@@ -8,8 +8,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// Record appends the success envelope with a record (SPEC 2.1, 2.2). It copies the document and its signature unchanged, and
-// does not read them again.
+// Record appends the success envelope with a record (SPEC 2.1, 2.2). It copies the document and its signature
+// unchanged, and does not read them again.
 func Record(b []byte, r *record.View) []byte {
 	b = append(b, `{"status":"success","data":`...)
 	return append(appendRecord(b, r), '}')

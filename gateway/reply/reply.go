@@ -1,5 +1,5 @@
-// Package reply writes answers: records, lists, results and problems as JSON (reply.go, record.go, list.go), and the one exchange of a
-// request and its answer over HTTP (exchange.go). It is the counterpart of package form.
+// Package reply writes answers: records, lists, results and problems as JSON (reply.go, record.go, list.go), and the
+// one exchange of a request and its answer over HTTP (exchange.go). It is the counterpart of package form.
 package reply
 
 import (
@@ -70,12 +70,16 @@ type Information struct {
 	CreatedAt                                              time.Time
 }
 
-// Encode returns the part of the answer that does not depend on the token. It ends inside the object; Issuer completes it.
+// Encode returns the part of the answer that does not depend on the token. It ends inside the object; Issuer completes
+// it.
 func (i *Information) Encode() []byte {
 	b := strconv.AppendInt([]byte(`{"id":`), i.ID, 10)
-	for _, m := range [...]struct{ name, value string }{{"nit", i.NIT}, {"nrc", i.NRC}, {"nombre", i.Nombre}, {"nombreComercial", i.NombreComercial},
-		{"codigoActividad", i.CodigoActividad}, {"actividadEconomica", i.ActividadEconomica}, {"direccion", i.Direccion},
-		{"tipoEstablecimiento", i.TipoEstablecimiento}, {"departamento", i.Departamento}, {"municipio", i.Municipio}, {"distrito", i.Distrito},
+	for _, m := range [...]struct{ name, value string }{{"nit", i.NIT}, {"nrc", i.NRC}, {"nombre", i.Nombre},
+		{"nombreComercial", i.NombreComercial},
+		{"codigoActividad", i.CodigoActividad}, {"actividadEconomica", i.ActividadEconomica},
+		{"direccion", i.Direccion},
+		{"tipoEstablecimiento", i.TipoEstablecimiento}, {"departamento", i.Departamento}, {"municipio", i.Municipio},
+		{"distrito", i.Distrito},
 		{"telefono", i.Telefono}, {"correo", i.Correo}, {"logoUrl", i.LogoURL}, {"colorPrincipal", i.ColorPrincipal},
 		{"colorSecundario", i.ColorSecundario}, {"colorFondo", i.ColorFondo}, {"ambiente", i.Ambiente}} {
 		b = text(append(text(append(b, ','), m.name), ':'), m.value)
@@ -85,11 +89,12 @@ func (i *Information) Encode() []byte {
 	return append(i.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), '"')
 }
 
-// Issuer returns the answer of GET /dte/information: the emisor (from Encode), the point of sale, and the permissions of the
-// token.
+// Issuer returns the answer of GET /dte/information: the emisor (from Encode), the point of sale, and the permissions
+// of the token.
 func Issuer(emisor []byte, point seller.Point, permissions []string) []byte {
 	b := append([]byte(`{"status":"success","data":{"emisor":`), emisor...)
-	for _, m := range [...]struct{ name, value string }{{"codEstableMH", point.Establishment}, {"codEstable", point.Establishment},
+	for _, m := range [...]struct{ name, value string }{{"codEstableMH", point.Establishment}, {"codEstable",
+		point.Establishment},
 		{"codPuntoVentaMH", point.PointOfSale}, {"codPuntoVenta", point.PointOfSale}} {
 		b = text(append(text(append(b, ','), m.name), ':'), m.value)
 	}
@@ -104,7 +109,8 @@ func own(permission string) bool {
 // Printed returns the answer of GET /dte/pdf?format=base64.
 func Printed(code dte.Code, name string, pdf []byte) []byte {
 	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
-	b = append(base64.StdEncoding.AppendEncode(append(b, `,"base64":"`...), pdf), `","contentType":"application/pdf","filename":`...)
+	b = append(base64.StdEncoding.AppendEncode(append(b, `,"base64":"`...), pdf),
+		`","contentType":"application/pdf","filename":`...)
 	return append(text(b, name), `}}`...)
 }
 

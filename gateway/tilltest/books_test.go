@@ -40,7 +40,8 @@ func (b *branch) booked(of string) (dir string, records []byte) {
 		for _, d := range p.Documents {
 			raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
 			must(err)
-			must(book.Add(books.Document{Code: d.Code, ControlNumber: d.ControlNumber, Type: d.Document, State: d.Estado, Date: d.Date, Total: d.Total, Seal: d.Sello,
+			must(book.Add(books.Document{Code: d.Code, ControlNumber: d.ControlNumber, Type: d.Document,
+				State: d.Estado, Date: d.Date, Total: d.Total, Seal: d.Sello,
 				Branch: d.BranchID, Deferred: d.Deferred, Invalidated: d.Invalidated, Refusal: d.Refusal, JSON: raw}))
 			d.Payload = ""
 			must(json.NewEncoder(&lines).Encode(struct {
@@ -56,8 +57,8 @@ func (b *branch) booked(of string) (dir string, records []byte) {
 	return dir, lines.Bytes()
 }
 
-// TestBooks: of what a branch really issued, of every type and state, the books count what GET /dte/documentos counts, and the oracle
-// makes the same rows of the same signed documents. DTE_SOAK=1: all that certify sends.
+// TestBooks: of what a branch really issued, of every type and state, the books count what GET /dte/documentos counts,
+// and the oracle makes the same rows of the same signed documents. DTE_SOAK=1: all that certify sends.
 func TestBooks(t *testing.T) {
 	b := open(t)
 	b.wanted = minimum(os.Getenv("DTE_SOAK") != "")
@@ -145,7 +146,8 @@ func TestBooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(filepath.Join(dir, filepath.Base(file)))
-		if err != nil || !strings.Contains(string(got), string(want)) || headless.MatchString(filepath.Base(file)) && len(got) != len(want) {
+		if err != nil || !strings.Contains(string(got), string(want)) || headless.MatchString(filepath.Base(file)) &&
+			len(got) != len(want) {
 			t.Errorf("%s: %v\n%s\nthe oracle makes\n%s", filepath.Base(file), err, got, want)
 		}
 		rows += bytes.Count(want, []byte("\n"))

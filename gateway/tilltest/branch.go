@@ -104,7 +104,8 @@ func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	early := func() time.Time { return time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC) } // the generation before is in force
+	// the generation before is in force
+	early := func() time.Time { return time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC) }
 	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: early}
 	if err := storage.Create(options); err != nil {
 		return nil, err
@@ -182,10 +183,13 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 	must(err)
 	book, err := allRules(t, ambiente)
 	must(err)
-	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto-mh.2026",
-		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
+	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit,
+		Password: "secreto-mh.2026",
+		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second,
+		Rehearsal: ambiente == "01"})
 	settings := engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
-		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond}, Contingency: contingency.Options{
+		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond},
+		Contingency: contingency.Options{
 			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
 			LotPoll: 20 * time.Millisecond}}
@@ -198,9 +202,11 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 	mac.Write([]byte(Token))
 	table := gateway.NewTokenTable([]byte("secret"), []gateway.Token{{ID: 1, Hash: [32]byte(mac.Sum(nil)),
 		Point: seller.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
-		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
+		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO",
+			"SUJETO_EXCLUIDO",
 			"COMPROBANTE_RETENCION", "ANULACION"}}})
-	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine.Documents(), Outbox: b.Engine.Outbox(), Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
+	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine.Documents(), Outbox: b.Engine.Outbox(),
+		Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
 		Limits: gateway.Limits{Rate: 1_000_000, Burst: 1_000_000}})
 	b.run(func() error { return door.Serve(ctx, tills) })
 	b.URL = "http://" + tills.Addr().String()
@@ -247,7 +253,8 @@ func issuer(ambiente string) seller.Issuer {
 		member("nit", dte.Str(nit)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
 		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
 		member("nombreComercial", dte.Null()), member("direccion", dte.Obj(member("departamento", dte.Str("06")),
-			member("municipio", dte.Str("23")), member("distrito", dte.Str("14")), member("complemento", dte.Str("Calle Arce 1020")))),
+			member("municipio", dte.Str("23")), member("distrito", dte.Str("14")), member("complemento",
+				dte.Str("Calle Arce 1020")))),
 		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
 }
 
@@ -335,7 +342,8 @@ func (a *Answer) read(t testing.TB) {
 		t.Fatalf("%d %s: %v", a.Status, a.Body, err)
 	}
 	d := said.Data
-	a.Estado, a.Code, a.Number, a.Total, a.Sequence = d.Estado, d.CodigoGeneracion, d.NumeroControl, d.Total, d.SequenceNumber
+	a.Estado, a.Code, a.Number, a.Total, a.Sequence = d.Estado, d.CodigoGeneracion, d.NumeroControl, d.Total,
+		d.SequenceNumber
 	a.Document, a.Rejection, a.RejectionCode = string(d.DteJSON), d.RespuestaMh.DescripcionMsg, d.RespuestaMh.CodigoMsg
 	a.Observations, a.Type, a.Message, a.Faults = d.AnalisisHacienda.Observaciones, said.Type, said.Message, said.Errors
 }
@@ -343,7 +351,8 @@ func (a *Answer) read(t testing.TB) {
 // String is the answer in one line.
 func (a Answer) String() string {
 	if a.Status < 300 {
-		return strings.TrimSpace(fmt.Sprintf("%d %s %s %s %s", a.Status, a.Estado, a.Total, a.RejectionCode, a.Rejection))
+		return strings.TrimSpace(fmt.Sprintf("%d %s %s %s %s", a.Status, a.Estado, a.Total, a.RejectionCode,
+			a.Rejection))
 	}
 	var faults []string
 	for _, f := range a.Faults {

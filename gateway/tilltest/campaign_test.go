@@ -14,8 +14,8 @@ import (
 
 // TestCampaign: no refused document in a customer's hand. Requests by chance, valid, nearly valid and hostile, of every
 // type in both generations, online and in contingency and then forwarded: what is answered 201 is a document that MH
-// accepts, and what is refused is refused at the counter with a path of the request. DTE_SOAK plays 20,000; DTE_CAMPAIGN
-// another number, DTE_SEED another seed.
+// accepts, and what is refused is refused at the counter with a path of the request. DTE_SOAK plays 20,000;
+// DTE_CAMPAIGN another number, DTE_SEED another seed.
 func TestCampaign(t *testing.T) {
 	requests, seed := 400, uint64(1)
 	if os.Getenv("DTE_SOAK") != "" {
@@ -38,7 +38,8 @@ func TestCampaign(t *testing.T) {
 		t.Run(day.name, func(t *testing.T) {
 			t.Parallel()
 			b := Open(t, day.ambiente, day.begin)
-			c := &campaign{t: t, b: b, g: NewGenerator(seed, day.begin.Format(time.DateOnly), day.returns), table: make(map[string]*row), next: make(map[string]int)}
+			c := &campaign{t: t, b: b, g: NewGenerator(seed, day.begin.Format(time.DateOnly), day.returns),
+				table: make(map[string]*row), next: make(map[string]int)}
 			// Two rounds: first without MH there is nothing to refer to.
 			for range 2 {
 				c.online(requests / 8)
@@ -185,7 +186,8 @@ func (c *campaign) offline(n int) {
 			delete(c.wait, d.CodigoGeneracion)
 			if d.Estado != "PROCESSED" {
 				c.row(q).refused++
-				c.fail(q, Answer{Status: 201, Estado: d.Estado, Rejection: d.DescripcionMsg}, "MH refused it after the customer had it")
+				c.fail(q, Answer{Status: 201, Estado: d.Estado, Rejection: d.DescripcionMsg},
+					"MH refused it after the customer had it")
 			}
 		}
 		if time.Now().After(limit) {
@@ -204,7 +206,8 @@ func (c *campaign) numbered(q asked, a Answer) {
 }
 
 // catalogued are refusals of MH for values of catalogues, which SPEC leaves to it (SPEC 2.7).
-var catalogued = regexp.MustCompile(`^\[(resumen\.pagos\.(codigo|plazo)|cuerpoDocumento\.(uniMedida|tipoDte)|(receptor|sujetoExcluido|documento)\.(codActividad|tipoDocumento|direccion\.(departamento|municipio|distrito)))\] VALOR NO ES PERMITIDO$`)
+var catalogued = regexp.MustCompile(
+	`^\[(resumen\.pagos\.(codigo|plazo)|cuerpoDocumento\.(uniMedida|tipoDte)|(receptor|sujetoExcluido|documento)\.(codActividad|tipoDocumento|direccion\.(departamento|municipio|distrito)))\] VALOR NO ES PERMITIDO$`)
 
 // refused checks a refusal at the counter: 400 with paths of the request, or what SPEC says of an original.
 func (c *campaign) refused(q asked, a Answer) {
@@ -217,7 +220,8 @@ func (c *campaign) refused(q asked, a Answer) {
 	case len(a.Faults) == 0:
 		c.fail(q, a, "names no path")
 	}
-	if q.class == "valid" && !slices.Contains(expected, a.Faults[0].Code) && !slices.Contains(expected, a.Type) && !unlucky.MatchString(a.Faults[0].Path) {
+	if q.class == "valid" && !slices.Contains(expected, a.Faults[0].Code) && !slices.Contains(expected, a.Type) &&
+		!unlucky.MatchString(a.Faults[0].Path) {
 		c.fail(q, a, "is refused, and looks valid")
 	}
 	for _, f := range a.Faults {
@@ -228,11 +232,13 @@ func (c *campaign) refused(q asked, a Answer) {
 }
 
 // expected are the refusals that the generator of valid requests does not avoid: they depend on sums.
-var expected = []string{"DISCOUNT_ABOVE_LINE", "GLOBAL_DISCOUNT_ABOVE_TOTAL", "NOTHING_SOLD", "RECEPTOR_NOT_IDENTIFIED", "CREDIT_ABOVE_ORIGINAL",
-	"OVER_RETURN_ERROR", "INVALID_ORIGIN_STATUS", "NO_GRAVADO_NOT_TAKEN", "RETURN_WHOLE_LINE", "NOTHING_RETURNED", "RETURN_DISCOUNTED_TAX", "CATALOGUE"}
+var expected = []string{"DISCOUNT_ABOVE_LINE", "GLOBAL_DISCOUNT_ABOVE_TOTAL", "NOTHING_SOLD", "RECEPTOR_NOT_IDENTIFIED",
+	"CREDIT_ABOVE_ORIGINAL",
+	"OVER_RETURN_ERROR", "INVALID_ORIGIN_STATUS", "NO_GRAVADO_NOT_TAKEN", "RETURN_WHOLE_LINE", "NOTHING_RETURNED",
+	"RETURN_DISCOUNTED_TAX", "CATALOGUE"}
 
-// unlucky are paths that the layouts of before DTE 2.0 refuse of some sums: a consumer without a name from 1,095.00 on, taxes
-// on a line of 0.00, a total of 0.00.
+// unlucky are paths that the layouts of before DTE 2.0 refuse of some sums: a consumer without a name from 1,095.00 on,
+// taxes on a line of 0.00, a total of 0.00.
 var unlucky = regexp.MustCompile(`^(receptor\.nombre|items\[\d+\]\.tributos|items|condicionOperacion)$`)
 
 var steps = regexp.MustCompile(`[^.\[\]]+`)
@@ -285,7 +291,8 @@ func (c *campaign) print() {
 	for _, key := range keys {
 		r := *c.table[key]
 		line(key, r)
-		all = row{all.requests + r.requests, all.counter + r.counter, all.catalogue + r.catalogue, all.refused + r.refused}
+		all = row{all.requests + r.requests, all.counter + r.counter, all.catalogue + r.catalogue, all.refused +
+			r.refused}
 	}
 	line("all", all)
 	c.t.Log("\n" + b.String())

@@ -55,8 +55,10 @@ func (b *branch) status(ctx context.Context) (*adminclient.Status, error) {
 }
 
 func (b *branch) options() certify.Options {
-	return certify.Options{URL: b.URL, Token: tilltest.Token, Client: &http.Client{Transport: &http.Transport{}}, Status: b.status, Seed: 7,
-		Responsible: certify.Person{Name: "María López", DocumentType: "13", Document: "012345678"}, Patience: time.Minute, Now: b.Now}
+	return certify.Options{URL: b.URL, Token: tilltest.Token, Client: &http.Client{Transport: &http.Transport{}},
+		Status: b.status, Seed: 7,
+		Responsible: certify.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
+		Patience:    time.Minute, Now: b.Now}
 }
 
 func (b *branch) chaos(c simulator.Chaos) {
@@ -66,8 +68,8 @@ func (b *branch) chaos(c simulator.Chaos) {
 	}
 }
 
-// minimum is what MH wants of each kind, or about a fifteenth of it. Of that, one event: a second one is due when so few sales are
-// sent already, and would rightly be given one more than is wanted.
+// minimum is what MH wants of each kind, or about a fifteenth of it. Of that, one event: a second one is due when so
+// few sales are sent already, and would rightly be given one more than is wanted.
 func minimum(all bool) map[string]int {
 	wanted := map[string]int{}
 	for _, r := range authorisation.Requirements() {
@@ -91,7 +93,8 @@ func (b *branch) holds(wanted map[string]int) {
 	if got := b.Sim.Types(); !maps.Equal(got, types) {
 		b.t.Errorf("MH sealed %v, want %v", got, types)
 	}
-	if got := b.Sim.Received(); got.Invalidations != wanted["invalidacion"] || got.Events != wanted["contingencia"] || got.Duplicates != 0 {
+	if got := b.Sim.Received(); got.Invalidations != wanted["invalidacion"] || got.Events != wanted["contingencia"] ||
+		got.Duplicates != 0 {
 		b.t.Errorf("MH received %+v", got)
 	}
 	for _, breach := range b.Sim.Audit() {
@@ -149,7 +152,8 @@ func TestCertify(t *testing.T) {
 	}
 	underWay.Wait()
 	b.holds(b.wanted)
-	t.Logf("%d documents in %v and %d runs", b.Sim.Received().Documents, time.Since(began).Round(time.Millisecond), runs)
+	t.Logf("%d documents in %v and %d runs", b.Sim.Received().Documents, time.Since(began).Round(time.Millisecond),
+		runs)
 
 	// Once it is done there is nothing left to do.
 	if report, err := certify.New(b.options()).Run(t.Context()); err != nil || !report.Complete {
@@ -158,8 +162,8 @@ func TestCertify(t *testing.T) {
 	b.holds(b.wanted)
 }
 
-// TestCertify_Refused: MH refuses one kind: the report says which, with which code and field; that kind is given up, and
-// what is not made against it goes on.
+// TestCertify_Refused: MH refuses one kind: the report says which, with which code and field; that kind is given up,
+// and what is not made against it goes on.
 func TestCertify_Refused(t *testing.T) {
 	b := open(t)
 	b.wanted = map[string]int{"01": 2, "03": 4, "05": 1, "07": 2, "14": 1}
@@ -176,10 +180,12 @@ func TestCertify_Refused(t *testing.T) {
 	if len(got.Example) != 36 || !strings.Contains(got.Text, "NO ES PERMITIDO") || len(got.Notes) == 0 {
 		t.Errorf("%+v", got)
 	}
-	if got.Example, got.Text, got.Notes = "", "", nil; got.Kind != want.Kind || got.By != want.By || got.Code != want.Code || got.Field != want.Field || got.Documents != want.Documents {
+	if got.Example, got.Text, got.Notes = "", "", nil; got.Kind != want.Kind || got.By != want.By ||
+		got.Code != want.Code || got.Field != want.Field || got.Documents != want.Documents {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if len(report.Stopped) != 2 || report.Stopped[0].Kind != "03" || report.Stopped[1].Kind != "05" || report.Stopped[1].Why != "there is no 03 to make it against" {
+	if len(report.Stopped) != 2 || report.Stopped[0].Kind != "03" || report.Stopped[1].Kind != "05" ||
+		report.Stopped[1].Why != "there is no 03 to make it against" {
 		t.Errorf("%+v", report.Stopped)
 	}
 	if got := b.Sim.Types(); !maps.Equal(got, map[string]int{"01": 2, "07": 2, "14": 1}) {
@@ -187,7 +193,8 @@ func TestCertify_Refused(t *testing.T) {
 	}
 
 	var stopped strings.Builder
-	if err := report.WritePage(&stopped, "La Ceiba", "06141804941035"); err != nil || !strings.Contains(stopped.String(), "Hacienda rechazó 3 seguidos, el último con 007 ") ||
+	if err := report.WritePage(&stopped, "La Ceiba", "06141804941035"); err != nil ||
+		!strings.Contains(stopped.String(), "Hacienda rechazó 3 seguidos, el último con 007 ") ||
 		!strings.Contains(stopped.String(), "no hay documento de tipo 03 sobre el cual hacerlo") {
 		t.Errorf("%v\n%s", err, &stopped)
 	}
@@ -202,15 +209,16 @@ func TestCertify_Refused(t *testing.T) {
 	if err := report.WritePage(&page, "Abarrotes <La Ceiba>", "06141804941035"); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"Abarrotes &lt;La Ceiba&gt; · NIT 0614-180494-103-5", "Hacienda selló el mínimo", "Crédito fiscal", "resumen.totalPagar", "desde el 2026-09-23"} {
+	for _, text := range []string{"Abarrotes &lt;La Ceiba&gt; · NIT 0614-180494-103-5", "Hacienda selló el mínimo",
+		"Crédito fiscal", "resumen.totalPagar", "desde el 2026-09-23"} {
 		if !strings.Contains(page.String(), text) {
 			t.Errorf("the page lacks %q", text)
 		}
 	}
 }
 
-// TestCertify_RefusedInvalidation: MH refuses an invalidation: the next is of another invoice, and the report has MH's code, text and
-// the document. Three in a row end the invalidations alone.
+// TestCertify_RefusedInvalidation: MH refuses an invalidation: the next is of another invoice, and the report has MH's
+// code, text and the document. Three in a row end the invalidations alone.
 func TestCertify_RefusedInvalidation(t *testing.T) {
 	b := open(t)
 	b.wanted = map[string]int{"01": 4, "invalidacion": 2}
@@ -231,7 +239,8 @@ func TestCertify_RefusedInvalidation(t *testing.T) {
 	b.wanted = map[string]int{"01": 9, "invalidacion": 7}
 	b.chaos(simulator.Chaos{RejectEvents: 100})
 	report, err = certify.New(b.options()).Run(t.Context())
-	if !errors.Is(err, certify.ErrIncomplete) || len(report.Stopped) != 1 || report.Stopped[0].Kind != "invalidacion" || !strings.Contains(report.Stopped[0].Why, "MH refused 3 in a row") {
+	if !errors.Is(err, certify.ErrIncomplete) || len(report.Stopped) != 1 || report.Stopped[0].Kind != "invalidacion" ||
+		!strings.Contains(report.Stopped[0].Why, "MH refused 3 in a row") {
 		t.Fatalf("%v %+v", err, report)
 	}
 	if len(report.Refusals) != 1 || report.Refusals[0].Documents != 3 || b.Sim.Types()["01"] != 9 {
@@ -285,12 +294,14 @@ func TestCertify_Away(t *testing.T) {
 	b.chaos(simulator.Chaos{Outage: true})
 	o.Patience, o.Show = 300*time.Millisecond, nil
 	report, err = certify.New(o).Run(t.Context())
-	if !errors.Is(err, certify.ErrAway) || !strings.Contains(err.Error(), "run it again") || report.Kinds[0].Waiting != 1 {
+	if !errors.Is(err, certify.ErrAway) || !strings.Contains(err.Error(), "run it again") ||
+		report.Kinds[0].Waiting != 1 {
 		t.Errorf("%v %+v", err, report)
 	}
 }
 
-// TestCertify_Production: nothing is sent from a branch in production, nor during a contingency that an operator declared.
+// TestCertify_Production: nothing is sent from a branch in production, nor during a contingency that an operator
+// declared.
 func TestCertify_Production(t *testing.T) {
 	b := open(t)
 	o := b.options()

@@ -19,8 +19,8 @@ func contractOf(t *testing.T) []byte {
 	return text
 }
 
-// TestExamples_Issued: every example of the contract, in the payload's names and in the client library's, is issued as it
-// stands, but for the code of the original; each answer is as the contract says, its document too.
+// TestExamples_Issued: every example of the contract, in the payload's names and in the client library's, is issued as
+// it stands, but for the code of the original; each answer is as the contract says, its document too.
 func TestExamples_Issued(t *testing.T) {
 	contract, err := apitest.Parse(contractOf(t))
 	if err != nil {
@@ -41,7 +41,8 @@ func TestExamples_Issued(t *testing.T) {
 	if err := json.Unmarshal(contractOf(t), &doc); err != nil {
 		t.Fatal(err)
 	}
-	originals := map[string]string{"dte05": b.Post("dte03", []byte(example(t, "dte03"))).Code, "retorno": b.Post("dte01", []byte(example(t, "dte01"))).Code}
+	originals := map[string]string{"dte05": b.Post("dte03", []byte(example(t, "dte03"))).Code,
+		"retorno": b.Post("dte01", []byte(example(t, "dte01"))).Code}
 	originals["dte06"] = originals["dte05"]
 	const code = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
 	for _, path := range []string{"dte01", "dte03", "dte05", "dte06", "dte07", "dte14", "retorno"} {
@@ -70,8 +71,8 @@ func TestExamples_Issued(t *testing.T) {
 	}
 }
 
-// TestContract_Required: what MH's layout wants of a receiver beyond what is required always is what the contract says of
-// each generation: without it, and only without it, a request is refused.
+// TestContract_Required: what MH's layout wants of a receiver beyond what is required always is what the contract says
+// of each generation: without it, and only without it, a request is refused.
 func TestContract_Required(t *testing.T) {
 	var doc struct {
 		Components struct {
@@ -91,7 +92,8 @@ func TestContract_Required(t *testing.T) {
 		if generation == "" {
 			generation = day
 		}
-		for path, c := range map[string][2]string{"dte03": {"receptor", "ReceptorContribuyente"}, "dte07": {"receptor", "ReceptorRetencion"}, "dte14": {"sujetoExcluido", "SujetoExcluido"}} {
+		for path, c := range map[string][2]string{"dte03": {"receptor", "ReceptorContribuyente"}, "dte07": {"receptor",
+			"ReceptorRetencion"}, "dte14": {"sujetoExcluido", "SujetoExcluido"}} {
 			if path == "dte07" && day == "before" {
 				continue // there is none
 			}

@@ -45,32 +45,52 @@ var refusals = []struct {
 	paths                  []string
 	later                  bool // of DTE 2.0 only
 }{
-	{"kind without number", "dte01", consumer(`{"tipoDocumento":"37"}`), "REQUIRED", []string{"receptor.numDocumento"}, false},
-	{"passport without number", "dte01", consumer(`{"tipoDocumento":"03","nombre":"Ana"}`), "REQUIRED", []string{"receptor.numDocumento"}, false},
-	{"resident without number", "dte01", consumer(`{"tipoDocumento":"02","numDocumento":null}`), "REQUIRED", []string{"receptor.numDocumento"}, false},
-	{"number of no form without kind", "dte01", consumer(`{"numDocumento":"A123"}`), "REQUIRED", []string{"receptor.tipoDocumento"}, false},
-	{"blank kind", "dte01", consumer(`{"tipoDocumento":"","numDocumento":"043216789"}`), "LENGTH", []string{"receptor.tipoDocumento"}, false},
-	{"blank number", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":" "}`), "LENGTH", []string{"receptor.numDocumento"}, false},
-	{"a DUI of eight digits", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":"04321678"}`), "PATTERN", []string{"receptor.numDocumento"}, false},
-	{"a NIT of thirteen digits", "dte01", consumer(`{"tipoDocumento":"36","numDocumento":"0614-180494-103"}`), "PATTERN", []string{"receptor.numDocumento"}, false},
+	{"kind without number", "dte01", consumer(`{"tipoDocumento":"37"}`), "REQUIRED", []string{"receptor.numDocumento"},
+		false},
+	{"passport without number", "dte01", consumer(`{"tipoDocumento":"03","nombre":"Ana"}`), "REQUIRED",
+		[]string{"receptor.numDocumento"}, false},
+	{"resident without number", "dte01", consumer(`{"tipoDocumento":"02","numDocumento":null}`), "REQUIRED",
+		[]string{"receptor.numDocumento"}, false},
+	{"number of no form without kind", "dte01", consumer(`{"numDocumento":"A123"}`), "REQUIRED",
+		[]string{"receptor.tipoDocumento"}, false},
+	{"blank kind", "dte01", consumer(`{"tipoDocumento":"","numDocumento":"043216789"}`), "LENGTH",
+		[]string{"receptor.tipoDocumento"}, false},
+	{"blank number", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":" "}`), "LENGTH",
+		[]string{"receptor.numDocumento"}, false},
+	{"a DUI of eight digits", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":"04321678"}`), "PATTERN",
+		[]string{"receptor.numDocumento"}, false},
+	{"a NIT of thirteen digits", "dte01", consumer(`{"tipoDocumento":"36","numDocumento":"0614-180494-103"}`),
+		"PATTERN", []string{"receptor.numDocumento"}, false},
 	{"control character", "dte01", consumer(`{"nombre":"Ana\u0007"}`), "PATTERN", []string{"receptor.nombre"}, false},
-	{"line break in a name", "dte01", consumer(`{"nombre":"Ana\nMorales"}`), "PATTERN", []string{"receptor.nombre"}, false},
+	{"line break in a name", "dte01", consumer(`{"nombre":"Ana\nMorales"}`), "PATTERN", []string{"receptor.nombre"},
+		false},
 	{"C1 control", "dte01", consumer(`{"nombre":"Ana\u0085"}`), "PATTERN", []string{"receptor.nombre"}, false},
-	{"a space of no width", "dte01", consumer(`{"nombre":"Ana","correo":"ana\u200b@example.com"}`), "PATTERN", []string{"receptor.correo"}, false},
-	{"blank description", "dte01", `{"receptor":{},"items":[{"descripcion":" \u00a0 ","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`, "REQUIRED", []string{"items[0].descripcion"}, false},
-	{"blank tax kind", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,"tipoImpuesto":""}],"condicionOperacion":1}`, "LENGTH", []string{"items[0].tipoImpuesto"}, false},
-	{"term without periods", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":3,"pago":{"codigo":"13","plazo":"01"}}`, "REQUIRED", []string{"pago.periodo"}, false},
-	{"periods without term", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"13","periodo":2}]}`, "REQUIRED", []string{"pagos[0].plazo"}, false},
-	{"part of a charge", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1},{"descripcion":"b","cantidad":0.5,"precioUnitario":0,"noGravado":1}],"condicionOperacion":1}`, "NO_GRAVADO_LINE", []string{"items[1].noGravado"}, false},
-	{"charge by the unit", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1},{"descripcion":"b","cantidad":1,"precioUnitario":0,"noGravado":1,"uniMedida":59}],"condicionOperacion":1}`, "NO_GRAVADO_LINE", []string{"items[1].noGravado"}, false},
+	{"a space of no width", "dte01", consumer(`{"nombre":"Ana","correo":"ana\u200b@example.com"}`), "PATTERN",
+		[]string{"receptor.correo"}, false},
+	{"blank description", "dte01",
+		`{"receptor":{},"items":[{"descripcion":" \u00a0 ","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`,
+		"REQUIRED", []string{"items[0].descripcion"}, false},
+	{"blank tax kind", "dte01",
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,"tipoImpuesto":""}],"condicionOperacion":1}`, "LENGTH", []string{"items[0].tipoImpuesto"}, false},
+	{"term without periods", "dte01",
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":3,"pago":{"codigo":"13","plazo":"01"}}`, "REQUIRED", []string{"pago.periodo"}, false},
+	{"periods without term", "dte01",
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"13","periodo":2}]}`, "REQUIRED", []string{"pagos[0].plazo"}, false},
+	{"part of a charge", "dte01",
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1},{"descripcion":"b","cantidad":0.5,"precioUnitario":0,"noGravado":1}],"condicionOperacion":1}`, "NO_GRAVADO_LINE", []string{"items[1].noGravado"}, false},
+	{"charge by the unit", "dte01",
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1},{"descripcion":"b","cantidad":1,"precioUnitario":0,"noGravado":1,"uniMedida":59}],"condicionOperacion":1}`, "NO_GRAVADO_LINE", []string{"items[1].noGravado"}, false},
 	{"charge alone", "dte01", `{"receptor":{},"items":[{"descripcion":"b","cantidad":1,"precioUnitario":0,"noGravado":1}],"condicionOperacion":1}`, "NOTHING_SOLD", []string{"items"}, false},
-	{"tax with a discount", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":5,"tipoItem":4,"codTributo":"57","montoDescu":1}],"condicionOperacion":1}`, "TAX_LINE", []string{"items[0].codTributo"}, false},
+	{"tax with a discount", "dte01",
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":5,"tipoItem":4,"codTributo":"57","montoDescu":1}],"condicionOperacion":1}`, "TAX_LINE", []string{"items[0].codTributo"}, false},
 	{"exempt tax", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":5,"tipoItem":4,"codTributo":"57","tipoImpuesto":"EXENTO"}],"condicionOperacion":1}`, "TAX_LINE", []string{"items[0].codTributo"}, false},
-	{"tax of a tax", "dte03", "03: 4.25, \"tributos\": [\"59\"], \"tipoItem\": 4, \"codTributo\": \"57\", \"uniMedida\": 99", "TAX_LINE", []string{"items[0].tributos"}, false},
+	{"tax of a tax", "dte03", "03: 4.25, \"tributos\": [\"59\"], \"tipoItem\": 4, \"codTributo\": \"57\", " +
+		"\"uniMedida\": 99", "TAX_LINE", []string{"items[0].tributos"}, false},
 	{"NIT of another", "dte03", "03: NIT", "CONDITION", []string{"receptor.nit", "receptor.numDocumento"}, false},
 	{"withheld of tomorrow", "dte07", "07: tomorrow", "RANGE", []string{"cuerpoDocumento[0].fechaEmision"}, true},
 	{"withheld on no day", "dte07", "07: no day", "FORMAT", []string{"cuerpoDocumento[0].fechaEmision"}, true},
-	{"paper number of an electronic document", "dte07", "07: number", "PATTERN", []string{"cuerpoDocumento[0].numDocumento"}, true},
+	{"paper number of an electronic document", "dte07", "07: number", "PATTERN",
+		[]string{"cuerpoDocumento[0].numDocumento"}, true},
 }
 
 // spelt writes the requests that are an example with a change.
@@ -78,7 +98,8 @@ func spelt(t testing.TB, body string) string {
 	t.Helper()
 	switch rest, is := strings.CutPrefix(body, "03: 4.25"); {
 	case is:
-		return example(t, "dte03", `"cantidad": 40`, `"cantidad": 1`, `"precioUnitario": 4.25, "montoDescu": 10`, `"precioUnitario": 4.25`+rest)
+		return example(t, "dte03", `"cantidad": 40`, `"cantidad": 1`, `"precioUnitario": 4.25, "montoDescu": 10`,
+			`"precioUnitario": 4.25`+rest)
 	}
 	switch body {
 	case "03: NIT":
@@ -134,16 +155,26 @@ func TestCounter_Refuses(t *testing.T) {
 func TestCounter_Takes(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	for _, c := range []struct{ name, path, body, shows string }{
-		{"a number that says its kind", "dte01", consumer(`{"numDocumento":"04321678-9","nombre":"Ana"}`), `"tipoDocumento":"13","numDocumento":"043216789"`},
-		{"a NIT that says its kind", "dte01", consumer(`{"numDocumento":"0614-020280-102-8","nombre":"Ana"}`), `"tipoDocumento":"36","numDocumento":"06140202801028"`},
-		{"spaces", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":" 04321678 9 "}`), `"numDocumento":"043216789"`},
-		{"NIT and NRC as printed", "dte03", example(t, "dte03", `"06140202801028"`, `"0614-020280-102-8"`, "7654321", "765432-1"), `"nit":"06140202801028","nrc":"7654321"`},
-		{"a charge of no unit", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1},{"descripcion":"b","cantidad":1,"precioUnitario":0,"noGravado":1}],"condicionOperacion":1}`, `"uniMedida":99`},
-		{"a reference of cash", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pago":{"codigo":"01","referencia":"TURNO-1"}}`, `"referencia":null`},
-		{"blank remarks", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,"codigo":""}],"condicionOperacion":1,"observaciones":" "}`, `"observaciones":null`},
-		{"remarks of two lines", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"observaciones":"uno\ndos"}`, `"observaciones":"uno\ndos"`},
-		{"a control number on paper", "dte07", example(t, "dte07", `"tipoGeneracion": 2, "numDocumento": "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"`,
-			`"tipoGeneracion": 1, "numDocumento": "DTE-03-M001P001-000000000000001"`), `"numeroDocumento":"DTE-03-M001P001-000000000000001"`},
+		{"a number that says its kind", "dte01", consumer(`{"numDocumento":"04321678-9","nombre":"Ana"}`),
+			`"tipoDocumento":"13","numDocumento":"043216789"`},
+		{"a NIT that says its kind", "dte01", consumer(`{"numDocumento":"0614-020280-102-8","nombre":"Ana"}`),
+			`"tipoDocumento":"36","numDocumento":"06140202801028"`},
+		{"spaces", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":" 04321678 9 "}`),
+			`"numDocumento":"043216789"`},
+		{"NIT and NRC as printed", "dte03", example(t, "dte03", `"06140202801028"`, `"0614-020280-102-8"`, "7654321",
+			"765432-1"), `"nit":"06140202801028","nrc":"7654321"`},
+		{"a charge of no unit", "dte01",
+			`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1},{"descripcion":"b","cantidad":1,"precioUnitario":0,"noGravado":1}],"condicionOperacion":1}`, `"uniMedida":99`},
+		{"a reference of cash", "dte01",
+			`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pago":{"codigo":"01","referencia":"TURNO-1"}}`, `"referencia":null`},
+		{"blank remarks", "dte01",
+			`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,"codigo":""}],"condicionOperacion":1,"observaciones":" "}`, `"observaciones":null`},
+		{"remarks of two lines", "dte01",
+			`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"observaciones":"uno\ndos"}`, `"observaciones":"uno\ndos"`},
+		{"a control number on paper", "dte07", example(t, "dte07",
+			`"tipoGeneracion": 2, "numDocumento": "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"`,
+			`"tipoGeneracion": 1, "numDocumento": "DTE-03-M001P001-000000000000001"`),
+			`"numeroDocumento":"DTE-03-M001P001-000000000000001"`},
 	} {
 		if a := b.Post(c.path, []byte(c.body)); a.Estado != "PROCESSED" || !strings.Contains(a.Document, c.shows) {
 			t.Errorf("%s: %v\n%s", c.name, a, a.Document)
@@ -156,12 +187,16 @@ func TestCounter_NothingToPay(t *testing.T) {
 	free := `{"receptor":{},"items":[{"descripcion":"Muestra gratis","cantidad":1,"precioUnitario":0}],"condicionOperacion":1}`
 	for day, begin := range days {
 		b := Open(t, "00", begin)
-		if a := b.Post("dte01", []byte(free)); a.Estado != "PROCESSED" || a.Total != "0.00" || !slices.Contains(a.Observations, "El total del documento es 0.00") {
+		if a := b.Post("dte01", []byte(free)); a.Estado != "PROCESSED" || a.Total != "0.00" ||
+			!slices.Contains(a.Observations, "El total del documento es 0.00") {
 			t.Errorf("%s: %v %v", day, a, a.Observations)
 		}
-		a := b.Post("dte03", []byte(example(t, "dte03", `"precioUnitario": 4.25, "montoDescu": 10`, `"precioUnitario": 0`)))
-		if day == "before" && (a.Status != 400 || len(a.Faults) == 0 || a.Faults[0].Path != "items" || !strings.Contains(a.Faults[0].Message, "monto total de la operación")) ||
-			day != "before" && (a.Estado != "PROCESSED" || !slices.Contains(a.Observations, "El total del documento es 0.00")) {
+		a := b.Post("dte03", []byte(example(t, "dte03", `"precioUnitario": 4.25, "montoDescu": 10`,
+			`"precioUnitario": 0`)))
+		if day == "before" && (a.Status != 400 || len(a.Faults) == 0 || a.Faults[0].Path != "items" ||
+			!strings.Contains(a.Faults[0].Message, "monto total de la operación")) ||
+			day != "before" && (a.Estado != "PROCESSED" || !slices.Contains(a.Observations,
+				"El total del documento es 0.00")) {
 			t.Errorf("%s: %v %v", day, a, a.Observations)
 		}
 	}
@@ -174,23 +209,30 @@ func TestCounter_NoteToAnotherTaxpayer(t *testing.T) {
 			b := Open(t, "00", begin)
 			o := b.Post("dte03", []byte(example(t, "dte03")))
 			note := func(receptor string) Answer {
-				return b.Post("dte05", []byte(strings.Replace(example(t, "dte05", "ORIGINAL", o.Code), "{", `{"receptor":`+receptor+",", 1)))
+				return b.Post("dte05", []byte(strings.Replace(example(t, "dte05", "ORIGINAL", o.Code), "{",
+					`{"receptor":`+receptor+",", 1)))
 			}
 			rest := `,"nrc":"7654321","nombre":"Comercial El Roble, S.A. de C.V.","codActividad":"62010","descActividad":"Programación informática",
 				"direccion":{"departamento":"05","municipio":"28","distrito":"11","complemento":"Avenida"},"telefono":"22223333","correo":"compras@example.com"}`
-			for _, other := range []string{`{"nit":"06140202801999"`, `{"tipoDocumento":"36","numDocumento":"06140202801999"`, `{"tipoDocumento":"13","numDocumento":"043216789","nit":"0614-020280-199-9"`} {
+			for _, other := range []string{`{"nit":"06140202801999"`,
+				`{"tipoDocumento":"36","numDocumento":"06140202801999"`,
+				`{"tipoDocumento":"13","numDocumento":"043216789","nit":"0614-020280-199-9"`} {
 				a := note(other + rest)
-				if a.Status != 400 || len(a.Faults) == 0 || a.Faults[0].Code != "CONDITION" || !strings.HasPrefix(a.Faults[0].Path, "receptor.n") {
+				if a.Status != 400 || len(a.Faults) == 0 || a.Faults[0].Code != "CONDITION" ||
+					!strings.HasPrefix(a.Faults[0].Path, "receptor.n") {
 					t.Errorf("%s: %v", other, a)
 				}
 			}
 			// What the till leaves out is the original's.
-			for said, member := range map[string]string{`{"correo":"otra@example.com"}`: "otra@example.com", `{"nit":"06140202801028"}`: "Comercial El Roble", `{"nombreComercial":"El Roblito"}`: "El Roblito"} {
-				if a := note(said); a.Estado != "PROCESSED" || !strings.Contains(a.Document, member) || !strings.Contains(a.Document, "06140202801028") {
+			for said, member := range map[string]string{`{"correo":"otra@example.com"}`: "otra@example.com",
+				`{"nit":"06140202801028"}`: "Comercial El Roble", `{"nombreComercial":"El Roblito"}`: "El Roblito"} {
+				if a := note(said); a.Estado != "PROCESSED" || !strings.Contains(a.Document, member) ||
+					!strings.Contains(a.Document, "06140202801028") {
 					t.Errorf("%s: %v %s", said, a, a.Document)
 				}
 			}
-			for _, same := range []string{`{"nit":"0614-020280-102-8"`, `{"tipoDocumento":"36","numDocumento":"06140202801028"`} {
+			for _, same := range []string{`{"nit":"0614-020280-102-8"`,
+				`{"tipoDocumento":"36","numDocumento":"06140202801028"`} {
 				if a := note(same + rest); a.Estado != "PROCESSED" {
 					t.Errorf("%s: %v", same, a)
 				}
@@ -199,8 +241,8 @@ func TestCounter_NoteToAnotherTaxpayer(t *testing.T) {
 	}
 }
 
-// A return takes the lines that an invoice takes: a tax or a charge whole, and a charge beside something sold; a line that
-// the origin has not is ITEM_NOT_FOUND, whatever its number.
+// A return takes the lines that an invoice takes: a tax or a charge whole, and a charge beside something sold; a line
+// that the origin has not is ITEM_NOT_FOUND, whatever its number.
 func TestCounter_Returns(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	sale := `{"receptor":{"tipoDocumento":"13","numDocumento":"04321678-9","nombre":"Ana Morales"},"condicionOperacion":1,"items":[
@@ -213,31 +255,41 @@ func TestCounter_Returns(t *testing.T) {
 	}
 	for _, c := range []struct{ items, code, path string }{
 		{`{"numItem":2,"cantidadRetorno":1}`, "NOTHING_RETURNED", "items"},
-		{`{"numItem":2,"cantidadRetorno":0.5},{"numItem":1,"cantidadRetorno":1}`, "RETURN_WHOLE_LINE", "items[0].cantidadRetorno"},
-		{`{"numItem":1,"cantidadRetorno":1},{"numItem":3,"cantidadRetorno":0.25}`, "RETURN_WHOLE_LINE", "items[1].cantidadRetorno"},
+		{`{"numItem":2,"cantidadRetorno":0.5},{"numItem":1,"cantidadRetorno":1}`, "RETURN_WHOLE_LINE",
+			"items[0].cantidadRetorno"},
+		{`{"numItem":1,"cantidadRetorno":1},{"numItem":3,"cantidadRetorno":0.25}`, "RETURN_WHOLE_LINE",
+			"items[1].cantidadRetorno"},
 		{`{"numItem":0,"cantidadRetorno":1}`, "ITEM_NOT_FOUND", "items[0].numItem"},
 		{`{"numItem":-1,"cantidadRetorno":1}`, "ITEM_NOT_FOUND", "items[0].numItem"},
 		{`{"numItem":4,"cantidadRetorno":1}`, "ITEM_NOT_FOUND", "items[0].numItem"},
 		{`{"numItem":5000,"cantidadRetorno":1}`, "ITEM_NOT_FOUND", "items[0].numItem"},
 		{`{"numItem":1,"cantidadRetorno":7}`, "OVER_RETURN_ERROR", "items[0].cantidadRetorno"},
 	} {
-		a := b.Post("retorno", []byte(fmt.Sprintf(`{"documentoOrigen":%q,"items":[%s],"motivo":"Devuelto"}`, o.Code, c.items)))
+		a := b.Post("retorno", []byte(fmt.Sprintf(`{"documentoOrigen":%q,"items":[%s],"motivo":"Devuelto"}`, o.Code,
+			c.items)))
 		if a.Status != 400 || len(a.Faults) != 1 || a.Faults[0].Code != c.code || a.Faults[0].Path != c.path {
 			t.Errorf("%s: %v", c.items, a)
 		}
 	}
-	discounted := b.Post("dte01", []byte(strings.Replace(sale, `"condicionOperacion":1,`, `"condicionOperacion":1,"descuentoGlobal":{"gravada":1},`, 1)))
-	if a := b.Post("retorno", []byte(fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":3,"cantidadRetorno":1}],"motivo":"Devuelto"}`, discounted.Code))); a.Status != 400 || a.Faults[0].Code != "RETURN_DISCOUNTED_TAX" || a.Faults[0].Path != "items[0]" {
+	discounted := b.Post("dte01", []byte(strings.Replace(sale, `"condicionOperacion":1,`,
+		`"condicionOperacion":1,"descuentoGlobal":{"gravada":1},`, 1)))
+	if a := b.Post("retorno", []byte(
+		fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":3,"cantidadRetorno":1}],"motivo":"Devuelto"}`,
+			discounted.Code))); a.Status != 400 || a.Faults[0].Code != "RETURN_DISCOUNTED_TAX" ||
+		a.Faults[0].Path != "items[0]" {
 		t.Error(a)
 	}
 	for _, motivo := range []string{"", "  ", "\u00a0"} {
 		said, _ := json.Marshal(motivo)
-		a := b.Post("retorno", []byte(fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":1,"cantidadRetorno":1}],"motivo":%s}`, o.Code, said)))
+		a := b.Post("retorno",
+			[]byte(fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":1,"cantidadRetorno":1}],"motivo":%s}`, o.Code,
+				said)))
 		if a.Status != 400 || a.Faults[0].Path != "motivo" {
 			t.Errorf("%q: %v", motivo, a)
 		}
 	}
-	a := b.Post("retorno", []byte(fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":1,"cantidadRetorno":6},{"numItem":2,"cantidadRetorno":1},{"numItem":3,"cantidadRetorno":1}],"motivo":"Todo vuelve"}`, o.Code)))
+	a := b.Post("retorno", []byte(
+		fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":1,"cantidadRetorno":6},{"numItem":2,"cantidadRetorno":1},{"numItem":3,"cantidadRetorno":1}],"motivo":"Todo vuelve"}`, o.Code)))
 	if a.Estado != "PROCESSED" || a.Total != o.Total || a.Sequence != "1" {
 		t.Errorf("%v, the sale was %s, number %s", a, o.Total, a.Sequence)
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// exact compares the amounts of an answered document with the till's request, in exact fractions that share nothing with the
-// product: what each line says and comes to, the sums of the columns, the discount on the whole, and what is to be paid. Taxes,
-// retention and perception are what the document says of them: the simulator computes those itself.
+// exact compares the amounts of an answered document with the till's request, in exact fractions that share nothing
+// with the product: what each line says and comes to, the sums of the columns, the discount on the whole, and what is
+// to be paid. Taxes, retention and perception are what the document says of them: the simulator computes those itself.
 func (c *campaign) exact(q asked, a Answer) {
 	lines, known := q.tree["items"].([]any)
 	if !known || q.tipo == "07" || q.tipo == "18" {
@@ -56,12 +56,14 @@ func (c *campaign) exact(q asked, a Answer) {
 		is(at+"sale", sold, rounded(want, 8))
 	}
 	paid := new(big.Rat)
-	for column, total := range map[string]string{"ventaNoSuj": "totalNoSuj", "ventaExenta": "totalExenta", "ventaGravada": "totalGravada", "compra": "totalCompra"} {
+	for column, total := range map[string]string{"ventaNoSuj": "totalNoSuj", "ventaExenta": "totalExenta",
+		"ventaGravada": "totalGravada", "compra": "totalCompra"} {
 		is(total, rat(d.Resumen[total]), rounded(sums[column], 2))
 		paid.Add(paid, rat(d.Resumen[total]))
 	}
 	discount, _ := q.tree["descuentoGlobal"].(Request)
-	for asked, name := range map[string]string{"gravada": "descuGravada", "exenta": "descuExenta", "noSujeta": "descuNoSuj", "compra": "descu"} {
+	for asked, name := range map[string]string{"gravada": "descuGravada", "exenta": "descuExenta",
+		"noSujeta": "descuNoSuj", "compra": "descu"} {
 		is(name, rat(d.Resumen[name]), rounded(rat(discount[asked]), 2))
 		paid.Sub(paid, rat(d.Resumen[name]))
 	}
@@ -73,7 +75,8 @@ func (c *campaign) exact(q asked, a Answer) {
 	if _, note := d.Resumen["totalPagar"]; !note && q.tipo != "14" { // of a note: before retention and perception
 		is("montoTotalOperacion", rat(d.Resumen["montoTotalOperacion"]), paid)
 	}
-	for name, sign := range map[string]int64{"ivaPerci": 1, "ivaPerci1": 1, "ivaRete": -1, "ivaRete1": -1, "reteRenta": -1} {
+	for name, sign := range map[string]int64{"ivaPerci": 1, "ivaPerci1": 1, "ivaRete": -1, "ivaRete1": -1,
+		"reteRenta": -1} {
 		paid.Add(paid, new(big.Rat).Mul(big.NewRat(sign, 1), rat(d.Resumen[name])))
 	}
 	if paid.Sign() < 0 { // nothing is to be paid, and the rest is the customer's

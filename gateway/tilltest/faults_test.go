@@ -14,7 +14,8 @@ import (
 type fault struct {
 	edit func(r map[string]any)
 	path string
-	kind string // "": told always; "counts": leaves an amount unknown; "sum": found by the rule, which needs every amount
+	// "": told always; "counts": leaves an amount unknown; "sum": found by the rule, which needs every amount
+	kind string
 }
 
 func in(r map[string]any, path ...any) map[string]any {
@@ -59,8 +60,8 @@ func parties(name string) []fault {
 	}
 }
 
-// TestFaults_AllAtOnce: a request with k faults in members of their own is refused with all k paths and no other. What a
-// rule finds when it adds up is told where every amount is known.
+// TestFaults_AllAtOnce: a request with k faults in members of their own is refused with all k paths and no other. What
+// a rule finds when it adds up is told where every amount is known.
 func TestFaults_AllAtOnce(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	invoice, voucher := b.Post("dte01", []byte(example(t, "dte01"))), b.Post("dte03", []byte(example(t, "dte03")))
@@ -84,15 +85,19 @@ func TestFaults_AllAtOnce(t *testing.T) {
 	}{
 		{"dte01", append(parties("receptor"), lines...)},
 		{"dte03", append(parties("receptor"), lines...)},
-		{"dte14", append(parties("sujetoExcluido"), slices.DeleteFunc(slices.Clone(lines), func(f fault) bool { return f.kind == "sum" })...)},
+		{"dte14", append(parties("sujetoExcluido"), slices.DeleteFunc(slices.Clone(lines),
+			func(f fault) bool { return f.kind == "sum" })...)},
 		{"dte05", append(slices.Clone(note), lines...)},
 		{"dte06", append(slices.Clone(note), lines...)},
-		{"dte07", append(parties("receptor"), paper(0, "fechaEmision", "2999-01-01", ""), paper(1, "ivaRetenido", "x", "counts"), paper(2, "descripcion", nil, ""), paper(3, "numDocumento", "x", ""), paper(4, "tipoDte", 3, "counts"))},
+		{"dte07", append(parties("receptor"), paper(0, "fechaEmision", "2999-01-01", ""), paper(1, "ivaRetenido", "x",
+			"counts"), paper(2, "descripcion", nil, ""), paper(3, "numDocumento", "x", ""), paper(4, "tipoDte", 3,
+			"counts"))},
 		{"retorno", []fault{
 			{put(99, "items", 0, "numItem"), "items[0].numItem", ""},
 			{put(1e6, "items", 1, "cantidadRetorno"), "items[1].cantidadRetorno", ""},
 			{put(strings.Repeat("m", 151), "motivo"), "motivo", ""},
-			{put([]any{map[string]any{"campo": strings.Repeat("c", 40), "etiqueta": "e", "valor": "v"}}, "apendice"), "apendice[0].campo", ""},
+			{put([]any{map[string]any{"campo": strings.Repeat("c", 40), "etiqueta": "e", "valor": "v"}}, "apendice"),
+				"apendice[0].campo", ""},
 			{put(true, "extra"), "extra", "counts"},
 		}},
 	}
@@ -104,7 +109,8 @@ func TestFaults_AllAtOnce(t *testing.T) {
 	seen := make(map[string]int)
 	for _, c := range cases {
 		base := example(t, c.path)
-		base = strings.Replace(base, "ORIGINAL", map[bool]string{true: invoice.Code, false: voucher.Code}[c.path == "retorno"], 1)
+		base = strings.Replace(base, "ORIGINAL", map[bool]string{true: invoice.Code,
+			false: voucher.Code}[c.path == "retorno"], 1)
 		for round := range len(c.faults) + rounds {
 			var r map[string]any
 			if err := json.Unmarshal([]byte(base), &r); err != nil {
@@ -162,7 +168,8 @@ func widen(r map[string]any, path string) {
 	switch list := r["items"].(type) {
 	case []any:
 		if path == "retorno" {
-			r["items"] = []any{map[string]any{"numItem": 1, "cantidadRetorno": 1}, map[string]any{"numItem": 2, "cantidadRetorno": 1}}
+			r["items"] = []any{map[string]any{"numItem": 1, "cantidadRetorno": 1}, map[string]any{"numItem": 2,
+				"cantidadRetorno": 1}}
 			return
 		}
 		first := list[0].(map[string]any)
@@ -194,7 +201,8 @@ func widen(r map[string]any, path string) {
 		r["cuerpoDocumento"] = lines
 	}
 	if path == "dte01" {
-		in(r, "receptor")["direccion"] = map[string]any{"departamento": "05", "municipio": "28", "distrito": "11", "complemento": "Avenida"}
+		in(r, "receptor")["direccion"] = map[string]any{"departamento": "05", "municipio": "28", "distrito": "11",
+			"complemento": "Avenida"}
 	}
 	if code, ok := r["codigoGeneracion"]; ok { // of a note
 		delete(r, "codigoGeneracion")
@@ -205,11 +213,13 @@ func widen(r map[string]any, path string) {
 // TestFaults_None: the requests that the faults are put into are taken as they are.
 func TestFaults_None(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
-	codes := map[string]string{"retorno": b.Post("dte01", []byte(example(t, "dte01"))).Code, "dte05": b.Post("dte03", []byte(example(t, "dte03"))).Code}
+	codes := map[string]string{"retorno": b.Post("dte01", []byte(example(t, "dte01"))).Code, "dte05": b.Post("dte03",
+		[]byte(example(t, "dte03"))).Code}
 	codes["dte06"] = codes["dte05"]
 	for _, path := range []string{"dte01", "dte03", "dte14", "dte05", "dte06", "dte07", "retorno"} {
 		var r map[string]any
-		if err := json.Unmarshal([]byte(strings.Replace(example(t, path), "ORIGINAL", codes[path], 1)), &r); err != nil {
+		if err := json.Unmarshal([]byte(strings.Replace(example(t, path), "ORIGINAL", codes[path], 1)),
+			&r); err != nil {
 			t.Fatal(err)
 		}
 		widen(r, path)

@@ -12,8 +12,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestFaults_Invalidation: what the gateway finds and what the event's layout and the replacement's rule find is told in one
-// answer; each path once.
+// TestFaults_Invalidation: what the gateway finds and what the event's layout and the replacement's rule find is told
+// in one answer; each path once.
 func TestFaults_Invalidation(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	sold := b.Post("dte01", []byte(example(t, "dte01"))).Code

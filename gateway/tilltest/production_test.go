@@ -14,13 +14,14 @@ var (
 	first = time.Date(2026, 12, 1, 16, 0, 0, 0, time.UTC)
 )
 
-// requests are what tills that follow SPEC send: every example, both shapes of 4.3 to 4.5, identifiers as they are printed,
-// and requests that are wrong. ORIGINAL is the voucher or the invoice before.
+// requests are what tills that follow SPEC send: every example, both shapes of 4.3 to 4.5, identifiers as they are
+// printed, and requests that are wrong. ORIGINAL is the voucher or the invoice before.
 func requests(t testing.TB) []struct{ name, path, body string } {
 	note := `{"tipoDte":"%s","documentoRelacionado":{"codigoGeneracion":"VOUCHER","tipoDte":"03"},"items":[{"descripcion":"Rebaja","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"motivoModificacion":2,"observaciones":"Rebaja comercial"}`
 	return []struct{ name, path, body string }{
 		{"invoice", "dte01", example(t, "dte01")},
-		{"invoice, minimal receptor of SPEC", "dte01", consumer(`{"nombre":"Ana Morales","numDocumento":"04321678-9","tipoDocumento":"13","correo":"ana@example.com"}`)},
+		{"invoice, minimal receptor of SPEC", "dte01",
+			consumer(`{"nombre":"Ana Morales","numDocumento":"04321678-9","tipoDocumento":"13","correo":"ana@example.com"}`)},
 		{"invoice, extended receptor of SPEC", "dte01", consumer(`{"nombre":"Ana Morales","numDocumento":"0614-020280-102-8","tipoDocumento":"36","correo":"ana@example.com",
 			"direccion":{"departamento":"05","municipio":"28","distrito":"11","complemento":"Avenida"},"telefono":"2222-3333","nrc":"765432-1","nit":"x"}`)},
 		{"invoice to nobody", "dte01", consumer(`{}`)},
@@ -28,42 +29,53 @@ func requests(t testing.TB) []struct{ name, path, body string } {
 		{"invoice on credit", "dte01",
 			`{"receptor":{"nombre":"Ana Morales"},"items":[{"descripcion":"a","cantidad":3,"precioUnitario":1.005,"montoDescu":0.015}],"condicionOperacion":2,"pago":{"codigo":"13","plazo":"02","periodo":3}}`},
 		{"voucher", "dte03", example(t, "dte03")},
-		{"voucher, as printed", "dte03", example(t, "dte03", `"06140202801028"`, `"0614-020280-102-8"`, "7654321", "765432-1")},
-		{"voucher of a person", "dte03", example(t, "dte03", `"tipoDocumento": "36", "numDocumento": "06140202801028", "nit": "06140202801028"`, `"tipoDocumento": "13", "numDocumento": "04321678-9", "nit": "04321678-9"`)},
+		{"voucher, as printed", "dte03", example(t, "dte03", `"06140202801028"`, `"0614-020280-102-8"`, "7654321",
+			"765432-1")},
+		{"voucher of a person", "dte03", example(t, "dte03",
+			`"tipoDocumento": "36", "numDocumento": "06140202801028", "nit": "06140202801028"`,
+			`"tipoDocumento": "13", "numDocumento": "04321678-9", "nit": "04321678-9"`)},
 		{"credit note", "dte05", example(t, "dte05", "ORIGINAL", "VOUCHER")},
 		{"debit note", "dte06", example(t, "dte06", "ORIGINAL", "VOUCHER")},
 		{"credit note, client library", "dte05", fmt.Sprintf(note, "05")},
 		{"debit note, client library", "dte06", fmt.Sprintf(note, "06")},
 		{"excluded subject", "dte14", example(t, "dte14")},
-		{"excluded subject, client library", "dte14", example(t, "dte14", `"sujetoExcluido"`, `"receptor"`, "043216789", "04321678-9")},
-		{"excluded subject, NIT as printed", "dte14", example(t, "dte14", `"tipoDocumento": "13", "numDocumento": "043216789"`, `"tipoDocumento": "36", "numDocumento": "0614-020280-102-8"`)},
+		{"excluded subject, client library", "dte14", example(t, "dte14", `"sujetoExcluido"`, `"receptor"`, "043216789",
+			"04321678-9")},
+		{"excluded subject, NIT as printed", "dte14", example(t, "dte14",
+			`"tipoDocumento": "13", "numDocumento": "043216789"`,
+			`"tipoDocumento": "36", "numDocumento": "0614-020280-102-8"`)},
 		{"withholding voucher", "dte07", example(t, "dte07")},
 		{"half a document", "dte01", consumer(`{"tipoDocumento":"13"}`)},
 		{"no such DUI", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":"0432167"}`)},
-		{"no receptor", "dte03", `{"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`},
+		{"no receptor", "dte03",
+			`{"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`},
 		{"nothing", "dte01", `{}`},
 		{"invalidation", "invalidacion/INVOICE", example(t, "invalidacion", "012345678", "01234567-8")},
 	}
 }
 
-// The same requests on the last day of one generation and on the first of the next, in production: the same answers, the
-// version aside. Returns exist from that day on, and say so before.
+// The same requests on the last day of one generation and on the first of the next, in production: the same answers,
+// the version aside. Returns exist from that day on, and say so before.
 func TestProduction_SameAnswers(t *testing.T) {
 	b := Open(t, "01", eve)
 	play := func(day string) (answers []string) {
 		var voucher, invoice Answer
 		for _, r := range requests(t) {
-			a := b.Post(strings.ReplaceAll(r.path, "INVOICE", invoice.Code), []byte(strings.ReplaceAll(r.body, "VOUCHER", voucher.Code)))
+			a := b.Post(strings.ReplaceAll(r.path, "INVOICE", invoice.Code), []byte(strings.ReplaceAll(r.body,
+				"VOUCHER", voucher.Code)))
 			switch r.name {
 			case "invoice":
 				invoice = a
 			case "voucher":
 				voucher = a
 			}
-			if want := map[string]string{"2026-11-30": `"version":[123],`, "2026-12-01": `"version":[24],`}[day]; a.Status == 201 && !regexp.MustCompile(want).MatchString(a.Document) {
+			if want := map[string]string{"2026-11-30": `"version":[123],`,
+				"2026-12-01": `"version":[24],`}[day]; a.Status == 201 &&
+				!regexp.MustCompile(want).MatchString(a.Document) {
 				t.Errorf("%s on %s: %s", r.name, day, a.Document)
 			}
-			answers = append(answers, fmt.Sprintf("%s: %d %s %s %s %v %v", r.name, a.Status, a.Estado, a.Total, a.Type, paths(a), a.Observations))
+			answers = append(answers, fmt.Sprintf("%s: %d %s %s %s %v %v", r.name, a.Status, a.Estado, a.Total, a.Type,
+				paths(a), a.Observations))
 			if a.Status/100 == 2 && a.Estado != "PROCESSED" && a.Estado != "INVALIDATED" {
 				t.Errorf("%s on %s: %v", r.name, day, a)
 			}
@@ -72,7 +84,8 @@ func TestProduction_SameAnswers(t *testing.T) {
 	}
 	before := play("2026-11-30")
 	early := b.Post("retorno", []byte(example(t, "retorno", "ORIGINAL", "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F")))
-	if early.Status != 409 || early.Type != "NOT_YET_IN_FORCE" || !strings.Contains(early.Message, "1 de diciembre de 2026") ||
+	if early.Status != 409 || early.Type != "NOT_YET_IN_FORCE" || !strings.Contains(early.Message,
+		"1 de diciembre de 2026") ||
 		early.Headers.Get("Retry-After") != "" {
 		t.Errorf("a return before its day: %v %v", early, early.Headers)
 	}
@@ -89,7 +102,8 @@ func TestProduction_SameAnswers(t *testing.T) {
 	}
 }
 
-// What was sold on the eve, with a DUI written in the layout's own way, is adjusted, returned and invalidated on the day.
+// What was sold on the eve, with a DUI written in the layout's own way, is adjusted, returned and invalidated on the
+// day.
 func TestProduction_AcrossTheSwitch(t *testing.T) {
 	b := Open(t, "01", eve)
 	invoice := b.Post("dte01", []byte(example(t, "dte01", "043216789", "04321678-9")))

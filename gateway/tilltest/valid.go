@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// Request is a till's request as a tree: objects are map[string]any, lists []any, numbers json.Number, so that a literal
-// stays as it is.
+// Request is a till's request as a tree: objects are map[string]any, lists []any, numbers json.Number, so that a
+// literal stays as it is.
 type Request = map[string]any
 
 // Generator makes requests by chance. The same seed and the same answers give the same requests.
@@ -44,15 +44,17 @@ func (g *Generator) items(tipo string) []any {
 				it["tipoItem"] = json.Number("2")
 			}
 		case g.often(15): // a charge beside the tax base
-			it = Request{"descripcion": g.text(), "cantidad": json.Number("1"), "precioUnitario": json.Number("0"), "uniMedida": json.Number("99"),
+			it = Request{"descripcion": g.text(), "cantidad": json.Number("1"), "precioUnitario": json.Number("0"),
+				"uniMedida": json.Number("99"),
 				"noGravado": pick(g.chance, "2.5", "-0.01", "0.005", "10", "-3")}
 			it["noGravado"] = json.Number(it["noGravado"].(string))
 			if g.often(20) {
 				delete(it, "uniMedida")
 			}
 		case g.often(10): // a tax as a line
-			it = Request{"descripcion": g.text(), "cantidad": json.Number("1"), "precioUnitario": g.positive(8), "uniMedida": json.Number("99"),
-				"tipoItem": json.Number("4"), "codTributo": pick(g.chance, "A8", "57", "90", "A6")}
+			it = Request{"descripcion": g.text(), "cantidad": json.Number("1"), "precioUnitario": g.positive(8),
+				"uniMedida": json.Number("99"),
+				"tipoItem":  json.Number("4"), "codTributo": pick(g.chance, "A8", "57", "90", "A6")}
 		case g.often(10): // fuel
 			it["uniMedida"], it["tributos"] = json.Number("22"), []any{"D1", "C8"}
 		case g.often(8):
@@ -61,7 +63,8 @@ func (g *Generator) items(tipo string) []any {
 			it["tipoImpuesto"] = pick(g.chance, "GRAVADO", "EXENTO", "NO_SUJETO")
 		}
 		if _, special := it["tipoItem"]; g.often(25) && (!special || tipo == "14") && it["noGravado"] == nil {
-			it["montoDescu"] = pick(g.chance, json.Number("0"), json.Number("0.01"), json.Number("0.005"), it["precioUnitario"].(json.Number), json.Number("0.00000001"))
+			it["montoDescu"] = pick(g.chance, json.Number("0"), json.Number("0.01"), json.Number("0.005"),
+				it["precioUnitario"].(json.Number), json.Number("0.00000001"))
 		}
 		if g.often(20) {
 			it["codigo"] = "SKU-" + g.digits(4)
@@ -84,7 +87,8 @@ func (g *Generator) pays(r Request) {
 		}
 	default:
 		r["condicionOperacion"] = pick(g.chance, json.Number("2"), json.Number("3"))
-		r["pago"] = Request{"codigo": pick(g.chance, "01", "13"), "plazo": pick(g.chance, "01", "02", "03"), "periodo": json.Number("30")}
+		r["pago"] = Request{"codigo": pick(g.chance, "01", "13"), "plazo": pick(g.chance, "01", "02", "03"),
+			"periodo": json.Number("30")}
 	}
 }
 
@@ -131,7 +135,8 @@ func (g *Generator) sale(tipo string) Request {
 		if tipo == "14" {
 			r["descuentoGlobal"] = Request{"compra": g.number(2)}
 		} else {
-			r["descuentoGlobal"] = Request{pick(g.chance, "gravada", "exenta", "noSujeta"): pick(g.chance, g.number(2), json.Number("0.01"))}
+			r["descuentoGlobal"] = Request{pick(g.chance, "gravada", "exenta", "noSujeta"): pick(g.chance, g.number(2),
+				json.Number("0.01"))}
 		}
 	}
 	if g.often(20) {
@@ -154,12 +159,15 @@ func (g *Generator) withholdings() Request {
 			kind = "2"
 		}
 		if client {
-			lines = append(lines, Request{"tipoDocRelacionado": "03", "numDocRelacionado": number, "fechaDocRelacionado": g.Day,
+			lines = append(lines, Request{"tipoDocRelacionado": "03", "numDocRelacionado": number,
+				"fechaDocRelacionado":  g.Day,
 				"montoSujetoRetencion": amount, "codigoRetencion": code, "montoRetenido": kept})
 			continue
 		}
-		lines = append(lines, Request{"numItem": json.Number(fmt.Sprint(i + 1)), "tipoDte": pick(g.chance, "03", "01", "14"), "tipoGeneracion": kind, "numDocumento": number,
-			"fechaEmision": g.Day, "montoSujetoGrav": amount, "codigoRetencionMH": code, "ivaRetenido": kept, "descripcion": g.text()})
+		lines = append(lines, Request{"numItem": json.Number(fmt.Sprint(i + 1)), "tipoDte": pick(g.chance, "03", "01",
+			"14"), "tipoGeneracion": kind, "numDocumento": number,
+			"fechaEmision": g.Day, "montoSujetoGrav": amount, "codigoRetencionMH": code, "ivaRetenido": kept,
+			"descripcion": g.text()})
 	}
 	r[map[bool]string{true: "items", false: "cuerpoDocumento"}[client]] = lines
 	return r
@@ -172,7 +180,8 @@ func (g *Generator) note(tipo string) Request {
 	o := pick(g.chance, g.credits...)
 	r := Request{"items": g.items("03"), "condicionOperacion": json.Number("1")}
 	if tipo == "05" && g.often(70) { // little of what was sold
-		r["items"] = []any{Request{"descripcion": g.text(), "cantidad": json.Number("1"), "precioUnitario": pick(g.chance, json.Number("0.01"), json.Number("0.005"), json.Number("1"))}}
+		r["items"] = []any{Request{"descripcion": g.text(), "cantidad": json.Number("1"),
+			"precioUnitario": pick(g.chance, json.Number("0.01"), json.Number("0.005"), json.Number("1"))}}
 	}
 	if g.often(30) {
 		r["documentoRelacionado"] = Request{"codigoGeneracion": o.Code, "tipoDte": o.Tipo, "fechaEmision": g.Day}
@@ -202,7 +211,8 @@ func (g *Generator) returns() Request {
 	var items []any
 	for _, i := range g.rng.Perm(len(sold))[:1+g.rng.IntN(len(sold))] {
 		had := sold[i].(Request)["cantidad"].(json.Number)
-		n := pick(g.chance, had, had, json.Number("1"), json.Number("0.5"), json.Number("0.00000001"), json.Number("0.33333333"))
+		n := pick(g.chance, had, had, json.Number("1"), json.Number("0.5"), json.Number("0.00000001"),
+			json.Number("0.33333333"))
 		items = append(items, Request{"numItem": json.Number(fmt.Sprint(i + 1)), "cantidadRetorno": n})
 	}
 	r["items"] = items

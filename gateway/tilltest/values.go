@@ -26,7 +26,8 @@ func (c *chance) digits(n int) string {
 // number is a decimal with at most so many decimals, of the magnitudes and the ties that arithmetic trips over.
 func (c *chance) number(decimals int) json.Number {
 	whole := pick(c, 0, 0, 1, 2, 3, 9, 10, 99, 999, c.rng.IntN(2000))
-	fraction := pick(c, "0", "5", "005", "015", "125", "33333333", "66666667", "99999999", "00000001", "00500000", "00499999", "50000001", c.digits(2), c.digits(8))
+	fraction := pick(c, "0", "5", "005", "015", "125", "33333333", "66666667", "99999999", "00000001", "00500000",
+		"00499999", "50000001", c.digits(2), c.digits(8))
 	if len(fraction) > decimals {
 		fraction = fraction[:decimals]
 	}
@@ -47,7 +48,8 @@ func (c *chance) positive(decimals int) json.Number {
 }
 
 func (c *chance) text() string {
-	return pick(c, "Café molido 1 lb", "Pan francés", "Tubería Ø 1/2\"", "Ñandú & Cía <S.A.>", "a", "Servicio técnico – visita", "日本茶", "Línea \\ diagonal")
+	return pick(c, "Café molido 1 lb", "Pan francés", "Tubería Ø 1/2\"", "Ñandú & Cía <S.A.>", "a",
+		"Servicio técnico – visita", "日本茶", "Línea \\ diagonal")
 }
 
 // dui and taxNumber are identity numbers in one of the ways in which people write them.
@@ -111,8 +113,10 @@ func (c *chance) consumer() Request {
 
 func (c *chance) taxpayer() Request {
 	n := c.taxNumber()
-	r := Request{"tipoDocumento": "36", "numDocumento": n, "nit": n, "nombre": "Comercial El Roble, S.A. de C.V.", "nrc": c.registry(),
-		"codActividad": "62010", "descActividad": "Programación informática", "direccion": c.address(), "telefono": "22223333", "correo": "compras@example.com"}
+	r := Request{"tipoDocumento": "36", "numDocumento": n, "nit": n, "nombre": "Comercial El Roble, S.A. de C.V.",
+		"nrc":          c.registry(),
+		"codActividad": "62010", "descActividad": "Programación informática", "direccion": c.address(),
+		"telefono": "22223333", "correo": "compras@example.com"}
 	if c.often(30) {
 		r["nombreComercial"] = "El Roble"
 	}

@@ -105,7 +105,8 @@ func AppendInput(dst []byte, in *Input) []byte {
 	if in.N > 0 {
 		columns = len(in.Lines) / in.N
 	}
-	for _, n := range [...]uint32{Magic, Version, uint32(len(in.Params)), uint32(len(in.Scalars)), uint32(columns), uint32(in.N), 0, 0} {
+	for _, n := range [...]uint32{Magic, Version, uint32(len(in.Params)), uint32(len(in.Scalars)), uint32(columns),
+		uint32(in.N), 0, 0} {
 		dst = binary.LittleEndian.AppendUint32(dst, n)
 	}
 	dst = appendInts(dst, in.Params)
@@ -158,7 +159,8 @@ func AppendOutput(dst []byte, out *Output, lineOutputs int) []byte {
 		lines = len(out.Lines) / lineOutputs
 	}
 	faults := out.Faults[:min(len(out.Faults), MaxFaults)]
-	for _, n := range [...]uint32{Magic, Version, uint32(lineOutputs), uint32(lines), uint32(len(out.Summary)), uint32(len(out.Taxes)), uint32(len(faults)), 0} {
+	for _, n := range [...]uint32{Magic, Version, uint32(lineOutputs), uint32(lines), uint32(len(out.Summary)),
+		uint32(len(out.Taxes)), uint32(len(faults)), 0} {
 		dst = binary.LittleEndian.AppendUint32(dst, n)
 	}
 	dst = appendInts(dst, out.Lines)

@@ -18,7 +18,8 @@ func TestInput_RoundTrip(t *testing.T) {
 		if err := DecodeInput(AppendInput(nil, &in), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.N != n || !equal(got.Params, in.Params) || !equal(got.Scalars, in.Scalars) || !equal(got.Lines, in.Lines) {
+		if got.N != n || !equal(got.Params, in.Params) || !equal(got.Scalars, in.Scalars) ||
+			!equal(got.Lines, in.Lines) {
 			t.Fatalf("got %+v, want %+v", got, in)
 		}
 	})
@@ -53,7 +54,8 @@ func FuzzDecodeInput(f *testing.F) {
 }
 
 func FuzzDecodeOutput(f *testing.F) {
-	f.Add(AppendOutput(nil, &Output{Lines: []int64{1, 2}, Summary: []int64{3}, Taxes: []Tax{{1, 2}}, Faults: []Fault{{0, -1, -1}}}, 1))
+	f.Add(AppendOutput(nil, &Output{Lines: []int64{1, 2}, Summary: []int64{3}, Taxes: []Tax{{1, 2}},
+		Faults: []Fault{{0, -1, -1}}}, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var out Output
 		if err := DecodeOutput(b, &out); err != nil {

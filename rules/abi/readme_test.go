@@ -62,7 +62,8 @@ func TestReadme(t *testing.T) {
 		t.Errorf("the input is %x, the page says %x", got, page)
 	}
 	var read Input
-	if err := DecodeInput(page, &read); err != nil || read.N != 2 || !reflect.DeepEqual(read.Lines, in.Lines) || !reflect.DeepEqual(read.Params, in.Params) {
+	if err := DecodeInput(page, &read); err != nil || read.N != 2 || !reflect.DeepEqual(read.Lines, in.Lines) ||
+		!reflect.DeepEqual(read.Params, in.Params) {
 		t.Errorf("the page's input reads %+v, %v", read, err)
 	}
 	for fence, want := range map[string]Output{
@@ -74,7 +75,8 @@ func TestReadme(t *testing.T) {
 			t.Errorf("%s is %x, the page says %x", fence, got, page)
 		}
 		var got Output
-		if err := DecodeOutput(page, &got); err != nil || len(got.Lines) != len(want.Lines) || len(got.Faults) != len(want.Faults) {
+		if err := DecodeOutput(page, &got); err != nil || len(got.Lines) != len(want.Lines) ||
+			len(got.Faults) != len(want.Faults) {
 			t.Errorf("%s reads %+v, %v", fence, got, err)
 		}
 	}

@@ -33,7 +33,8 @@ func Guest(description string, buffer, evaluate, initialize []byte) Module {
 		Pages: 4,
 		Data:  map[int]string{1024: description},
 		Functions: []Function{
-			Describe:   {Export: "dte_describe", Results: []byte{I64}, Code: I64Const(1024<<32 | int64(len(description)))},
+			Describe: {Export: "dte_describe", Results: []byte{I64},
+				Code: I64Const(1024<<32 | int64(len(description)))},
 			Buffer:     {Export: "dte_buffer", Params: []byte{I32}, Results: []byte{I32}, Code: buffer},
 			Evaluate:   {Export: "dte_evaluate", Params: []byte{I32}, Results: []byte{I32}, Code: evaluate},
 			Initialize: {Export: "_initialize", Code: initialize},

@@ -46,7 +46,8 @@ func sumCheck() []byte {
 		load32(0), unless(0x31455444), load32(4), unless(1), load32(8), unless(1), load32(12), unless(0),
 		load32(20), Op(LocalTee, sumLines), I32Const(2000), []byte{I32GtU}, minusOne(),
 		load32(16), Op(LocalGet, sumLines), I32Const(0), []byte{0x47, 0x47}, minusOne(), // a column, if a line
-		Op(LocalGet, sumLength), Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul}, I32Const(40), []byte{I32Add, 0x47}, minusOne(),
+		Op(LocalGet, sumLength), Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul}, I32Const(40), []byte{I32Add,
+			0x47}, minusOne(),
 	)
 }
 
@@ -55,7 +56,8 @@ func sumAdd() []byte {
 	sum := Join(Op(LocalGet, sumTotal), Op(LocalGet, sumValue), []byte{I64Add})
 	return Join(
 		// ((total ^ sum) & (value ^ sum)) < 0
-		Op(LocalGet, sumTotal), sum, []byte{0x85}, Op(LocalGet, sumValue), sum, []byte{0x85, 0x83}, I64Const(0), []byte{I64LtS}, Op(BrIf, 2),
+		Op(LocalGet, sumTotal), sum, []byte{0x85}, Op(LocalGet, sumValue), sum, []byte{0x85, 0x83}, I64Const(0),
+		[]byte{I64LtS}, Op(BrIf, 2),
 		sum, Op(LocalSet, sumTotal),
 	)
 }
@@ -70,13 +72,15 @@ func (s Sum) evaluate() []byte {
 		at, Op(LocalGet, sumValue), Op(I64Store, 3, BufferAt+32),
 		Op(LocalGet, sumTurn), I32Const(1), []byte{I32Add}, Op(LocalSet, sumTurn), Op(Br, 0),
 		[]byte{End, End},
-		store32(8, 1), I32Const(BufferAt), Op(LocalGet, sumLines), Op(I32Store, 2, 12), store32(16, 1), store32(20, 0), store32(24, 0), store32(28, 0),
+		store32(8, 1), I32Const(BufferAt), Op(LocalGet, sumLines), Op(I32Store, 2, 12), store32(16, 1), store32(20, 0),
+		store32(24, 0), store32(28, 0),
 		Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul}, Op(LocalGet, sumTotal), Op(I64Store, 3, BufferAt+32),
 		Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul}, I32Const(40), []byte{I32Add, Return},
 		[]byte{End},
 		// The fault 0, in this line and no column.
 		store32(8, 1), store32(12, 0), store32(16, 0), store32(20, 0), store32(24, 1), store32(28, 0), store32(32, 0),
-		I32Const(BufferAt), Op(LocalGet, sumTurn), I32Const(s.Line), []byte{I32Add}, Op(I32Store, 2, 36), store32(40, -1), store32(44, 0),
+		I32Const(BufferAt), Op(LocalGet, sumTurn), I32Const(s.Line), []byte{I32Add}, Op(I32Store, 2, 36),
+		store32(40, -1), store32(44, 0),
 		I32Const(48),
 	)
 }

@@ -25,8 +25,8 @@ type file struct {
 	raw  []byte // deflated
 }
 
-// unpack lists the entries of an archive. An archive has one form, the one that pack writes: manifest.jws first, then the
-// parts by name, each deflated, with the same date and flags, without comments, gaps or anything behind. Only the
+// unpack lists the entries of an archive. An archive has one form, the one that pack writes: manifest.jws first, then
+// the parts by name, each deflated, with the same date and flags, without comments, gaps or anything behind. Only the
 // compressed bytes of an entry are the writer's own, because compressors differ. So no two readers of an archive can
 // differ about what is in it.
 func unpack(data []byte) ([]file, error) {
@@ -38,12 +38,14 @@ func unpack(data []byte) ([]file, error) {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if len(archive.File) == 0 || len(archive.File) > maxParts || archive.File[0].Name != signature {
-		return nil, fmt.Errorf("%w: its first file must be %s: it is unsigned, see dtectl rules build", ErrFormat, signature)
+		return nil, fmt.Errorf("%w: its first file must be %s: it is unsigned, see dtectl rules build", ErrFormat,
+			signature)
 	}
 	files := make([]file, len(archive.File))
 	for i, f := range archive.File {
 		if i > 1 && f.Name <= archive.File[i-1].Name {
-			return nil, fmt.Errorf("%w: %q stands behind %q: the parts are sorted by name, and each is there once", ErrFormat, f.Name, archive.File[i-1].Name)
+			return nil, fmt.Errorf("%w: %q stands behind %q: the parts are sorted by name, and each is there once",
+				ErrFormat, f.Name, archive.File[i-1].Name)
 		}
 		r, err := f.OpenRaw()
 		if err != nil {
@@ -141,8 +143,10 @@ func assemble(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// plainName reports whether a part's name is a path inside the bundle which every system and every terminal shows alike.
+// plainName reports whether a part's name is a path inside the bundle which every system and every terminal shows
+// alike.
 func plainName(name string) bool {
-	return name != signature && len(name) <= 255 && utf8.ValidString(name) && fs.ValidPath(name) && !strings.Contains(name, `\`) &&
+	return name != signature && len(name) <= 255 && utf8.ValidString(name) && fs.ValidPath(name) &&
+		!strings.Contains(name, `\`) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }

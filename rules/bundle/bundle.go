@@ -67,8 +67,8 @@ func Inspect(data []byte) (*Bundle, error) {
 	return read(data, func(*Bundle) error { return nil })
 }
 
-// Pack writes a bundle that was read in the one form in which it is stored: the envelope written anew, the parts as they
-// were compressed, since that takes most of the time. Before Forget only.
+// Pack writes a bundle that was read in the one form in which it is stored: the envelope written anew, the parts as
+// they were compressed, since that takes most of the time. Before Forget only.
 func (b *Bundle) Pack() ([]byte, error) {
 	if b.packed == nil {
 		return nil, errors.New("packing a bundle whose parts were let go of")
@@ -161,8 +161,8 @@ func (b *Bundle) Different() int {
 	return len(sums)
 }
 
-// CompareCases compares the number of different golden cases of a bundle with that of the bundle that it replaces. Fewer are an error:
-// cases that went prove nothing any more.
+// CompareCases compares the number of different golden cases of a bundle with that of the bundle that it replaces.
+// Fewer are an error: cases that went prove nothing any more.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {
@@ -180,7 +180,8 @@ func sum(data []byte) string {
 
 // complete checks that a bundle has the parts of its kind.
 func (b *Bundle) complete() error {
-	needs := map[string][]string{"document": {moduleName, "schema.json", "overlay.json"}, "event": {"schema.json", "overlay.json"}, "catalogue": {"catalogues.json"}}
+	needs := map[string][]string{"document": {moduleName, "schema.json", "overlay.json"}, "event": {"schema.json",
+		"overlay.json"}, "catalogue": {"catalogues.json"}}
 	for _, name := range needs[b.Manifest.Kind] {
 		if _, ok := b.Parts[name]; !ok {
 			return fmt.Errorf("%w: a bundle of kind %s needs the part %s", ErrFormat, b.Manifest.Kind, name)

@@ -15,9 +15,11 @@ func key(t testing.TB, id byte) (Key, Signer) {
 }
 
 func sample() (map[string][]byte, Manifest) {
-	return map[string][]byte{"module.wasm": []byte("\x00asm"), "schema.json": []byte("{}"), "overlay.json": []byte("{}")},
+	return map[string][]byte{"module.wasm": []byte("\x00asm"), "schema.json": []byte("{}"),
+			"overlay.json": []byte("{}")},
 		Manifest{Name: "x", Version: "1.2.3", Kind: "document", Document: "01", Schema: 2, ABI: 1,
-			Validity: map[string]Window{"00": {From: "2026-01-01"}}, Params: []Param{{Name: "r", Value: "0.13", Source: "art. 54"}}}
+			Validity: map[string]Window{"00": {From: "2026-01-01"}}, Params: []Param{{Name: "r", Value: "0.13",
+				Source: "art. 54"}}}
 }
 
 func TestRead(t *testing.T) {
@@ -122,7 +124,8 @@ func TestManifest_Faults(t *testing.T) {
 }
 
 func TestParam_Fixed(t *testing.T) {
-	for value, want := range map[string]int64{"0.13": 13_000_000, "25000": 2_500_000_000_000, "0.00000001": 1, "7.00": 700_000_000} {
+	for value, want := range map[string]int64{"0.13": 13_000_000, "25000": 2_500_000_000_000, "0.00000001": 1,
+		"7.00": 700_000_000} {
 		if got, err := (Param{Value: value}).Fixed(); err != nil || got != want {
 			t.Errorf("%s: got %d, %v", value, got, err)
 		}

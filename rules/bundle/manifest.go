@@ -71,14 +71,19 @@ func Compare(a, b string) int {
 }
 
 // manifestForm: the names of parts are paths themselves, and a manifest without parameters is written with null.
-var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Free: "parts", Null: "params", Hint: nearestMember,
-	Members: regexp.MustCompile(`^(|name|version|kind|document|schema|abi|fuel|validity(\.[^.]*(\.(from|until))?)?|params(\[\d+\](\.(name|value|source))?)?|parts(\..*)?)$`)}
+var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Free: "parts", Null: "params",
+	Hint: nearestMember,
+	Members: regexp.MustCompile(
+		`^(|name|version|kind|document|schema|abi|fuel|validity(\.[^.]*(\.(from|until))?)?|params(\[\d+\](\.(name|value|source))?)?|parts(\..*)?)$`)}
 
-// manifestMembers are the members of a manifest, each with the place where it stands, and names that people expect of a date, each with
-// where a manifest says it.
-var manifestMembers = [...][2]string{{"name", "name"}, {"version", "version"}, {"kind", "kind"}, {"document", "document"}, {"schema", "schema"}, {"abi", "abi"},
-	{"fuel", "fuel"}, {"validity", "validity"}, {"params", "params"}, {"value", "params[].value"}, {"source", "params[].source"},
-	{"from", dateFrom}, {"valid_from", dateFrom}, {"date", dateFrom}, {"ambiente", dateFrom}, {"until", dateUntil}, {"valid_until", dateUntil}}
+// manifestMembers are the members of a manifest, each with the place where it stands, and names that people expect of a
+// date, each with where a manifest says it.
+var manifestMembers = [...][2]string{{"name", "name"}, {"version", "version"}, {"kind", "kind"},
+	{"document", "document"}, {"schema", "schema"}, {"abi", "abi"},
+	{"fuel", "fuel"}, {"validity", "validity"}, {"params", "params"}, {"value", "params[].value"},
+	{"source", "params[].source"},
+	{"from", dateFrom}, {"valid_from", dateFrom}, {"date", dateFrom}, {"ambiente", dateFrom}, {"until", dateUntil},
+	{"valid_until", dateUntil}}
 
 // How a manifest says the first and the last day of a rule.
 const (
@@ -108,7 +113,8 @@ func ParseManifest(b []byte) (Manifest, error) {
 	}
 	var faults []error
 	for _, f := range m.faults() {
-		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, manifestForm.Name, signed.Position(b, at.Nearest(f.path)), f.path, f.text))
+		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, manifestForm.Name, signed.Position(b,
+			at.Nearest(f.path)), f.path, f.text))
 	}
 	return m, errors.Join(faults...)
 }

@@ -35,9 +35,11 @@ func TestParseManifest_Places(t *testing.T) {
 		{`"fuel"`, `"Fuel"`, `manifest.json:3:11: Fuel: there is no such field; the nearest that there is: fuel`},
 		{`"fuel": 1000`, `"abi": 1`, `manifest.json:3:10: abi: stands twice`},
 		{`"from": "2026-01-01"`, `"from": "2026-01-01", "to": ""`, `validity.00.to: there is no such field`},
-		{`"fuel": 1000`, `"valid_from": "2027-01-01"`, `manifest.json:3:17: valid_from: there is no such field; the nearest that there is: validity."00".from (tests) and validity."01".from (production)`},
+		{`"fuel": 1000`, `"valid_from": "2027-01-01"`,
+			`manifest.json:3:17: valid_from: there is no such field; the nearest that there is: validity."00".from (tests) and validity."01".from (production)`},
 		{`"fuel": 1000`, `"verison": "2.0.0"`, `verison: there is no such field; the nearest that there is: version`},
-		{`"value": "0.13"`, `"valeu": "0.13"`, `params[0].valeu: there is no such field; the nearest that there is: params[].value`},
+		{`"value": "0.13"`, `"valeu": "0.13"`,
+			`params[0].valeu: there is no such field; the nearest that there is: params[].value`},
 		{`"kind": "document", `, `"kind": "document" `, `manifest.json:2:58: invalid character`},
 		{"]\n}", "]", `manifest.json:10:4: it ends too early`},
 		{"]\n}", "]\n}\n[]", `manifest.json:12:1: something follows`},
@@ -62,7 +64,8 @@ func TestCompare(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"2.0.3", "2.0.3", 0}, {"2.0.9", "2.0.10", -1}, {"2.1.0", "2.0.10", 1}, {"10.0.0", "9.9.9", 1}, {"1.999999.0", "2.0.0", -1}} {
+	}{{"2.0.3", "2.0.3", 0}, {"2.0.9", "2.0.10", -1}, {"2.1.0", "2.0.10", 1}, {"10.0.0", "9.9.9", 1}, {"1.999999.0",
+		"2.0.0", -1}} {
 		if got := Compare(c.a, c.b); min(1, max(-1, got)) != c.want || min(1, max(-1, Compare(c.b, c.a))) != -c.want {
 			t.Errorf("%s against %s: %d", c.a, c.b, got)
 		}

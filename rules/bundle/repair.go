@@ -12,9 +12,9 @@ import (
 	"dtegate/rules/signed"
 )
 
-// Repair makes the canonical form of a bundle that an earlier version of this program admitted and stored as it came. That
-// version read the signed manifest with go-jose alone, and the archive with archive/zip; so does Repair, and nobody else.
-// It is no proof of anything: what it returns must pass Reopen, and be vouched for, like any other bundle.
+// Repair makes the canonical form of a bundle that an earlier version of this program admitted and stored as it came.
+// That version read the signed manifest with go-jose alone, and the archive with archive/zip; so does Repair, and
+// nobody else. It is no proof of anything: what it returns must pass Reopen, and be vouched for, like any other bundle.
 func Repair(data []byte, digest string) ([]byte, error) {
 	if len(data) > maxBundle {
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrTooLarge, len(data), maxBundle)
@@ -80,7 +80,8 @@ func tolerant(text []byte) (*signed.Envelope, error) {
 	}
 	e := &signed.Envelope{Payload: take(whole, "payload")}
 	for _, m := range several {
-		e.Signatures = append(e.Signatures, signed.Signature{Protected: take(m, "protected"), Signature: take(m, "signature")})
+		e.Signatures = append(e.Signatures, signed.Signature{Protected: take(m, "protected"), Signature: take(m,
+			"signature")})
 	}
 	return e, nil
 }

@@ -27,8 +27,8 @@ type Keys struct {
 	Threshold int
 }
 
-// Check returns what is wrong with a set of pinned keys. It is called at the start: a slip in the configuration is then noticed
-// before a bundle comes that no set of keys can verify.
+// Check returns what is wrong with a set of pinned keys. It is called at the start: a slip in the configuration is then
+// noticed before a bundle comes that no set of keys can verify.
 func (k Keys) Check() error {
 	var faults []error
 	different := 0
@@ -38,13 +38,15 @@ func (k Keys) Check() error {
 		}
 		twin := slices.IndexFunc(k.Pinned[:i], func(o Key) bool { return o.ID == key.ID || o.Public.Equal(key.Public) })
 		if twin >= 0 {
-			faults = append(faults, fmt.Errorf("rules key %q: it has the name or the key of %q", key.ID, k.Pinned[twin].ID))
+			faults = append(faults, fmt.Errorf("rules key %q: it has the name or the key of %q", key.ID,
+				k.Pinned[twin].ID))
 			continue
 		}
 		different++
 	}
 	if need := max(1, k.Threshold); different < need {
-		faults = append(faults, fmt.Errorf("rules threshold: %d different keys are pinned, %d must sign", different, need))
+		faults = append(faults, fmt.Errorf("rules threshold: %d different keys are pinned, %d must sign", different,
+			need))
 	}
 	return errors.Join(faults...)
 }
@@ -66,13 +68,14 @@ func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	return signers, nil
 }
 
-// Misnamed returns a text if a signature of a bundle names its key differently than this set does, "" if none does. That is
-// only a slip: a name proves nothing.
+// Misnamed returns a text if a signature of a bundle names its key differently than this set does, "" if none does.
+// That is only a slip: a name proves nothing.
 func (k Keys) Misnamed(b *Bundle) string {
 	found, _ := k.try(b) // what is wrong with them Vouch tells
 	for _, f := range found {
 		if f.Fits && f.Named != "" && f.Named != f.Key {
-			return fmt.Sprintf("the signature calls its key %q, and that key is pinned here as %q: sign it with --key-id %s", f.Named, f.Key, f.Key)
+			return fmt.Sprintf("the signature calls its key %q, and that key is pinned here as %q: sign it with "+
+				"--key-id %s", f.Named, f.Key, f.Key)
 		}
 	}
 	return ""
@@ -102,11 +105,13 @@ func (k Keys) missing(found []signed.Found, signers []string) string {
 	for _, f := range found {
 		name := strconv.Quote(f.Named)
 		if slices.Contains(pinned, name) {
-			return fmt.Sprintf("%s: the signature that calls its key %s does not fit: the bundle was tampered with, or another key of that name signed it", text, name)
+			return fmt.Sprintf("%s: the signature that calls its key %s does not fit: the bundle was tampered with, "+
+				"or another key of that name signed it", text, name)
 		}
 		strange = append(strange, name)
 	}
-	return fmt.Sprintf("%s: it is signed by %s, and pinned here are %s", text, strings.Join(strange, ", "), strings.Join(pinned, ", "))
+	return fmt.Sprintf("%s: it is signed by %s, and pinned here are %s", text, strings.Join(strange, ", "),
+		strings.Join(pinned, ", "))
 }
 
 // vouch is Vouch for a bundle that is being read.

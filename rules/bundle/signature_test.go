@@ -47,7 +47,8 @@ func TestCosign(t *testing.T) {
 	} {
 		b, err := c.keys.Read(c.data)
 		if c.signers == nil {
-			if !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(), "1 of the 2 pinned keys have signed (1), 2 must") {
+			if !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(),
+				"1 of the 2 pinned keys have signed (1), 2 must") {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			continue
@@ -63,7 +64,8 @@ func TestCosign(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := (Keys{[]Key{old}, 1}).Read(crowd); !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(), "bears 17 signatures") {
+	if _, err := (Keys{[]Key{old}, 1}).Read(crowd); !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(),
+		"bears 17 signatures") {
 		t.Errorf("a crowd of signatures: %v", err)
 	}
 }
@@ -110,11 +112,15 @@ func TestKeys_Words(t *testing.T) {
 		keys Keys
 		want string
 	}{
-		"nobody's":         {good, Keys{[]Key{two}, 1}, `0 of the 1 pinned keys have signed: it is signed by "1", and pinned here are "2"`},
-		"of the same name": {other, Keys{[]Key{one}, 1}, `0 of the 1 pinned keys have signed: the signature that calls its key "1" does not fit: the bundle was tampered with, or another key of that name signed it`},
-		"too few":          {unnamed, Keys{[]Key{one, two}, 2}, "1 of the 2 pinned keys have signed (2), 2 must"},
-		"a part":           {repacked(t, b.signed, map[string][]byte{"module.wasm": []byte("\x00asn"), "schema.json": []byte("{}"), "overlay.json": []byte("{}")}), Keys{[]Key{one}, 1}, "tampered with: a part is not the one that was signed: module.wasm"},
-		"a plain archive":  {plainArchive(t), Keys{[]Key{one}, 1}, "it is unsigned"},
+		"nobody's": {good, Keys{[]Key{two}, 1},
+			`0 of the 1 pinned keys have signed: it is signed by "1", and pinned here are "2"`},
+		"of the same name": {other, Keys{[]Key{one}, 1},
+			`0 of the 1 pinned keys have signed: the signature that calls its key "1" does not fit: the bundle was tampered with, or another key of that name signed it`},
+		"too few": {unnamed, Keys{[]Key{one, two}, 2}, "1 of the 2 pinned keys have signed (2), 2 must"},
+		"a part": {repacked(t, b.signed, map[string][]byte{"module.wasm": []byte("\x00asn"),
+			"schema.json": []byte("{}"), "overlay.json": []byte("{}")}), Keys{[]Key{one}, 1},
+			"tampered with: a part is not the one that was signed: module.wasm"},
+		"a plain archive": {plainArchive(t), Keys{[]Key{one}, 1}, "it is unsigned"},
 	} {
 		if _, err := c.keys.Read(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want %q, got %v", name, c.want, err)
@@ -124,7 +130,8 @@ func TestKeys_Words(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := (Keys{[]Key{one, two}, 1}).Misnamed(b); got != `the signature calls its key "b", and that key is pinned here as "2": sign it with --key-id 2` {
+	if got := (Keys{[]Key{one, two},
+		1}).Misnamed(b); got != `the signature calls its key "b", and that key is pinned here as "2": sign it with --key-id 2` {
 		t.Errorf("a wrong name: %q", got)
 	}
 	if b, err = (Keys{[]Key{one}, 1}).Read(good); err != nil || (Keys{[]Key{one}, 1}).Misnamed(b) != "" {
@@ -147,7 +154,8 @@ func TestReopen(t *testing.T) {
 	if _, err := Reopen(data, strings.Repeat("0", 64)); !errors.Is(err, ErrDigest) {
 		t.Errorf("another bundle than the record's: %v", err)
 	}
-	if _, err := Reopen(bytes.Replace(data, []byte("schema.json"), []byte("schemo.json"), 2), b.Digest); !errors.Is(err, ErrDigest) {
+	if _, err := Reopen(bytes.Replace(data, []byte("schema.json"), []byte("schemo.json"), 2), b.Digest); !errors.Is(err,
+		ErrDigest) {
 		t.Errorf("a part renamed: %v", err)
 	}
 }
@@ -162,7 +170,8 @@ func TestKeys_Check(t *testing.T) {
 		`the name or the key of "1"`:        {[]Key{a, {ID: "other", Public: a.Public}, b}, 2},
 		`"short": it is not an Ed25519 key`: {[]Key{a, {ID: "short", Public: ed25519.PublicKey("x")}}, 1},
 	} {
-		if err := k.Check(); text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
+		if err := k.Check(); text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(),
+			text)) {
 			t.Errorf("want %q, got %v", text, err)
 		}
 	}
@@ -170,7 +179,8 @@ func TestKeys_Check(t *testing.T) {
 
 func TestRead_Sizes(t *testing.T) {
 	k, s := key(t, '1')
-	if _, err := Read(make([]byte, 100<<20), []Key{k}, 1); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "104857600 bytes") {
+	if _, err := Read(make([]byte, 100<<20), []Key{k}, 1); !errors.Is(err, ErrTooLarge) ||
+		!strings.Contains(err.Error(), "104857600 bytes") {
 		t.Errorf("100 MiB: %v", err)
 	}
 	parts, m := sample()
@@ -194,7 +204,8 @@ func TestRead_Sizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(bomb, []Key{k}, 1); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "module.wasm") {
+	if _, err := Read(bomb, []Key{k}, 1); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(),
+		"module.wasm") {
 		t.Errorf("a packed module of 100 MiB: %v", err)
 	}
 }

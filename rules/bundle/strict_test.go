@@ -60,31 +60,37 @@ func TestRead_OneForm(t *testing.T) {
 		signed string
 		refuse string // "": read
 	}{
-		"as written":                     {text, ""},
-		"white space":                    {edit(`{`, "{\n\t "), ""},
-		"white space behind":             {text + "\n", ""},
-		"another order":                  {`{"signature"` + text[strings.Index(text, `"signature"`)+11:len(text)-1] + "," + text[1:strings.Index(text, `,"signature"`)] + "}", ""},
-		"one signature in a list":        {edit(`"protected"`, `"signatures":[{"protected"`) + "]}", ""},
-		"two signatures":                 {several, ""},
-		"Payload beside payload":         {text[:len(text)-1] + `,"Payload":"AAAA"}`, "Payload"},
-		"Payload alone":                  {edit(`"payload"`, `"Payload"`), "Payload"},
-		"payload with ſ":                 {text[:len(text)-1] + `,"ſignature":"AAAA"}`, "no such field"},
-		"payload twice":                  {text[:len(text)-1] + `,"payload":"` + payload + `"}`, "twice"},
-		"payload twice, one escaped":     {text[:len(text)-1] + `,"p\u0061yload":"AAAA"}`, "twice"},
-		"unknown member":                 {text[:len(text)-1] + `,"x":1}`, "no such field"},
-		"unprotected header":             {text[:len(text)-1] + `,"header":{"alg":"none"}}`, "no such field"},
-		"Protected in a list":            {strings.Replace(several, `[{`, `[{"Protected":"e30",`, 1), "no such field"},
-		"signature beside signatures":    {several[:len(several)-1] + `,"protected":"e30","signature":"AAAA"}`, "both"},
-		"signatures null":                {text[:len(text)-1] + `,"signatures":null}`, "null"},
-		"no signature":                   {`{"payload":"` + payload + `","signatures":[]}`, "it is unsigned: manifest.jws bears no signature"},
-		"something behind":               {text + `{}`, "follows"},
-		"something behind, no JSON":      {text + "\x00", "follows"},
-		"base64 with padding":            {edit(`"`+payload+`"`, `"`+payload+`="`), "base64url"},
-		"base64 with a line break":       {edit(`"`+payload+`"`, `"`+payload[:8]+`\n`+payload[8:]+`"`), "base64url"},
-		"not UTF-8":                      {text[:len(text)-1] + ",\"\xff\":1}", "UTF-8"},
-		"names with dots":                {text[:len(text)-1] + `,"signatures[0].protected":"AAAA"}`, "no field"},
-		"unsigned algorithm":             {edit(text[strings.Index(text, `"protected":"`)+13:strings.Index(text, `","signature"`)], base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))), "algorithm"},
-		"a header with an unknown claim": {edit(text[strings.Index(text, `"protected":"`)+13:strings.Index(text, `","signature"`)], base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","crit":["b64"],"b64":false}`))), "no such field"},
+		"as written":         {text, ""},
+		"white space":        {edit(`{`, "{\n\t "), ""},
+		"white space behind": {text + "\n", ""},
+		"another order": {`{"signature"` + text[strings.Index(text, `"signature"`)+11:len(text)-1] +
+			"," + text[1:strings.Index(text, `,"signature"`)] + "}", ""},
+		"one signature in a list":     {edit(`"protected"`, `"signatures":[{"protected"`) + "]}", ""},
+		"two signatures":              {several, ""},
+		"Payload beside payload":      {text[:len(text)-1] + `,"Payload":"AAAA"}`, "Payload"},
+		"Payload alone":               {edit(`"payload"`, `"Payload"`), "Payload"},
+		"payload with ſ":              {text[:len(text)-1] + `,"ſignature":"AAAA"}`, "no such field"},
+		"payload twice":               {text[:len(text)-1] + `,"payload":"` + payload + `"}`, "twice"},
+		"payload twice, one escaped":  {text[:len(text)-1] + `,"p\u0061yload":"AAAA"}`, "twice"},
+		"unknown member":              {text[:len(text)-1] + `,"x":1}`, "no such field"},
+		"unprotected header":          {text[:len(text)-1] + `,"header":{"alg":"none"}}`, "no such field"},
+		"Protected in a list":         {strings.Replace(several, `[{`, `[{"Protected":"e30",`, 1), "no such field"},
+		"signature beside signatures": {several[:len(several)-1] + `,"protected":"e30","signature":"AAAA"}`, "both"},
+		"signatures null":             {text[:len(text)-1] + `,"signatures":null}`, "null"},
+		"no signature": {`{"payload":"` + payload + `","signatures":[]}`,
+			"it is unsigned: manifest.jws bears no signature"},
+		"something behind":          {text + `{}`, "follows"},
+		"something behind, no JSON": {text + "\x00", "follows"},
+		"base64 with padding":       {edit(`"`+payload+`"`, `"`+payload+`="`), "base64url"},
+		"base64 with a line break":  {edit(`"`+payload+`"`, `"`+payload[:8]+`\n`+payload[8:]+`"`), "base64url"},
+		"not UTF-8":                 {text[:len(text)-1] + ",\"\xff\":1}", "UTF-8"},
+		"names with dots":           {text[:len(text)-1] + `,"signatures[0].protected":"AAAA"}`, "no field"},
+		"unsigned algorithm": {edit(text[strings.Index(text, `"protected":"`)+13:strings.Index(text,
+			`","signature"`)], base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))), "algorithm"},
+		"a header with an unknown claim": {edit(text[strings.Index(text, `"protected":"`)+13:strings.Index(text,
+			`","signature"`)],
+			base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","crit":["b64"],"b64":false}`))),
+			"no such field"},
 	} {
 		data := repacked(t, c.signed, parts)
 		b, err := Read(data, []Key{k}, 1)
@@ -111,7 +117,8 @@ func TestRead_OneForm(t *testing.T) {
 	}
 }
 
-// TestRead_OneArchive: an archive has one form; what another zip program would read differently, or read past, is refused.
+// TestRead_OneArchive: an archive has one form; what another zip program would read differently, or read past, is
+// refused.
 func TestRead_OneArchive(t *testing.T) {
 	k, s := key(t, '1')
 	parts, m := sample()
@@ -167,21 +174,48 @@ func TestRead_OneArchive(t *testing.T) {
 	dated := rewrite("", same)
 	day = written
 	for name, data := range map[string][]byte{
-		"a comment":            rewrite("hello", same),
-		"something in front":   append([]byte("#!/bin/sh\n"), good...),
-		"something behind":     append(slices.Clone(good), 0),
-		"an attribute":         rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.ExternalAttrs = 0o777 << 16; return raw }),
-		"an entry's comment":   rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Comment = "x"; return raw }),
-		"an extra field":       rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Extra = append(h.Extra, 1, 0, 0, 0); return raw }),
-		"another date":         dated,
-		"no data descriptor":   rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Flags = 0; return raw }),
-		"encrypted":            rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Flags |= 1; return raw }),
-		"hidden behind a part": rewrite("", func(i int, _ *zip.FileHeader, raw []byte) []byte { return append(raw, "hidden"[:6*i/last]...) }),
+		"a comment":          rewrite("hello", same),
+		"something in front": append([]byte("#!/bin/sh\n"), good...),
+		"something behind":   append(slices.Clone(good), 0),
+		"an attribute": rewrite("", func(_ int, h *zip.FileHeader,
+			raw []byte) []byte {
+			h.ExternalAttrs = 0o777 << 16
+			return raw
+		}),
+		"an entry's comment": rewrite("", func(_ int, h *zip.FileHeader,
+			raw []byte) []byte {
+			h.Comment = "x"
+			return raw
+		}),
+		"an extra field": rewrite("", func(_ int, h *zip.FileHeader,
+			raw []byte) []byte {
+			h.Extra = append(h.Extra, 1, 0, 0, 0)
+			return raw
+		}),
+		"another date": dated,
+		"no data descriptor": rewrite("", func(_ int, h *zip.FileHeader,
+			raw []byte) []byte {
+			h.Flags = 0
+			return raw
+		}),
+		"encrypted": rewrite("", func(_ int, h *zip.FileHeader,
+			raw []byte) []byte {
+			h.Flags |= 1
+			return raw
+		}),
+		"hidden behind a part": rewrite("", func(i int, _ *zip.FileHeader, raw []byte) []byte {
+			return append(raw,
+				"hidden"[:6*i/last]...)
+		}),
 		"a wrong size": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte {
 			h.UncompressedSize64 += uint64(i / last)
 			return raw
 		}),
-		"a wrong CRC":           rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte { h.CRC32 += uint32(i / last); return raw }),
+		"a wrong CRC": rewrite("", func(i int, h *zip.FileHeader,
+			raw []byte) []byte {
+			h.CRC32 += uint32(i / last)
+			return raw
+		}),
 		"the last part doubled": doubled,
 		"a part twice": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte {
 			if i == last {
@@ -211,7 +245,8 @@ func TestRead_OneArchive(t *testing.T) {
 // TestManifest_PartNames: a part's name is a path inside the bundle that a terminal can show.
 func TestManifest_PartNames(t *testing.T) {
 	_, m := sample()
-	for _, name := range []string{"../x", "/etc/passwd", `a\b`, "a//b", "x\x1b[2J", "manifest.jws", "", "a\u202eb", strings.Repeat("a", 256)} {
+	for _, name := range []string{"../x", "/etc/passwd", `a\b`, "a//b", "x\x1b[2J", "manifest.jws", "", "a\u202eb",
+		strings.Repeat("a", 256)} {
 		m.Parts = map[string]string{name: strings.Repeat("0", 64)}
 		if err := m.Check(); !errors.Is(err, ErrFormat) {
 			t.Errorf("%q: %v", name, err)
@@ -245,10 +280,12 @@ func TestRepair(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"another payload": repacked(t, strings.Replace(text, `"payload":"`, `"payload":"e30`, 1), parts),
-		"another part":    repacked(t, text, map[string][]byte{"module.wasm": []byte("\x00asm"), "schema.json": []byte("[]"), "overlay.json": []byte("{}")}),
-		"a part too many": repacked(t, text, map[string][]byte{"module.wasm": []byte("\x00asm"), "schema.json": []byte("{}"), "overlay.json": []byte("{}"), "x": nil}),
-		"rubbish":         []byte("PK\x03\x04"),
-		"nothing":         nil,
+		"another part": repacked(t, text, map[string][]byte{"module.wasm": []byte("\x00asm"),
+			"schema.json": []byte("[]"), "overlay.json": []byte("{}")}),
+		"a part too many": repacked(t, text, map[string][]byte{"module.wasm": []byte("\x00asm"),
+			"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "x": nil}),
+		"rubbish": []byte("PK\x03\x04"),
+		"nothing": nil,
 	} {
 		if _, err := Repair(data, b.Digest); err == nil {
 			t.Errorf("%s was repaired", name)

@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/signed"
 )
 
-// The parts of a document bundle that describe its type. They are parts and no members of the manifest: an appliance of before
-// knows no such parts and passes over them, and would refuse a member that it does not know.
+// The parts of a document bundle that describe its type. They are parts and no members of the manifest: an appliance of
+// before knows no such parts and passes over them, and would refuse a member that it does not know.
 const (
 	typePart = "type.json"
 	formPart = "form.json"
@@ -35,14 +35,16 @@ type Type struct {
 	Effect     Effect `json:"effect"`     // on its origin. It never changes
 	// Origins are the types that a document of this type is issued against.
 	Origins []string `json:"origins,omitempty"`
-	// Creditable is what notes may take of a document of this type: of each amount of creditableNames, the members of its resumen
-	// that make it, with "-" before one that is taken off.
+	// Creditable is what notes may take of a document of this type: of each amount of creditableNames, the members of
+	// its resumen that make it, with "-" before one that is taken off.
 	Creditable   map[string][]string `json:"creditable,omitempty"`
 	Invalidation Invalidation        `json:"invalidation"`
-	NotLater     []string            `json:"notLater,omitempty"` // members of a line that are dates, at the latest that of issue
-	Tests        int                 `json:"tests,omitempty"`    // documents that MH seals before it authorises an issuer
-	// Closing is what a day's closing counts a document as that has no effect: a sale (default where a payment is due), a purchase, a
-	// withholding; "": nothing.
+	// members of a line that are dates, at the latest that of issue
+	NotLater []string `json:"notLater,omitempty"`
+	// documents that MH seals before it authorises an issuer
+	Tests int `json:"tests,omitempty"`
+	// Closing is what a day's closing counts a document as that has no effect: a sale (default where a payment is due),
+	// a purchase, a withholding; "": nothing.
 	Closing string `json:"closing,omitempty"`
 	// Contingency is false for a type that MH does not take in contingency (MF2 p.18).
 	Contingency *bool `json:"contingency,omitempty"`
@@ -62,7 +64,8 @@ const (
 func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency }
 
 // OwnPaths are the routes below /dte/ that the API has itself: no type is asked for under one of them.
-var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos", "information", "invalidacion", "json",
+var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos",
+	"information", "invalidacion", "json",
 	"pdf", "resend"}
 
 // ownPermissions are those of the API that no type has (seller.PermissionRead, PermissionMail).
@@ -79,8 +82,8 @@ const (
 	TakesBack Effect = "takes back" // takes of the quantities: a return
 )
 
-// CreditableNames are the amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one
-// by one ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
+// CreditableNames are the amounts that notes change, in the order of their counters, by the rule's own names. MH
+// compares them one by one ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
 var CreditableNames = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 
 // Invalidation is until when a document may be invalidated, and how.
@@ -141,11 +144,12 @@ type Member struct {
 	} `json:"layout"`
 }
 
-// What a form may name: the shapes of a member, groups of members that the API has for all types, and what Go does with a request
-// beyond its table.
+// What a form may name: the shapes of a member, groups of members that the API has for all types, and what Go does with
+// a request beyond its table.
 var (
-	Shapes     = []string{"text", "number", "integer", "flag", "object", "list", "texts"}
-	Groups     = []string{"sale", "items", "discounts", "retention", "consumer", "taxpayer", "address", "observaciones", "appendix"}
+	Shapes = []string{"text", "number", "integer", "flag", "object", "list", "texts"}
+	Groups = []string{"sale", "items", "discounts", "retention", "consumer", "taxpayer", "address", "observaciones",
+		"appendix"}
 	nameless   = []string{"sale", "items", "discounts", "retention", "observaciones", "appendix"}
 	Behaviours = []string{"withholding"}
 )
@@ -196,19 +200,24 @@ const (
 )
 
 var (
-	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|contingency|closing|` +
-		`(origins|notLater)(\[\d+\])?|creditable(\.[^.]*(\[\d+\])?)?|invalidation(\.(months|businessDay|sameDate|noReplacement|source))?)$`)}
-	formForm = signed.Form{Name: formPart, Wrong: ErrFormat, Members: regexp.MustCompile(`^(|about|pays|origin|related|receptorError|` +
-		`does(\[\d+\])?|either(\[\d+\](\[\d+\])?)?|members|examples(\..*)?|` + memberPath + `(\.` + memberPath + `)*(\.(` + memberNames + `))?)$`)}
-	viewForm = signed.Form{Name: viewPart, Wrong: ErrFormat, Free: "labels", Members: regexp.MustCompile(`^(|party(\.(heading|paths(\[\d+\])?))?|` +
-		`final(\[\d+\])?|labels(\..*)?|fields(\[\d+\](\.(path|label|catalogue|as|in))?)?|columns(\[\d+\](\.(paths(\[\d+\])?|head|as|catalogue))?)?)$`)}
+	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat,
+		Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|contingency|closing|` +
+			`(origins|notLater)(\[\d+\])?|creditable(\.[^.]*(\[\d+\])?)?|invalidation(\.(months|businessDay|sameDate|noReplacement|source))?)$`)}
+	formForm = signed.Form{Name: formPart, Wrong: ErrFormat,
+		Members: regexp.MustCompile(`^(|about|pays|origin|related|receptorError|` +
+			`does(\[\d+\])?|either(\[\d+\](\[\d+\])?)?|members|examples(\..*)?|` + memberPath + `(\.` + memberPath +
+			`)*(\.(` + memberNames + `))?)$`)}
+	viewForm = signed.Form{Name: viewPart, Wrong: ErrFormat, Free: "labels",
+		Members: regexp.MustCompile(`^(|party(\.(heading|paths(\[\d+\])?))?|` +
+			`final(\[\d+\])?|labels(\..*)?|fields(\[\d+\](\.(path|label|catalogue|as|in))?)?|columns(\[\d+\](\.(paths(\[\d+\])?|head|as|catalogue))?)?)$`)}
 	typePath       = regexp.MustCompile(`^[a-z][a-z0-9]{1,30}$`)
 	typeName       = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,40}$`)
 	operationName  = regexp.MustCompile(`^[a-z][A-Za-z0-9]{1,40}$`)
 	documentNumber = regexp.MustCompile(`^[0-9]{2}$`)
 )
 
-// ParseType reads the parts that describe a type, nil if there are none of them. Every error names the part, line, column and path.
+// ParseType reads the parts that describe a type, nil if there are none of them. Every error names the part, line,
+// column and path.
 func ParseType(document string, parts map[string][]byte) (*Type, error) {
 	have := 0
 	for _, name := range TypeParts {
@@ -224,7 +233,8 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 		return nil, fmt.Errorf("%w: %s go together: it has %d of them", ErrFormat, strings.Join(TypeParts, ", "), have)
 	}
 	t := &Type{Document: document, Form: &Form{}, View: &View{}}
-	err := errors.Join(parsePart(typeForm, parts[typePart], t, t.faults), parsePart(formForm, parts[formPart], t.Form, t.formFaults),
+	err := errors.Join(parsePart(typeForm, parts[typePart], t, t.faults), parsePart(formForm, parts[formPart], t.Form,
+		t.formFaults),
 		parsePart(viewForm, parts[viewPart], t.View, t.View.faults))
 	if t.Closing == "" && t.Effect == Nothing && t.Form.Pays {
 		t.Closing = Sale
@@ -242,7 +252,8 @@ func parsePart(f signed.Form, data []byte, into any, check func(add)) error {
 	}
 	var faults []error
 	check(func(path, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, f.Name, signed.Position(data, at.Nearest(path)), path, fmt.Sprintf(format, args...)))
+		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, f.Name, signed.Position(data,
+			at.Nearest(path)), path, fmt.Sprintf(format, args...)))
 	})
 	return errors.Join(faults...)
 }
@@ -256,7 +267,8 @@ func (t *Type) faults(add add) {
 		form        *regexp.Regexp
 		like        string
 	}{
-		{"name", t.Name, typeName, "FACTURA_EXPORTACION"}, {"path", t.Path, typePath, "dte11"}, {"operation", t.Operation, operationName, "emitirFacturaExportacion"},
+		{"name", t.Name, typeName, "FACTURA_EXPORTACION"}, {"path", t.Path, typePath, "dte11"},
+		{"operation", t.Operation, operationName, "emitirFacturaExportacion"},
 	} {
 		if !f.form.MatchString(f.value) {
 			add(f.path, "%q is not like %s", f.value, f.like)
@@ -277,7 +289,8 @@ func (t *Type) faults(add add) {
 	case against != (len(t.Origins) > 0):
 		add("origins", "an effect has the types that it is on, and no effect has none")
 	}
-	if takesBack := t.Effect == TakesBack; t.Permission == "" != takesBack || !takesBack && !typeName.MatchString(t.Permission) {
+	if takesBack := t.Effect == TakesBack; t.Permission == "" != takesBack || !takesBack &&
+		!typeName.MatchString(t.Permission) {
 		add("permission", "%q is not like FACTURA_EXPORTACION, or empty for what takes back", t.Permission)
 	}
 	if slices.Contains(ownPermissions, t.Permission) {
@@ -427,11 +440,14 @@ func (v *View) faults(add add) {
 	}
 }
 
-// Contradicts returns what a type says otherwise than the same type said before: what documents are stored by never changes.
+// Contradicts returns what a type says otherwise than the same type said before: what documents are stored by never
+// changes.
 func (t *Type) Contradicts(before *Type) error {
-	for _, f := range [][3]string{{"name", t.Name, before.Name}, {"effect", string(t.Effect), string(before.Effect)}, {"path", t.Path, before.Path}} {
+	for _, f := range [][3]string{{"name", t.Name, before.Name}, {"effect", string(t.Effect), string(before.Effect)},
+		{"path", t.Path, before.Path}} {
 		if f[1] != f[2] {
-			return fmt.Errorf("%w: %s: %s: %q, and the type %s has been %q here: it never changes", ErrFormat, typePart, f[0], f[1], t.Document, f[2])
+			return fmt.Errorf("%w: %s: %s: %q, and the type %s has been %q here: it never changes", ErrFormat, typePart,
+				f[0], f[1], t.Document, f[2])
 		}
 	}
 	return nil

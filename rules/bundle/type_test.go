@@ -21,8 +21,10 @@ func TestParseType(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range [][4]string{
-		{"type.json", `"path": "dte11"`, `"path": "cierre"`, "type.json:5:10: path: \"cierre\" is a route of the API's own"},
-		{"type.json", `"permission": "FACTURA_EXPORTACION"`, `"permission": "REENVIO"`, "permission: \"REENVIO\" is a permission of the API's own"},
+		{"type.json", `"path": "dte11"`, `"path": "cierre"`,
+			"type.json:5:10: path: \"cierre\" is a route of the API's own"},
+		{"type.json", `"permission": "FACTURA_EXPORTACION"`, `"permission": "REENVIO"`,
+			"permission: \"REENVIO\" is a permission of the API's own"},
 		{"type.json", `"path": "dte11"`, `"path": "Dte/11"`, "is not like dte11"},
 		{"type.json", `"name": "FACTURA_EXPORTACION"`, `"name": "factura"`, "name: \"factura\" is not like"},
 		{"type.json", `"effect": "nothing"`, `"effect": "harms"`, "effect: \"harms\" is not"},
@@ -33,7 +35,8 @@ func TestParseType(t *testing.T) {
 		{"form.json", `"required": true, "catalogue": "CAT-022"`, `"requred": true`, "members[0].members[0].requred"},
 		{"form.json", `"shape": "integer"`, `"shape": "whole"`, "shape: \"whole\" is not one of"},
 		{"form.json", `{"use": "sale"}`, `{"use": "sales"}`, "use: \"sales\" is not one of"},
-		{"form.json", `"shape": "number", "min": 0, "to": "resumen.seguro"`, `"min": 0, "to": "resumen.seguro"`, "min, max and above belong to a number"},
+		{"form.json", `"shape": "number", "min": 0, "to": "resumen.seguro"`, `"min": 0, "to": "resumen.seguro"`,
+			"min, max and above belong to a number"},
 		{"view.json", `"paths": ["receptor"]`, `"paths": []`, "party: names where"},
 		{"view.json", `"in": "terms"`, `"in": "elsewhere"`, "in: \"elsewhere\" is not"},
 	} {

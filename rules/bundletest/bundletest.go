@@ -29,7 +29,8 @@ func Edition(t testing.TB, name, version string, changes ...Change) []byte {
 func EditionSigned(t testing.TB, name, version string, signer bundle.Signer, changes ...Change) []byte {
 	t.Helper()
 	parts, m := plugintest.Parts(t, name)
-	parts, m.Params, m.Validity, m.Version = maps.Clone(parts), append([]bundle.Param{}, m.Params...), maps.Clone(m.Validity), version
+	parts, m.Params, m.Validity, m.Version = maps.Clone(parts), append([]bundle.Param{}, m.Params...),
+		maps.Clone(m.Validity), version
 	for _, change := range changes {
 		change(parts, &m)
 	}
@@ -117,18 +118,20 @@ const lines = 7
 // constantAt is where the answer of Constant lies: behind the description, in front of the buffer.
 const constantAt = 48 << 10
 
-// Constant is Small with a guest that answers every other sale with one output, whatever was asked: the answer of a real
-// module to the sale of a test, at a thousandth of the size.
+// Constant is Small with a guest that answers every other sale with one output, whatever was asked: the answer of a
+// real module to the sale of a test, at a thousandth of the size.
 func Constant(t testing.TB, name string, out *abi.Output) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
 	answer := string(abi.AppendOutput(nil, out, len(r.Module.Description().LineOutputs)))
-	code := w.Join(w.I32Const(w.BufferAt), w.I32Const(constantAt), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(answer)), []byte{w.Return})
+	code := w.Join(w.I32Const(w.BufferAt), w.I32Const(constantAt), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0},
+		w.I32Const(len(answer)), []byte{w.Return})
 	return small(t, name, code, map[int]string{constantAt: answer})
 }
 
-// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's, which refuses a sale
-// of seven lines: its one golden case. With another number of lines it runs the code. So it passes every step of an activation.
+// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's, which refuses a
+// sale of seven lines: its one golden case. With another number of lines it runs the code. So it passes every step of
+// an activation.
 func Small(t testing.TB, name string, code []byte) Change {
 	t.Helper()
 	return small(t, name, code, nil)
@@ -142,12 +145,15 @@ func small(t testing.TB, name string, code []byte, data map[int]string) Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	input := abi.AppendInput(nil, &abi.Input{Params: make([]int64, len(d.Params)), Scalars: make([]int64, len(d.Scalars)), Lines: make([]int64, lines*len(d.Columns)), N: lines})
-	answer := string(abi.AppendOutput(nil, &abi.Output{Faults: []abi.Fault{{Code: 0, Line: -1, Column: -1}}}, len(d.LineOutputs)))
+	input := abi.AppendInput(nil, &abi.Input{Params: make([]int64, len(d.Params)), Scalars: make([]int64,
+		len(d.Scalars)), Lines: make([]int64, lines*len(d.Columns)), N: lines})
+	answer := string(abi.AppendOutput(nil, &abi.Output{Faults: []abi.Fault{{Code: 0, Line: -1, Column: -1}}},
+		len(d.LineOutputs)))
 	at := 1024 + (len(description)+8)&^7
 	g := w.Guest(string(description), nil, w.Join(
 		w.Op(w.LocalGet, 0), w.I32Const(len(input)), []byte{0x47, w.If, w.Empty}, code, []byte{w.End},
-		w.I32Const(w.BufferAt), w.I32Const(at), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(answer))), nil)
+		w.I32Const(w.BufferAt), w.I32Const(at), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0},
+		w.I32Const(len(answer))), nil)
 	g.Data[at] = answer
 	maps.Copy(g.Data, data)
 	line := `{"cantidad":1,"precioUni":1,"tipoItem":1,"uniMedida":59}`

@@ -31,8 +31,8 @@ func NewMutator(t testing.TB, data []byte) *Mutator {
 	return m
 }
 
-// Mutant is a bundle as somebody without a key can change it: bytes, the JSON of its signed manifest and of what that holds,
-// or the entries of its archive. What is no archive is changed in its bytes alone.
+// Mutant is a bundle as somebody without a key can change it: bytes, the JSON of its signed manifest and of what that
+// holds, or the entries of its archive. What is no archive is changed in its bytes alone.
 func (m *Mutator) Mutant(t testing.TB, r *rand.Rand) []byte {
 	t.Helper()
 	if len(m.entries) == 0 || r.IntN(6) == 0 {
@@ -73,14 +73,15 @@ func bend(data []byte, r *rand.Rand) []byte {
 	return data
 }
 
-// canonicalArchive writes entries with the date and flags of a bundle, so that only what was changed is another; or, not
-// like one, each a little different. The compressor's level is free.
+// canonicalArchive writes entries with the date and flags of a bundle, so that only what was changed is another; or,
+// not like one, each a little different. The compressor's level is free.
 func (m *Mutator) canonicalArchive(t testing.TB, list []Entry, alike bool, r *rand.Rand) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	level, again := r.IntN(10), r.IntN(16) == 0
-	w.RegisterCompressor(zip.Deflate, func(to io.Writer) (_ io.WriteCloser, err error) { // one entry is closed before the next begins
+	// one entry is closed before the next begins
+	w.RegisterCompressor(zip.Deflate, func(to io.Writer) (_ io.WriteCloser, err error) {
 		if m.writers[level] == nil {
 			m.writers[level], err = flate.NewWriter(to, level)
 			return m.writers[level], err
@@ -89,7 +90,8 @@ func (m *Mutator) canonicalArchive(t testing.TB, list []Entry, alike bool, r *ra
 		return m.writers[level], nil
 	})
 	for _, e := range list {
-		h := zip.FileHeader{Name: e.Header.Name, Method: zip.Deflate, Modified: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+		h := zip.FileHeader{Name: e.Header.Name, Method: zip.Deflate, Modified: time.Date(2026, 1, 1, 0, 0, 0, 0,
+			time.UTC)}
 		if alike && !again && e.Raw != nil && !strings.HasSuffix(h.Name, "/") {
 			h = e.Header // flags and date of the bundle
 			f, err := w.CreateRaw(&h)
@@ -251,7 +253,8 @@ func mutantText(quoted []byte, r *rand.Rand) []byte {
 		inner = strings.NewReplacer("-", "+", "_", "/").Replace(inner)
 	case 3:
 		if at < len(inner) && inner[at] != '\\' {
-			inner = inner[:at] + `\u00` + string("0123456789abcdef"[inner[at]>>4]) + string("0123456789abcdef"[inner[at]&15]) + inner[at+1:]
+			inner = inner[:at] + `\u00` + string("0123456789abcdef"[inner[at]>>4]) +
+				string("0123456789abcdef"[inner[at]&15]) + inner[at+1:]
 		}
 	case 4:
 		if n := len(inner); n > 0 { // the last letter may have bits that say nothing
@@ -303,14 +306,17 @@ func mutantObject(text []byte, r *rand.Rand) []byte {
 		m.value = []byte([]string{`"AAAA"`, "null", "{}", "[]", "0"}[r.IntN(5)])
 		members = slices.Insert(members, r.IntN(len(members)+1), m)
 	case 4:
-		members = append(members, jsonMember{[]string{`"x"`, `"header"`, `"signatures"`, `"payload.x"`, `""`, `"signatures[0].protected"`}[r.IntN(6)], []byte([]string{`1`, `null`, `{}`, `[]`, `{"alg":"none"}`}[r.IntN(5)])})
+		members = append(members, jsonMember{[]string{`"x"`, `"header"`, `"signatures"`, `"payload.x"`, `""`,
+			`"signatures[0].protected"`}[r.IntN(6)], []byte([]string{`1`, `null`, `{}`, `[]`,
+			`{"alg":"none"}`}[r.IntN(5)])})
 	case 5:
 		r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	case 6:
 		space = []string{" ", "\n", "\t\r\n ", "\u00a0", "\ufeff", "//x\n"}[r.IntN(6)]
 	case 7:
 		if c := m.name[1]; len(m.name) > 2 {
-			members[at].name = `"\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]) + m.name[2:]
+			members[at].name = `"\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]) +
+				m.name[2:]
 		}
 	case 8:
 		members = slices.Delete(members, at, at+1)

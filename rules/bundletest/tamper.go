@@ -49,7 +49,8 @@ func Archive(t testing.TB, list []Entry) []byte {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, e := range list {
-		h := zip.FileHeader{Name: e.Header.Name, Comment: e.Header.Comment, Method: e.Header.Method, Modified: e.Header.Modified.UTC(), ExternalAttrs: e.Header.ExternalAttrs}
+		h := zip.FileHeader{Name: e.Header.Name, Comment: e.Header.Comment, Method: e.Header.Method,
+			Modified: e.Header.Modified.UTC(), ExternalAttrs: e.Header.ExternalAttrs}
 		f, err := w.CreateHeader(&h)
 		if err == nil {
 			_, err = f.Write(e.Content)

@@ -8,8 +8,8 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// TestMeter_BlockTypes: a block does what it does without metering, and costs the same, whether its type stands first in the module
-// or second.
+// TestMeter_BlockTypes: a block does what it does without metering, and costs the same, whether its type stands first
+// in the module or second.
 func TestMeter_BlockTypes(t *testing.T) {
 	const block = 0x02
 	many := bytes.Repeat([]byte{w.I64}, 16)
@@ -20,7 +20,8 @@ func TestMeter_BlockTypes(t *testing.T) {
 		"takes one":             {[]byte{w.I64}, nil, []byte{w.Drop}},
 		"takes two, leaves one": {[]byte{w.I64, w.I64}, []byte{w.I64}, []byte{w.I64Add}},
 		"leaves one":            {nil, []byte{w.I64}, w.I64Const(1)},
-		"leaves many, two ways": {nil, many, w.Join(bytes.Repeat(w.I64Const(1), 16), w.Op(w.LocalGet, 0), []byte{w.I64Eqz}, w.Op(w.BrIf, 0))},
+		"leaves many, two ways": {nil, many, w.Join(bytes.Repeat(w.I64Const(1), 16), w.Op(w.LocalGet, 0),
+			[]byte{w.I64Eqz}, w.Op(w.BrIf, 0))},
 	} {
 		var used [2]int64
 		for at := range 2 {
@@ -28,11 +29,13 @@ func TestMeter_BlockTypes(t *testing.T) {
 			for range b.params {
 				code = append(code, w.Op(w.LocalGet, 0)...)
 			}
-			code = w.Join(code, []byte{block}, w.Signed(int64(at)), b.code, []byte{w.End}, bytes.Repeat([]byte{w.Drop}, len(b.results)))
+			code = w.Join(code, []byte{block}, w.Signed(int64(at)), b.code, []byte{w.End}, bytes.Repeat([]byte{w.Drop},
+				len(b.results)))
 			code = w.Join(bytes.Repeat(code, 50), w.I64Const(7)) // so that the price of one shows in whole units
 			types := [][]byte{w.Type(b.params, b.results), w.Type(b.params, b.results)}
 			types[1-at] = w.Type([]byte{w.I32, w.I32, w.I32}, nil)
-			metered := meter(t, w.Module{Types: types, Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: code}}}.Bytes())
+			metered := meter(t, w.Module{Types: types, Functions: []w.Function{{Export: "run", Params: []byte{w.I64},
+				Results: []byte{w.I64}, Code: code}}}.Bytes())
 			for engine, r := range engines(t) {
 				o := compile(t, r, metered).run(t, plenty, 3)
 				if o.result != 7 || o.failure != "" {
@@ -56,7 +59,8 @@ func TestMeter_Height(t *testing.T) {
 		one := w.Join([]byte{0x02}, w.Signed(int64(at)), bytes.Repeat(w.I64Const(1), 16), []byte{w.End})
 		for _, blocks := range []int{600, 700} { // 10,000 values are the most
 			code := w.Join(bytes.Repeat(one, blocks), bytes.Repeat([]byte{w.Drop}, 16*blocks), w.I64Const(7))
-			_, err := fuel.Meter(w.Module{Types: types, Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: code}}}.Bytes(), plenty)
+			_, err := fuel.Meter(w.Module{Types: types, Functions: []w.Function{{Export: "run", Params: []byte{w.I64},
+				Results: []byte{w.I64}, Code: code}}}.Bytes(), plenty)
 			if (err != nil) != (blocks == 700) {
 				t.Errorf("%d blocks of type %d: %v", blocks, at, err)
 			}

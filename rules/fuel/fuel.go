@@ -98,7 +98,8 @@ type shape struct{ pop, push, price int8 }
 var plain = plainInstructions()
 
 func plainInstructions() (all [256]shape) {
-	all[0x01], all[opDrop], all[opSelect], all[opRefIsNull] = shape{0, 0, 1}, shape{1, 0, 1}, shape{3, 1, 1}, shape{1, 1, 1}
+	all[0x01], all[opDrop], all[opSelect], all[opRefIsNull] = shape{0, 0, 1}, shape{1, 0, 1}, shape{3, 1, 1},
+		shape{1, 1, 1}
 	add := func(from, to int, s shape) {
 		for op := from; op <= to; op++ {
 			all[op] = s
@@ -151,10 +152,12 @@ const (
 // limited size is far below 63 bits.
 func (w *work) function(f *scan, s signature) error {
 	*w += work(functionWork + valueWork*(s.params+s.results+f.passed) + stepWork*f.instructions +
-		f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops) + loopWork*f.loops*f.pieces + reloadWork*f.reloads() +
+		f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops) + loopWork*f.loops*f.pieces +
+		reloadWork*f.reloads() +
 		f.pieces*(pieceWork*f.pieces+localWork*f.locals+heightWork*f.highest+accessWork*f.accesses))
 	if *w > maxWork {
-		return fmt.Errorf("to compile the module up to here is estimated at %.1f s, more than %d s: its control flow is too tangled or too wide (%d pieces of code, %d locals, %d values that are selected where it merges)",
+		return fmt.Errorf("to compile the module up to here is estimated at %.1f s, more than %d s: its control flow "+
+			"is too tangled or too wide (%d pieces of code, %d locals, %d values that are selected where it merges)",
 			float64(*w)/1e9, maxWork/1_000_000_000, f.pieces, f.locals, f.moved)
 	}
 	return nil

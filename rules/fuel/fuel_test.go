@@ -29,7 +29,8 @@ func engines(t testing.TB) map[string]wazero.Runtime {
 		"interpreter": wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(16)),
 	}
 	for _, r := range made { // and an import that does nothing
-		if _, err := r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(func() {}).Export("nothing").Instantiate(ctx); err != nil {
+		if _, err := r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(func() {}).Export(
+			"nothing").Instantiate(ctx); err != nil {
 			t.Fatal(err)
 		}
 		lend(t, r)
@@ -120,7 +121,8 @@ func TestMeter_SameResults(t *testing.T) {
 	for seed := range modules {
 		wasm := random(rand.New(rand.NewPCG(uint64(seed), 7)))
 		metered := meter(t, wasm)
-		original, fast, slow := compile(t, both["compiler"], wasm), compile(t, both["compiler"], metered), compile(t, both["interpreter"], metered)
+		original, fast, slow := compile(t, both["compiler"], wasm), compile(t, both["compiler"], metered),
+			compile(t, both["interpreter"], metered)
 		if !bytes.Equal(metered, meter(t, wasm)) {
 			t.Fatal("the same module came out in other bytes")
 		}
@@ -157,14 +159,16 @@ func TestMeter_SameResults(t *testing.T) {
 		}
 	}
 	if resumed < modules/4 || looped < modules/4 || trapped < modules/50 || trapped > 2*modules {
-		t.Errorf("the modules prove little: %d looped, %d went on with another slice, %d trapped of %d", looped, resumed, trapped, 3*modules)
+		t.Errorf("the modules prove little: %d looped, %d went on with another slice, %d trapped of %d", looped,
+			resumed, trapped, 3*modules)
 	}
 }
 
 // TestMeter_Bounds: what runs without end is stopped, at a use in proportion to the work.
 func TestMeter_Bounds(t *testing.T) {
 	turns := func(body []byte) []byte { // for i := arg; i != 0; i-- { body }
-		return w.Join([]byte{w.Loop, w.Empty}, body, w.Op(w.LocalGet, 0), w.I64Const(1), []byte{w.I64Sub}, w.Op(w.LocalTee, 0),
+		return w.Join([]byte{w.Loop, w.Empty}, body, w.Op(w.LocalGet, 0), w.I64Const(1), []byte{w.I64Sub},
+			w.Op(w.LocalTee, 0),
 			w.I64Const(0), []byte{w.I64Ne}, w.Op(w.BrIf, 0), []byte{w.End}, w.I64Const(7))
 	}
 	nop := bytes.Repeat([]byte{0x01}, 640)
@@ -177,13 +181,19 @@ func TestMeter_Bounds(t *testing.T) {
 		{"straight and long", w.Join(nop, w.I64Const(7)), 0, 1 + 642/fuel.Grain},
 		{"1000 turns", turns(nil), 1000, 1 + 1000},
 		{"1000 long turns", turns(nop), 1000, 1 + 1000*(1+648/fuel.Grain)},
-		{"a fill of 64 KiB", w.Join(w.I32Const(0), w.I32Const(1), w.I32Const(65536), []byte{0xfc, 11, 0}, w.I64Const(7)), 0, 1 + 65536/fuel.Grain},
-		{"10 copies of 32 KiB", turns(w.Join(w.I32Const(0), w.I32Const(32768), w.I32Const(32768), []byte{0xfc, 10, 0, 0})), 10, 1 + 10*(1+32768/fuel.Grain)},
+		{"a fill of 64 KiB", w.Join(w.I32Const(0), w.I32Const(1), w.I32Const(65536), []byte{0xfc, 11, 0},
+			w.I64Const(7)), 0, 1 + 65536/fuel.Grain},
+		{"10 copies of 32 KiB", turns(w.Join(w.I32Const(0), w.I32Const(32768), w.I32Const(32768), []byte{0xfc, 10, 0,
+			0})), 10, 1 + 10*(1+32768/fuel.Grain)},
 		{"10 calls of an import", turns(w.Op(w.Call, 0)), 10, 1 + 10*(1+518/fuel.Grain)},
-		{"10 growths by nothing", turns(w.Join(w.I32Const(0), []byte{0x40, 0, w.Drop})), 10, 1 + 10*(1+520/fuel.Grain+65536/fuel.Grain)},
-		{"a growth to 9 pages", w.Join(w.I32Const(8), []byte{0x40, 0, w.Drop}, w.I64Const(7)), 0, 1 + 519/fuel.Grain + 9*65536/fuel.Grain},
+		{"10 growths by nothing", turns(w.Join(w.I32Const(0), []byte{0x40, 0, w.Drop})), 10, 1 + 10*(1+520/fuel.Grain+
+			65536/fuel.Grain)},
+		{"a growth to 9 pages", w.Join(w.I32Const(8), []byte{0x40, 0, w.Drop}, w.I64Const(7)), 0, 1 + 519/fuel.Grain +
+			9*65536/fuel.Grain},
 	} {
-		wasm := meter(t, w.Module{Pages: 1, Imports: []w.Import{{Module: "env", Name: "nothing"}}, Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: c.code}}}.Bytes())
+		wasm := meter(t, w.Module{Pages: 1, Imports: []w.Import{{Module: "env", Name: "nothing"}},
+			Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64},
+				Code: c.code}}}.Bytes())
 		for engine, r := range engines(t) {
 			if o := compile(t, r, wasm).run(t, plenty, uint64(c.arg)); o.result != 7 || o.used != c.used {
 				t.Errorf("%s, %s: used %d, want %d: %+v", c.name, engine, o.used, c.used, o)
@@ -198,7 +208,8 @@ func TestMeter_Bounds(t *testing.T) {
 		"a loop over a parameter": {w.Join(w.I64Const(1), []byte{w.Loop, 0}, w.Op(w.Br, 0), []byte{w.End}), false},
 		"recursion":               {w.Join(w.Op(w.LocalGet, 0), w.Op(w.Call, 0)), true},
 		"indirect recursion":      {w.Join(w.Op(w.LocalGet, 0), w.I32Const(0), w.Op(0x11, 0, 0)), true},
-		"fills":                   {w.Join([]byte{w.Loop, w.Empty}, w.I32Const(0), w.I32Const(1), w.I32Const(65536), []byte{0xfc, 11, 0}, w.Op(w.Br, 0), []byte{w.End, w.Unreachable}), false},
+		"fills": {w.Join([]byte{w.Loop, w.Empty}, w.I32Const(0), w.I32Const(1), w.I32Const(65536),
+			[]byte{0xfc, 11, 0}, w.Op(w.Br, 0), []byte{w.End, w.Unreachable}), false},
 	} {
 		f := w.Function{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: c.code}
 		wasm := meter(t, w.Module{Pages: 1, Table: []int{0}, Functions: []w.Function{f}}.Bytes())
@@ -219,7 +230,8 @@ func TestMeter_Bounds(t *testing.T) {
 
 // TestMeter_Start: a start function does not run by itself any more: the host calls it, within a budget.
 func TestMeter_Start(t *testing.T) {
-	m := w.Module{Start: 1, Functions: []w.Function{{Code: []byte{w.Loop, w.Empty, w.Br, 0, w.End}}, {Export: "run", Code: nil}}}
+	m := w.Module{Start: 1, Functions: []w.Function{{Code: []byte{w.Loop, w.Empty, w.Br, 0, w.End}}, {Export: "run",
+		Code: nil}}}
 	metered, err := fuel.Meter(m.Bytes(), 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +242,8 @@ func TestMeter_Start(t *testing.T) {
 			t.Fatal(engine, err)
 		}
 		_, ctx := budget(instance, 1000, sliced)
-		if _, err = instance.ExportedFunction(fuel.StartExport).Call(ctx); err == nil || !strings.Contains(err.Error(), "out of fuel") {
+		if _, err = instance.ExportedFunction(fuel.StartExport).Call(ctx); err == nil || !strings.Contains(err.Error(),
+			"out of fuel") {
 			t.Errorf("%s: a start function that hangs: %v", engine, err)
 		}
 	}
@@ -245,39 +258,57 @@ func TestMeter_Refuses(t *testing.T) {
 	with := func(m w.Module, change func(*w.Module)) []byte { change(&m); return m.Bytes() }
 	good := run().Bytes()
 	for text, wasm := range map[string][]byte{
-		"global 0 of 0":                  run(w.I64Const(1<<40), w.Op(w.GlobalSet, 0)).Bytes(),
-		"local 3 of 3":                   with(run(w.I32Const(0), w.I32Const(0), w.I32Const(0), []byte{0xfc, 11, 0}, w.Op(w.LocalGet, 3), []byte{w.Drop}), func(m *w.Module) { m.Functions[0].Locals = []byte{w.I32, w.I64, w.I32} }),
-		"imported function 0 other":      with(run(), func(m *w.Module) { m.Imports, m.Table = []w.Import{{Module: "x", Name: "y"}}, []int{0} }),
-		"imported function 0 other than": with(run(w.Op(0xd2, 0), []byte{w.Drop}), func(m *w.Module) { m.Imports = []w.Import{{Module: "x", Name: "y"}} }),
-		"global 1 of 1":                  with(run(w.Op(w.GlobalGet, 1), []byte{w.Drop}), func(m *w.Module) { m.Globals = [][]byte{global} }),
-		"a global that it does not have": with(run(), func(m *w.Module) { m.Exports = [][]byte{w.Join(w.Name("x"), []byte{3, 0})} }),
-		"the host's own":                 with(run(), func(m *w.Module) { m.Imports = []w.Import{{Module: fuel.ImportModule, Name: fuel.ImportName}} }),
-		"exports dte_start":              with(run(), func(m *w.Module) { m.Functions[0].Export = fuel.StartExport }),
-		"exports dte_stack":              with(run(), func(m *w.Module) { m.Functions[0].Export = fuel.StackExport }),
-		"exports dte_fuel":               with(run(), func(m *w.Module) { m.Functions[0].Export = fuel.Export }),
-		"instruction 0xfd":               run([]byte{0xfd, 12}, make([]byte, 16), []byte{w.Drop}).Bytes(),
-		"instruction 0xfe":               run([]byte{0xfe, 3, 0}).Bytes(),
-		"instruction 0x12":               run([]byte{0x12, 0}).Bytes(), // a tail call
-		"instruction 0x6 ":               run([]byte{0x06, 0x40, w.End}).Bytes(),
-		"instruction 0xfc 8 ":            run(w.I32Const(0), w.I32Const(0), w.I32Const(0), []byte{0xfc, 8, 0, 0}).Bytes(),
-		"instruction 0xfc 15 ":           run([]byte{0xd0, 0x70}, w.I32Const(0), []byte{0xfc, 15, 0, w.Drop}).Bytes(),
-		"instruction 0xff":               run([]byte{0xff}).Bytes(),
-		"not a WebAssembly module":       []byte("PK\x03\x04 something else"),
-		"ends within":                    good[:len(good)-1],
-		"it exports nothing":             w.Module{NoMemory: true, Functions: []w.Function{{}}}.Bytes(),
-		"out of order":                   append(bytes.Clone(good), 1, 1, 0),
-		"section 13":                     append(bytes.Clone(good), 13, 1, 0),
-		"longer than 32 bits":            run([]byte{0x41, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, w.Drop}).Bytes(),
-		"more than 32 bits":              run([]byte{0x41, 0x80, 0x80, 0x80, 0x80, 0x10, w.Drop}).Bytes(),
-		"a number is longer than 5":      run([]byte{w.Br, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}).Bytes(),
-		"follows the function's end":     run([]byte{w.End, w.Loop, w.Empty, w.Br, 0, w.End}).Bytes(),
-		"1001 locals, more than 1000":    with(run(), func(m *w.Module) { m.Functions[0].Locals = bytes.Repeat([]byte{w.I64}, 1001) }),
-		"65538 bytes, more than 65536":   run(make([]byte, 1<<16)).Bytes(),
-		"an else without its if":         run([]byte{w.Else}).Bytes(),
-		"a branch to block 1 of 1":       run([]byte{w.Br, 1}).Bytes(),
-		"it calls function 1 of 1":       run(w.Op(w.Call, 1)).Bytes(),
-		"a block has the type 1 of 1":    run([]byte{w.Block, 1, w.End}).Bytes(),
-		"starts with function 0, which":  with(run(), func(m *w.Module) { m.Functions[0].Params, m.Start = []byte{w.I32}, 1 }),
+		"global 0 of 0": run(w.I64Const(1<<40), w.Op(w.GlobalSet, 0)).Bytes(),
+		"local 3 of 3": with(run(w.I32Const(0), w.I32Const(0), w.I32Const(0), []byte{0xfc, 11, 0},
+			w.Op(w.LocalGet, 3), []byte{w.Drop}), func(m *w.Module) {
+			m.Functions[0].Locals = []byte{w.I32, w.I64,
+				w.I32}
+		}),
+		"imported function 0 other": with(run(), func(m *w.Module) {
+			m.Imports, m.Table = []w.Import{{Module: "x",
+				Name: "y"}}, []int{0}
+		}),
+		"imported function 0 other than": with(run(w.Op(0xd2, 0), []byte{w.Drop}),
+			func(m *w.Module) { m.Imports = []w.Import{{Module: "x", Name: "y"}} }),
+		"global 1 of 1": with(run(w.Op(w.GlobalGet, 1), []byte{w.Drop}),
+			func(m *w.Module) { m.Globals = [][]byte{global} }),
+		"a global that it does not have": with(run(), func(m *w.Module) {
+			m.Exports = [][]byte{w.Join(w.Name("x"),
+				[]byte{3, 0})}
+		}),
+		"the host's own": with(run(),
+			func(m *w.Module) { m.Imports = []w.Import{{Module: fuel.ImportModule, Name: fuel.ImportName}} }),
+		"exports dte_start": with(run(), func(m *w.Module) { m.Functions[0].Export = fuel.StartExport }),
+		"exports dte_stack": with(run(), func(m *w.Module) { m.Functions[0].Export = fuel.StackExport }),
+		"exports dte_fuel":  with(run(), func(m *w.Module) { m.Functions[0].Export = fuel.Export }),
+		"instruction 0xfd":  run([]byte{0xfd, 12}, make([]byte, 16), []byte{w.Drop}).Bytes(),
+		"instruction 0xfe":  run([]byte{0xfe, 3, 0}).Bytes(),
+		"instruction 0x12":  run([]byte{0x12, 0}).Bytes(), // a tail call
+		"instruction 0x6 ":  run([]byte{0x06, 0x40, w.End}).Bytes(),
+		"instruction 0xfc 8 ": run(w.I32Const(0), w.I32Const(0), w.I32Const(0), []byte{0xfc, 8, 0,
+			0}).Bytes(),
+		"instruction 0xfc 15 ":       run([]byte{0xd0, 0x70}, w.I32Const(0), []byte{0xfc, 15, 0, w.Drop}).Bytes(),
+		"instruction 0xff":           run([]byte{0xff}).Bytes(),
+		"not a WebAssembly module":   []byte("PK\x03\x04 something else"),
+		"ends within":                good[:len(good)-1],
+		"it exports nothing":         w.Module{NoMemory: true, Functions: []w.Function{{}}}.Bytes(),
+		"out of order":               append(bytes.Clone(good), 1, 1, 0),
+		"section 13":                 append(bytes.Clone(good), 13, 1, 0),
+		"longer than 32 bits":        run([]byte{0x41, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, w.Drop}).Bytes(),
+		"more than 32 bits":          run([]byte{0x41, 0x80, 0x80, 0x80, 0x80, 0x10, w.Drop}).Bytes(),
+		"a number is longer than 5":  run([]byte{w.Br, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}).Bytes(),
+		"follows the function's end": run([]byte{w.End, w.Loop, w.Empty, w.Br, 0, w.End}).Bytes(),
+		"1001 locals, more than 1000": with(run(),
+			func(m *w.Module) { m.Functions[0].Locals = bytes.Repeat([]byte{w.I64}, 1001) }),
+		"65538 bytes, more than 65536": run(make([]byte, 1<<16)).Bytes(),
+		"an else without its if":       run([]byte{w.Else}).Bytes(),
+		"a branch to block 1 of 1":     run([]byte{w.Br, 1}).Bytes(),
+		"it calls function 1 of 1":     run(w.Op(w.Call, 1)).Bytes(),
+		"a block has the type 1 of 1":  run([]byte{w.Block, 1, w.End}).Bytes(),
+		"starts with function 0, which": with(run(), func(m *w.Module) {
+			m.Functions[0].Params,
+				m.Start = []byte{w.I32}, 1
+		}),
 	} {
 		if _, err := fuel.Meter(wasm, 1); !errors.Is(err, fuel.ErrModule) || !strings.Contains(err.Error(), text) {
 			t.Errorf("want %q, got %v", text, err)
@@ -289,7 +320,8 @@ func TestMeter_Refuses(t *testing.T) {
 	}
 	many := w.Unsigned(1 << 30)
 	for text, wasm := range map[string][]byte{
-		"imports env.g, which is not a function":   raw(2, w.Vector(w.Join(w.Name("env"), w.Name("g"), []byte{3, w.I64, 1}))),
+		"imports env.g, which is not a function": raw(2, w.Vector(w.Join(w.Name("env"), w.Name("g"), []byte{3, w.I64,
+			1}))),
 		"section 1: a vector of 1073741824 items":  raw(1, many),
 		"section 7: a vector of 1073741824 items":  raw(7, many),
 		"section 11: a vector of 1073741824 items": raw(11, many),
@@ -382,7 +414,8 @@ func ExampleMeter() {
 	r := wazero.NewRuntime(ctx)
 	defer r.Close(ctx)
 	spent := func() { panic("it is enough") }
-	_, _ = r.NewHostModuleBuilder(fuel.ImportModule).NewFunctionBuilder().WithFunc(spent).Export(fuel.ImportName).Instantiate(ctx)
+	_, _ = r.NewHostModuleBuilder(fuel.ImportModule).NewFunctionBuilder().WithFunc(spent).Export(
+		fuel.ImportName).Instantiate(ctx)
 	m, _ := r.Instantiate(ctx, metered)
 	left := m.ExportedGlobal(fuel.Export).(api.MutableGlobal)
 	left.Set(1000)

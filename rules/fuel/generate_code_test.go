@@ -110,10 +110,12 @@ func (g *maker) global() {
 
 func (g *maker) arithmetic() {
 	t := g.kind()
-	unary := map[byte][]byte{i32: {0x67, 0x68, 0x69, 0x45, 0xc0}, i64: {0x79, 0x7a, 0x7b, 0xc2, 0xc4}, f64: {0x99, 0x9a, 0x9b, 0x9f}}
+	unary := map[byte][]byte{i32: {0x67, 0x68, 0x69, 0x45, 0xc0}, i64: {0x79, 0x7a, 0x7b, 0xc2, 0xc4}, f64: {0x99, 0x9a,
+		0x9b, 0x9f}}
 	binary := map[byte][]byte{i32: {0x6a, 0x6b, 0x6c, 0x6d, 0x70, 0x71, 0x73, 0x74, 0x77, 0x48, 0x4f},
 		i64: {0x7c, 0x7d, 0x7e, 0x7f, 0x82, 0x83, 0x85, 0x86, 0x89}, f64: {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa6}}
-	turned := map[byte][][]byte{i32: {{0xac}, {0xb7}}, i64: {{0xa7}, {0xb9}}, f64: {{0xfc, 2}, {0xfc, 7}, {0xbd}}} // into another type
+	// into another type
+	turned := map[byte][][]byte{i32: {{0xac}, {0xb7}}, i64: {{0xa7}, {0xb9}}, f64: {{0xfc, 2}, {0xfc, 7}, {0xbd}}}
 	into := map[byte][]byte{i32: {i64, f64}, i64: {i32, f64}, f64: {i32, i64, i64}}
 	switch g.choose(4) {
 	case 0:
@@ -319,19 +321,25 @@ func (g *maker) chase() {
 	}
 	whole := g.m.Pages<<16 - 8
 	stride := 64*(1+g.byte()) + 4*g.choose(16)
-	next := w.Join(w.Op(w.LocalGet, at), w.I32Const(stride*(1+2*g.choose(40))), []byte{w.I32Add}, w.I32Const(whole), []byte{0x70}) // remainder
-	turn := func(code []byte, steps int) []byte {                                                                                  // of a loop, until the address is a multiple of steps
+	// remainder
+	next := w.Join(w.Op(w.LocalGet, at), w.I32Const(stride*(1+2*g.choose(40))), []byte{w.I32Add}, w.I32Const(whole),
+		[]byte{0x70})
+	// of a loop, until the address is a multiple of steps
+	turn := func(code []byte, steps int) []byte {
 		again := w.Op(w.Br, 0)
 		if steps > 0 {
 			again = w.Join(w.Op(w.LocalGet, at), w.I32Const(steps), []byte{0x70}, w.Op(w.BrIf, 0))
 		}
 		return w.Join([]byte{w.Loop, w.Empty}, code, again, []byte{w.End})
 	}
-	g.emit(w.I32Const(0), w.Op(w.LocalSet, at), turn(w.Join(w.Op(w.LocalGet, at), next, w.Op(w.I32Store, 0, 0), next, w.Op(w.LocalSet, at)), 1+g.byte()))
+	g.emit(w.I32Const(0), w.Op(w.LocalSet, at), turn(w.Join(w.Op(w.LocalGet, at), next, w.Op(w.I32Store, 0, 0), next,
+		w.Op(w.LocalSet, at)), 1+g.byte()))
 	for range 1 + g.choose(3) {
-		step := w.Join(w.Op(w.LocalGet, at), w.I32Const(whole), []byte{0x70}, w.Op(w.I32Load, 0, 0), w.Op(w.LocalSet, at))
+		step := w.Join(w.Op(w.LocalGet, at), w.I32Const(whole), []byte{0x70}, w.Op(w.I32Load, 0, 0), w.Op(w.LocalSet,
+			at))
 		if g.choose(3) == 0 {
-			step = w.Join(w.Op(w.LocalGet, at), w.I32Const(whole), []byte{0x70}, w.Op(w.LocalTee, at), next, w.Op(w.I32Store, 0, 0), step)
+			step = w.Join(w.Op(w.LocalGet, at), w.I32Const(whole), []byte{0x70}, w.Op(w.LocalTee, at), next,
+				w.Op(w.I32Store, 0, 0), step)
 		}
 		steps := 0
 		if g.choose(4) > 0 {

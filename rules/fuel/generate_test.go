@@ -16,8 +16,8 @@ const (
 )
 
 // maker makes a valid module out of any bytes, so that whatever a fuzzer does to the bytes is another module: functions
-// with several results, blocks, loops, branches, recursion, a table, memory, pointers that are chased over all of it. Each byte is a choice. What an instruction
-// needs on the operand stack and is not there is put there first.
+// with several results, blocks, loops, branches, recursion, a table, memory, pointers that are chased over all of it.
+// Each byte is a choice. What an instruction needs on the operand stack and is not there is put there first.
 type maker struct {
 	tape       []byte
 	m          w.Module
@@ -165,7 +165,8 @@ func (g *maker) begin(op byte, params int, results []byte) {
 		g.pop(1)
 	}
 	params = min(params, len(g.stack)-g.base())
-	o := opened{op: op, base: len(g.stack) - params, params: slices.Clone(g.stack[len(g.stack)-params:]), results: results}
+	o := opened{op: op, base: len(g.stack) - params, params: slices.Clone(g.stack[len(g.stack)-params:]),
+		results: results}
 	g.emit([]byte{op}, g.blockType(o.params, results))
 	g.blocks = append(g.blocks, o)
 }

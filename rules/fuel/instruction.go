@@ -296,7 +296,8 @@ func (m *module) read(body []byte, s signature) error {
 		return fmt.Errorf("it has %d values to select where its control flow merges, more than %d", f.moved, maxMoves)
 	}
 	if f.reloads() > maxReloads {
-		return fmt.Errorf("it has %d calls, those of metering included, in a module of %d globals: their product is more than %d", f.called, m.globals, maxReloads)
+		return fmt.Errorf("it has %d calls, those of metering included, in a module of %d globals: their product is "+
+			"more than %d", f.called, m.globals, maxReloads)
 	}
 	if frame := f.frame(); frame > maxFrame {
 		return fmt.Errorf("it needs up to %d bytes of stack, more than %d", frame, maxFrame)

@@ -26,7 +26,8 @@ const (
 )
 
 // order in which sections stand.
-var order = [...]int{typeSection: 1, importSection: 2, functionSection: 3, tableSection: 4, memorySection: 5, globalSection: 6,
+var order = [...]int{typeSection: 1, importSection: 2, functionSection: 3, tableSection: 4, memorySection: 5,
+	globalSection: 6,
 	exportSection: 7, startSection: 8, elementSection: 9, dataCountSection: 10, codeSection: 11, dataSection: 12}
 
 type section struct {
@@ -81,7 +82,8 @@ func parse(wasm []byte) (*module, error) {
 }
 
 // sequence lists the sections in their order.
-var sequence = [...]int{typeSection, importSection, functionSection, tableSection, memorySection, globalSection, exportSection,
+var sequence = [...]int{typeSection, importSection, functionSection, tableSection, memorySection, globalSection,
+	exportSection,
 	elementSection, dataCountSection, codeSection, dataSection} // without a start: the host calls it
 
 // encode writes the module out, metered.
@@ -209,8 +211,10 @@ const (
 
 // section reads a section to its end and keeps what metering needs.
 func (m *module) section(id int, r *reader) error {
-	read := map[int]func(*reader) error{typeSection: m.typeSignatures, importSection: m.imports, functionSection: m.functionTypes, tableSection: tables,
-		memorySection: memories, globalSection: m.globalTypes, exportSection: m.exports, startSection: m.starts, elementSection: m.elements,
+	read := map[int]func(*reader) error{typeSection: m.typeSignatures, importSection: m.imports,
+		functionSection: m.functionTypes, tableSection: tables,
+		memorySection: memories, globalSection: m.globalTypes, exportSection: m.exports, startSection: m.starts,
+		elementSection:   m.elements,
 		dataCountSection: dataCount, dataSection: data}[id]
 	if read == nil {
 		return nil // the code is read when it is metered
@@ -326,7 +330,8 @@ func (m *module) starts(r *reader) error {
 		return fmt.Errorf("it starts with function %d of %d", m.start-1, len(m.functions))
 	}
 	if s := m.types[m.functions[m.start-1]]; s != (signature{}) {
-		return fmt.Errorf("it starts with function %d, which has %d parameters and %d results", m.start-1, s.params, s.results)
+		return fmt.Errorf("it starts with function %d, which has %d parameters and %d results", m.start-1, s.params,
+			s.results)
 	}
 	return nil
 }

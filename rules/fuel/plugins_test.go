@@ -65,7 +65,8 @@ func (g *guest) evaluate(message []byte) []byte {
 	return bytes.Clone(answer)
 }
 
-// TestMeter_Plugins: metering changes nothing in what the modules of this repository answer, be it an amount or a fault.
+// TestMeter_Plugins: metering changes nothing in what the modules of this repository answer, be it an amount or a
+// fault.
 func TestMeter_Plugins(t *testing.T) {
 	names := []string{"dte01/v2", "retorno/v1"}
 	if os.Getenv("DTE_SOAK") != "" {

@@ -10,11 +10,13 @@ import (
 // memory that is read, written, filled, copied and grown. "run" takes and gives an i64.
 func random(rng *rand.Rand) []byte {
 	g := &generator{rng: rng}
-	m := w.Module{Pages: 1, Table: []int{0, 1}, Globals: [][]byte{w.Join([]byte{w.I64, 1}, w.I64Const(rng.Int64()), []byte{w.End})},
+	m := w.Module{Pages: 1, Table: []int{0, 1}, Globals: [][]byte{w.Join([]byte{w.I64, 1}, w.I64Const(rng.Int64()),
+		[]byte{w.End})},
 		Data: map[int]string{0: "sixteen bytes !!"}}
 	for i := range 3 {
 		g.callee = i
-		f := w.Function{Params: []byte{w.I64}, Results: []byte{w.I64}, Locals: []byte{w.I64, w.I64, w.I32, w.I32, w.I32, w.I32}}
+		f := w.Function{Params: []byte{w.I64}, Results: []byte{w.I64}, Locals: []byte{w.I64, w.I64, w.I32, w.I32, w.I32,
+			w.I32}}
 		g.depth, g.loops = 0, 0
 		f.Code = w.Join(g.statements(2+rng.IntN(6)), g.value(3))
 		m.Functions = append(m.Functions, f)
@@ -59,7 +61,8 @@ func (g *generator) statement() []byte {
 			w.Op(w.LocalGet, counter), w.I32Const(1), []byte{w.I32Sub}, w.Op(w.LocalSet, counter),
 			inner, w.Op(w.Br, 0), []byte{w.End, w.End})
 	case 2: // if, else
-		return w.Join(g.value(2), []byte{w.I64Eqz, w.If, w.Empty}, g.statements(1+g.rng.IntN(2)), []byte{w.Else}, g.statements(1), []byte{w.End})
+		return w.Join(g.value(2), []byte{w.I64Eqz, w.If, w.Empty}, g.statements(1+g.rng.IntN(2)), []byte{w.Else},
+			g.statements(1), []byte{w.End})
 	case 3: // a block that is left early, by a table
 		return w.Join([]byte{w.Block, w.Empty, w.Block, w.Empty}, g.value(2), []byte{w.I32WrapI64}, w.Op(0x0e, 1, 0, 1),
 			[]byte{w.End}, g.statements(1), []byte{w.End})
@@ -106,10 +109,12 @@ func (g *generator) value(depth int) []byte {
 		}
 	case 5: // call_indirect; only the last function may, or it would call itself
 		if g.callee == 2 {
-			return w.Join(g.value(depth-1), g.value(depth-1), []byte{w.I32WrapI64}, w.I32Const(1), []byte{0x71}, w.Op(0x11, 0, 0))
+			return w.Join(g.value(depth-1), g.value(depth-1), []byte{w.I32WrapI64}, w.I32Const(1), []byte{0x71},
+				w.Op(0x11, 0, 0))
 		}
 	case 6: // an if that gives a value
-		return w.Join(g.value(depth-1), []byte{w.I64Eqz, w.If, w.I64}, g.value(depth-1), []byte{w.Else}, g.value(depth-1), []byte{w.End})
+		return w.Join(g.value(depth-1), []byte{w.I64Eqz, w.If, w.I64}, g.value(depth-1), []byte{w.Else},
+			g.value(depth-1), []byte{w.End})
 	case 7: // division, which may trap
 		if g.rng.IntN(4) == 0 {
 			return w.Join(g.value(depth-1), g.value(depth-1), []byte{0x7f})

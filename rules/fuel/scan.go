@@ -45,7 +45,8 @@ type block struct {
 }
 
 func newScan(m *module, r *reader, s signature, locals int) *scan {
-	f := &scan{m: m, r: r, results: s.results, locals: locals, prices: []int{locals / 4}, pieces: 3, words: (locals + 63) / 64}
+	f := &scan{m: m, r: r, results: s.results, locals: locals, prices: []int{locals / 4}, pieces: 3,
+		words: (locals + 63) / 64}
 	f.put(insertion{at: r.at, kind: charge})
 	f.open(instruction{push: s.results}, 0)
 	return f

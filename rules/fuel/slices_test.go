@@ -37,7 +37,8 @@ func lend(t testing.TB, r wazero.Runtime) {
 
 // budget gives an instance its budget. Its functions are to be called with the context.
 func budget(m api.Module, units, slice int64) (*purse, context.Context) {
-	p := &purse{fuel: m.ExportedGlobal(fuel.Export).(api.MutableGlobal), stack: m.ExportedGlobal(fuel.StackExport).(api.MutableGlobal), slice: slice, reserve: units}
+	p := &purse{fuel: m.ExportedGlobal(fuel.Export).(api.MutableGlobal),
+		stack: m.ExportedGlobal(fuel.StackExport).(api.MutableGlobal), slice: slice, reserve: units}
 	p.grant()
 	return p, context.WithValue(context.Background(), purseKey{}, p)
 }

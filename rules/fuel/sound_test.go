@@ -137,7 +137,8 @@ func sound(t testing.TB, wasm []byte) (accepted bool, o ran) {
 }
 
 // FuzzMeter_Sound: whatever the fuel rewriter takes compiles within the estimate, ends within its budget's time and
-// within the memory's limit, comes back to its host after each slice, and does the same in both engines. "go test -fuzz FuzzMeter_Sound" looks for more.
+// within the memory's limit, comes back to its host after each slice, and does the same in both engines. "go test -fuzz
+// FuzzMeter_Sound" looks for more.
 func FuzzMeter_Sound(f *testing.F) {
 	for seed := range 10 {
 		f.Add(tape(rand.New(rand.NewPCG(uint64(seed), 11))))

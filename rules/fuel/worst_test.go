@@ -41,17 +41,20 @@ func TestMeter_Worst(t *testing.T) {
 		swapped.Code = append(swapped.Code, w.Op(w.LocalGet, 15-i)...)
 	}
 	for name, f := range map[string]w.Function{
-		"an empty loop":           {Code: endless()},
-		"merges of 20 locals":     {Locals: bytes.Repeat([]byte{w.I32}, 20), Code: endless(merges(300, 20))},
-		"merges of 160 locals":    {Locals: bytes.Repeat([]byte{w.I32}, 160), Code: endless(merges(300, 160))},
-		"merges of 900 locals":    {Locals: bytes.Repeat([]byte{w.I32}, 900), Code: endless(merges(50, 900))},
-		"references":              {Code: endless(bytes.Repeat(w.Join(w.Op(0xd2, 0), []byte{w.Drop}), 30))},
-		"fills of 63 bytes":       {Code: endless(bulk(0xfc, 11, 0))},
-		"copies of 63 bytes":      {Code: endless(bulk(0xfc, 10, 0, 0))},
-		"divisions and roots":     {Locals: floats, Code: endless(fold(0xa3, 0x9f))},
-		"remainders":              {Locals: []byte{w.I64, w.I64}, Code: w.Join(w.I64Const(7), w.Op(w.LocalSet, 1), endless(w.I64Const(-3), w.Op(w.LocalSet, 0), fold(0x81)))},
-		"conversions":             {Locals: floats, Code: endless(bytes.Repeat(w.Join(w.Op(w.LocalGet, 0), []byte{0xfc, 7, 0xba}, w.Op(w.LocalSet, 0)), 20))},
-		"calls that give 16":      {Code: endless(bytes.Repeat(w.I64Const(1), 16), bytes.Repeat(w.Op(w.Call, 0), 30), bytes.Repeat([]byte{w.Drop}, 16))},
+		"an empty loop":        {Code: endless()},
+		"merges of 20 locals":  {Locals: bytes.Repeat([]byte{w.I32}, 20), Code: endless(merges(300, 20))},
+		"merges of 160 locals": {Locals: bytes.Repeat([]byte{w.I32}, 160), Code: endless(merges(300, 160))},
+		"merges of 900 locals": {Locals: bytes.Repeat([]byte{w.I32}, 900), Code: endless(merges(50, 900))},
+		"references":           {Code: endless(bytes.Repeat(w.Join(w.Op(0xd2, 0), []byte{w.Drop}), 30))},
+		"fills of 63 bytes":    {Code: endless(bulk(0xfc, 11, 0))},
+		"copies of 63 bytes":   {Code: endless(bulk(0xfc, 10, 0, 0))},
+		"divisions and roots":  {Locals: floats, Code: endless(fold(0xa3, 0x9f))},
+		"remainders": {Locals: []byte{w.I64, w.I64}, Code: w.Join(w.I64Const(7), w.Op(w.LocalSet, 1),
+			endless(w.I64Const(-3), w.Op(w.LocalSet, 0), fold(0x81)))},
+		"conversions": {Locals: floats, Code: endless(bytes.Repeat(w.Join(w.Op(w.LocalGet, 0),
+			[]byte{0xfc, 7, 0xba}, w.Op(w.LocalSet, 0)), 20))},
+		"calls that give 16": {Code: endless(bytes.Repeat(w.I64Const(1), 16), bytes.Repeat(w.Op(w.Call, 0), 30),
+			bytes.Repeat([]byte{w.Drop}, 16))},
 		"calls that give nothing": {Code: endless(bytes.Repeat(w.Op(w.Call, 1), 30))},
 		"growth by nothing":       {Code: endless(bytes.Repeat(w.Join(w.I32Const(0), []byte{0x40, 0, w.Drop}), 20))},
 		"chains of 150 locals":    {Locals: bytes.Repeat([]byte{w.I32}, 150), Code: endless(chain(150))},
@@ -82,9 +85,12 @@ func chain(n int) (code []byte) {
 // TestMeter_Work: shapes that a compiler works long for, in a module of a few bytes, are compiled within the estimate.
 func TestMeter_Work(t *testing.T) {
 	for name, m := range map[string]w.Module{
-		"calls, and globals that are read again after each": {Globals: slices.Repeat([][]byte{w.Join([]byte{w.I64, 1}, w.I64Const(5), []byte{w.End})}, 150),
-			Functions: []w.Function{{}, {Export: "run", Results: []byte{w.I64}, Code: w.Join(bytes.Repeat(w.Op(w.Call, 0), 3000), w.I64Const(1))}}},
-		"loops in a row": {Functions: []w.Function{{Export: "run", Results: []byte{w.I64}, Code: w.Join(bytes.Repeat([]byte{w.Loop, w.Empty, w.End}, 1000), w.I64Const(1))}}},
+		"calls, and globals that are read again after each": {Globals: slices.Repeat([][]byte{w.Join([]byte{w.I64, 1},
+			w.I64Const(5), []byte{w.End})}, 150),
+			Functions: []w.Function{{}, {Export: "run", Results: []byte{w.I64},
+				Code: w.Join(bytes.Repeat(w.Op(w.Call, 0), 3000), w.I64Const(1))}}},
+		"loops in a row": {Functions: []w.Function{{Export: "run", Results: []byte{w.I64},
+			Code: w.Join(bytes.Repeat([]byte{w.Loop, w.Empty, w.End}, 1000), w.I64Const(1))}}},
 	} {
 		m.Pages = 1
 		wasm := m.Bytes()

@@ -23,8 +23,9 @@ const (
 type Envelope struct {
 	Payload    string      `json:"payload"`
 	Signatures []Signature `json:"signatures,omitempty"`
-	Protected  string      `json:"protected,omitempty"` // of the flattened form, as is Signature; empty in a parsed Envelope
-	Signature  string      `json:"signature,omitempty"`
+	// of the flattened form, as is Signature; empty in a parsed Envelope
+	Protected string `json:"protected,omitempty"`
+	Signature string `json:"signature,omitempty"`
 }
 
 // Signature has no unprotected header, because no signature would cover it.
@@ -59,7 +60,8 @@ type protected struct {
 }
 
 var (
-	envelopeNames  = regexp.MustCompile(`^(|payload|protected|signature|signatures(\[\d+\](\.(protected|signature))?)?)$`)
+	envelopeNames = regexp.MustCompile(
+		`^(|payload|protected|signature|signatures(\[\d+\](\.(protected|signature))?)?)$`)
 	protectedNames = regexp.MustCompile(`^(|alg|kid)$`)
 )
 
@@ -85,7 +87,8 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: it is unsigned: %s bears no signature", f.Signature, name)
 	}
 	if len(e.Signatures) > MaxSignatures {
-		return nil, nil, fmt.Errorf("%w: %s bears %d signatures: at most %d are taken", f.Signature, name, len(e.Signatures), MaxSignatures)
+		return nil, nil, fmt.Errorf("%w: %s bears %d signatures: at most %d are taken", f.Signature, name,
+			len(e.Signatures), MaxSignatures)
 	}
 	decode := func(what, text string) ([]byte, error) {
 		decoded, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -100,12 +103,14 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 			return nil, nil, err
 		}
 		var p protected
-		form := Form{Name: fmt.Sprintf("%s: signatures[%d].protected", name, i), Members: protectedNames, Wrong: f.Format}
+		form := Form{Name: fmt.Sprintf("%s: signatures[%d].protected", name, i), Members: protectedNames,
+			Wrong: f.Format}
 		if _, err := form.Parse(header, &p); err != nil {
 			return nil, nil, err
 		}
 		if p.Algorithm != "EdDSA" {
-			return nil, nil, fmt.Errorf("%w: signatures[%d].protected: the algorithm is %q, not EdDSA", f.Signature, i, p.Algorithm)
+			return nil, nil, fmt.Errorf("%w: signatures[%d].protected: the algorithm is %q, not EdDSA", f.Signature, i,
+				p.Algorithm)
 		}
 		if _, err := decode(fmt.Sprintf("signatures[%d].signature", i), s.Signature); err != nil {
 			return nil, nil, err

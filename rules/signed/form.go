@@ -41,7 +41,8 @@ func (f Form) Parse(b []byte, into any) (Places, error) {
 	if err := json.Unmarshal(b, into); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return nil, fmt.Errorf("%w: %s:%s: %s: a JSON %s does not fit", f.Wrong, f.Name, Position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
+			return nil, fmt.Errorf("%w: %s:%s: %s: a JSON %s does not fit", f.Wrong, f.Name,
+				Position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
 		}
 		return nil, fmt.Errorf("%w: %s: %w", f.Wrong, f.Name, err)
 	}
@@ -124,7 +125,8 @@ func (w *walker) object(path string) error {
 			return err
 		}
 		// Two members must not have the same path: only free names may contain dots, and nothing is below them.
-		if text, _ := name.(string); text == "" || (path == "" || path != w.form.Free) && strings.ContainsAny(text, ".[") {
+		if text, _ := name.(string); text == "" || (path == "" || path != w.form.Free) && strings.ContainsAny(text,
+			".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, text))
 		}
 		if err := w.value(strings.TrimPrefix(fmt.Sprintf("%s.%s", path, name), ".")); err != nil {

@@ -3,8 +3,8 @@
 //
 // # Power cuts
 //
-// Crash returns the disk as a power cut at that moment can leave it. Three sets of rules say what may happen to what was
-// not synced:
+// Crash returns the disk as a power cut at that moment can leave it. Three sets of rules say what may happen to what
+// was not synced:
 //
 //	Ordered       ext4 with data=ordered. Changes of folders reach the disk in the order in which they were made: a cut
 //	              keeps a beginning of them. Every sync, of whatever file, takes all earlier ones with it. What is appended
@@ -18,9 +18,9 @@
 //
 // # Failed syncs
 //
-// A sync that fails, by OnSync, leaves its pages clean, as Linux does: they can still be read, every later sync succeeds
-// and leaves them out, and the next power cut, or Evict, shows what is on the medium. A page that is written again is
-// dirty again. A change of a folder whose sync failed is never durable any more; it survives by chance.
+// A sync that fails, by OnSync, leaves its pages clean, as Linux does: they can still be read, every later sync
+// succeeds and leaves them out, and the next power cut, or Evict, shows what is on the medium. A page that is written
+// again is dirty again. A change of a folder whose sync failed is never durable any more; it survives by chance.
 //
 // # Rot
 //
@@ -73,7 +73,8 @@ func (d *Disk) SetRules(r Rules) {
 	d.tree.rules = r
 }
 
-// OnSync has every sync of a file or folder ask fn first, by its path. An error of fn fails the sync. Nil: no sync fails.
+// OnSync has every sync of a file or folder ask fn first, by its path. An error of fn fails the sync. Nil: no sync
+// fails.
 func (d *Disk) OnSync(fn func(path string) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +101,9 @@ func (d *Disk) FailSyncs(n int, err error, match func(path string) bool) (failed
 	}
 }
 
-// Crash returns the disk as a power cut now can leave it. Percent is the chance of each unsynced change to survive: at 0
-// the medium holds what was synced and nothing else, at 100 all that the rules let survive. The new disk has no faults.
+// Crash returns the disk as a power cut now can leave it. Percent is the chance of each unsynced change to survive: at
+// 0 the medium holds what was synced and nothing else, at 100 all that the rules let survive. The new disk has no
+// faults.
 func (d *Disk) Crash(percent int, rng *rand.Rand) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()

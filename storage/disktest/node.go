@@ -78,7 +78,8 @@ func (n *node) truncate(length int) {
 	}
 }
 
-// write brings the dirty pages to the medium. Clean ones stay as they are there: one whose sync failed is old, or zeros.
+// write brings the dirty pages to the medium. Clean ones stay as they are there: one whose sync failed is old, or
+// zeros.
 func (n *node) write() {
 	if n.entries != nil {
 		return
@@ -108,7 +109,8 @@ func (n *node) evict() {
 }
 
 // crash copies what a power cut leaves of a node and all below it. A file with two names stays one file.
-func (n *node) crash(rules Rules, percent int, rng *rand.Rand, kept map[*node]map[string]*node, copies map[*node]*node) *node {
+func (n *node) crash(rules Rules, percent int, rng *rand.Rand, kept map[*node]map[string]*node,
+	copies map[*node]*node) *node {
 	if c := copies[n]; c != nil {
 		return c
 	}

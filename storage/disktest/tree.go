@@ -29,7 +29,8 @@ type op struct {
 	lost  bool  // a sync of the folder failed: no later one makes it durable
 }
 
-// apply makes the change in a folder's entries. A removal takes away what it removed then, not a later file of that name.
+// apply makes the change in a folder's entries. A removal takes away what it removed then, not a later file of that
+// name.
 func (o op) apply(entries map[string]*node) {
 	switch {
 	case o.to != nil:

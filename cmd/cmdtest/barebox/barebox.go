@@ -36,7 +36,8 @@ func New(t *testing.T, authority string) *Box {
 	b := &Box{T: t, Dir: t.TempDir()}
 	b.Options = &adminclient.Options{Config: b.At("dted.toml")}
 	b.Must(os.Mkdir(b.At("rules"), 0o700), config.WriteFile(b.Options.Config, fmt.Appendf(nil, boxConfig, authority)))
-	b.Must(config.WriteFile(b.At("authority.password"), []byte("secreto-mh.2026\n")), config.WriteFile(b.At("admin.token"), []byte(AdminToken+"\n")))
+	b.Must(config.WriteFile(b.At("authority.password"), []byte("secreto-mh.2026\n")),
+		config.WriteFile(b.At("admin.token"), []byte(AdminToken+"\n")))
 	_, err := workshop.NewKey(b.At("rules.key"))
 	b.Must(err)
 	b.Config, err = config.Load(b.Options.Config)
@@ -91,7 +92,8 @@ func (b *Box) Must(errs ...error) {
 // Store opens the box's store; the caller closes it.
 func (b *Box) Store() *storage.Store {
 	b.T.Helper()
-	s, err := storage.Open(storage.Options{Dir: b.Config.Data, MarkPath: b.Config.Mark, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	s, err := storage.Open(storage.Options{Dir: b.Config.Data, MarkPath: b.Config.Mark,
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	b.Must(err)
 	return s
 }
@@ -107,9 +109,12 @@ func (b *Box) Fill(s *storage.Store, day string, documents int) {
 		slot, err := a.Number()
 		b.Must(err)
 		code := dte.Code{15: byte(slot.ID), 14: byte(slot.ID >> 8), 6: 0x40, 8: 0x80}
-		head, err := json.Marshal(map[string]any{"document": "01", "version": 2, "control_number": fmt.Sprintf("DTE-01-M001P001-%015d", slot.Number),
-			"ambiente": "00", "date": at.AddDate(0, 0, i).Format(time.DateOnly), "total": "16.40", "form": "normal", "branch_id": 1, "point_id": 1,
-			"token_id": 2, "created_at": at.Add(18 * time.Hour), "rule": map[string]string{"name": "dte01", "version": "2.0.0"},
+		head, err := json.Marshal(map[string]any{"document": "01", "version": 2,
+			"control_number": fmt.Sprintf("DTE-01-M001P001-%015d", slot.Number),
+			"ambiente":       "00", "date": at.AddDate(0, 0, i).Format(time.DateOnly), "total": "16.40", "form": "normal",
+			"branch_id": 1, "point_id": 1,
+			"token_id": 2, "created_at": at.Add(18 * time.Hour), "rule": map[string]string{"name": "dte01",
+				"version": "2.0.0"},
 			"response": map[string]string{"selloRecibido": "2026ABC"}})
 		b.Must(err)
 		_, err = a.Append(storage.Draft{Code: storage.Code(code), State: storage.State(2 + i%2), Head: head,
@@ -150,7 +155,8 @@ func (b *Box) WithCard() {
 // Copied is Store with its second copy.
 func (b *Box) Copied() *storage.Store {
 	b.T.Helper()
-	s, err := storage.Open(storage.Options{Dir: b.Config.Data, MarkPath: b.Config.Mark, SecondCopy: b.Config.SecondCopy, Now: time.Now})
+	s, err := storage.Open(storage.Options{Dir: b.Config.Data, MarkPath: b.Config.Mark, SecondCopy: b.Config.SecondCopy,
+		Now: time.Now})
 	b.Must(err)
 	return s
 }

@@ -1,5 +1,5 @@
-// Package boxtest makes a box of which nothing is wrong, and breaks it in forty ways. dtectl doctor must name what is wrong with
-// each, and dted must refuse to start in the same words where it refuses.
+// Package boxtest makes a box of which nothing is wrong, and breaks it in forty ways. dtectl doctor must name what is
+// wrong with each, and dted must refuse to start in the same words where it refuses.
 package boxtest
 
 import (
@@ -107,8 +107,8 @@ type Box struct {
 	Key *sign.Key // that signs its documents
 }
 
-// New makes a box of which nothing is wrong, before its first start; mh is the address of its authority. Its key came in no
-// certificate of MH.
+// New makes a box of which nothing is wrong, before its first start; mh is the address of its authority. Its key came
+// in no certificate of MH.
 func New(t testing.TB, mh string) *Box {
 	t.Helper()
 	key, err := sign.Generate(2048)
@@ -124,12 +124,14 @@ func New(t testing.TB, mh string) *Box {
 	b.Write("dted.toml", fmt.Appendf(nil, text, mh, filepath.Join(plugintest.Root(t), "var", "build", "cache")))
 	b.Write("signing.jwe", sealed)
 	b.Write("rules.pub", public)
-	for name, secret := range map[string]string{"signing.passphrase": Passphrase, "authority.password": "secreto-mh.2026", "mail.password": "x", "archive.secret": "x",
+	for name, secret := range map[string]string{"signing.passphrase": Passphrase,
+		"authority.password": "secreto-mh.2026", "mail.password": "x", "archive.secret": "x",
 		"admin.token": strings.Repeat("a", 64)} {
 		b.Write(name, []byte(secret+"\n"))
 	}
 	secret := hex.EncodeToString(bytes.Repeat([]byte{9}, 32))
-	b.must((&config.TokenFile{Secret: secret, Tokens: []config.Token{{ID: 1, Name: "caja", Hash: secret, Point: 1, Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}}}}).Save(b.At("tokens.toml")),
+	b.must((&config.TokenFile{Secret: secret, Tokens: []config.Token{{ID: 1, Name: "caja", Hash: secret, Point: 1,
+		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}}}}).Save(b.At("tokens.toml")),
 		storage.Create(storage.Options{Dir: b.At("data"), MarkPath: b.At("mark"), Now: time.Now}))
 	return b
 }

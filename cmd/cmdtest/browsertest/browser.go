@@ -59,8 +59,10 @@ func New(t *testing.T) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	if err := cmd.Start(); err != nil {
 		t.Skipf("Chromium does not start: %v", err)
@@ -144,8 +146,10 @@ func (b *Browser) call(method string, params, result any) {
 // Open shows a page on a screen so many points wide, in a colour scheme.
 func (b *Browser) Open(url string, wide int, scheme string) {
 	b.t.Helper()
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": wide, "height": 800, "deviceScaleFactor": 1, "mobile": wide < 500}, nil)
-	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": wide, "height": 800, "deviceScaleFactor": 1,
+		"mobile": wide < 500}, nil)
+	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
+		"value": scheme}}}, nil)
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	b.Loaded()
 }
@@ -183,7 +187,8 @@ func (b *Browser) Keep(name string, wide int) {
 	var height float64
 	b.Evaluate("document.documentElement.scrollHeight", &height)
 	var shot struct{ Data string }
-	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": wide, "height": min(height, 4000), "scale": 1}}, &shot)
+	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": map[string]any{"x": 0,
+		"y": 0, "width": wide, "height": min(height, 4000), "scale": 1}}, &shot)
 	picture, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.png", name, wide)), picture, 0o644)
@@ -200,8 +205,8 @@ func (b *Browser) Blocked() []string {
 	return slices.Clone(b.blocked)
 }
 
-// Unfit is a script that lists the elements that stick out of the screen, and the texts that do not stand out from what lies below them
-// (WCAG 2.1 §1.4.3: 4.5 to 1).
+// Unfit is a script that lists the elements that stick out of the screen, and the texts that do not stand out from what
+// lies below them (WCAG 2.1 §1.4.3: 4.5 to 1).
 const Unfit = `(() => {
   const bad = [], wide = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth > wide) bad.push("the page scrolls sideways: " + document.documentElement.scrollWidth);

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Values is what a collector shows, by name and the values of its labels in the order of their names: dte_queue_records/lot.
-// Of a histogram it is the number of samples.
+// Values is what a collector shows, by name and the values of its labels in the order of their names:
+// dte_queue_records/lot. Of a histogram it is the number of samples.
 func Values(t testing.TB, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -24,7 +24,9 @@ func Values(t testing.TB, c prometheus.Collector) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				name += "/" + l.GetValue()
 			}
-			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) // of which it has one
+			// of which it has one
+			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return values

@@ -29,7 +29,8 @@ type listed struct {
 	GoFiles                 []string
 }
 
-// NewChecker asks go for what the packages of the folders and those below them are made of, and builds what they import.
+// NewChecker asks go for what the packages of the folders and those below them are made of, and builds what they
+// import.
 func NewChecker(root string, folders []string) (*Checker, error) {
 	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export,Dir,GoFiles"}
 	for _, f := range folders {
@@ -58,7 +59,10 @@ func NewChecker(root string, folders []string) (*Checker, error) {
 			k.packages[dir] = p
 		}
 	}
-	k.from = importer.ForCompiler(k.fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(export[name]) })
+	k.from = importer.ForCompiler(k.fset, "gc", func(name string) (io.ReadCloser,
+		error) {
+		return os.Open(export[name])
+	})
 	return k, c.Wait()
 }
 

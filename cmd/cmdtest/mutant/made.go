@@ -24,8 +24,8 @@ type Made struct {
 	at       int    // offset of Old in the file
 }
 
-// The operators. A dropped statement and an error that is not returned are still evaluated, or at least compiled: what they
-// name stays used.
+// The operators. A dropped statement and an error that is not returned are still evaluated, or at least compiled: what
+// they name stays used.
 const (
 	opNegate   = "negate"   // the condition of an if
 	opSwallow  = "swallow"  // the error that an if looks at
@@ -44,8 +44,10 @@ var twins = map[token.Token]struct {
 	operator string
 	other    token.Token
 }{
-	token.LSS: {opBoundary, token.LEQ}, token.LEQ: {opBoundary, token.LSS}, token.GTR: {opBoundary, token.GEQ}, token.GEQ: {opBoundary, token.GTR},
-	token.EQL: {opEquality, token.NEQ}, token.NEQ: {opEquality, token.EQL}, token.LAND: {opLogic, token.LOR}, token.LOR: {opLogic, token.LAND},
+	token.LSS: {opBoundary, token.LEQ}, token.LEQ: {opBoundary, token.LSS}, token.GTR: {opBoundary, token.GEQ},
+	token.GEQ: {opBoundary, token.GTR},
+	token.EQL: {opEquality, token.NEQ}, token.NEQ: {opEquality, token.EQL}, token.LAND: {opLogic, token.LOR},
+	token.LOR: {opLogic, token.LAND},
 	token.ADD: {opSign, token.SUB}, token.SUB: {opSign, token.ADD},
 }
 
@@ -72,14 +74,16 @@ func (m *Made) Apply(root string) (map[string][]byte, error) {
 	return map[string][]byte{m.File: slices.Concat(text[:m.at], []byte(m.New), text[m.at+len(m.Old):])}, nil
 }
 
-// Make returns the mutants of a folder and those below it, by file and place. Left out are packages for tests, the simulated
-// authority, examples, and what is generated; of the code: what is logged, and locks, whose lack needs the race detector.
+// Make returns the mutants of a folder and those below it, by file and place. Left out are packages for tests, the
+// simulated authority, examples, and what is generated; of the code: what is logged, and locks, whose lack needs the
+// race detector.
 func Make(root, folder string) (list []*Made, err error) {
 	err = filepath.WalkDir(filepath.Join(root, folder), func(file string, d os.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasSuffix(name, "test") || name == "simulator" || name == "sample" || name == "example" || name == "testdata"):
+		case d.IsDir() && (strings.HasSuffix(name, "test") || name == "simulator" || name == "sample" ||
+			name == "example" || name == "testdata"):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
@@ -131,7 +135,8 @@ func (w *maker) source(n ast.Node) string {
 
 func (w *maker) add(operator string, n ast.Node, format string, args ...any) {
 	at := w.fset.Position(n.Pos())
-	w.list = append(w.list, &Made{File: w.file, Line: at.Line, Func: w.in, Operator: operator, Old: w.source(n), New: fmt.Sprintf(format, args...), at: at.Offset})
+	w.list = append(w.list, &Made{File: w.file, Line: at.Line, Func: w.in, Operator: operator, Old: w.source(n),
+		New: fmt.Sprintf(format, args...), at: at.Offset})
 }
 
 func (w *maker) declaration(d ast.Decl) {
@@ -195,7 +200,8 @@ func told(c *ast.CallExpr) bool {
 		return false
 	}
 	switch s.Sel.Name {
-	case "Debug", "Info", "Warn", "Error", "Log", "LogAttrs", "die", "Errorf", "Sprintf", "Fprintf", "Lock", "Unlock", "RLock", "RUnlock", "Grow":
+	case "Debug", "Info", "Warn", "Error", "Log", "LogAttrs", "die", "Errorf", "Sprintf", "Fprintf", "Lock", "Unlock",
+		"RLock", "RUnlock", "Grow":
 		return true
 	}
 	of, ok := s.X.(*ast.Ident)
@@ -203,7 +209,8 @@ func told(c *ast.CallExpr) bool {
 }
 
 func (w *maker) condition(n *ast.IfStmt) {
-	if b, ok := n.Cond.(*ast.BinaryExpr); ok && b.Op == token.NEQ && isNil(b.Y) && strings.HasPrefix(w.source(b.X), "err") {
+	if b, ok := n.Cond.(*ast.BinaryExpr); ok && b.Op == token.NEQ && isNil(b.Y) && strings.HasPrefix(w.source(b.X),
+		"err") {
 		w.add(opSwallow, n.Cond, "%s && false", w.source(n.Cond))
 		return
 	}
@@ -221,7 +228,8 @@ func (w *maker) binary(n *ast.BinaryExpr) {
 		return
 	}
 	between := w.text[w.fset.Position(n.X.End()).Offset:w.fset.Position(n.Y.Pos()).Offset]
-	w.add(twin.operator, n, "%s%s%s", w.source(n.X), strings.Replace(string(between), n.Op.String(), twin.other.String(), 1), w.source(n.Y))
+	w.add(twin.operator, n, "%s%s%s", w.source(n.X), strings.Replace(string(between), n.Op.String(),
+		twin.other.String(), 1), w.source(n.Y))
 }
 
 // isText: a string is part of the sum.
@@ -259,14 +267,16 @@ func (w *maker) returned(typ *ast.FuncType, n *ast.ReturnStmt) {
 	}
 	fields := typ.Results.List
 	last := n.Results[len(n.Results)-1]
-	if id, ok := fields[len(fields)-1].Type.(*ast.Ident); !ok || id.Name != "error" || typ.Results.NumFields() != len(n.Results) || isNil(last) {
+	if id, ok := fields[len(fields)-1].Type.(*ast.Ident); !ok || id.Name != "error" ||
+		typ.Results.NumFields() != len(n.Results) || isNil(last) {
 		return
 	}
 	w.add(opNil, last, "func() error { _ = %s; return nil }()", w.source(last))
 }
 
 func (w *maker) arguments(n *ast.CallExpr) {
-	if f, ok := n.Fun.(*ast.Ident); n.Ellipsis.IsValid() || ok && (f.Name == "min" || f.Name == "max") { // of which the order is nothing
+	// of which the order is nothing
+	if f, ok := n.Fun.(*ast.Ident); n.Ellipsis.IsValid() || ok && (f.Name == "min" || f.Name == "max") {
 		return
 	}
 	for i := 1; i < len(n.Args); i++ {
@@ -277,7 +287,8 @@ func (w *maker) arguments(n *ast.CallExpr) {
 		at := w.fset.Position(a.Pos())
 		old := string(w.text[at.Offset:w.fset.Position(b.End()).Offset])
 		w.list = append(w.list, &Made{File: w.file, Line: at.Line, Func: w.in, Operator: opSwap, Old: old,
-			New: w.source(b) + string(w.text[w.fset.Position(a.End()).Offset:w.fset.Position(b.Pos()).Offset]) + w.source(a), at: at.Offset})
+			New: w.source(b) + string(w.text[w.fset.Position(a.End()).Offset:w.fset.Position(b.Pos()).Offset]) +
+				w.source(a), at: at.Offset})
 	}
 }
 

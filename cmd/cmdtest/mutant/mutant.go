@@ -1,6 +1,6 @@
 // Package mutant breaks the product on purpose, and finds out whether a test notices. A mutant is a file of
-// cmd/cmdtest/mutant/testdata: what is wrong, which test must fail, and the change as a patch. The change is given to go as an
-// overlay; the tree stays as it is.
+// cmd/cmdtest/mutant/testdata: what is wrong, which test must fail, and the change as a patch. The change is given to
+// go as an overlay; the tree stays as it is.
 //
 //	# The number lies in one batch, the record in the next.
 //	test: storage TestCrash
@@ -14,16 +14,18 @@
 // The members:
 //
 //   - test: the package, and the pattern of "go test -run"; the whole name of a test is meant
-//   - fault: a regular expression that the output of the failed test matches (optional). The test must notice this very bug
+//   - fault: a regular expression that the output of the failed test matches (optional). The test must notice this very
+//     bug
 //   - flags: further flags of go test, -short for example (optional)
 //   - suite: yes, when every run of the suite plays the mutant. The others are played with DTE_SOAK=1
 //
-// The patch is what git diff prints, or less: the name of a file behind "---", then its lines, each behind '-' (taken out), '+'
-// (put in) or a space (stays). "@@" begins another place of the file. Numbers of lines do not count: the lines that are taken
-// out or stay must be in the file, once.
+// The patch is what git diff prints, or less: the name of a file behind "---", then its lines, each behind '-' (taken
+// out), '+' (put in) or a space (stays). "@@" begins another place of the file. Numbers of lines do not count: the
+// lines that are taken out or stay must be in the file, once.
 //
-// Besides, Make makes mutants of the source by rule. "make mutants" plays a choice of them (Made.Play) and prints how many the
-// suite noticed. Those that nobody noticed are judged by people, in cmd/cmdtest/mutant/testdata/judged.txt, or get a test.
+// Besides, Make makes mutants of the source by rule. "make mutants" plays a choice of them (Made.Play) and prints how
+// many the suite noticed. Those that nobody noticed are judged by people, in cmd/cmdtest/mutant/testdata/judged.txt, or
+// get a test.
 package mutant
 
 import (
@@ -177,7 +179,8 @@ func (m *Mutant) Apply(root string) (map[string][]byte, error) {
 		lines := slices.Concat([]byte("\n"), text, []byte("\n"))
 		old, new := slices.Concat([]byte("\n"), h.old, []byte("\n")), slices.Concat([]byte("\n"), h.new, []byte("\n"))
 		if n := bytes.Count(lines, old); n != 1 {
-			return nil, fmt.Errorf("%s: these lines are there %d times, not once: the patch is to be adapted\n%s", h.file, n, h.old)
+			return nil, fmt.Errorf("%s: these lines are there %d times, not once: the patch is to be adapted\n%s",
+				h.file, n, h.old)
 		}
 		lines = bytes.Replace(lines, old, new, 1)
 		changed[h.file] = lines[1 : len(lines)-1]

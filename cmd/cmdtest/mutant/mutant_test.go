@@ -11,8 +11,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestMutants breaks the product in ways that people really do, and sees that the suite notices. Each patch must apply; those
-// that say so are played in every run, all with DTE_SOAK=1.
+// TestMutants breaks the product in ways that people really do, and sees that the suite notices. Each patch must apply;
+// those that say so are played in every run, all with DTE_SOAK=1.
 func TestMutants(t *testing.T) {
 	root := plugintest.Root(t)
 	look(t, root)
@@ -45,7 +45,8 @@ func TestMutants(t *testing.T) {
 func look(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "var" || d.Name() == "bin") {
+		if err == nil && d.IsDir() && file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "var" ||
+			d.Name() == "bin") {
 			return fs.SkipDir
 		}
 		return err
@@ -57,8 +58,9 @@ func look(t *testing.T, root string) {
 
 // A module with one function and its test.
 var small = map[string]string{
-	"go.mod":           "module small\n\ngo 1.25\n",
-	"sum/sum.go":       "package sum\n\n// Sum adds.\nfunc Sum(a, b int) int {\n\tc := a + b\n\n\treturn c\n}\n\nfunc unused(a, b int) int {\n\treturn a * b\n}\n",
+	"go.mod": "module small\n\ngo 1.25\n",
+	"sum/sum.go": "package sum\n\n// Sum adds.\nfunc Sum(a, b int) int {\n\tc := a + b\n\n\treturn c\n}\n\nfunc " +
+		"unused(a, b int) int {\n\treturn a * b\n}\n",
 	"sum/sum_test.go":  "package sum\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif Sum(1, 2) != 3 {\n\t\tt.Error(\"wrong sum\")\n\t}\n}\n",
 	"sum/more_test.go": "package sum\n\nimport \"testing\"\n\nfunc TestSum_Sign(t *testing.T) {}\n",
 }
@@ -76,17 +78,22 @@ func TestRun(t *testing.T) {
 	}
 	const difference = "--- sum/sum.go\n-\tc := a + b\n+\tc := a - b\n"
 	for name, tt := range map[string]struct{ patch, fault string }{
-		"caught":            {"# Subtracts.\ntest: sum TestSum\nfault: wrong sum\n\n" + difference, ""},
-		"of git":            {"# Subtracts.\ntest: sum TestSum\n\ndiff --git a/sum/sum.go b/sum/sum.go\nindex 1..2 100644\n--- a/sum/sum.go\n+++ b/sum/sum.go\n@@ -3,4 +3,4 @@ package sum\n // Sum adds.\n func Sum(a, b int) int {\n-\tc := a + b\n+\tc := a - b\n \n \treturn c\n", ""},
-		"of another fault":  {"# Subtracts.\ntest: sum TestSum\nfault: overflow\n\n" + difference, "another fault"},
-		"survives":          {"# Divides.\ntest: sum TestSum\n\n--- sum/sum.go\n-\treturn a * b\n+\treturn a / b\n", ErrSurvived.Error()},
-		"another test":      {"# Subtracts.\ntest: sum TestSum_Sign\n\n" + difference, ErrSurvived.Error()},
-		"no test":           {"# Subtracts.\ntest: sum TestSu\n\n" + difference, "has no test TestSu"},
-		"does not compile":  {"# Divides.\ntest: sum TestSum\n\n--- sum/sum.go\n-\tc := a + b\n+\tc := a +\n", "cannot be tested"},
-		"no longer applies": {"# Divides.\ntest: sum TestSum\n\n--- sum/sum.go\n-\tc := a ++ b\n+\tc := a / b\n", "0 times, not once"},
-		"applies twice":     {"# Turns.\ntest: sum TestSum\n\n--- sum/sum.go\n-}\n+} // end\n", "2 times, not once"},
-		"nowhere":           {"# Adds.\ntest: sum TestSum\n\n--- sum/sum.go\n+// more\n", "no line says where"},
-		"no such file":      {"# Adds.\ntest: sum TestSum\n\n--- sum/add.go\n-a\n+b\n", "add.go: no such file"},
+		"caught": {"# Subtracts.\ntest: sum TestSum\nfault: wrong sum\n\n" + difference, ""},
+		"of git": {"# Subtracts.\ntest: sum TestSum\n\ndiff --git a/sum/sum.go b/sum/sum.go\nindex 1..2 " +
+			"100644\n--- a/sum/sum.go\n+++ b/sum/sum.go\n@@ -3,4 +3,4 @@ package sum\n // Sum adds.\n func Sum(a, b " +
+			"int) int {\n-\tc := a + b\n+\tc := a - b\n \n \treturn c\n", ""},
+		"of another fault": {"# Subtracts.\ntest: sum TestSum\nfault: overflow\n\n" + difference, "another fault"},
+		"survives": {"# Divides.\ntest: sum TestSum\n\n--- sum/sum.go\n-\treturn a * b\n+\treturn a / b\n",
+			ErrSurvived.Error()},
+		"another test": {"# Subtracts.\ntest: sum TestSum_Sign\n\n" + difference, ErrSurvived.Error()},
+		"no test":      {"# Subtracts.\ntest: sum TestSu\n\n" + difference, "has no test TestSu"},
+		"does not compile": {"# Divides.\ntest: sum TestSum\n\n--- sum/sum.go\n-\tc := a + b\n+\tc := a +\n",
+			"cannot be tested"},
+		"no longer applies": {"# Divides.\ntest: sum TestSum\n\n--- sum/sum.go\n-\tc := a ++ b\n+\tc := a / b\n",
+			"0 times, not once"},
+		"applies twice": {"# Turns.\ntest: sum TestSum\n\n--- sum/sum.go\n-}\n+} // end\n", "2 times, not once"},
+		"nowhere":       {"# Adds.\ntest: sum TestSum\n\n--- sum/sum.go\n+// more\n", "no line says where"},
+		"no such file":  {"# Adds.\ntest: sum TestSum\n\n--- sum/add.go\n-a\n+b\n", "add.go: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &Mutant{Name: name}
@@ -94,7 +101,8 @@ func TestRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			said, err := m.Run(t.Context(), root, t.TempDir())
-			if tt.fault == "" && err != nil || tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault)) {
+			if tt.fault == "" && err != nil || tt.fault != "" && (err == nil || !strings.Contains(err.Error(),
+				tt.fault)) {
 				t.Errorf("%v\n%s", err, said)
 			}
 			if name == "survives" && !errors.Is(err, ErrSurvived) {

@@ -2,8 +2,9 @@ package mutant
 
 import "math/rand/v2"
 
-// Pick chooses n of the mutants of some folders: a tenth of n from each folder and the rest by their sizes, of a folder one from
-// each of as many stretches of its code. The seed says which of a stretch; one that is not alive is left out for the next.
+// Pick chooses n of the mutants of some folders: a tenth of n from each folder and the rest by their sizes, of a folder
+// one from each of as many stretches of its code. The seed says which of a stretch; one that is not alive is left out
+// for the next.
 func Pick(of [][]*Made, n int, seed uint64, alive func(*Made) bool) (list []*Made) {
 	all := 0
 	for _, f := range of {

@@ -16,8 +16,8 @@ import (
 // Folders are those that mutants are made of.
 var Folders = []string{"storage", "engine", "rules", "plugins/sdk", "gateway"}
 
-// noticers are the packages whose tests know most of a folder's code, beside the package's own: by the longest beginning of its
-// name. What follows a colon is the pattern of "go test -run".
+// noticers are the packages whose tests know most of a folder's code, beside the package's own: by the longest
+// beginning of its name. What follows a colon is the pattern of "go test -run".
 var noticers = map[string][]string{
 	"storage":          {"engine:" + engineTests},
 	"engine":           {"gateway/tilltest"},
@@ -32,11 +32,15 @@ var noticers = map[string][]string{
 	"engine/pdf":       {"engine:TestPDF.*|TestPrint.*", "gateway"},
 	"engine/pdf/":      {"engine/pdf", "engine:TestPDF.*|TestPrint.*", "gateway"},
 	"engine/sign":      {"cmd/dted:TestKey.*", "cmd/dtectl:TestInit.*"},
-	"engine/rulestore": {"engine:TestShelf.*|TestRules.*|TestBackTest.*|TestShadow.*|TestReplay.*|TestGuard.*", "cmd/dted:TestRules.*|TestOperatorRules.*|TestReturned.*"},
-	"engine/":          {"engine", "gateway", "gateway/tilltest"},
-	"rules":            {"rules", "rules/fuel", "rules/bundle", "rules/abi/abitest", "plugins/dte01", "engine:TestShelf.*"},
-	"plugins/sdk":      {"plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno"},
-	"gateway":          {"gateway", "gateway/tilltest", "cmd/dted:TestAPI.*|TestStatus.*|TestTokens.*|TestLan.*|TestContract.*|TestRules.*|TestOperator.*|TestBackup.*"},
+	"engine/rulestore": {"engine:TestShelf.*|TestRules.*|TestBackTest.*|TestShadow.*|TestReplay.*|TestGuard.*",
+		"cmd/dted:TestRules.*|TestOperatorRules.*|TestReturned.*"},
+	"engine/": {"engine", "gateway", "gateway/tilltest"},
+	"rules": {"rules", "rules/fuel", "rules/bundle", "rules/abi/abitest", "plugins/dte01",
+		"engine:TestShelf.*"},
+	"plugins/sdk": {"plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07",
+		"plugins/dte14", "plugins/retorno"},
+	"gateway": {"gateway", "gateway/tilltest",
+		"cmd/dted:TestAPI.*|TestStatus.*|TestTokens.*|TestLan.*|TestContract.*|TestRules.*|TestOperator.*|TestBackup.*"},
 }
 
 // engineTests are the tests of engine that send the most through the packages below it.
@@ -76,7 +80,8 @@ func stages(folder string) (list [][]string) {
 	list = append(list, []string{"./" + folder})
 	longest := ""
 	for name := range noticers {
-		if (folder == name || strings.HasPrefix(folder, strings.TrimSuffix(name, "/")+"/")) && len(name) > len(longest) {
+		if (folder == name || strings.HasPrefix(folder, strings.TrimSuffix(name, "/")+"/")) &&
+			len(name) > len(longest) {
 			longest = name
 		}
 	}
@@ -95,10 +100,13 @@ func stages(folder string) (list [][]string) {
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // playStage returns the first test that failed, and what it said.
-func playStage(ctx context.Context, root string, env []string, limit time.Duration, args []string) (by, said string, err error) {
-	args = slices.Concat([]string{"test", "-vet=off", "-failfast", "-count=1", "-p=1", "-skip", "^TestCertify$", "-timeout", limit.String()}, args)
+func playStage(ctx context.Context, root string, env []string, limit time.Duration, args []string) (by, said string,
+	err error) {
+	args = slices.Concat([]string{"test", "-vet=off", "-failfast", "-count=1", "-p=1", "-skip", "^TestCertify$",
+		"-timeout", limit.String()}, args)
 	// A mutant may ask for all memory there is: the shell takes it from it, not from the machine.
-	c := exec.CommandContext(ctx, "/bin/sh", slices.Concat([]string{"-c", `ulimit -v 16000000; exec go "$@"`, "go"}, args)...)
+	c := exec.CommandContext(ctx, "/bin/sh", slices.Concat([]string{"-c", `ulimit -v 16000000; exec go "$@"`, "go"},
+		args)...)
 	c.Dir, c.Env = root, env
 	c.WaitDelay = time.Minute
 	out, err := c.CombinedOutput()
@@ -123,7 +131,8 @@ func playStage(ctx context.Context, root string, env []string, limit time.Durati
 	return "", said, fmt.Errorf("go ended: %w: %.500s", err, said)
 }
 
-// Judged reads the verdicts that people gave on mutants nobody noticed: a line "equivalent" or "harmless", ": ", the mutant's Key, " # ", why.
+// Judged reads the verdicts that people gave on mutants nobody noticed: a line "equivalent" or "harmless", ": ", the
+// mutant's Key, " # ", why.
 func Judged(file string) (map[string]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // ErrSurvived means that no test noticed.
 var ErrSurvived = errors.New("nobody noticed")
 
-// Run plays a mutant of the tree at root; temp is an empty folder. It returns what the test said when it failed, and an error
-// when it did not, or failed of something else.
+// Run plays a mutant of the tree at root; temp is an empty folder. It returns what the test said when it failed, and an
+// error when it did not, or failed of something else.
 func (m *Mutant) Run(ctx context.Context, root, temp string) (said string, err error) {
 	changed, err := m.Apply(root)
 	if err != nil {
@@ -28,7 +28,8 @@ func (m *Mutant) Run(ctx context.Context, root, temp string) (said string, err e
 		return "", err
 	}
 	// Vet's opinion and the debugger's tables would take two thirds of the time.
-	args := slices.Concat([]string{"test", "-vet", "off", "-ldflags", "-s -w", "-timeout", "10m", "-run", pattern(m.Test)}, m.Flags, []string{"./" + m.Package})
+	args := slices.Concat([]string{"test", "-vet", "off", "-ldflags", "-s -w", "-timeout", "10m", "-run",
+		pattern(m.Test)}, m.Flags, []string{"./" + m.Package})
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir, c.Env = root, environment(overlay)
 	out, err := c.CombinedOutput()
@@ -76,8 +77,8 @@ func writeOverlay(root, temp string, changed map[string][]byte) (string, error) 
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-// environment is this process's, less what would make the mutant's test longer. The overlay is also for what the test builds:
-// programs and rule modules.
+// environment is this process's, less what would make the mutant's test longer. The overlay is also for what the test
+// builds: programs and rule modules.
 func environment(overlay string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DTE_SOAK=") })
 	return append(env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))

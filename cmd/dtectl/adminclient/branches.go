@@ -81,7 +81,8 @@ func ReadBranches(path string) (list []*Gateway, err error) {
 			continue
 		}
 		if len(fields) != 2 && len(fields) != 3 {
-			return nil, fmt.Errorf("%s:%d: a line is a URL, a token file, and the fingerprint of the branch's authority", path, n)
+			return nil, fmt.Errorf(
+				"%s:%d: a line is a URL, a token file, and the fingerprint of the branch's authority", path, n)
 		}
 		if !filepath.IsAbs(fields[1]) {
 			fields[1] = filepath.Join(filepath.Dir(path), fields[1])
@@ -105,9 +106,11 @@ func ReadBranches(path string) (list []*Gateway, err error) {
 	return list, nil
 }
 
-// Each asks every branch, several at once, and prints what is said of each under its address, in the order of the list. Of one
-// branch that is not of a list it prints no address. It fails when a branch has, names those, and notes them for --resume.
-func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway, out io.Writer) error) error {
+// Each asks every branch, several at once, and prints what is said of each under its address, in the order of the list.
+// Of one branch that is not of a list it prints no address. It fails when a branch has, names those, and notes them for
+// --resume.
+func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway,
+	out io.Writer) error) error {
 	list, err := f.Open(top)
 	if err != nil {
 		return err
@@ -145,7 +148,8 @@ func (f *BranchFlags) All(list []*Gateway, work func(i int) error) {
 				failed.Add(1)
 			}
 			n := done.Add(1)
-			bar.Show(float64(n)/float64(len(list)), fmt.Sprintf("%d of %d branches, %d failed", n, len(list), failed.Load()))
+			bar.Show(float64(n)/float64(len(list)), fmt.Sprintf("%d of %d branches, %d failed", n, len(list),
+				failed.Load()))
 			return nil
 		})
 	}

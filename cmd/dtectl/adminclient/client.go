@@ -1,5 +1,5 @@
-// Package operator is what the verbs of dtectl share: the flags of every verb, who asks and which files he named, and the running
-// appliance that a verb asks.
+// Package operator is what the verbs of dtectl share: the flags of every verb, who asks and which files he named, and
+// the running appliance that a verb asks.
 package adminclient
 
 import (
@@ -80,8 +80,8 @@ func (f Flags) Open(top *Options) (*Gateway, error) {
 	return g, g.readToken(file)
 }
 
-// At is an appliance at an address, with the file of its admin token and the fingerprint of its authority or certificate; without
-// one, what the system trusts.
+// At is an appliance at an address, with the file of its admin token and the fingerprint of its authority or
+// certificate; without one, what the system trusts.
 func At(address, tokenFile, pin string) (g *Gateway, err error) {
 	g = &Gateway{URL: address, client: http.DefaultClient}
 	if pin != "" {
@@ -115,8 +115,10 @@ func (g *Gateway) safe() error {
 	return nil
 }
 
-// Send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are errors.
-func (g *Gateway) Send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+// Send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are
+// errors.
+func (g *Gateway) Send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response,
+	error) {
 	if query == nil {
 		query = make(url.Values)
 	}
@@ -124,13 +126,15 @@ func (g *Gateway) Send(ctx context.Context, method, path string, query url.Value
 		return nil, err
 	}
 	query.Set("who", Who()) // for the branch's record
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.URL, "/")+path+"?"+query.Encode(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.URL, "/")+path+"?"+query.Encode(),
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+g.token)
 	client := *g.client
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it would carry the token elsewhere
+	// it would carry the token elsewhere
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("asking the appliance (is it running?): %w", err)
@@ -215,7 +219,8 @@ func OwnAPI(cfg *config.Config) (address string, client *http.Client, err error)
 	return ownListener(cfg, "api.listen", cfg.API.Listen, &cfg.API.Transport)
 }
 
-func ownListener(cfg *config.Config, setting, listen string, transport *config.Transport) (address string, client *http.Client, err error) {
+func ownListener(cfg *config.Config, setting, listen string, transport *config.Transport) (address string,
+	client *http.Client, err error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", setting, err)
@@ -241,7 +246,8 @@ func ownListener(cfg *config.Config, setting, listen string, transport *config.T
 	return "https://" + net.JoinHostPort(host, port), client, err
 }
 
-// onThisBox refuses a host that plain HTTP would be sent to over a network: a configuration that was copied from another box.
+// onThisBox refuses a host that plain HTTP would be sent to over a network: a configuration that was copied from
+// another box.
 func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
 		return nil
@@ -281,7 +287,9 @@ func pinned(pin string) (*http.Client, error) {
 		return errors.New("the server's certificate is not the pinned one")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: verify} // verify looks instead
+	// verify looks instead
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
+		VerifyConnection: verify}
 	return &http.Client{Transport: transport}, nil
 }
 
@@ -290,10 +298,12 @@ type Options struct {
 	Config string `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
 }
 
-// handed are the files that the operator named, read before root became the account of the branch; nil when root did not.
+// handed are the files that the operator named, read before root became the account of the branch; nil when root did
+// not.
 var handed map[string][]byte
 
-// HandOver reads files that the operator named, while they can be read: ReadNamed returns them to the account that root becomes.
+// HandOver reads files that the operator named, while they can be read: ReadNamed returns them to the account that root
+// becomes.
 func HandOver(files []string) {
 	handed = make(map[string][]byte)
 	for _, file := range files {
@@ -324,9 +334,9 @@ func ExistingAbove(path string) string {
 	}
 }
 
-// Who is the operator, as the branch's record names him: the person who logged in, also behind sudo, doas and su, and the
-// machine. A box's account alone (root, dted) says nothing of who it was. It is the operator's own word, and no proof. It is
-// found once, before root becomes the box's account.
+// Who is the operator, as the branch's record names him: the person who logged in, also behind sudo, doas and su, and
+// the machine. A box's account alone (root, dted) says nothing of who it was. It is the operator's own word, and no
+// proof. It is found once, before root becomes the box's account.
 var Who = sync.OnceValue(func() string {
 	name := person(os.Getenv, func() string {
 		b, _ := os.ReadFile("/proc/self/loginuid") // none outside Linux, and then nobody
@@ -345,8 +355,8 @@ var Who = sync.OnceValue(func() string {
 	return name + "@" + host
 })
 
-// person is the name of who asked for another account; "" when nobody did, or nobody knows. loginuid is the kernel's word on who
-// logged in, which su does not change.
+// person is the name of who asked for another account; "" when nobody did, or nobody knows. loginuid is the kernel's
+// word on who logged in, which su does not change.
 func person(environment func(string) string, loginuid func() string) string {
 	for _, name := range []string{"SUDO_USER", "DOAS_USER"} {
 		if asked := environment(name); asked != "" && asked != "root" {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Nothing is sent in plain HTTP over a network, whichever way the appliance's address came, and nothing after a redirect.
+// Nothing is sent in plain HTTP over a network, whichever way the appliance's address came, and nothing after a
+// redirect.
 func TestPlainHTTP(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
@@ -22,7 +23,8 @@ func TestPlainHTTP(t *testing.T) {
 		t.Errorf("--gateway: %v", err)
 	}
 	g := &Gateway{URL: "http://10.255.255.1:8081", token: "secret", client: http.DefaultClient}
-	if _, err := g.Send(t.Context(), http.MethodGet, "/admin/rules", nil, nil); err == nil || !strings.Contains(err.Error(), says) {
+	if _, err := g.Send(t.Context(), http.MethodGet, "/admin/rules", nil, nil); err == nil ||
+		!strings.Contains(err.Error(), says) {
 		t.Errorf("send: %v", err)
 	}
 	if err := onThisBox("10.255.255.1", "ops.tls"); err == nil {
@@ -39,7 +41,8 @@ func TestPlainHTTP(t *testing.T) {
 	box := httptest.NewServer(http.RedirectHandler(away.URL, http.StatusTemporaryRedirect))
 	defer box.Close()
 	g = &Gateway{URL: box.URL, token: "secret", client: http.DefaultClient}
-	if _, err := g.Send(t.Context(), http.MethodPost, "/admin/rules", url.Values{}, []byte("x")); err == nil || reached {
+	if _, err := g.Send(t.Context(), http.MethodPost, "/admin/rules", url.Values{}, []byte("x")); err == nil ||
+		reached {
 		t.Errorf("a redirect was followed: %v, %v", reached, err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"dtegate/storage"
 )
 
-// Status is what the running appliance says of itself under /status, as far as dtectl reads it. Its answer to a declared contingency
-// has the same form.
+// Status is what the running appliance says of itself under /status, as far as dtectl reads it. Its answer to a
+// declared contingency has the same form.
 type Status struct {
 	Ambiente      string              `json:"ambiente"`
 	Owed          Owed                `json:"owed"`
@@ -78,8 +78,10 @@ type Owed struct {
 }
 
 // queues are the queues in the order in which a document passes them, with what waits there.
-var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report", "in contingency, in no event yet"}, {"event", "contingency events for MH"},
-	{"forward", "reported, the document itself owed"}, {"lot", "lots that MH works on"}, {"invalidate", "invalidations without an answer"}}
+var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report", "in contingency, in no event yet"},
+	{"event", "contingency events for MH"},
+	{"forward", "reported, the document itself owed"}, {"lot", "lots that MH works on"}, {"invalidate",
+		"invalidations without an answer"}}
 
 // Print shows what is owed and returns how many records wait.
 func (o *Owed) Print(out io.Writer, now time.Time) (total int) {
@@ -103,16 +105,19 @@ func (o *Owed) Print(out io.Writer, now time.Time) (total int) {
 	for _, d := range []struct {
 		what string
 		at   time.Time
-	}{{"oldest document", o.Oldest}, {"event due", o.EventDeadline}, {"documents due", o.DocumentDeadline}, {"correction due", o.CorrectionDeadline}} {
+	}{{"oldest document", o.Oldest}, {"event due", o.EventDeadline}, {"documents due", o.DocumentDeadline},
+		{"correction due", o.CorrectionDeadline}} {
 		if !d.at.IsZero() {
 			term.Fprintf(w, "%s\t%s\t%s\n", d.what, Local(d.at), relative(d.at.Sub(now)))
 		}
 	}
 	if at := o.TechnicalReport; !at.IsZero() {
-		term.Fprintf(w, "technical report\t%s\tthree days of contingency: MH wants a report before the event (dtectl contingency report)\n", Local(at))
+		term.Fprintf(w, "technical report\t%s\tthree days of contingency: MH wants a report before the event (dtectl "+
+			"contingency report)\n", Local(at))
 	}
 	if n := o.Waiting["correct"]; n > 0 {
-		term.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n, Local(o.RefusedDeadline))
+		term.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n,
+			Local(o.RefusedDeadline))
 	}
 	if o.Lost > 0 {
 		term.Fprintf(w, "lost\t%d\tthe store lacks a piece of them, and no deadline here counts them\n", o.Lost)
@@ -136,9 +141,11 @@ func relative(d time.Duration) string {
 
 // PublicStates are the API's names of the stored states (engine/lifecycle.go), which are never renumbered. 1 is signed
 // and not settled, which has no name; from 16 on they are not documents.
-var PublicStates = [...]string{1: "", 2: "PROCESSED", 3: "REJECTED", 4: "CONTINGENCIA", 5: "INVALIDATED", 6: "CONTINGENCIA"}
+var PublicStates = [...]string{1: "", 2: "PROCESSED", 3: "REJECTED", 4: "CONTINGENCIA", 5: "INVALIDATED",
+	6: "CONTINGENCIA"}
 
-// SettleDeliveries has the appliance do something with what was given up of documents; archive reaches what it has archived too.
+// SettleDeliveries has the appliance do something with what was given up of documents; archive reaches what it has
+// archived too.
 func SettleDeliveries(ctx context.Context, f Flags, top *Options, do string, codes []string, archive bool) error {
 	g, err := f.Open(top)
 	if err != nil {

@@ -10,14 +10,18 @@ import (
 	"dtegate/engine/contingency"
 )
 
-// TestQueue: what /status says is shown, each deadline under its own name, in El Salvador's time with the zone, whatever the box's zone is.
+// TestQueue: what /status says is shown, each deadline under its own name, in El Salvador's time with the zone,
+// whatever the box's zone is.
 func TestQueue(t *testing.T) {
 	now := time.Date(2026, 12, 1, 14, 0, 0, 0, time.UTC)
 	told, err := json.Marshal(map[string]any{"owed": engine.Backlog{Backlog: contingency.Backlog{At: now,
 		Contingency: &contingency.Period{Began: now.Add(-30 * time.Hour), Cause: 3, Motive: "sin ruta", Declared: true},
-		Waiting:     map[string]int{"settle": 1, "report": 2, "event": 3, "forward": 4, "lot": 5, "invalidate": 6, "correct": 7},
-		Oldest:      now.Add(-31 * time.Hour), EventDeadline: now.Add(-time.Minute), DocumentDeadline: now.Add(71 * time.Hour),
-		CorrectionDeadline: now.Add(23 * time.Hour), RefusedDeadline: now.Add(22 * time.Hour), TechnicalReport: now.Add(41 * time.Hour), Refused: "[096] x"}}})
+		Waiting: map[string]int{"settle": 1, "report": 2, "event": 3, "forward": 4, "lot": 5, "invalidate": 6,
+			"correct": 7},
+		Oldest: now.Add(-31 * time.Hour), EventDeadline: now.Add(-time.Minute),
+		DocumentDeadline:   now.Add(71 * time.Hour),
+		CorrectionDeadline: now.Add(23 * time.Hour), RefusedDeadline: now.Add(22 * time.Hour),
+		TechnicalReport: now.Add(41 * time.Hour), Refused: "[096] x"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

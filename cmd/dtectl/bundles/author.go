@@ -47,8 +47,10 @@ func (c *newCommand) Run() error {
 	}
 	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
 	if sibling, name, is := strings.Cut(c.Name, "/"); is {
-		if lists := rule == "catalogues" && !only; !only && !lists || sibling != rule || !siblingName.MatchString(name) {
-			return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
+		if lists := rule == "catalogues" && !only; !only && !lists || sibling != rule ||
+			!siblingName.MatchString(name) {
+			return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules "+
+				"new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
 		}
 		return c.sibling(rule, generation, name)
 	}
@@ -95,7 +97,8 @@ func (c *newCommand) Run() error {
 	if err := c.writeTest(to); err != nil {
 		return fmt.Errorf("writing the rule's test: %w", err)
 	}
-	term.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
+	term.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n",
+		to, c.From,
 		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
 	return nil
 }
@@ -107,7 +110,8 @@ func (c *newCommand) ofSchema() error {
 	case !ruleName.MatchString(c.Name):
 		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
 	case !typeNumber.MatchString(c.Type) || c.Schema == "":
-		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON Schema of it")
+		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON " +
+			"Schema of it")
 	}
 	if _, err := os.Stat(to); err == nil {
 		return fmt.Errorf("%s exists", to)
@@ -126,8 +130,10 @@ func (c *newCommand) ofSchema() error {
 	for _, f := range files {
 		term.Printf("%s\n", f)
 	}
-	term.Printf("Mend what says TODO, and what the schema cannot know: the arithmetic (rule.go), which members a till says (form.json), the rates (manifest.json).\n"+
-		"  first case    dtectl rules test %s --update writes the document that comes of it: read it\n  try it        dtectl rules test %s\n", c.Name, c.Name)
+	term.Printf("Mend what says TODO, and what the schema cannot know: the arithmetic (rule.go), which members a till "+
+		"says (form.json), the rates (manifest.json).\n"+
+		"  first case    dtectl rules test %s --update writes the document that comes of it: read it\n  try it        "+
+		"dtectl rules test %s\n", c.Name, c.Name)
 	return nil
 }
 
@@ -158,13 +164,15 @@ func (c *newCommand) sibling(rule, generation, name string) error {
 		if err := dateCases(to, c.On); err != nil {
 			return fmt.Errorf("dating the cases of %s: %w", to, err)
 		}
-		term.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n", version, c.On)
+		term.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n",
+			version, c.On)
 	}
 	if generation == "" {
 		term.Printf("  texts, codes   %s\n", filepath.Join(to, "catalogues.json"))
 		return nil
 	}
-	term.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them into the cases\n  try it         dtectl rules test %s/%s\n",
+	term.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them "+
+		"into the cases\n  try it         dtectl rules test %s/%s\n",
 		manifest, rule, name, rule, name)
 	return nil
 }
@@ -249,7 +257,8 @@ func (c *newCommand) writeTest(to string) error {
 	if err != nil {
 		return err
 	}
-	text := "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n// Every case comes out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n"
+	text := "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n// Every case comes " +
+		"out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n"
 	for _, m := range manifests {
 		text += fmt.Sprintf("\tplugintest.Cases(t, %q)\n", c.Name+"/"+filepath.Base(filepath.Dir(m)))
 	}
@@ -352,7 +361,8 @@ func declareFuel(path string, peak int64) error {
 	if !strings.HasPrefix(old, `"fuel"`) {
 		text += ",\n  " + old
 	}
-	term.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",", 2)[0])
+	term.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",",
+		2)[0])
 	return os.WriteFile(path, slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), 0o644)
 }
 

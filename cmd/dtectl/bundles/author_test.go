@@ -25,7 +25,8 @@ func TestRules_Fuel(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if m.Fuel < 7*peak || m.Fuel > 15*peak {
-			t.Errorf("%s declares %d units of fuel, and a call uses %d: dtectl rules test %s --fuel", name, m.Fuel, peak, name)
+			t.Errorf("%s declares %d units of fuel, and a call uses %d: dtectl rules test %s --fuel", name, m.Fuel,
+				peak, name)
 		}
 	}
 }
@@ -33,7 +34,8 @@ func TestRules_Fuel(t *testing.T) {
 // A new rule is a copy whose own test knows its generations.
 func TestRules_New(t *testing.T) {
 	source := t.TempDir()
-	if err := os.CopyFS(filepath.Join(source, "plugins", "dte01"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", "dte01"))); err != nil {
+	if err := os.CopyFS(filepath.Join(source, "plugins", "dte01"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins",
+		"dte01"))); err != nil {
 		t.Fatal(err)
 	}
 	c := newCommand{Name: "tienda", From: "dte01", Source: source}
@@ -41,7 +43,8 @@ func TestRules_New(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(source, "plugins", "tienda", "rule_test.go"))
-	if err != nil || !strings.Contains(string(text), `plugintest.Cases(t, "tienda/v2")`) || strings.Contains(string(text), "dte01") {
+	if err != nil || !strings.Contains(string(text), `plugintest.Cases(t, "tienda/v2")`) ||
+		strings.Contains(string(text), "dte01") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if err := c.Run(); err == nil {

@@ -114,7 +114,8 @@ func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, err
 			bar.Clear()
 			l.Differs.print(out)
 		case l.Progress != nil:
-			bar.Show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents, l.Progress.Day))
+			bar.Show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents,
+				l.Progress.Day))
 		case l.Error != "":
 			return nil, errors.New(l.Error)
 		default:
@@ -153,7 +154,8 @@ func (c *backtestCommand) backtest(ctx context.Context, b *adminclient.Gateway, 
 		return last.Refused.print(out)
 	}
 	t := last.Totals
-	term.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
+	term.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds,
+		float64(t.Documents)/max(t.Seconds, 1e-3))
 	printCounts(out, t.Results)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
@@ -183,14 +185,16 @@ func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error
 func (c *replayCommand) replay(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 	if c.Code != "" {
 		var one comparison
-		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil, &one); err != nil {
+		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil,
+			&one); err != nil {
 			return err
 		}
 		if one.Result != "identical" {
 			one.print(out)
 			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
 		}
-		term.Fprintf(out, "%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
+		term.Fprintf(out, "%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version,
+			one.Rule.Digest)
 		return nil
 	}
 	if c.From == "" {

@@ -14,8 +14,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// Verbs go to every branch of a list, in its order. A branch that says nothing is given up soon and named; --resume asks only those
-// that failed.
+// Verbs go to every branch of a list, in its order. A branch that says nothing is given up soon and named; --resume
+// asks only those that failed.
 func TestBranches(t *testing.T) {
 	dir := t.TempDir()
 	put := filesIn(t, dir)
@@ -37,21 +37,25 @@ func TestBranches(t *testing.T) {
 			if r.URL.Path != "/admin/rules" || r.Header.Get("Authorization") != "Bearer secret" {
 				t.Errorf("asked for %s", r.URL)
 			}
-			_, _ = w.Write([]byte(`{"day":"2026-11-23","engine":"compiler","rules":[{"name":"dte01","schema":2,"version":"2.1.1","state":"live"}]}`))
+			_, _ = w.Write([]byte(
+				`{"day":"2026-11-23","engine":"compiler","rules":[{"name":"dte01","schema":2,"version":"2.1.1","state":"live"}]}`))
 		}))
 		defer server.Close()
 		urls = append(urls, server.URL)
 	}
-	list := "# " + filepath.Base(dir) + "\n" + urls[0] + " token\n" + silent.URL + " token\n" + urls[1] + " token\n\n" + urls[2] + " token\n"
+	list := "# " + filepath.Base(dir) + "\n" + urls[0] + " token\n" + silent.URL + " token\n" + urls[1] + " token\n\n" +
+		urls[2] + " token\n"
 	resume := filepath.Join(dir, "failed")
-	flags := adminclient.BranchFlags{Branches: put("branches.txt", list), Resume: resume, Parallel: 2, Patience: 200 * time.Millisecond}
+	flags := adminclient.BranchFlags{Branches: put("branches.txt", list), Resume: resume, Parallel: 2,
+		Patience: 200 * time.Millisecond}
 	said := cmdtest.Capture(t, func() {
 		err := (&statusCommand{flags}).Run(t.Context(), &adminclient.Options{})
 		if err == nil || !strings.Contains(err.Error(), "1 of 4 branches failed: "+silent.URL) {
 			t.Errorf("got %v", err)
 		}
 	})
-	want := urls[0] + "\n  2026-11-23, compiler: 1 live, 0 coming, 0 spare, 0 retired\n" + silent.URL + "\n  FAILED: it said nothing for 200ms\n" + urls[1] + "\n"
+	want := urls[0] + "\n  2026-11-23, compiler: 1 live, 0 coming, 0 spare, 0 retired\n" + silent.URL +
+		"\n  FAILED: it said nothing for 200ms\n" + urls[1] + "\n"
 	if !strings.Contains(said, want) {
 		t.Errorf("said\n%s\nwant\n%s", said, want)
 	}
@@ -59,9 +63,11 @@ func TestBranches(t *testing.T) {
 		t.Errorf("noted %q, %v", b, err)
 	}
 	before := asked[0]
-	push := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: flags}
+	push := &PushCommand{Reason: "test", Files: []string{put("x.dterule",
+		string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: flags}
 	cmdtest.Capture(t, func() {
-		if err := push.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "1 of 1 branches failed: "+silent.URL) {
+		if err := push.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(),
+			"1 of 1 branches failed: "+silent.URL) {
 			t.Errorf("resumed: %v", err)
 		}
 	})
@@ -69,7 +75,8 @@ func TestBranches(t *testing.T) {
 		t.Error("a branch that had not failed was asked again")
 	}
 	put("failed", "")
-	if err := (&listCommand{BranchFlags: flags}).Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "all are done") {
+	if err := (&listCommand{BranchFlags: flags}).Run(t.Context(), &adminclient.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "all are done") {
 		t.Errorf("all done: %v", err)
 	}
 }

@@ -1,4 +1,5 @@
-// Package bundles are the verbs on rule bundles: dtectl rules. It makes, signs and tries them, and has branches take them.
+// Package bundles are the verbs on rule bundles: dtectl rules. It makes, signs and tries them, and has branches take
+// them.
 package bundles
 
 import (
@@ -59,8 +60,8 @@ type buildCommand struct {
 	Out    string `default:"." type:"existingdir" help:"Folder that the bundle goes to."`
 }
 
-// Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. What fails its cases is not
-// built: a branch would refuse it.
+// Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. What fails its cases is
+// not built: a branch would refuse it.
 func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	signer, err := signerOf(c.Key, c.KeyID, top)
 	if err != nil {
@@ -92,8 +93,8 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 // defaultKeyID is what a key is called where nobody has said it.
 const defaultKeyID = "central-it"
 
-// signerOf reads a signing key. Where the configuration can be read and pins the key, its name is that one's: a branch refuses
-// a bundle whose signature names its key otherwise.
+// signerOf reads a signing key. Where the configuration can be read and pins the key, its name is that one's: a branch
+// refuses a bundle whose signature names its key otherwise.
 func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -113,7 +114,8 @@ func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err e
 		}
 	}
 	if id != "" && pinned != "" && id != pinned {
-		return s, fmt.Errorf("--key-id %s: %s pins this key as %q, and a branch would refuse it under another name", id, top.Config, pinned)
+		return s, fmt.Errorf("--key-id %s: %s pins this key as %q, and a branch would refuse it under another name", id,
+			top.Config, pinned)
 	}
 	return bundle.Signer{ID: cmp.Or(id, pinned, defaultKeyID), Private: private}, nil
 }

@@ -51,8 +51,8 @@ type madePage struct {
 	Of        uint64         `json:"of"`
 }
 
-// Run writes page by page: a store of any size takes no more memory than a page. Several branches are read at once, and each line
-// names its own.
+// Run writes page by page: a store of any size takes no more memory than a page. Several branches are read at once, and
+// each line names its own.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	for _, s := range c.State {
 		if s == "" || !slices.Contains(adminclient.PublicStates[:], s) {
@@ -145,9 +145,11 @@ func (l *documentLines) write(b *adminclient.Gateway, page []madeDocument, state
 			continue
 		}
 		if l.n == 1 {
-			term.Fprintf(&text, documentColumns, "DATE", "TYPE", "CODE", "CONTROL NUMBER", "STATE", "TOTAL", "RULE", "DIGEST")
+			term.Fprintf(&text, documentColumns, "DATE", "TYPE", "CODE", "CONTROL NUMBER", "STATE", "TOTAL", "RULE",
+				"DIGEST")
 		}
-		term.Fprintf(&text, documentColumns, d.Date, d.Document, d.Code, d.Control, d.Estado, d.Total, d.Rule.Name+" "+d.Rule.Version, d.Rule.Digest)
+		term.Fprintf(&text, documentColumns, d.Date, d.Document, d.Code, d.Control, d.Estado, d.Total, d.Rule.Name+" "+
+			d.Rule.Version, d.Rule.Digest)
 		if l.branches {
 			term.Fprintf(&text, "  %s", d.Branch)
 		}

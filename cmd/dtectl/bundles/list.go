@@ -168,7 +168,8 @@ func (c *listCommand) list(ctx context.Context, b *adminclient.Gateway, out io.W
 		case r.Expires != "":
 			note = "nothing takes over then"
 		}
-		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, brief(note))
+		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From,
+			r.Until, r.Digest, r.Who, brief(note))
 	}
 	return w.Flush()
 }
@@ -201,13 +202,15 @@ func (c *statusCommand) status(ctx context.Context, b *adminclient.Gateway, out 
 		counts[r.State]++
 		if r.Trouble != nil && r.Off == nil {
 			refused++
-			term.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, brief(r.Trouble.Text))
+			term.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version,
+				brief(r.Trouble.Text))
 		}
 		if r.Expired {
 			expired++
 		}
 	}
-	term.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
+	term.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"],
+		counts["coming"], counts["spare"], counts["retired"])
 	for _, r := range s.Rules {
 		if r.State == "coming" {
 			term.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
@@ -217,7 +220,8 @@ func (c *statusCommand) status(ctx context.Context, b *adminclient.Gateway, out 
 		}
 	}
 	if r := s.Return; r != nil {
-		term.Fprintf(out, "returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version, brief(r.Reason))
+		term.Fprintf(out, "returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version,
+			brief(r.Reason))
 	}
 	for _, n := range s.Notes {
 		term.Fprintf(out, "note     %s\n", n)

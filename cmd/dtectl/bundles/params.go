@@ -60,7 +60,8 @@ func (c *paramsCommand) Run() error {
 				continue
 			}
 			found++
-			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", folder, m.Version, m.Validity["00"].From, m.Validity["01"].From, p.Name, p.Value, p.Source)
+			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", folder, m.Version, m.Validity["00"].From,
+				m.Validity["01"].From, p.Name, p.Value, p.Source)
 		}
 		if m.Kind != "catalogue" || c.Grep == "" {
 			continue
@@ -71,7 +72,8 @@ func (c *paramsCommand) Run() error {
 		}
 		for _, text := range texts {
 			found++
-			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\tvouchers bear this text: it goes with the rate\n", folder, m.Version, m.Validity["00"].From, m.Validity["01"].From, text)
+			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\tvouchers bear this text: it goes with the rate\n", folder, m.Version,
+				m.Validity["00"].From, m.Validity["01"].From, text)
 		}
 	}
 	if found == 0 {
@@ -80,7 +82,8 @@ func (c *paramsCommand) Run() error {
 	return w.Flush()
 }
 
-// rateTexts are the taxes of CAT-015 whose names state a number, and have a text or its capitals: iva is Impuesto al Valor Agregado.
+// rateTexts are the taxes of CAT-015 whose names state a number, and have a text or its capitals: iva is Impuesto al
+// Valor Agregado.
 func rateTexts(path, grep string) (texts []string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -102,7 +105,8 @@ func rateTexts(path, grep string) (texts []string, err error) {
 			}
 			return -1
 		}, name)
-		if strings.ContainsAny(name, "0123456789") && strings.Contains(strings.ToLower(name+"\n"+capitals), strings.ToLower(grep)) {
+		if strings.ContainsAny(name, "0123456789") && strings.Contains(strings.ToLower(name+"\n"+capitals),
+			strings.ToLower(grep)) {
 			texts = append(texts, taxes+" "+code+" "+name)
 		}
 	}

@@ -36,7 +36,8 @@ func TestRules_Params(t *testing.T) {
 
 // The text that vouchers bear of a rate is found by the law's short name, and by its own words.
 func TestRules_ParamsTexts(t *testing.T) {
-	for grep, want := range map[string]string{"iva": "CAT-015 20 Impuesto al Valor Agregado 13%", "fovial": "CAT-015 D1 FOVIAL"} {
+	for grep, want := range map[string]string{"iva": "CAT-015 20 Impuesto al Valor Agregado 13%",
+		"fovial": "CAT-015 D1 FOVIAL"} {
 		said := cmdtest.Capture(t, func() {
 			if err := (&paramsCommand{Name: ".", Grep: grep, Source: plugintest.Root(t)}).Run(); err != nil {
 				t.Error(err)
@@ -51,7 +52,8 @@ func TestRules_ParamsTexts(t *testing.T) {
 // A sibling of a generation has its own folder beside it and belongs to the same module.
 func TestRules_NewSibling(t *testing.T) {
 	source := t.TempDir()
-	if err := os.CopyFS(filepath.Join(source, "plugins", "dte01"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", "dte01"))); err != nil {
+	if err := os.CopyFS(filepath.Join(source, "plugins", "dte01"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins",
+		"dte01"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"dte01/v2-2027", "tienda"} {
@@ -66,10 +68,12 @@ func TestRules_NewSibling(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(source, "plugins", "tienda", "v1")); !os.IsNotExist(err) {
 		t.Errorf("another generation was copied: %v", err)
 	}
-	if test, err := os.ReadFile(filepath.Join(source, "plugins", "tienda", "rule_test.go")); err != nil || !strings.Contains(string(test), `"tienda/v2"`) {
+	if test, err := os.ReadFile(filepath.Join(source, "plugins", "tienda", "rule_test.go")); err != nil ||
+		!strings.Contains(string(test), `"tienda/v2"`) {
 		t.Errorf("%v\n%s", err, test)
 	}
-	for _, bad := range []newCommand{{Name: "dte01/v2-2027", From: "dte01/v2"}, {Name: "other/v3", From: "dte01/v2"}, {Name: "dte01/v9", From: "dte01/v7"}, {Name: "dte01/v9", From: "dte01"}} {
+	for _, bad := range []newCommand{{Name: "dte01/v2-2027", From: "dte01/v2"}, {Name: "other/v3", From: "dte01/v2"},
+		{Name: "dte01/v9", From: "dte01/v7"}, {Name: "dte01/v9", From: "dte01"}} {
 		bad.Source = source
 		if err := bad.Run(); err == nil {
 			t.Errorf("%+v", bad)
@@ -77,11 +81,13 @@ func TestRules_NewSibling(t *testing.T) {
 	}
 }
 
-// Catalogues of a coming day lie beside today's, which do not contain them; a law of that day takes its names and codes from them.
+// Catalogues of a coming day lie beside today's, which do not contain them; a law of that day takes its names and codes
+// from them.
 func TestRules_ComingCatalogues(t *testing.T) {
 	source := t.TempDir()
 	for _, name := range []string{"catalogues", "dte03"} {
-		if err := os.CopyFS(filepath.Join(source, "plugins", name), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", name))); err != nil {
+		if err := os.CopyFS(filepath.Join(source, "plugins", name), os.DirFS(filepath.Join(plugintest.Root(t),
+			"plugins", name))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,7 +130,8 @@ func TestRules_ComingCatalogues(t *testing.T) {
 	}
 	defer w.Close(t.Context())
 	p, err := w.Prove(t.Context(), "dte03/v4-2027")
-	if err != nil || p.Err() == nil || !strings.Contains(p.Err().Error(), `Agregado 15%", want`) { // its cases still say 13%
+	// its cases still say 13%
+	if err != nil || p.Err() == nil || !strings.Contains(p.Err().Error(), `Agregado 15%", want`) {
 		t.Fatalf("the coming names are not those of the coming day: %v %v", err, p.Err())
 	}
 	for _, part := range b.Cases() {

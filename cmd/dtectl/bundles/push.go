@@ -21,8 +21,8 @@ type PushCommand struct {
 	adminclient.BranchFlags
 }
 
-// Run shows every step of every branch. It can be repeated: a branch that has a bundle already is left as it is. Run fails
-// when a branch did, and names the branches that failed.
+// Run shows every step of every branch. It can be repeated: a branch that has a bundle already is left as it is. Run
+// fails when a branch did, and names the branches that failed.
 func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Reason == "" && !c.Dry {
 		return errors.New("--reason: why, for the branches' records")
@@ -43,7 +43,8 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	})
 }
 
-// push sends bundles to a branch in their order. The first bundle that fails ends it; the error names those that were not sent.
+// push sends bundles to a branch in their order. The first bundle that fails ends it; the error names those that were
+// not sent.
 func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*bundleFile, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -85,9 +85,12 @@ func TestPush(t *testing.T) {
 		}
 		offices, urls, list = append(offices, o), append(urls, server.URL), list+server.URL+" "+token+"\n"
 	}
-	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Parallel: 4}}
+	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule",
+		string(plugintest.Bundle(t, "contingencia/v4")))},
+		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Parallel: 4}}
 	err := c.Run(t.Context(), &adminclient.Options{})
-	if err == nil || !strings.Contains(err.Error(), "2 of 12 branches failed: ") || !strings.Contains(err.Error(), urls[3]) || !strings.Contains(err.Error(), urls[7]) {
+	if err == nil || !strings.Contains(err.Error(), "2 of 12 branches failed: ") || !strings.Contains(err.Error(),
+		urls[3]) || !strings.Contains(err.Error(), urls[7]) {
 		t.Errorf("got %v", err)
 	}
 	offices[3].refuse = false
@@ -120,14 +123,18 @@ func TestPush_Steps(t *testing.T) {
 			bad = server.URL
 		}
 	}
-	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))},
-		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Resume: filepath.Join(dir, "failed"), Parallel: 2}}
+	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule",
+		string(plugintest.Bundle(t, "contingencia/v4")))},
+		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Resume: filepath.Join(dir, "failed"),
+			Parallel: 2}}
 	said := cmdtest.Capture(t, func() {
-		if err := c.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "1 of 3 branches failed: "+bad) {
+		if err := c.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(),
+			"1 of 3 branches failed: "+bad) {
 			t.Errorf("got %v", err)
 		}
 	})
-	if strings.Count(said, "\n  signature  ok") != 2 || !strings.Contains(said, bad+"\n  FAILED: the bundle is refused at the step compiler\n") {
+	if strings.Count(said, "\n  signature  ok") != 2 || !strings.Contains(said, bad+"\n  FAILED: the bundle is "+
+		"refused at the step compiler\n") {
 		t.Errorf("it says\n%s", said)
 	}
 	offices[1].refuse = false
@@ -136,7 +143,8 @@ func TestPush_Steps(t *testing.T) {
 			t.Errorf("resumed: %v", err)
 		}
 	})
-	if offices[0].pushes != 1 || offices[1].pushes != 2 || offices[2].pushes != 1 || strings.Count(said, "signature") != 1 {
+	if offices[0].pushes != 1 || offices[1].pushes != 2 || offices[2].pushes != 1 ||
+		strings.Count(said, "signature") != 1 {
 		t.Errorf("pushed %d, %d and %d times:\n%s", offices[0].pushes, offices[1].pushes, offices[2].pushes, said)
 	}
 }
@@ -146,7 +154,8 @@ func TestPush_NotSent(t *testing.T) {
 	put := filesIn(t, t.TempDir())
 	server := httptest.NewServer(&office{refuse: true})
 	defer server.Close()
-	c := &PushCommand{Reason: "test", BranchFlags: adminclient.BranchFlags{Branches: put("branches", server.URL+" "+put("token", "secret")+"\n"), Parallel: 1}}
+	c := &PushCommand{Reason: "test", BranchFlags: adminclient.BranchFlags{Branches: put("branches", server.URL+" "+
+		put("token", "secret")+"\n"), Parallel: 1}}
 	for _, name := range []string{"contingencia/v4", "contingencia/v3"} {
 		c.Files = append(c.Files, put(name[13:]+".dterule", string(plugintest.Bundle(t, name))))
 	}

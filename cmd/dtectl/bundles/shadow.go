@@ -78,7 +78,8 @@ func showShadow(ctx context.Context, b *adminclient.Gateway, out io.Writer, meth
 	if s.Running {
 		word = "runs until " + adminclient.Local(s.Until)
 	}
-	term.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
+	term.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents,
+		s.Most, s.Dropped, word)
 	printCounts(out, s.Results)
 	for _, c := range s.Differing {
 		c.print(out)

@@ -51,10 +51,12 @@ type acknowledgeCommand struct {
 func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		var back stepBack
-		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/acknowledge", url.Values{"reason": {c.Reason}}, nil, &back); err != nil {
+		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/acknowledge", url.Values{"reason": {c.Reason}}, nil,
+			&back); err != nil {
 			return err
 		}
-		term.Fprintf(out, "the return to %s %s of %s is known\n", back.To.Name, back.To.Version, adminclient.Local(back.At))
+		term.Fprintf(out, "the return to %s %s of %s is known\n", back.To.Name, back.To.Version,
+			adminclient.Local(back.At))
 		return nil
 	})
 }
@@ -67,7 +69,8 @@ func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, path st
 
 func (c *ruleTarget) stepAt(ctx context.Context, b *adminclient.Gateway, out io.Writer, path string) error {
 	var back stepBack
-	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version, c.Expired)
+	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version,
+		c.Expired)
 	if err := b.Ask(ctx, http.MethodPost, path, url.Values{"reason": {c.Reason}}, body, &back); err != nil {
 		return err
 	}

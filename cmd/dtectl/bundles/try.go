@@ -28,7 +28,8 @@ type tryCommand struct {
 	Type  string   `placeholder:"01" help:"Type of the sale; default: of the first bundle that computes one."`
 }
 
-// Run computes and shows what the bundles would make on a day. Nothing is sent to the branch, numbered, signed or stored.
+// Run computes and shows what the bundles would make on a day. Nothing is sent to the branch, numbered, signed or
+// stored.
 func (c *tryCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -54,7 +55,8 @@ func (c *tryCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if err != nil {
 		return err
 	}
-	term.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Ref.Name, rule.Ref.Version, rule.Ref.Digest, c.At, cfg.Ambiente)
+	term.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Ref.Name, rule.Ref.Version, rule.Ref.Digest, c.At,
+		cfg.Ambiente)
 	for _, s := range sales {
 		made, faults, err := r.Document(ctx, rule, start.Issuer(cfg), start.Points(cfg)[0], s.facts)
 		if err != nil {
@@ -75,8 +77,9 @@ func (c *tryCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return nil
 }
 
-// bundles are those of the command line and, behind them, those that the branch was installed with; document is the type that the first
-// one of the command line computes. Bundles of the command line come last, so that of two that begin on one day theirs is picked.
+// bundles are those of the command line and, behind them, those that the branch was installed with; document is the
+// type that the first one of the command line computes. Bundles of the command line come last, so that of two that
+// begin on one day theirs is picked.
 func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, document string, err error) {
 	installed, err := filepath.Glob(filepath.Join(cfg.Rules.Folder, "*"+bundle.Extension))
 	if err != nil {
@@ -112,7 +115,8 @@ type tried struct {
 	facts dte.Value
 }
 
-func (c *tryCommand) sales(cfg *config.Config, document string, bundles []*bundle.Bundle, digest string) (list []tried, err error) {
+func (c *tryCommand) sales(cfg *config.Config, document string, bundles []*bundle.Bundle, digest string) (list []tried,
+	err error) {
 	if c.Sale == "" {
 		return casesOf(bundles, digest)
 	}
@@ -126,20 +130,24 @@ func (c *tryCommand) sales(cfg *config.Config, document string, bundles []*bundl
 	}
 	t := record.TypeOf(document)
 	for _, b := range bundles {
-		if own, err := bundle.ParseType(document, b.Parts); err == nil && own != nil && b.Manifest.Document == document {
+		if own, err := bundle.ParseType(document, b.Parts); err == nil && own != nil &&
+			b.Manifest.Document == document {
 			t = own
 			break
 		}
 	}
 	if t.Form == nil {
-		return nil, fmt.Errorf("no till asks for documents of type %s: leave --sale out, and the bundle's own cases are tried", document)
+		return nil, fmt.Errorf("no till asks for documents of type %s: leave --sale out, and the bundle's own cases "+
+			"are tried", document)
 	}
 	filled := form.New(t).Fill(body, cfg.Payments)
 	switch {
 	case len(filled.Faults) > 0:
-		return nil, fmt.Errorf("%s: %s: %w (%d faults)", c.Sale, filled.Faults[0].Path, filled.Faults[0], len(filled.Faults))
+		return nil, fmt.Errorf("%s: %s: %w (%d faults)", c.Sale, filled.Faults[0].Path, filled.Faults[0],
+			len(filled.Faults))
 	case filled.Origin != nil:
-		return nil, fmt.Errorf("a %s is computed from its original: rehearse it in a demonstration of that day, make run DAY=%s", document, c.At)
+		return nil, fmt.Errorf("a %s is computed from its original: rehearse it in a demonstration of that day, make "+
+			"run DAY=%s", document, c.At)
 	}
 	return []tried{{c.Sale, filled.Facts}}, nil
 }

@@ -1,7 +1,7 @@
-// Package certify sends the tests that MH wants in the test ambiente before it authorises an issuer (Manual Funcional 2.0,
-// XXIV), as a till of the branch: varied and lawful sales, notes and returns against them, invalidations, contingency
-// events. It keeps no record of its own: how far the branch is, the branch's own records say at every step, and what was
-// begun before a crash is found again by its Idempotency-Key.
+// Package certify sends the tests that MH wants in the test ambiente before it authorises an issuer (Manual Funcional
+// 2.0, XXIV), as a till of the branch: varied and lawful sales, notes and returns against them, invalidations,
+// contingency events. It keeps no record of its own: how far the branch is, the branch's own records say at every step,
+// and what was begun before a crash is found again by its Idempotency-Key.
 package certify
 
 import (
@@ -49,7 +49,8 @@ func init() {
 // Path returns where a till sends a document of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of the documents that a kind is made against: the last sale among them; "" if there is none.
+// originOf returns the kind of the documents that a kind is made against: the last sale among them; "" if there is
+// none.
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]
@@ -131,14 +132,15 @@ func New(o Options) *Runner {
 	if o.Show == nil {
 		o.Show = func(int, int, string) {}
 	}
-	r := &Runner{o: o, pools: make(map[string][]string), filled: make(map[string]int), used: make(map[string]bool), ordinals: make(map[string]int), inARow: make(map[string]int),
+	r := &Runner{o: o, pools: make(map[string][]string), filled: make(map[string]int), used: make(map[string]bool),
+		ordinals: make(map[string]int), inARow: make(map[string]int),
 		invalid: make(map[string]int), stopped: make(map[string]Stopped), round: -1}
 	r.till = &till{o, r.say}
 	return r
 }
 
-// Run sends until MH has sealed as many documents as it wants, or until nothing more can be done. The report is nil only if the
-// branch does not answer.
+// Run sends until MH has sealed as many documents as it wants, or until nothing more can be done. The report is nil
+// only if the branch does not answer.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
@@ -228,7 +230,8 @@ func (r *Runner) givenUp(kind string) bool {
 
 // refusedTooOften gives up a kind that MH refused so often in a row, the last time with this answer.
 func (r *Runner) refusedTooOften(kind string, a *answer) {
-	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)), fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))
+	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)),
+		fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))
 }
 
 func (r *Runner) stop(kind, why, motive string) {

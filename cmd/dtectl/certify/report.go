@@ -52,7 +52,8 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
 	}
-	p := &Report{At: r.o.Now(), Since: r.status.Authorisation.Since, Seed: r.o.Seed, Complete: true, Refusals: []Refusal{}, Stopped: []Stopped{}, Event: r.status.Owed.Refused}
+	p := &Report{At: r.o.Now(), Since: r.status.Authorisation.Since, Seed: r.o.Seed, Complete: true,
+		Refusals: []Refusal{}, Stopped: []Stopped{}, Event: r.status.Owed.Refused}
 	faults := slices.Clone(r.faults)
 	for _, kind := range Kinds {
 		c := r.count(kind)
@@ -64,7 +65,8 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 			p.Stopped = append(p.Stopped, s)
 		}
 		if base := originOf(kind); r.wants(kind) && c.Sealed < c.Wanted && !r.givenUp(kind) && !r.able(kind) {
-			p.Stopped = append(p.Stopped, Stopped{kind, "there is no " + base + " to make it against", "no hay documento de tipo " + base + " sobre el cual hacerlo"})
+			p.Stopped = append(p.Stopped, Stopped{kind, "there is no " + base + " to make it against",
+				"no hay documento de tipo " + base + " sobre el cual hacerlo"})
 		}
 		if c.Refused == 0 || types[kind] == nil {
 			continue
@@ -83,7 +85,8 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 	}
 	for _, f := range faults {
 		same := func(other Refusal) bool {
-			return other.Kind == f.Kind && other.By == f.By && other.Code == f.Code && other.Field == f.Field && other.Text == f.Text
+			return other.Kind == f.Kind && other.By == f.By && other.Code == f.Code && other.Field == f.Field &&
+				other.Text == f.Text
 		}
 		if i := slices.IndexFunc(p.Refusals, same); i >= 0 {
 			p.Refusals[i].Documents += f.Documents
@@ -106,7 +109,8 @@ func refusal(kind, code string, a *answer) Refusal {
 	if a == nil {
 		return f
 	}
-	f.Code, f.Text, f.Notes = a.Code, a.Text, slices.DeleteFunc(slices.Clone(a.Notes), func(s string) bool { return s == "" })
+	f.Code, f.Text, f.Notes = a.Code, a.Text, slices.DeleteFunc(slices.Clone(a.Notes),
+		func(s string) bool { return s == "" })
 	for _, text := range append([]string{a.Text}, a.Notes...) {
 		if m := named.FindStringSubmatch(text); m != nil && f.Field == "" {
 			f.Field = m[1]

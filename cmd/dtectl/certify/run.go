@@ -41,7 +41,8 @@ func (r *Runner) send(ctx context.Context) error {
 				since = r.o.Now()
 			}
 			if waited := r.o.Now().Sub(since); waited > r.o.Patience {
-				return fmt.Errorf("%w: waited for %v; run it again, it goes on where it stopped", ErrAway, waited.Round(time.Second))
+				return fmt.Errorf("%w: waited for %v; run it again, it goes on where it stopped", ErrAway,
+					waited.Round(time.Second))
 			}
 			r.say(r.waitsFor())
 			if err := rest(ctx, poll); err != nil {
@@ -69,7 +70,8 @@ func (r *Runner) obstacle() error {
 	case p.Declared:
 		return ErrDeclared
 	case p.Cause == 2: // CAT-005: the branch's own system, which is how it reports refused credentials
-		return fmt.Errorf("%w: %s; correct authority.password_file or issuer.nit in the configuration, restart the appliance, and run it again", ErrCredentials, p.Motive)
+		return fmt.Errorf("%w: %s; correct authority.password_file or issuer.nit in the configuration, restart the "+
+			"appliance, and run it again", ErrCredentials, p.Motive)
 	}
 	return nil
 }
@@ -86,7 +88,8 @@ func (r *Runner) waits() bool {
 		}
 	}
 	c, owed := r.count(contingency), r.status.Owed.Waiting
-	return r.wants(contingency) && c.Sealed < c.Wanted && (c.Waiting > 0 || owed["report"] > 0 || owed["event"] > 0 || r.round >= c.Sealed)
+	return r.wants(contingency) && c.Sealed < c.Wanted && (c.Waiting > 0 || owed["report"] > 0 || owed["event"] > 0 ||
+		r.round >= c.Sealed)
 }
 
 func (r *Runner) waitsFor() string {
@@ -100,8 +103,8 @@ func (r *Runner) waitsFor() string {
 	return fmt.Sprintf("waiting for MH to decide %d records", n)
 }
 
-// next is the kind to send now: that of which the smallest part is there, so that they come mixed as in a store. A document
-// is deferred where a contingency event is due.
+// next is the kind to send now: that of which the smallest part is there, so that they come mixed as in a store. A
+// document is deferred where a contingency event is due.
 func (r *Runner) next() (kind string, deferred bool) {
 	part := 2.0
 	for _, k := range r.o.Kinds {
@@ -125,7 +128,8 @@ func (r *Runner) next() (kind string, deferred bool) {
 	return kind, false
 }
 
-// able reports whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is none.
+// able reports whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is
+// none.
 func (r *Runner) able(kind string) bool {
 	base := originOf(kind)
 	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
@@ -134,13 +138,15 @@ func (r *Runner) able(kind string) bool {
 // eventDue reports whether a document in contingency must be issued for the next event: one event at a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
-	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
+	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round &&
+		owed["report"] == 0 && owed["event"] == 0
 }
 
 // one sends one test and notes what came of it.
 func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	c := r.count(kind)
-	// A key of an earlier run gives that run's document: the count says where to begin, and no ordinal comes twice in a run.
+	// A key of an earlier run gives that run's document: the count says where to begin, and no ordinal comes twice in a
+	// run.
 	ordinal := max(c.Sealed+c.Waiting+c.Refused, r.ordinals[kind])
 	r.ordinals[kind] = ordinal + 1
 	if kind == invalidation {
@@ -159,7 +165,8 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 		return err
 	}
 	var got record
-	err = r.till.insist(ctx, http.MethodPost, Path(kind), fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal), text, &got)
+	err = r.till.insist(ctx, http.MethodPost, Path(kind), fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal),
+		text, &got)
 	var no *refused
 	if errors.As(err, &no) {
 		r.unissued(kind, origin, no)
@@ -187,8 +194,8 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	return nil
 }
 
-// unissued notes that the branch refused a request, made against origin or "". A key that was used for another request is
-// one of an earlier run: its document is counted already, or will be.
+// unissued notes that the branch refused a request, made against origin or "". A key that was used for another request
+// is one of an earlier run: its document is counted already, or will be.
 func (r *Runner) unissued(kind, origin string, no *refused) {
 	if no.Status == http.StatusUnprocessableEntity {
 		return
@@ -273,7 +280,8 @@ func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,
 		"solicita": Person{Name: m.person(), DocumentType: "13", Document: m.dui()}}
 	if ordinal%2 == 1 && len(pool) > 1 {
-		body["tipoAnulacion"], body["motivo"], body["codigoGeneracionReemplazo"] = whole(1), "Datos del cliente equivocados", pool[len(pool)-1]
+		body["tipoAnulacion"], body["motivo"], body["codigoGeneracionReemplazo"] = whole(1),
+			"Datos del cliente equivocados", pool[len(pool)-1]
 	}
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -28,8 +28,8 @@ func newMaker(seed uint64, kind string, ordinal int, receivers []tree) *maker {
 	return &maker{rng: rand.New(rand.NewPCG(h.Sum64(), uint64(ordinal))), receivers: receivers}
 }
 
-// Seed returns the seed of an issuer on a day of El Salvador (yyyy-mm-dd). Two issuers do not send the same sales. An issuer
-// that continues on the same day does not repeat its sales.
+// Seed returns the seed of an issuer on a day of El Salvador (yyyy-mm-dd). Two issuers do not send the same sales. An
+// issuer that continues on the same day does not repeat its sales.
 func Seed(nit, day string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, nit, "/", day)
@@ -67,21 +67,29 @@ func (m *maker) dui() string {
 }
 
 var (
-	firstNames = []string{"Ana", "Carlos", "Marta", "José", "Sofía", "Luis", "Gabriela", "Mauricio", "Elena", "Óscar", "Ñico", "Roxana"}
-	lastNames  = []string{"Morales", "Hernández", "Peña", "Rivas", "Argueta", "Portillo", "Zelaya", "Menjívar", "Guzmán", "Ayala"}
-	trades     = []string{"Comercial", "Ferretería", "Distribuidora", "Agroservicio", "Librería", "Inversiones", "Repuestos"}
-	places     = []string{"El Roble", "San Miguel", "La Palma", "Los Héroes", "Cuscatlán", "El Pacífico", "Izalco"}
-	goods      = []string{"Café molido 1 lb", "Resma de papel carta", "Tornillo de 1/2\"", "Arroz precocido", "Cable eléctrico n.º 12", "Jabón de lavar", "Cuaderno rayado", "Foco LED 9 W",
-		"Pintura látex blanca", "Llave de paso Ø 1/2\"", "Aceite de cocina", "Detergente en polvo", "Silla plástica", "Machete", "Mochila escolar"}
-	free     = []string{"Libro de texto", "Medicamento genérico", "Frijol rojo", "Transporte público", "Alquiler de vivienda"}
-	services = []string{"Reparación de techo", "Limpieza de local", "Flete local", "Instalación eléctrica", "Corte de grama"}
+	firstNames = []string{"Ana", "Carlos", "Marta", "José", "Sofía", "Luis", "Gabriela", "Mauricio", "Elena", "Óscar",
+		"Ñico", "Roxana"}
+	lastNames = []string{"Morales", "Hernández", "Peña", "Rivas", "Argueta", "Portillo", "Zelaya", "Menjívar",
+		"Guzmán", "Ayala"}
+	trades = []string{"Comercial", "Ferretería", "Distribuidora", "Agroservicio", "Librería", "Inversiones",
+		"Repuestos"}
+	places = []string{"El Roble", "San Miguel", "La Palma", "Los Héroes", "Cuscatlán", "El Pacífico", "Izalco"}
+	goods  = []string{"Café molido 1 lb", "Resma de papel carta", "Tornillo de 1/2\"", "Arroz precocido",
+		"Cable eléctrico n.º 12", "Jabón de lavar", "Cuaderno rayado", "Foco LED 9 W",
+		"Pintura látex blanca", "Llave de paso Ø 1/2\"", "Aceite de cocina", "Detergente en polvo", "Silla plástica",
+		"Machete", "Mochila escolar"}
+	free = []string{"Libro de texto", "Medicamento genérico", "Frijol rojo", "Transporte público",
+		"Alquiler de vivienda"}
+	services = []string{"Reparación de techo", "Limpieza de local", "Flete local", "Instalación eléctrica",
+		"Corte de grama"}
 )
 
 func (m *maker) person() string { return pick(m, firstNames...) + " " + pick(m, lastNames...) }
 
 func (m *maker) address() tree {
 	return tree{"departamento": "05", "municipio": "28", "distrito": "11",
-		"complemento": fmt.Sprintf("%s %s, casa %d", pick(m, "Avenida", "Calle", "Pasaje", "Colonia"), pick(m, places...), m.between(1, 240))}
+		"complemento": fmt.Sprintf("%s %s, casa %d", pick(m, "Avenida", "Calle", "Pasaje", "Colonia"),
+			pick(m, places...), m.between(1, 240))}
 }
 
 // consumer is the receptor of an invoice, who may stay unnamed.
@@ -107,9 +115,12 @@ func (m *maker) taxpayer() tree {
 	if len(m.receivers) > 0 {
 		return pick(m, m.receivers...)
 	}
-	nit := fmt.Sprintf("%04d%02d%02d%02d", m.between(101, 619), m.between(1, 28), m.between(1, 12), m.between(60, 99)) + m.digits(4)
-	r := tree{"tipoDocumento": "36", "numDocumento": nit, "nit": nit, "nrc": m.digits(6) + "1", "nombre": pick(m, trades...) + " " + pick(m, places...) + ", S.A. de C.V.",
-		"codActividad": "47111", "descActividad": "Venta en supermercados", "direccion": m.address(), "telefono": "2" + m.digits(7), "correo": "compras@example.com"}
+	nit := fmt.Sprintf("%04d%02d%02d%02d", m.between(101, 619), m.between(1, 28), m.between(1, 12), m.between(60, 99)) +
+		m.digits(4)
+	r := tree{"tipoDocumento": "36", "numDocumento": nit, "nit": nit, "nrc": m.digits(6) + "1", "nombre": pick(m,
+		trades...) + " " + pick(m, places...) + ", S.A. de C.V.",
+		"codActividad": "47111", "descActividad": "Venta en supermercados", "direccion": m.address(), "telefono": "2" +
+			m.digits(7), "correo": "compras@example.com"}
 	if m.often(30) {
 		r["nombreComercial"] = pick(m, places...)
 	}
@@ -136,8 +147,8 @@ func (m *maker) sale(taxpayer bool) tree {
 	return r
 }
 
-// items are the lines of a sale, and the cents of those that are taxed. A retention is lawful from 100 USD on (CT art. 162):
-// then the first line alone is worth more.
+// items are the lines of a sale, and the cents of those that are taxed. A retention is lawful from 100 USD on (CT art.
+// 162): then the first line alone is worth more.
 func (m *maker) items(large bool) (list []any, taxed int) {
 	for i := range pick(m, 1, 1, 2, 2, 3, 4, 6) {
 		price, quantity := m.between(25, 9_999), m.between(1, 12)
@@ -152,11 +163,13 @@ func (m *maker) items(large bool) (list []any, taxed int) {
 		switch {
 		case i == 0:
 		case m.often(12): // a charge that is no sale
-			list = append(list, tree{"descripcion": pick(m, "Propina voluntaria", "Donación a la Cruz Roja", "Depósito de envase"), "cantidad": whole(1),
+			list = append(list, tree{"descripcion": pick(m, "Propina voluntaria", "Donación a la Cruz Roja",
+				"Depósito de envase"), "cantidad": whole(1),
 				"precioUnitario": whole(0), "uniMedida": whole(99), "noGravado": cents(m.between(25, 500))})
 			continue
 		case m.often(20):
-			it["descripcion"], it["tipoImpuesto"], amount = pick(m, free...), pick(m, "EXENTO", "EXENTO", "NO_SUJETO"), 0
+			it["descripcion"], it["tipoImpuesto"], amount = pick(m, free...), pick(m, "EXENTO", "EXENTO", "NO_SUJETO"),
+				0
 		case m.often(15): // by weight
 			n := m.between(1, 39) * 25
 			it["cantidad"], it["uniMedida"], amount = cents(n), pick(m, whole(34), whole(36)), price*n/100
@@ -187,7 +200,8 @@ func (m *maker) pays(r tree) {
 			r["pago"].(tree)["referencia"] = "REF-" + m.digits(6)
 		}
 	} else {
-		term := pick(m, tree{"plazo": "01", "periodo": whole(m.between(8, 90))}, tree{"plazo": "02", "periodo": whole(m.between(1, 6))})
+		term := pick(m, tree{"plazo": "01", "periodo": whole(m.between(8, 90))}, tree{"plazo": "02",
+			"periodo": whole(m.between(1, 6))})
 		term["codigo"] = "13"
 		r["condicionOperacion"], r["pago"] = pick(m, whole(2), whole(2), whole(3)), term
 	}
@@ -197,13 +211,15 @@ func (m *maker) pays(r tree) {
 }
 
 func (m *maker) purchase() tree {
-	r := tree{"sujetoExcluido": tree{"tipoDocumento": "13", "numDocumento": m.dui(), "nombre": m.person(), "direccion": m.address(),
-		"telefono": "7" + m.digits(7), "correo": "proveedor@example.com"}, "applyrent": m.often(60)}
+	r := tree{"sujetoExcluido": tree{"tipoDocumento": "13", "numDocumento": m.dui(), "nombre": m.person(),
+		"direccion": m.address(),
+		"telefono":  "7" + m.digits(7), "correo": "proveedor@example.com"}, "applyrent": m.often(60)}
 	total := 0
 	var items []any
 	for range m.between(1, 3) {
 		price, quantity := m.between(500, 30_000), m.between(1, 4)
-		items, total = append(items, tree{"descripcion": pick(m, services...), "tipoItem": pick(m, whole(1), whole(2)), "cantidad": whole(quantity), "precioUnitario": cents(price)}), total+price*quantity
+		items, total = append(items, tree{"descripcion": pick(m, services...), "tipoItem": pick(m, whole(1), whole(2)),
+			"cantidad": whole(quantity), "precioUnitario": cents(price)}), total+price*quantity
 	}
 	r["items"] = items
 	if m.often(20) {
@@ -228,8 +244,10 @@ func (m *maker) withholding(day string) tree {
 			u := fmt.Sprintf("%016X%016X", m.rng.Uint64(), m.rng.Uint64())
 			number, kind = u[:8]+"-"+u[8:12]+"-4"+u[13:16]+"-A"+u[17:20]+"-"+u[20:], 2
 		}
-		lines = append(lines, tree{"numItem": whole(i + 1), "tipoDte": pick(m, "03", "03", "01"), "tipoGeneracion": whole(kind), "numDocumento": number, "fechaEmision": day,
-			"montoSujetoGrav": cents(amount), "codigoRetencionMH": code, "ivaRetenido": cents(kept), "descripcion": "Compra de " + pick(m, goods...)})
+		lines = append(lines, tree{"numItem": whole(i + 1), "tipoDte": pick(m, "03", "03", "01"),
+			"tipoGeneracion": whole(kind), "numDocumento": number, "fechaEmision": day,
+			"montoSujetoGrav": cents(amount), "codigoRetencionMH": code, "ivaRetenido": cents(kept),
+			"descripcion": "Compra de " + pick(m, goods...)})
 	}
 	r["cuerpoDocumento"] = lines
 	return r
@@ -281,8 +299,10 @@ func (m *maker) note(kind, code string, of *sold) tree {
 func (m *maker) giveBack(code string, of *sold) tree {
 	for _, i := range m.rng.Perm(len(of.Cuerpo)) {
 		line := of.Cuerpo[i]
-		if line.TipoItem != 4 && centsOf(line.Cantidad) >= 100 && centsOf(line.VentaGravada)+centsOf(line.VentaExenta) > 0 {
-			return tree{"documentoOrigen": code, "motivo": pick(m, "El empaque venía abierto", "El cliente cambió de opinión"),
+		if line.TipoItem != 4 && centsOf(line.Cantidad) >= 100 && centsOf(line.VentaGravada)+
+			centsOf(line.VentaExenta) > 0 {
+			return tree{"documentoOrigen": code, "motivo": pick(m, "El empaque venía abierto",
+				"El cliente cambió de opinión"),
 				"items": []any{tree{"numItem": whole(line.NumItem), "cantidadRetorno": whole(1)}}}
 		}
 	}
@@ -298,8 +318,9 @@ func centsOf(n json.Number) int {
 	return int(a / (dte.Scale / 100))
 }
 
-// Sample returns the n-th sale of a kind that needs no other document, for a day (yyyy-mm-dd); nil for other kinds. The same
-// arguments give the same sale. Of a type that is neither sold, bought nor withheld as those here, the examples of its form serve in turn.
+// Sample returns the n-th sale of a kind that needs no other document, for a day (yyyy-mm-dd); nil for other kinds. The
+// same arguments give the same sale. Of a type that is neither sold, bought nor withheld as those here, the examples of
+// its form serve in turn.
 func Sample(seed uint64, kind string, n int, day string, receivers []map[string]any) (map[string]any, error) {
 	t := types[kind]
 	if t == nil || t.Effect != bundle.Nothing {

@@ -37,8 +37,11 @@ func TestSample(t *testing.T) {
 			t.Errorf("%d of 60 of %s are another issuer's", same, kind)
 		}
 	}
-	for _, way := range []string{"isRetenIva", "isPerciIva", `"applyrent":true`, `"applyrent":false`, "EXENTO", "NO_SUJETO", "montoDescu", "descuentoGlobal", "noGravado",
-		`"condicionOperacion":1`, `"condicionOperacion":2`, `"condicionOperacion":3`, `"plazo":"01"`, `"plazo":"02"`, `"C4"`, `"tipoGeneracion":1`, `"tipoItem":2`, `"uniMedida":34`, "nombreComercial", "referencia", "observaciones"} {
+	for _, way := range []string{"isRetenIva", "isPerciIva", `"applyrent":true`, `"applyrent":false`, "EXENTO",
+		"NO_SUJETO", "montoDescu", "descuentoGlobal", "noGravado",
+		`"condicionOperacion":1`, `"condicionOperacion":2`, `"condicionOperacion":3`, `"plazo":"01"`, `"plazo":"02"`,
+		`"C4"`, `"tipoGeneracion":1`, `"tipoItem":2`, `"uniMedida":34`, "nombreComercial", "referencia",
+		"observaciones"} {
 		if !strings.Contains(all, way) {
 			t.Errorf("no sale has %s", way)
 		}

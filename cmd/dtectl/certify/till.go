@@ -105,8 +105,8 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// insist asks until there is an answer that will not change. The same key makes the same sale of every try, also across a
-// restart of the branch.
+// insist asks until there is an answer that will not change. The same key makes the same sale of every try, also across
+// a restart of the branch.
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
 		err := t.ask(ctx, method, path, key, body, into)
@@ -139,7 +139,8 @@ func (t *till) documents(ctx context.Context, kind, estado, since string) (all [
 	}
 	const window = 31 // days that one list may span
 	for from := first; !from.After(last); from = from.AddDate(0, 0, window) {
-		query := fmt.Sprintf("/dte/documentos?tipo=%s&estado=%s&puntoVenta=propio&limite=500&desde=%s&hasta=%s", kind, estado,
+		query := fmt.Sprintf("/dte/documentos?tipo=%s&estado=%s&puntoVenta=propio&limite=500&desde=%s&hasta=%s", kind,
+			estado,
 			from.Format(time.DateOnly), from.AddDate(0, 0, window-1).Format(time.DateOnly))
 		for cursor := ""; ; {
 			var page struct {

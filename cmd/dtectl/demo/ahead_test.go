@@ -36,7 +36,8 @@ func TestAhead(t *testing.T) {
 			}
 		}
 		got, err := ahead(file, c.day, noon)
-		if c.refused == "" && (err != nil || got != c.want) || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+		if c.refused == "" && (err != nil || got != c.want) || c.refused != "" && (err == nil ||
+			!strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}

@@ -44,13 +44,14 @@ type chainDemo struct {
 	branches    []*Demo
 }
 
-// newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. It appears whole or not
-// at all; the configurations are written anew each time, so that addresses can change.
+// newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. It appears
+// whole or not at all; the configurations are written anew each time, so that addresses can change.
 func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 	addresses := strings.Split(cmp.Or(os.Getenv(chainAddresses),
 		"127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")
 	if len(addresses) != 2+2*len(Branches) {
-		return nil, errors.New(chainAddresses + ": wants the store's address, the page's, and two of each branch, with commas between")
+		return nil, errors.New(chainAddresses + ": wants the store's address, the page's, and two of each branch, " +
+			"with commas between")
 	}
 	d := &chainDemo{dir: dir, shown: dir, store: addresses[0], page: addresses[1], addresses: addresses}
 	if wd, err := os.Getwd(); err == nil {
@@ -59,9 +60,13 @@ func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 		}
 	}
 	for i, name := range Branches {
-		d.branches = append(d.branches, &Demo{Config: filepath.Join(dir, name, "dted.toml"), branch: int64(i + 1), API: addresses[2+2*i], Ops: addresses[3+2*i],
-			authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"), manage: cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"), inbox: cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"),
-			copied: "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a second medium\n",
+		d.branches = append(d.branches, &Demo{Config: filepath.Join(dir, name, "dted.toml"), branch: int64(i + 1),
+			API: addresses[2+2*i], Ops: addresses[3+2*i],
+			authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
+			manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"),
+			inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"),
+			copied: "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a " +
+				"second medium\n",
 			fleet: fmt.Sprintf(`
 [fleet]
 chain = %q
@@ -247,13 +252,17 @@ func (c *Command) runChain(ctx context.Context) error {
 			return err
 		}
 		for i, b := range d.branches {
-			run(filepath.Join(Branches[i], "dted.pid"), func() *exec.Cmd { return command("dted", "-config", b.Config) })
+			run(filepath.Join(Branches[i], "dted.pid"), func() *exec.Cmd {
+				return command("dted", "-config",
+					b.Config)
+			})
 		}
 		rules, err := filepath.Glob(filepath.Join(c.Dir, Branches[0], "rules", "*"+bundle.Extension))
 		if err != nil {
 			return err
 		}
-		if err := fleet.FirstDay(ctx, at("fleet.toml"), adminclient.Who, len(d.branches), demoGroup, rules); err != nil {
+		if err := fleet.FirstDay(ctx, at("fleet.toml"), adminclient.Who, len(d.branches), demoGroup,
+			rules); err != nil {
 			return fmt.Errorf("the chain's first day: %w", err)
 		}
 		for _, b := range d.branches { // they sell once they are enrolled
@@ -285,10 +294,12 @@ func awaitListener(ctx context.Context, address string) error {
 }
 
 func (d *chainDemo) greet() error {
-	term.Printf("\nThe chain is open: %d branches of one taxpayer.\n  store       http://%s      (an S3 server over %s/store)\n  authority   http://%s      simulated; http://%s manages it\n",
+	term.Printf("\nThe chain is open: %d branches of one taxpayer.\n  store       http://%s      (an S3 server over "+
+		"%s/store)\n  authority   http://%s      simulated; http://%s manages it\n",
 		len(d.branches), d.store, d.shown, d.branches[0].authority, d.branches[0].manage)
 	for i, b := range d.branches {
-		term.Printf("  %-10s  http://%s      (token in %s/%s/pos.token; http://%s is its status page)\n", Branches[i], b.API, d.shown, Branches[i], b.Ops)
+		term.Printf("  %-10s  http://%s      (token in %s/%s/pos.token; http://%s is its status page)\n", Branches[i],
+			b.API, d.shown, Branches[i], b.Ops)
 	}
 	_, err := term.Printf(`
 In another terminal:

@@ -40,7 +40,8 @@ func (c *Command) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("preparing %s: %w", c.Dir, err)
 	}
-	if err := awaitFree(ctx, append(d.simulated(), place{"DTED_API_ADDR", d.API}, place{"DTED_OPS_ADDR", d.Ops})...); err != nil {
+	if err := awaitFree(ctx, append(d.simulated(), place{"DTED_API_ADDR", d.API}, place{"DTED_OPS_ADDR",
+		d.Ops})...); err != nil {
 		return err
 	}
 	authority := []string{"-issuers", filepath.Join(c.Dir, "issuers.json"), "-ahead", d.ahead.String(),
@@ -83,7 +84,8 @@ func command(name string, args ...string) *exec.Cmd {
 
 func child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
-	// A box takes its addresses from the configuration that the demonstration wrote, not from a variable that all boxes would share.
+	// A box takes its addresses from the configuration that the demonstration wrote, not from a variable that all boxes
+	// would share.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})
@@ -93,9 +95,9 @@ func child(path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// supervise keeps a process running until ctx ends, then stops it gently. Like systemd's Restart=always it waits
-// longer after each quick death, from 100 ms to 5 s. While there is a file of the pid file's name with .stop in the place of .pid, it
-// starts nothing.
+// supervise keeps a process running until ctx ends, then stops it gently. Like systemd's Restart=always it waits longer
+// after each quick death, from 100 ms to 5 s. While there is a file of the pid file's name with .stop in the place of
+// .pid, it starts nothing.
 func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
@@ -193,8 +195,8 @@ const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"0614020280102
 // freeWithin is how long the processes of a demonstration that was just ended may take to leave their addresses.
 const freeWithin = 5 * time.Second
 
-// awaitFree fails when somebody goes on listening on an address that a demonstration is about to use: its programs would be started again
-// and again, and the tills would meet somebody else's.
+// awaitFree fails when somebody goes on listening on an address that a demonstration is about to use: its programs
+// would be started again and again, and the tills would meet somebody else's.
 func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()

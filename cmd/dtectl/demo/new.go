@@ -94,13 +94,15 @@ func (d *Demo) fill(ctx context.Context, dir string) error {
 }
 
 // taxpayerFiles are what makeTaxpayer makes, beside the rules.
-var taxpayerFiles = []string{"certificate.crt", "certificate.password", "authority.password", "signing.pub.pem", "issuers.json", "rules.key", "rules.key.pub"}
+var taxpayerFiles = []string{"certificate.crt", "certificate.password", "authority.password", "signing.pub.pem",
+	"issuers.json", "rules.key", "rules.key.pub"}
 
 // makeTaxpayer makes what all branches of a demonstration share: key, certificate, rules.
 func makeTaxpayer(ctx context.Context, dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	// Every secret of the demo is random: a folder that leaks opens no other.
-	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20] // MH wants letters, digits and others in the first
+	// MH wants letters, digits and others in the first
+	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20]
 	key, err := sign.Generate(2048)
 	if err != nil {
 		return err
@@ -113,13 +115,15 @@ func makeTaxpayer(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	issuers, err := json.MarshalIndent([]map[string]string{{"nit": demoNIT, "password": password, "publicKey": "signing.pub.pem", "nrc": demoNRC}}, "", "  ")
+	issuers, err := json.MarshalIndent([]map[string]string{{"nit": demoNIT, "password": password,
+		"publicKey": "signing.pub.pem", "nrc": demoNRC}}, "", "  ")
 	if err != nil {
 		return err
 	}
 	for name, data := range map[string][]byte{
-		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"), "authority.password": []byte(password + "\n"),
-		"signing.pub.pem": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
+		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"),
+		"authority.password": []byte(password + "\n"),
+		"signing.pub.pem":    pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
 	} {
 		if err := config.WriteFile(at(name), data); err != nil {
 			return err
@@ -130,7 +134,8 @@ func makeTaxpayer(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, name := range plugins.Names {
-		if _, err := bundles.BuildRule(ctx, ".", name, at("rules"), bundle.Signer{ID: "demo", Private: rulesSigner}); err != nil {
+		if _, err := bundles.BuildRule(ctx, ".", name, at("rules"), bundle.Signer{ID: "demo",
+			Private: rulesSigner}); err != nil {
 			return err
 		}
 	}
@@ -175,8 +180,8 @@ func (d *Demo) makeBox(dir string) error {
 	return nil
 }
 
-// ahead is how far the clocks of a demonstration are ahead: as its file says, or so far that it is that day now. They are never
-// put back: its documents have been numbered in order of time.
+// ahead is how far the clocks of a demonstration are ahead: as its file says, or so far that it is that day now. They
+// are never put back: its documents have been numbered in order of time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration
 	if b, err := os.ReadFile(file); err == nil {
@@ -196,7 +201,8 @@ func ahead(file, day string, now time.Time) (time.Duration, error) {
 		return 0, err
 	}
 	if wanted.Before(is) {
-		return 0, fmt.Errorf("--day: %s is before %s, which it is in this demonstration; remove its folder, or choose another one with DTED_DEMO_DIR", day, is.Format(time.DateOnly))
+		return 0, fmt.Errorf("--day: %s is before %s, which it is in this demonstration; remove its folder, or choose "+
+			"another one with DTED_DEMO_DIR", day, is.Format(time.DateOnly))
 	}
 	return before + wanted.Sub(is), nil
 }
@@ -218,7 +224,8 @@ const (
 func (d *Demo) writeConfig(path string) error {
 	var points strings.Builder
 	for i := 1; i <= 8; i++ {
-		points.WriteString(fmt.Sprintf("\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M%03d\"\npunto_venta = \"P%03d\"\n", i, d.branch, i))
+		points.WriteString(fmt.Sprintf("\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M%03d\"\npunto_venta = "+
+			"\"P%03d\"\n", i, d.branch, i))
 	}
 	host, port, err := net.SplitHostPort(d.inbox)
 	if err != nil {
@@ -228,7 +235,8 @@ func (d *Demo) writeConfig(path string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf(configText, d.copied, d.API, d.Ops, d.authority, d.ahead, host, port, compiled, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
+	text := fmt.Sprintf(configText, d.copied, d.API, d.Ops, d.authority, d.ahead, host, port, compiled, demoNIT,
+		demoNRC, d.branch, points.String(), d.fleet)
 	return config.WriteFile(path, []byte(text))
 }
 

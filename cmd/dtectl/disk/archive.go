@@ -37,8 +37,8 @@ type archiveLine struct {
 	} `json:"progress"`
 }
 
-// check names every object that is not as the store has it, a line each, and exits non-zero when there is one. A stopped
-// appliance's store it opens itself, to read; a running one it asks, which goes on issuing meanwhile.
+// check names every object that is not as the store has it, a line each, and exits non-zero when there is one. A
+// stopped appliance's store it opens itself, to read; a running one it asks, which goes on issuing meanwhile.
 func (f *archiveFlags) check(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -59,7 +59,8 @@ func (f *archiveFlags) check(ctx context.Context, top *adminclient.Options) erro
 		}
 		totals, err = f.running(ctx, top, r)
 	case err == nil && f.Repair:
-		err = errors.Join(errors.New("--repair: the appliance puts documents back, and it is not running"), store.Close())
+		err = errors.Join(errors.New("--repair: the appliance puts documents back, and it is not running"),
+			store.Close())
 	case err == nil:
 		totals, err = f.stopped(ctx, cfg, store, r)
 		err = errors.Join(err, store.Close())
@@ -71,17 +72,20 @@ func (f *archiveFlags) check(ctx context.Context, top *adminclient.Options) erro
 	return r.end(totals)
 }
 
-func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *storage.Store, r *archiveReport) (*outbox.ArchiveTotals, error) {
+func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *storage.Store,
+	r *archiveReport) (*outbox.ArchiveTotals, error) {
 	bucket, err := cfg.Archive.Open()
 	if err != nil {
 		return nil, err
 	}
-	c := &outbox.ArchiveCheck{Store: store, Archive: bucket, Slug: cfg.Issuer.Slug, Ambiente: cfg.Ambiente, Read: f.Read, Shared: f.Shared,
+	c := &outbox.ArchiveCheck{Store: store, Archive: bucket, Slug: cfg.Issuer.Slug, Ambiente: cfg.Ambiente,
+		Read: f.Read, Shared: f.Shared,
 		Found: r.found, Progress: r.progress}
 	return c.Run(ctx)
 }
 
-func (f *archiveFlags) running(ctx context.Context, top *adminclient.Options, r *archiveReport) (*outbox.ArchiveTotals, error) {
+func (f *archiveFlags) running(ctx context.Context, top *adminclient.Options, r *archiveReport) (*outbox.ArchiveTotals,
+	error) {
 	g, err := adminclient.Flags{}.Open(top)
 	if err != nil {
 		return nil, err
@@ -161,11 +165,13 @@ func (r *archiveReport) end(t *outbox.ArchiveTotals) error {
 	if err := r.flush(); err != nil {
 		return err
 	}
-	missing, altered, foreign := t.Findings[outbox.ArchiveMissing], t.Findings[outbox.ArchiveAltered], t.Findings[outbox.ArchiveForeign]
+	missing, altered, foreign := t.Findings[outbox.ArchiveMissing], t.Findings[outbox.ArchiveAltered],
+		t.Findings[outbox.ArchiveForeign]
 	term.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
 	if missing+altered+foreign == 0 {
 		term.Fprintf(r.out, "no problem found\n")
 		return nil
 	}
-	return fmt.Errorf("the archive is not as the store has it: %d missing, %d altered, %d foreign", missing, altered, foreign)
+	return fmt.Errorf("the archive is not as the store has it: %d missing, %d altered, %d foreign", missing, altered,
+		foreign)
 }

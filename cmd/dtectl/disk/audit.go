@@ -26,7 +26,8 @@ type Audit struct {
 	JSON  bool `help:"Write one JSON object a line."`
 }
 
-// Run shows the newest acts, the newest first. It asks a running appliance, and reads the store of one that stands still.
+// Run shows the newest acts, the newest first. It asks a running appliance, and reads the store of one that stands
+// still.
 func (c *Audit) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -52,7 +53,8 @@ func (c *Audit) Run(ctx context.Context, top *adminclient.Options) error {
 	for _, a := range acts {
 		shown[a.Authenticity]++
 	}
-	term.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n", audit.Sentence(shown))
+	term.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n",
+		audit.Sentence(shown))
 	return nil
 }
 
@@ -66,7 +68,8 @@ func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options,
 		var answer struct {
 			Acts []audit.Act `json:"acts"`
 		}
-		return answer.Acts, g.Ask(ctx, http.MethodGet, "/admin/audit", url.Values{"limit": {strconv.Itoa(limit)}}, nil, &answer)
+		return answer.Acts, g.Ask(ctx, http.MethodGet, "/admin/audit", url.Values{"limit": {strconv.Itoa(limit)}}, nil,
+			&answer)
 	}
 	if err != nil {
 		return nil, err
@@ -92,7 +95,8 @@ func printActs(out io.Writer, acts []audit.Act) error {
 				more = append(more, s)
 			}
 		}
-		term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, adminclient.Local(a.At), a.Who, a.From, strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
+		term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, adminclient.Local(a.At), a.Who, a.From,
+			strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
 	}
 	return w.Flush()
 }
@@ -104,6 +108,7 @@ func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.St
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(), From: "dtectl", What: "store.reconcile",
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(), From: "dtectl",
+		What:   "store.reconcile",
 		Target: fmt.Sprintf("%d series", series), Detail: reason, Outcome: audit.Done})
 }

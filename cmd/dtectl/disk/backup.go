@@ -55,12 +55,17 @@ func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 func (c *Backup) vouched(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
-		term.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n", err)
+		term.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n",
+			err)
 		return nil
 	}
-	bad, err := printVouched(term.Out, cfg, func(o storage.Options) (*storage.Store, error) { return storage.OpenBackup(c.Dir, o) })
+	bad, err := printVouched(term.Out, cfg, func(o storage.Options) (*storage.Store,
+		error) {
+		return storage.OpenBackup(c.Dir, o)
+	})
 	if err == nil && bad > 0 {
-		err = fmt.Errorf("%d rules or acts in the backup are not what this box or the pinned keys vouch for: who has written to it?", bad)
+		err = fmt.Errorf("%d rules or acts in the backup are not what this box or the pinned keys vouch for: who has "+
+			"written to it?", bad)
 	}
 	return err
 }
@@ -69,7 +74,8 @@ func describeBackup(out io.Writer, b *storage.Backup, err error) error {
 	if err != nil {
 		return err
 	}
-	term.Fprintf(out, "store      %s\ntaken      %s\nrecords    %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
+	term.Fprintf(out, "store      %s\ntaken      %s\nrecords    %d\nseries     %d\nsize       %s\nchecked    every "+
+		"digest and every row\n",
 		b.Store, adminclient.Local(b.Taken), b.Documents, len(b.Last), term.Bytes(b.Bytes))
 	return nil
 }
@@ -86,8 +92,10 @@ type backupState struct {
 // backupRunning has the running appliance make a backup, on the appliance's own filesystem.
 func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *term.Bar) (*storage.Backup, error) {
 	var s backupState
-	if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir}, &s); err != nil {
-		return nil, fmt.Errorf("the appliance has the store open and does not make the backup itself; stop it first: %w", err)
+	if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir},
+		&s); err != nil {
+		return nil, fmt.Errorf(
+			"the appliance has the store open and does not make the backup itself; stop it first: %w", err)
 	}
 	for s.Backup == nil && s.Error == "" {
 		bar.Show(s.Done, s.Total)

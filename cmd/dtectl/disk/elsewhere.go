@@ -32,7 +32,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 }
 
 // partsOf asks an archive once for each document, and no more once it does not answer.
-func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry, string) ([]byte, error) {
+func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
+	string) ([]byte, error) {
 	var last storage.Code
 	var held []byte
 	var gone error
@@ -61,8 +62,10 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 	}
 	way := cfg.Authority.Link()
 	defer way.Close()
-	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(password), Ambiente: cfg.Ambiente,
-		UserAgent: "dtectl recover", Transport: way, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
+	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
+		Password: authority.Password(password), Ambiente: cfg.Ambiente,
+		UserAgent: "dtectl recover", Transport: way, Now: cfg.Now,
+		AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	asked := 0
 	for _, l := range list {
 		series := strings.Split(l.Series, "/")
@@ -94,7 +97,8 @@ func possibleSeries(cfg *config.Config) storage.Possible {
 		for year := dte.Year(since); year <= dte.Year(now); year++ {
 			for _, p := range cfg.Points {
 				for _, document := range cfg.Types.Issue {
-					list = append(list, fmt.Sprintf("%s/%s/%s/%s/%d", cfg.Ambiente, document, p.Establishment, p.PointOfSale, year))
+					list = append(list, fmt.Sprintf("%s/%s/%s/%s/%d", cfg.Ambiente, document, p.Establishment,
+						p.PointOfSale, year))
 				}
 			}
 		}

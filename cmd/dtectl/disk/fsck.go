@@ -72,7 +72,8 @@ func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
 	case err != nil:
 		return fmt.Errorf("asking who wrote the rules and the acts: %w", err)
 	case bad > 0:
-		return fmt.Errorf("%d rules or acts are not what this box or the pinned keys vouch for: such a rule computes nothing", bad)
+		return fmt.Errorf("%d rules or acts are not what this box or the pinned keys vouch for: such a rule computes "+
+			"nothing", bad)
 	}
 	term.Printf("no problem found\n")
 	return nil

@@ -85,7 +85,8 @@ func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
 	}
 	r := &recovery{Recover: c, cfg: cfg, o: cfg.Store(slog.New(slog.DiscardHandler))}
 	r.o.OpenBehind = true
-	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Series: engine.SeriesOf, Possible: possibleSeries(cfg), Dry: c.DryRun}
+	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Series: engine.SeriesOf,
+		Possible: possibleSeries(cfg), Dry: c.DryRun}
 	if err := r.sources(ctx); err != nil {
 		return err
 	}
@@ -126,13 +127,15 @@ func (r *recovery) sources(ctx context.Context) error {
 	_, gone := os.Stat(r.cfg.Data)
 	_, waits := os.Stat(r.cfg.Data + ".repaired") // only its name is missing
 	segments, _ := filepath.Glob(filepath.Join(r.from.Copy, "*.copy"))
-	if fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && (r.from.Copy == "" || len(segments) == 0) && len(r.from.Backups) == 0 {
+	if fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && (r.from.Copy == "" || len(segments) == 0) &&
+		len(r.from.Backups) == 0 {
 		return r.fetch(ctx)
 	}
 	return nil
 }
 
-// fetch brings what the branch's box shipped into a folder beside the store. Cut short, it goes on there when it is called again.
+// fetch brings what the branch's box shipped into a folder beside the store. Cut short, it goes on there when it is
+// called again.
 func (r *recovery) fetch(ctx context.Context) error {
 	if r.cfg.Fleet == nil {
 		return errors.New("--from fleet: the configuration has no [fleet]")
@@ -157,7 +160,8 @@ func (r *recovery) fetch(ctx context.Context) error {
 		if got.Bytes == 0 {
 			return exitError{errors.Join(err, ship.Remove(folder)), exitSource}
 		}
-		return exit(exitSource, "%w\nthe %d bytes that are here stay in %s: the same command goes on from there", err, got.Bytes, folder)
+		return exit(exitSource, "%w\nthe %d bytes that are here stay in %s: the same command goes on from there", err,
+			got.Bytes, folder)
 	}
 	if got.Before > 0 {
 		term.Printf("%d of the bytes had been fetched before\n", got.Before)
@@ -165,17 +169,21 @@ func (r *recovery) fetch(ctx context.Context) error {
 	if got.Doubt != nil {
 		term.Printf("a base of the copy cannot be used, its pieces were read instead: %v\n", got.Doubt)
 	}
-	term.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts of %d bases were read\n",
+	term.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts of %d "+
+		"bases were read\n",
 		r.cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts, got.Bases)
 	if len(got.Older) > 0 && !got.Whole {
-		term.Printf("boxes of earlier epochs shipped too, the last of them that of epoch %[1]d. If the box of epoch %[2]d died before its whole copy\n"+
-			"was shipped, what it lacks is there: dtectl recover --epoch %[1]d; then the numbers of the box of epoch %[2]d are not proven\n",
+		term.Printf("boxes of earlier epochs shipped too, the last of them that of epoch %[1]d. If the box of epoch "+
+			"%[2]d died before its whole copy\n"+
+			"was shipped, what it lacks is there: dtectl recover --epoch %[1]d; then the numbers of the box of epoch "+
+			"%[2]d are not proven\n",
 			got.Older[len(got.Older)-1], got.Epoch)
 	}
 	r.from.Copy, r.from.Elsewhere.Lacks = folder, got.Lacks()
 	if s := got.Status; s != nil && s.Copy != nil {
 		r.from.Elsewhere.Last = s.Copy.Last
-		term.Printf("the box's last status is of %s and names piece %d: what was fetched is compared with it. Of what the box shipped after it,\n"+
+		term.Printf("the box's last status is of %s and names piece %d: what was fetched is compared with it. Of what "+
+			"the box shipped after it,\n"+
 			"nothing here says whether the chain's store has lost any\n", adminclient.Local(s.At), s.Copy.Segment)
 	}
 	if r.from.Elsewhere.Lacks != "" {
@@ -201,15 +209,18 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	case errors.Is(err, storage.ErrInUse):
 		return nil, false, fmt.Errorf("stop the appliance first: %w", err)
 	case errors.Is(err, storage.ErrUnreadable) && gone == nil:
-		return nil, false, exit(exitSource, "nothing is given up while the second copy may know more: put the card in again, or in another reader; "+
-			"if it is dead, take it out and repeat this: %w", err)
+		return nil, false, exit(exitSource,
+			"nothing is given up while the second copy may know more: put the card in "+
+				"again, or in another reader; "+
+				"if it is dead, take it out and repeat this: %w", err)
 	case errors.Is(err, storage.ErrDiverged), errors.Is(err, storage.ErrCorrupt) && gone == nil:
 		term.Printf("nothing was taken from the second copy: %v\n", err)
 		return nil, false, nil
 	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
 		return nil, false, exit(exitSource, "no medium makes a store; name another with --from: %w", err)
 	case errors.Is(err, storage.ErrMark):
-		return nil, false, exit(exitSource, "put the mark's right medium in; if it is gone, move the file away, and the mark is taken as lost: %w", err)
+		return nil, false, exit(exitSource, "put the mark's right medium in; if it is gone, move the file away, and "+
+			"the mark is taken as lost: %w", err)
 	case err != nil:
 		return nil, false, err
 	}
@@ -236,7 +247,8 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 		err = recordRepairs(ctx, r.cfg, false)
 	}
 	if _, bad := printVouched(term.Out, r.cfg, storage.OpenReadOnly); bad != nil {
-		term.Printf("who wrote the rules and the acts is not known: %v\n", bad) // the store is there, and is to be settled
+		// the store is there, and is to be settled
+		term.Printf("who wrote the rules and the acts is not known: %v\n", bad)
 	}
 	return made.Owed, true, err
 }
@@ -327,7 +339,8 @@ func (r *recovery) open() (*storage.Store, error) {
 	return s, nil
 }
 
-// newMark brings the store's mark to its place, or proves the store and makes it another. It returns the reason for the journal.
+// newMark brings the store's mark to its place, or proves the store and makes it another. It returns the reason for the
+// journal.
 func (r *recovery) newMark(ctx context.Context) (reason string, err error) {
 	if !r.DryRun {
 		from, err := storage.MoveMark(r.mark, r.o)
@@ -366,7 +379,8 @@ func (r *recovery) newMark(ctx context.Context) (reason string, err error) {
 	}
 	if p.Owed == nil {
 		term.Printf("there is a new mark at %s; every series goes on where it was\n", r.cfg.Mark)
-		return "", r.recordMark(ctx, "mark.new", "proven by the walk through the store and by the second copy; before: "+p.Mark.What+r.why())
+		return "", r.recordMark(ctx, "mark.new",
+			"proven by the walk through the store and by the second copy; before: "+p.Mark.What+r.why())
 	}
 	losses, err := r.losses(p.Owed)
 	if err != nil {
@@ -404,7 +418,9 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 			return err
 		}
 		if len(l.Numbers) != 1 || l.Numbers[0].From != last+1 || strings.Count(l.Series, "/") != 4 {
-			return fmt.Errorf("--accept-loss %q: the store owes nothing; of a whole series' name, the numbers from %d on can be left out", text, last+1)
+			return fmt.Errorf(
+				"--accept-loss %q: the store owes nothing; of a whole series' name, the numbers from %d "+
+					"on can be left out", text, last+1)
 		}
 		if r.DryRun {
 			continue
@@ -417,7 +433,8 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 	if r.DryRun {
 		return nil
 	}
-	return recordReconciled(ctx, r.cfg, store, len(r.AcceptLoss), cmp.Or(r.Reason, "accepted as lost")+": "+strings.Join(r.AcceptLoss, "; "))
+	return recordReconciled(ctx, r.cfg, store, len(r.AcceptLoss), cmp.Or(r.Reason, "accepted as lost")+": "+
+		strings.Join(r.AcceptLoss, "; "))
 }
 
 // would says what a dry run came to.
@@ -451,7 +468,8 @@ func (r *recovery) next(owed *storage.Owed) error {
 		case ownRecords(n.Series):
 			own = true
 		default:
-			command = append(command, fmt.Sprintf("  --accept-loss %q", brief(n.Series, owed)+strings.TrimPrefix(lost, n.Series)))
+			command = append(command, fmt.Sprintf("  --accept-loss %q", brief(n.Series, owed)+strings.TrimPrefix(lost,
+				n.Series)))
 			open = open || n.Open
 			own = own && n.Series != storage.Others
 		}
@@ -459,18 +477,23 @@ func (r *recovery) next(owed *storage.Owed) error {
 	if own {
 		command = append(command, fmt.Sprintf("  --accept-loss %q", storage.Others+": "+storage.NoNumbers))
 	}
-	term.Printf("\nA lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the right card or a\n" +
+	term.Printf("\nA lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the " +
+		"right disk, the right card or a\n" +
 		"backup first, and name it with --from. What nothing has is given up by its name:\n\n")
 	if r.from.Elsewhere.Lacks == "" {
 		printCommand(command)
 	} else {
-		term.Printf("No number is proposed: put back what the chain's store has lost, from its own versions, move the store that was made away, and\n" +
-			"repeat this. If it cannot be had, give this box new points of sale. Or find each series' last number, and type it for N:\n\n")
+		term.Printf("No number is proposed: put back what the chain's store has lost, from its own versions, move the " +
+			"store that was made away, and\n" +
+			"repeat this. If it cannot be had, give this box new points of sale. Or find each series' last number, " +
+			"and type it for N:\n\n")
 		printCommand(command)
 	}
 	if open {
-		term.Printf("N is the last number of the series: of the tills' last receipts, of what was mailed, in MH's portal. Where it is the number that the\n" +
-			"store has, nothing is lost: type none for the numbers. A number that is left out harms nothing, one that is used twice is refused.\n")
+		term.Printf("N is the last number of the series: of the tills' last receipts, of what was mailed, in MH's " +
+			"portal. Where it is the number that the\n" +
+			"store has, nothing is lost: type none for the numbers. A number that is left out harms nothing, one that " +
+			"is used twice is refused.\n")
 	}
 	return exit(exitLoss, "nothing is numbered before each loss is named")
 }
@@ -486,15 +509,16 @@ func printCommand(lines []string) {
 	term.Printf("\n")
 }
 
-// ownRecords reports whether a series counts the box's own records, such as rules and acts: nobody outside has a number of them, so
-// they are accepted together, as others.
+// ownRecords reports whether a series counts the box's own records, such as rules and acts: nobody outside has a number
+// of them, so they are accepted together, as others.
 func ownRecords(series string) bool {
 	return series != storage.Others && strings.Count(series, "/") != 4
 }
 
 var briefSeries = regexp.MustCompile(`^\w\w/(\w\w)/(\w{4})/(\w{4})/\d{4}$`)
 
-// brief is a series as a person types it: point of sale and type, where only one series of those that are owed is so called.
+// brief is a series as a person types it: point of sale and type, where only one series of those that are owed is so
+// called.
 func brief(series string, owed *storage.Owed) string {
 	word := func(name string) string {
 		if m := briefSeries.FindStringSubmatch(name); m != nil {
@@ -529,7 +553,9 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 				}
 			}
 		} else if ownRecords(l.Series) {
-			return nil, fmt.Errorf("--accept-loss %q: it names no series of which something is lost; give the series' whole name", text)
+			return nil, fmt.Errorf(
+				"--accept-loss %q: it names no series of which something is lost; give the series' "+
+					"whole name", text)
 		}
 		list = append(list, l)
 	}
@@ -563,7 +589,8 @@ func printMedia(out io.Writer, sources []storage.Source) {
 // printOwed says what is missing, by series and number.
 func printOwed(out io.Writer, o *storage.Owed) {
 	if o.Made != "" {
-		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It numbers nothing before it is settled which\nnumbers were given after that.\n\n",
+		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It numbers nothing before it is settled "+
+			"which\nnumbers were given after that.\n\n",
 			o.Made, adminclient.Local(o.Since))
 	}
 	for _, why := range o.Why {
@@ -598,10 +625,12 @@ func printProof(out io.Writer, p *storage.MarkProof) {
 		term.Fprintf(out, "           it was set aside as %s\n", p.Aside)
 	}
 	if p.Series > 0 || p.Documents > 0 {
-		term.Fprintf(out, "the store  %d records of %d series, every row and every chain walked: no problem\n", p.Documents, p.Series)
+		term.Fprintf(out, "the store  %d records of %d series, every row and every chain walked: no problem\n",
+			p.Documents, p.Series)
 	}
 	if !p.Last.IsZero() {
-		term.Fprintf(out, "           the last moment that it knows is %s. Did the branch sell after that? Then this is an old disk: stop here\n",
+		term.Fprintf(out, "           the last moment that it knows is %s. Did the branch sell after that? Then this "+
+			"is an old disk: stop here\n",
 			adminclient.Local(p.Last))
 	}
 	if len(p.Doubts) == 0 {
@@ -610,7 +639,8 @@ func printProof(out io.Writer, p *storage.MarkProof) {
 	for _, doubt := range p.Doubts {
 		term.Fprintf(out, "not proven %s\n", doubt)
 	}
-	term.Fprintf(out, "MH         cannot be asked for the last number of a series; it refuses a number that is used twice\n")
+	term.Fprintf(out, "MH         cannot be asked for the last number of a series; it refuses a number that is used "+
+		"twice\n")
 }
 
 // recordMark records who made or moved the mark.
@@ -622,7 +652,8 @@ func (r *recovery) recordMark(ctx context.Context, what, detail string) error {
 	if store.Restored() == nil && store.Behind() == nil { // else nothing is written before that is settled
 		box, _, bad := r.cfg.MakeBox()
 		if err = bad; err == nil {
-			err = audit.New(store, r.cfg.Ambiente, box, r.cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(), From: "dtectl", What: what,
+			err = audit.New(store, r.cfg.Ambiente, box, r.cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(),
+				From: "dtectl", What: what,
 				Target: r.cfg.Mark, Detail: detail, Outcome: audit.Done})
 		}
 	}

@@ -37,8 +37,8 @@ func harmed(b *barebox.Box, pattern string) {
 	}
 }
 
-// The runbook's commands for a damaged store, in their order, as an operator types them: against a box whose table and log are
-// rotten, with a whole card.
+// The runbook's commands for a damaged store, in their order, as an operator types them: against a box whose table and
+// log are rotten, with a whole card.
 func TestRecover_Runbook(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.WithCard()
@@ -73,7 +73,8 @@ func TestRecover_Runbook(t *testing.T) {
 		}
 		said += string(out)
 	}
-	for _, want := range []string{"second copy", "the damaged store lies in", "settled", "repaired from other media", "no problem found"} {
+	for _, want := range []string{"second copy", "the damaged store lies in", "settled", "repaired from other media",
+		"no problem found"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("none of the commands says %q", want)
 		}
@@ -86,7 +87,8 @@ func TestRecover_Runbook(t *testing.T) {
 	}
 }
 
-// rottenTable is a box whose store has one bad block in a table, behind the rows of the series; its second copy is whole.
+// rottenTable is a box whose store has one bad block in a table, behind the rows of the series; its second copy is
+// whole.
 func rottenTable(t *testing.T) *barebox.Box {
 	t.Helper()
 	b := barebox.New(t, "127.0.0.1:1")
@@ -115,7 +117,8 @@ func rottenTable(t *testing.T) *barebox.Box {
 func TestRecover_Unrecorded(t *testing.T) {
 	b := rottenTable(t)
 	ctx := context.Background()
-	if _, err := storage.Assemble(ctx, storage.Sources{Copy: b.Config.SecondCopy}, b.Config.Store(slog.New(slog.DiscardHandler)), nil); err != nil {
+	if _, err := storage.Assemble(ctx, storage.Sources{Copy: b.Config.SecondCopy},
+		b.Config.Store(slog.New(slog.DiscardHandler)), nil); err != nil {
 		t.Fatal(err)
 	}
 	s := b.Store()
@@ -124,7 +127,8 @@ func TestRecover_Unrecorded(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	// The power goes after the act, before the store forgets the repair.
-	b.Must(audit.New(s, "00", nil, time.Now).Record(ctx, audit.Act{What: "store.repair", Target: list[0].Damaged}), s.Close())
+	b.Must(audit.New(s, "00", nil, time.Now).Record(ctx, audit.Act{What: "store.repair", Target: list[0].Damaged}),
+		s.Close())
 	for range 2 {
 		if said := recovered(b, 0); !strings.Contains(said, "nothing to recover") {
 			t.Fatal(said)
@@ -141,13 +145,15 @@ func TestRecover_Unrecorded(t *testing.T) {
 	b.Must(s.Close())
 }
 
-// A table alone is rotten: fsck says which documents and that the second copy has them, the store goes on where it was, and the
-// trail says what was done.
+// A table alone is rotten: fsck says which documents and that the second copy has them, the store goes on where it was,
+// and the trail says what was done.
 func TestRecover_Whole(t *testing.T) {
 	b := rottenTable(t)
 	ctx := context.Background()
 	out, err := barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) })
-	if err == nil || !regexp.MustCompile(`document  00/01/M001/P001/\d+  \d+  [0-9A-F-]{36}  .* cannot be read`).MatchString(out) || !strings.Contains(out, "recover --dry-run") {
+	if err == nil || !regexp.MustCompile(
+		`document  00/01/M001/P001/\d+  \d+  [0-9A-F-]{36}  .* cannot be read`).MatchString(out) ||
+		!strings.Contains(out, "recover --dry-run") {
 		t.Errorf("fsck: %s, %v", out, err)
 	}
 	if strings.Contains(out, "pebble") {
@@ -160,10 +166,12 @@ func TestRecover_Whole(t *testing.T) {
 	if !strings.Contains(said, "records          240") || !strings.Contains(said, "the store goes on where it was") {
 		t.Fatal(said)
 	}
-	if said, err = barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) }); err != nil || !strings.Contains(said, "1…240") {
+	if said, err = barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) }); err != nil ||
+		!strings.Contains(said, "1…240") {
 		t.Errorf("%s, %v", said, err)
 	}
-	if said, err = barebox.Output(t, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }); err != nil || !strings.Contains(said, "store.repair") || !strings.Contains(said, "rows of second copy") {
+	if said, err = barebox.Output(t, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }); err != nil ||
+		!strings.Contains(said, "store.repair") || !strings.Contains(said, "rows of second copy") {
 		t.Errorf("%s, %v", said, err)
 	}
 	if said := recovered(b, 0); !strings.Contains(said, "nothing to recover") {
@@ -246,10 +254,12 @@ func nightAndDay(t *testing.T) *barebox.Box {
 	b.WithCard()
 	s := b.Copied()
 	b.Fill(s, "2026-11-01", 10)
-	b.Must(s.Close(), exec.Command("cp", "-r", b.Config.Data, b.At("old")).Run(), exec.Command("cp", b.Config.Mark, b.At("old.mark")).Run())
+	b.Must(s.Close(), exec.Command("cp", "-r", b.Config.Data, b.At("old")).Run(), exec.Command("cp", b.Config.Mark,
+		b.At("old.mark")).Run())
 	s = b.Copied()
 	b.Fill(s, "2026-11-21", 15)
-	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data), os.Rename(b.At("old.mark"), b.Config.Mark))
+	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data), os.Rename(b.At("old.mark"),
+		b.Config.Mark))
 	return b
 }
 
@@ -263,8 +273,8 @@ func TestRecover_TakesCopy(t *testing.T) {
 	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }), "rows of second copy")
 }
 
-// The card knows more, which the store has noted, and cannot be read any more, whole or at its end: nothing is given up. Once it
-// can be read again, recover takes everything.
+// The card knows more, which the store has noted, and cannot be read any more, whole or at its end: nothing is given
+// up. Once it can be read again, recover takes everything.
 func TestRecover_UnreadableCard(t *testing.T) {
 	b := nightAndDay(t)
 	s := b.Copied()
@@ -310,7 +320,8 @@ func TestRecover_DamagedCard(t *testing.T) {
 	recovered(b, exitLoss, "M001P001 01: "+lost[1])
 	said = recovered(b, 0, "M001P001 01: "+lost[1], "others: none")
 	says(b, said, mainSeries+"  31")
-	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }), "rebuilt from a second copy; accepted as lost: M001P001 01: ")
+	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }),
+		"rebuilt from a second copy; accepted as lost: M001P001 01: ")
 	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, b.Options) }), "missing   "+mainSeries)
 }
 
@@ -322,8 +333,12 @@ func TestRecover_Backup(t *testing.T) {
 	b.Must(s.Close())
 	ctx := context.Background()
 	says(b, output(b, func() error { return (&Backup{Dir: b.At("backup")}).Run(ctx, b.Options) }), "records    20")
-	says(b, output(b, func() error { return (&Backup{Dir: b.At("backup"), Check: true}).Run(ctx, b.Options) }), "records    20")
-	if _, err := barebox.Output(t, func() error { return (&Backup{Dir: b.At("backup")}).Run(ctx, b.Options) }); err == nil {
+	says(b, output(b, func() error { return (&Backup{Dir: b.At("backup"), Check: true}).Run(ctx, b.Options) }),
+		"records    20")
+	if _, err := barebox.Output(t, func() error {
+		return (&Backup{Dir: b.At("backup")}).Run(ctx,
+			b.Options)
+	}); err == nil {
 		t.Error("a second backup went into the same folder")
 	}
 	s = b.Store()
@@ -336,7 +351,8 @@ func TestRecover_Backup(t *testing.T) {
 	if _, err := os.Stat(b.Config.Data); err == nil {
 		t.Error("a dry run made a store")
 	}
-	says(b, recovered(b, exitLoss, "--from", b.At("backup")), mainSeries+"  20            25     21-25", `--accept-loss "M001P001 01: 21-25"`)
+	says(b, recovered(b, exitLoss, "--from", b.At("backup")), mainSeries+"  20            25     21-25",
+		`--accept-loss "M001P001 01: 21-25"`)
 	recovered(b, exitLoss, "M001P001 01: 21-24")
 	recovered(b, 1, "M001P001 02: 21-25")
 	says(b, recovered(b, 0, "M001P001 01: 21-25"), mainSeries+"  27", "00/14/M001/P002/2026  2\n")
@@ -352,7 +368,8 @@ func TestRecover_MarkLost(t *testing.T) {
 	ctx := context.Background()
 	output(b, func() error { return (&Backup{Dir: b.At("backup")}).Run(ctx, b.Options) })
 	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
-	says(b, recovered(b, exitLoss, "--from", b.At("backup")), "the mark is lost", `--accept-loss "M001P001 01: 4-N"`, `--accept-loss "others: 1-N"`)
+	says(b, recovered(b, exitLoss, "--from", b.At("backup")), "the mark is lost", `--accept-loss "M001P001 01: 4-N"`,
+		`--accept-loss "others: 1-N"`)
 	recovered(b, exitLoss, "M001P001 01: 4-5000")
 	says(b, recovered(b, 0, "M001P001 01: 4-5000", "others: 1-1000"), mainSeries+"  5001", "00/03/M001/P001/2026  1001")
 	// A store that owes nothing moves too, on an explicit word only.
@@ -366,7 +383,8 @@ func TestRecover_Card(t *testing.T) {
 	b.WithCard()
 	s := b.Copied()
 	b.Fill(s, "2026-11-01", 30)
-	b.Must(s.Close(), exec.Command("cp", b.Config.Mark, b.At("kept")).Run(), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	b.Must(s.Close(), exec.Command("cp", b.Config.Mark, b.At("kept")).Run(), os.RemoveAll(b.Config.Data),
+		os.Remove(b.Config.Mark))
 	says(b, recovered(b, exitLoss), "records          30", `--accept-loss "M001P001 01: 31-N"`)
 	says(b, recovered(b, 0, "M001P001 01: none", "others: none"), mainSeries+"  31")
 	output(b, func() error { return (&Fsck{}).Run(context.Background(), b.Options) })

@@ -1,4 +1,5 @@
-// Package disk holds the verbs of dtectl that read or write a store and its media: show, fsck, backup, recover, clock and audit.
+// Package disk holds the verbs of dtectl that read or write a store and its media: show, fsck, backup, recover, clock
+// and audit.
 package disk
 
 import (
@@ -33,7 +34,8 @@ func (c *Show) Run(top *adminclient.Options) error {
 	if err != nil {
 		return err
 	}
-	term.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State, entry.Revision)
+	term.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State,
+		entry.Revision)
 	term.Printf("%s\n", entry.Head)
 	parts, err := store.Parts(entry.Code)
 	if err != nil {

@@ -37,7 +37,8 @@ func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
 		return nil, err
 	}
 	v := new(Vouched)
-	if v.Rules, err = rulestore.Inspect(rulestore.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: cfg.Now}); err != nil {
+	if v.Rules, err = rulestore.Inspect(rulestore.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente,
+		Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	if v.Acts, err = audit.Authenticate(store, box); err != nil {
@@ -79,9 +80,10 @@ func (v *Vouched) print(out io.Writer) error {
 	return err
 }
 
-// printVouched shows who wrote a store that was just checked or made; trouble in it is told and is no error: what may not
-// compute computes nothing, and the branch goes on.
-func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int, err error) {
+// printVouched shows who wrote a store that was just checked or made; trouble in it is told and is no error: what may
+// not compute computes nothing, and the branch goes on.
+func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
+	err error) {
 	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return 0, err

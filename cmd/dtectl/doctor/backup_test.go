@@ -15,14 +15,17 @@ func TestDoctor_BackupAndMark(t *testing.T) {
 		says   string
 	}{
 		{func(d *doctor) { d.onMedia().backedUp(now.Add(-backupLate)) }, statusOK, "the latest is of"},
-		{func(d *doctor) { d.onMedia().backedUp(now.Add(-backupLate - time.Second)) }, statusWarn, "none for three days"},
+		{func(d *doctor) { d.onMedia().backedUp(now.Add(-backupLate - time.Second)) }, statusWarn,
+			"none for three days"},
 		{func(d *doctor) { d.onMedia().backedUp(time.Time{}) }, statusWarn, "has none"},
 		{func(d *doctor) { d.onMedia().markOf(now.Add(-time.Minute)) }, "", ""},
-		{func(d *doctor) { d.onMedia().markOf(now.Add(-proofLate - time.Second)) }, statusFail, "the next start will refuse"},
+		{func(d *doctor) { d.onMedia().markOf(now.Add(-proofLate - time.Second)) }, statusFail,
+			"the next start will refuse"},
 	} {
 		d := &doctor{now: func() time.Time { return now }}
 		c.look(d)
-		if c.status == "" && d.findings != nil || c.status != "" && (len(d.findings) != 1 || d.findings[0].Status != c.status || !strings.Contains(d.findings[0].What, c.says)) {
+		if c.status == "" && d.findings != nil || c.status != "" && (len(d.findings) != 1 ||
+			d.findings[0].Status != c.status || !strings.Contains(d.findings[0].What, c.says)) {
 			t.Errorf("%q: %+v", c.says, d.findings)
 		}
 	}

@@ -32,7 +32,8 @@ func (d *doctor) configuration(path string) bool {
 		return false
 	}
 	d.cfg = cfg
-	d.ok("configuration", "%s: ambiente %s, NIT %s, %d points of sale", path, cfg.Ambiente, dte.FormatNIT(cfg.Issuer.NIT), len(cfg.Points))
+	d.ok("configuration", "%s: ambiente %s, NIT %s, %d points of sale", path, cfg.Ambiente,
+		dte.FormatNIT(cfg.Issuer.NIT), len(cfg.Points))
 	return true
 }
 
@@ -57,7 +58,9 @@ func (d *doctor) tokens(file *config.TokenFile) {
 		active++
 		for _, p := range t.Permissions {
 			if err := config.CheckPermission(p); err != nil {
-				d.fail("tokens", "correct it in "+d.cfg.Tokens+", or make the till another token", "token %d (%s) has the permission %q, which there is not: the till is refused with 403", t.ID, t.Name, p)
+				d.fail("tokens", "correct it in "+d.cfg.Tokens+", or make the till another token",
+					"token %d (%s) has the permission %q, which there is not: the till is refused with 403", t.ID,
+					t.Name, p)
 			}
 		}
 	}
@@ -85,9 +88,11 @@ func (d *doctor) certificate() {
 	case err != nil:
 		d.fail("certificate", "the runbook tells under Certificate renewal how another one is installed", "%v", err)
 	case c == nil || c.NotAfter.IsZero():
-		d.warn("certificate", "look it up in MH's portal, or give --certificate and --certificate-password", "not known until when it is valid")
+		d.warn("certificate", "look it up in MH's portal, or give --certificate and --certificate-password",
+			"not known until when it is valid")
 	case c.NotAfter.Sub(now) < certificateSoon:
-		d.warn("certificate", "ask MH for a new certificate; the runbook tells under Certificate renewal how it is installed", "it ends on %s", dte.Date(c.NotAfter))
+		d.warn("certificate", "ask MH for a new certificate; the runbook tells under Certificate renewal how it is "+
+			"installed", "it ends on %s", dte.Date(c.NotAfter))
 	default:
 		d.ok("certificate", "valid until %s", dte.Date(c.NotAfter))
 	}
@@ -111,7 +116,8 @@ func (d *doctor) disk() {
 	const room = "make room, or move the data to a larger disk; dtectl backup and an archive elsewhere come first"
 	switch {
 	case free < int64(d.cfg.DiskReserve):
-		d.fail("disk", room, "%s free at %s: below disk_reserve (%s) nothing new is issued", term.Bytes(free), folder, term.Bytes(int64(d.cfg.DiskReserve)))
+		d.fail("disk", room, "%s free at %s: below disk_reserve (%s) nothing new is issued", term.Bytes(free), folder,
+			term.Bytes(int64(d.cfg.DiskReserve)))
 	case free/freeWarn < int64(d.cfg.DiskReserve):
 		d.warn("disk", room, "%s free at %s", term.Bytes(free), folder)
 	default:
@@ -122,7 +128,8 @@ func (d *doctor) disk() {
 	case err != nil:
 		d.fail("disk", "the disk must be writable by the appliance's user", "writing beside the store: %v", err)
 	case middle > fsyncSlow:
-		d.warn("disk", "every sale waits for two of them: an SSD, not an SD card, and no other work on it", "a synced write takes %v, at worst %v", middle, worst)
+		d.warn("disk", "every sale waits for two of them: an SSD, not an SD card, and no other work on it",
+			"a synced write takes %v, at worst %v", middle, worst)
 	default:
 		d.ok("disk", "a synced write takes %v, at worst %v", middle, worst)
 	}
@@ -132,7 +139,8 @@ func (d *doctor) disk() {
 	case dataErr != nil || markErr != nil:
 		d.fail("mark", "see whether its medium is mounted", "%v", errors.Join(dataErr, markErr))
 	case data == mark:
-		d.warn("mark", "put the mark on a second medium (mark in the configuration): the two should not die together", "the high-water mark lies on the store's own disk")
+		d.warn("mark", "put the mark on a second medium (mark in the configuration): the two should not die together",
+			"the high-water mark lies on the store's own disk")
 	default:
 		d.ok("mark", "lies on another device than the store")
 	}
@@ -179,7 +187,8 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		d.running(ctx)
 		return last
 	case errors.Is(err, storage.ErrNoStore):
-		d.fail("store", "if this branch has sold before: dtectl recover makes its store of the second copy, of what it shipped to the chain's store, or of a "+
+		d.fail("store", "if this branch has sold before: dtectl recover makes its store of the second copy, of what "+
+			"it shipped to the chain's store, or of a "+
 			"backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
 		return last
 	case errors.Is(err, storage.ErrCorrupt):
@@ -191,7 +200,8 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	}
 	defer s.Close() // nothing was written
 	if r := s.Restored(); r != nil {
-		d.fail("store", "dtectl recover", "%v: run dtectl recover (nothing is missing until %s)", storage.ErrRestored, adminclient.Local(r.Taken))
+		d.fail("store", "dtectl recover", "%v: run dtectl recover (nothing is missing until %s)", storage.ErrRestored,
+			adminclient.Local(r.Taken))
 	} else if m, err := s.LookAtMark(""); err != nil {
 		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	} else if m.Kind != storage.MarkSound {
@@ -233,7 +243,8 @@ func markRemedy(s *storage.Store, m storage.MarkState) string {
 	case storage.MarkUnreadable:
 		return "see whether the medium is dying" + anew
 	}
-	return "the mark is right and the store is old: find the right disk; dtectl recover takes what the other media have, and says what is lost"
+	return "the mark is right and the store is old: find the right disk; dtectl recover takes what the other media " +
+		"have, and says what is lost"
 }
 
 // Limits of the clock: MH refuses documents of another day, and a number's year follows the clock.
@@ -249,15 +260,20 @@ func (d *doctor) clock(last, authority time.Time) {
 	switch off := now.Sub(last); {
 	case last.IsZero():
 	case off < -config.ClockBack:
-		d.fail("clock", do, "%s is %v before the time that the store knows: the clock was set back", adminclient.Local(now), -off.Round(time.Second))
+		d.fail("clock", do, "%s is %v before the time that the store knows: the clock was set back",
+			adminclient.Local(now), -off.Round(time.Second))
 		return
 	case off > config.ClockFar:
-		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock bears it out, or after dtectl clock accept",
+		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock bears it out, or after "+
+			"dtectl clock accept",
 			"%s is %d days after the time that the store knows", adminclient.Local(now), int(off.Hours()/24))
 	}
 	if authority.IsZero() {
 		const alone = "%s, compared with nothing but the last record"
-		if slices.ContainsFunc(d.findings, func(f finding) bool { return f.Check == "authority" && f.Status == statusFail }) {
+		if slices.ContainsFunc(d.findings, func(f finding) bool {
+			return f.Check == "authority" &&
+				f.Status == statusFail
+		}) {
 			d.ok("clock", alone, adminclient.Local(now)) // why, is said
 			return
 		}

@@ -15,8 +15,8 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 )
 
-// diagnose is what doctor says of a box, without what depends on this machine's disk, and on MH's certificate, which a box of
-// tests has not.
+// diagnose is what doctor says of a box, without what depends on this machine's disk, and on MH's certificate, which a
+// box of tests has not.
 func diagnose(b *boxtest.Box) (list []finding) {
 	d := &doctor{command: new(Command), now: time.Now}
 	d.examine(context.Background(), b.Config())
@@ -37,8 +37,8 @@ func wrong(list []finding) (bad []finding) {
 	return bad
 }
 
-// Each broken box gets one line that is not ok, and that line names what is wrong, by its setting where there is one, and what to
-// do. TestStart_BrokenBoxes holds dted to the same words.
+// Each broken box gets one line that is not ok, and that line names what is wrong, by its setting where there is one,
+// and what to do. TestStart_BrokenBoxes holds dted to the same words.
 func TestDoctor_BrokenBoxes(t *testing.T) {
 	mh := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(mh.Close)
@@ -59,7 +59,8 @@ func TestDoctor_BrokenBoxes(t *testing.T) {
 			}
 			found := false
 			for _, f := range bad {
-				found = found || f.Status == c.Status && f.Check == c.Check && f.Setting == c.Setting && strings.Contains(f.What, c.Says) && f.Do != ""
+				found = found || f.Status == c.Status && f.Check == c.Check && f.Setting == c.Setting &&
+					strings.Contains(f.What, c.Says) && f.Do != ""
 				if strings.Contains(f.What, "\n") {
 					t.Errorf("one fault a line: %q", f.What)
 				}
@@ -88,7 +89,8 @@ func TestDoctor_ManyFaults(t *testing.T) {
 	for _, f := range list {
 		settings = append(settings, f.Status+" "+f.Setting)
 	}
-	if want := []string{"fail contingency.responsible.numero_documento", "fail issuer.slug", "fail issuer.nit"}; !reflect.DeepEqual(settings, want) {
+	if want := []string{"fail contingency.responsible.numero_documento", "fail issuer.slug",
+		"fail issuer.nit"}; !reflect.DeepEqual(settings, want) {
 		t.Errorf("got %v", settings)
 	}
 }

@@ -35,9 +35,11 @@ func (d *doctor) witnesses(s *storage.Store) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, storage.ErrNotMounted):
 		d.warn("second copy", "mount its medium", "%v", err)
 	case errors.Is(err, storage.ErrNoStore):
-		d.warn("second copy", "move it away, or put the right card in: the appliance begins a new one by itself", "%s: %v", d.cfg.SecondCopy, err)
+		d.warn("second copy", "move it away, or put the right card in: the appliance begins a new one by itself",
+			"%s: %v", d.cfg.SecondCopy, err)
 	case err != nil:
-		d.warn("second copy", "the appliance writes it anew from the store; a medium that does this again is to be replaced", "%v", err)
+		d.warn("second copy", "the appliance writes it anew from the store; a medium that does this again is to be "+
+			"replaced", "%v", err)
 	case !c.There:
 		d.warn("second copy", "start the appliance: it writes one", "there is none in %s yet", d.cfg.SecondCopy)
 	case c.Witness != nil && s.Behind() == nil && s.Restored() == nil:
@@ -52,13 +54,16 @@ func (m media) scrubbed(c storage.Scrub) {
 	const replace = "replace the medium: dtectl doctor and the log name the segments"
 	switch {
 	case len(c.Bad) > 0:
-		m.fail("second copy", replace, "%d bad segments could not be written anew: %s", len(c.Bad), strings.Join(c.Bad, "; "))
+		m.fail("second copy", replace, "%d bad segments could not be written anew: %s", len(c.Bad), strings.Join(c.Bad,
+			"; "))
 	case c.Last.IsZero():
 		m.ok("second copy", "not read through yet: the appliance does that a few minutes after its start, then every day")
 	case m.now.Sub(c.Last) > scrubLate:
-		m.warn("second copy", "let the appliance run; see its log for why it does not come to it", "last read through on %s", adminclient.Local(c.Last))
+		m.warn("second copy", "let the appliance run; see its log for why it does not come to it",
+			"last read through on %s", adminclient.Local(c.Last))
 	case c.Found > 0:
-		m.warn("second copy", replace, "last read through on %s; %d bad segments since it was begun, %d written anew", adminclient.Local(c.Last), c.Found, c.Mended)
+		m.warn("second copy", replace, "last read through on %s; %d bad segments since it was begun, %d written anew",
+			adminclient.Local(c.Last), c.Found, c.Mended)
 	default:
 		m.ok("second copy", "last read through on %s, %d segments, none bad", adminclient.Local(c.Last), c.Segments)
 	}
@@ -72,7 +77,8 @@ func (m media) read(r storage.Reading) {
 	case r.At.IsZero():
 		m.ok("store", "not read through yet: the appliance does that ten minutes after its start, then every day")
 	case m.now.Sub(r.At) > scrubLate:
-		m.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s", adminclient.Local(r.At))
+		m.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s",
+			adminclient.Local(r.At))
 	default:
 		m.ok("store", "last read through on %s, nothing damaged", adminclient.Local(r.At))
 	}
@@ -104,7 +110,8 @@ func (d *doctor) runningStatus(ctx context.Context) {
 		return
 	}
 	if !s.Copy.Live {
-		d.fail("second copy", "see Second medium in the runbook", "not written since %s: %s", adminclient.Local(s.Copy.Since), s.Copy.Why)
+		d.fail("second copy", "see Second medium in the runbook", "not written since %s: %s",
+			adminclient.Local(s.Copy.Since), s.Copy.Why)
 		return
 	}
 	d.onMedia().scrubbed(s.Copy.Scrub)

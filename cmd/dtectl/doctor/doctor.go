@@ -1,4 +1,5 @@
-// Package doctor checks everything that a branch needs, and says what to do about what is not as it should be: dtectl doctor.
+// Package doctor checks everything that a branch needs, and says what to do about what is not as it should be: dtectl
+// doctor.
 package doctor
 
 import (

@@ -48,7 +48,8 @@ func newPatient(t *testing.T) *patient {
 	_, _, err = setup.NewToken(p.Config, 1, "caja", []string{"ANULACION"})
 	p.Must(err)
 	p.rule("dte01", "01", bundle.Window{From: p.day(-300)})
-	p.signed(bundle.Manifest{Name: "catalogues", Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 1, ABI: 1, Validity: map[string]bundle.Window{"00": {From: p.day(-300)}}},
+	p.signed(bundle.Manifest{Name: "catalogues", Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 1,
+		ABI: 1, Validity: map[string]bundle.Window{"00": {From: p.day(-300)}}},
 		map[string][]byte{"catalogues.json": []byte("{}")})
 	p.opened, _, err = sign.ParseCertificate(crt, "pwd")
 	p.Must(err)
@@ -60,8 +61,10 @@ func (p *patient) day(n int) string { return dte.Date(p.now.AddDate(0, 0, n)) }
 
 func (p *patient) rule(name, document string, w bundle.Window) {
 	p.T.Helper()
-	m := bundle.Manifest{Name: name, Version: "1.0.0", Kind: "document", Document: document, Schema: 2, ABI: 1, Validity: map[string]bundle.Window{"00": w}}
-	p.signed(m, map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "module.wasm": []byte("wasm")})
+	m := bundle.Manifest{Name: name, Version: "1.0.0", Kind: "document", Document: document, Schema: 2, ABI: 1,
+		Validity: map[string]bundle.Window{"00": w}}
+	p.signed(m, map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"),
+		"module.wasm": []byte("wasm")})
 }
 
 // signed puts a bundle that the pinned key has signed into the folder.
@@ -101,42 +104,76 @@ func TestDoctor(t *testing.T) {
 		status, check string
 		says          string
 	}{
-		"secret readable by others": {func() { p.Must(os.Chmod(p.Config.Key.PassphraseFile, 0o640)) }, statusFail, "secrets", "mode 0640"},
-		"secret missing":            {func() { p.Must(os.Remove(p.Config.Authority.PasswordFile)) }, statusFail, "authority", "authority.password_file: open "},
-		"no token":                  {func() { p.Must((&config.TokenFile{Secret: config.Secret()}).Save(p.Config.Tokens)) }, statusWarn, "tokens", "none"},
-		"token file garbled":        {func() { p.Must(config.WriteFile(p.Config.Tokens, []byte("?"))) }, statusFail, "tokens", ""},
-		"wrong passphrase":          {func() { p.Must(config.WriteFile(p.Config.Key.PassphraseFile, []byte("x"))) }, statusFail, "key", "password"},
-		"certificate ends soon":     {func() { p.now = p.now.AddDate(0, 11, 0); p.date = p.now }, statusWarn, "certificate", "ends on"},
+		"secret readable by others": {func() { p.Must(os.Chmod(p.Config.Key.PassphraseFile, 0o640)) }, statusFail,
+			"secrets", "mode 0640"},
+		"secret missing": {func() { p.Must(os.Remove(p.Config.Authority.PasswordFile)) }, statusFail,
+			"authority", "authority.password_file: open "},
+		"no token": {func() {
+			p.Must((&config.TokenFile{Secret: config.Secret()}).Save(
+				p.Config.Tokens))
+		}, statusWarn, "tokens", "none"},
+		"token file garbled": {func() { p.Must(config.WriteFile(p.Config.Tokens, []byte("?"))) }, statusFail,
+			"tokens", ""},
+		"wrong passphrase": {func() { p.Must(config.WriteFile(p.Config.Key.PassphraseFile, []byte("x"))) },
+			statusFail, "key", "password"},
+		"certificate ends soon": {func() { p.now = p.now.AddDate(0, 11, 0); p.date = p.now }, statusWarn,
+			"certificate", "ends on"},
 		"certificate in hand ends soon": {func() {
 			p.now = p.now.AddDate(0, 11, 0)
 			p.date, p.command = p.now, Command{Certificate: p.At("mh.crt"), CertificatePassword: p.At("mh.pwd")}
 		}, statusWarn, "certificate", "ends on"},
-		"certificate in hand of another": {func() { p.command.Certificate = p.At("mh.pwd") }, statusFail, "certificate", "certificate of MH"},
-		"key without a certificate":      {func() { p.opened, _ = sign.Generate(2048) }, statusWarn, "certificate", "not known"},
-		"certificate ended":              {func() { p.now = p.now.AddDate(2, 0, 0); p.date = p.now }, statusFail, "certificate", "ended"},
-		"clock off":                      {func() { p.date = p.now.Add(time.Hour) }, statusFail, "clock", "-1h0m0s off"},
-		"clock a little off":             {func() { p.date = p.now.Add(-2 * time.Minute) }, statusWarn, "clock", "2m0s off"},
-		"rule altered":                   {func() { p.Must(os.WriteFile(p.At("rules/x.dterule"), []byte("?"), 0o600)) }, statusFail, "rules", "x.dterule"},
-		"rule without successor":         {func() { p.rule("dte01", "01", bundle.Window{From: p.day(-300), Until: p.day(9)}) }, statusWarn, "rules", "ends on " + p.day(9)},
-		"rule not yet valid":             {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail, "rules", "none is valid today"},
-		"no rules":                       {func() { p.Must(os.Remove(p.At("rules/dte01.dterule"))) }, statusFail, "rules", "no bundle"},
-		"TLS without a certificate":      {func() { p.configure("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"") }, statusFail, "tls", "no certificate for a listener"},
-		"TLS":                            {func() { p.tls(0) }, statusOK, "tls", "api: until "},
-		"TLS ends soon":                  {func() { p.tls(390 * 24 * time.Hour) }, statusWarn, "tls", "ends on"},
-		"no store":                       {func() { p.Must(os.RemoveAll(p.Config.Data)) }, statusFail, "store", "no store"},
-		"no mark":                        {func() { p.Must(os.Remove(p.Config.Mark)) }, statusFail, "store", "no mark"},
-		"configuration with a slip":      {func() { p.Must(os.WriteFile(p.Options.Config, []byte("ambient = 1"), 0o600)) }, statusFail, "configuration", "ambient"},
-		"authority's address a slip":     {func() { p.configure("http://127", "http://nowhere.invalid:1/127") }, statusFail, "authority", "name"},
+		"certificate in hand of another": {func() { p.command.Certificate = p.At("mh.pwd") }, statusFail, "certificate",
+			"certificate of MH"},
+		"key without a certificate": {func() { p.opened, _ = sign.Generate(2048) }, statusWarn, "certificate",
+			"not known"},
+		"certificate ended": {func() { p.now = p.now.AddDate(2, 0, 0); p.date = p.now }, statusFail,
+			"certificate", "ended"},
+		"clock off": {func() { p.date = p.now.Add(time.Hour) }, statusFail, "clock",
+			"-1h0m0s off"},
+		"clock a little off": {func() { p.date = p.now.Add(-2 * time.Minute) }, statusWarn, "clock",
+			"2m0s off"},
+		"rule altered": {func() { p.Must(os.WriteFile(p.At("rules/x.dterule"), []byte("?"), 0o600)) },
+			statusFail, "rules", "x.dterule"},
+		"rule without successor": {func() {
+			p.rule("dte01", "01", bundle.Window{From: p.day(-300),
+				Until: p.day(9)})
+		}, statusWarn, "rules", "ends on " + p.day(9)},
+		"rule not yet valid": {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail,
+			"rules", "none is valid today"},
+		"no rules": {func() { p.Must(os.Remove(p.At("rules/dte01.dterule"))) }, statusFail,
+			"rules", "no bundle"},
+		"TLS without a certificate": {func() { p.configure("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"") },
+			statusFail, "tls", "no certificate for a listener"},
+		"TLS":           {func() { p.tls(0) }, statusOK, "tls", "api: until "},
+		"TLS ends soon": {func() { p.tls(390 * 24 * time.Hour) }, statusWarn, "tls", "ends on"},
+		"no store": {func() { p.Must(os.RemoveAll(p.Config.Data)) }, statusFail, "store",
+			"no store"},
+		"no mark": {func() { p.Must(os.Remove(p.Config.Mark)) }, statusFail, "store", "no mark"},
+		"configuration with a slip": {func() {
+			p.Must(os.WriteFile(p.Options.Config, []byte("ambient = 1"),
+				0o600))
+		}, statusFail, "configuration", "ambient"},
+		"authority's address a slip": {func() { p.configure("http://127", "http://nowhere.invalid:1/127") },
+			statusFail, "authority", "name"},
 		"production in plain HTTP": {func() {
 			p.configure("ambiente = \"00\"", "ambiente = \"01\"")
 			p.configure("http://127.0.0.1", "http://127.0.0.1.example.com")
 		}, statusFail, "configuration", "authority.url: is plain HTTP to \"127.0.0.1.example.com\""},
-		"authority refuses":            {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
-		"connect_timeout out of range": {func() { p.configure("url = \"http", "connect_timeout = \"1h\", url = \"http") }, statusFail, "configuration", "authority.connect_timeout: is 1h0m0s, must be from 1s to 1m0s"},
-		"authority answers":            {func() {}, statusOK, "authority", "connecting may take 10s (authority.connect_timeout)"},
-		"authority without a Date":     {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
-		"store not reconciled":         {func() { p.restore() }, statusFail, "store", "not settled"},
-		"clock behind the last issue":  {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
+		"authority refuses": {func() {
+			p.configure("url = \"http://127.0.0.1",
+				"url = \"http://127.0.0.1:1/x")
+		}, statusFail, "authority", "connection"},
+		"connect_timeout out of range": {func() {
+			p.configure("url = \"http",
+				"connect_timeout = \"1h\", url = \"http")
+		}, statusFail, "configuration",
+			"authority.connect_timeout: is 1h0m0s, must be from 1s to 1m0s"},
+		"authority answers": {func() {}, statusOK, "authority",
+			"connecting may take 10s (authority.connect_timeout)"},
+		"authority without a Date": {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
+		"store not reconciled":     {func() { p.restore() }, statusFail, "store", "not settled"},
+		"clock behind the last issue": {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now },
+			statusFail, "clock", "set back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			saved, kept := *p, p.keep(t)
@@ -144,8 +181,10 @@ func TestDoctor(t *testing.T) {
 			trouble.do()
 			found := false
 			for _, f := range p.examine().findings {
-				found = found || f.Status == trouble.status && f.Check == trouble.check && strings.Contains(f.What, trouble.says) && (f.Do != "" || f.Status == statusOK)
-				if f.Status == statusFail && f.Check != trouble.check && !strings.HasPrefix(name, "secret") && !strings.HasPrefix(name, "token file") && trouble.check != "configuration" {
+				found = found || f.Status == trouble.status && f.Check == trouble.check && strings.Contains(f.What,
+					trouble.says) && (f.Do != "" || f.Status == statusOK)
+				if f.Status == statusFail && f.Check != trouble.check && !strings.HasPrefix(name, "secret") &&
+					!strings.HasPrefix(name, "token file") && trouble.check != "configuration" {
 					t.Errorf("also found %+v", f)
 				}
 			}
@@ -159,7 +198,8 @@ func TestDoctor(t *testing.T) {
 func TestDoctor_Output(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	text, err := barebox.Output(t, func() error { return (&Command{}).Run(context.Background(), b.Options) })
-	if err == nil || !strings.Contains(text, "fail  key") || !strings.Contains(text, "→ ") || !strings.HasPrefix(text, "ok    configuration") {
+	if err == nil || !strings.Contains(text, "fail  key") || !strings.Contains(text, "→ ") || !strings.HasPrefix(text,
+		"ok    configuration") {
 		t.Errorf("%s, %v", text, err)
 	}
 	text, err = barebox.Output(t, func() error { return (&Command{JSON: true}).Run(context.Background(), b.Options) })
@@ -236,6 +276,7 @@ func (p *patient) restore() {
 	s := p.Store()
 	_, err := s.Backup(ctx, p.At("backup"), nil)
 	p.Must(err, s.Close(), os.RemoveAll(p.Config.Data))
-	_, err = storage.Assemble(ctx, storage.Sources{Backups: []string{p.At("backup")}}, storage.Options{Dir: p.Config.Data, MarkPath: p.Config.Mark, Now: time.Now}, nil)
+	_, err = storage.Assemble(ctx, storage.Sources{Backups: []string{p.At("backup")}},
+		storage.Options{Dir: p.Config.Data, MarkPath: p.Config.Mark, Now: time.Now}, nil)
 	p.Must(err)
 }

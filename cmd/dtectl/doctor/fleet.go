@@ -20,7 +20,8 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 	c := d.cfg.Fleet
 	box, err := c.Box()
 	if errors.Is(err, fs.ErrNotExist) {
-		d.warn(check, "start dted: it makes the key; then have the box enrolled at the centre", "branch %s of group %s: the box has no key yet", c.Branch, c.Group)
+		d.warn(check, "start dted: it makes the key; then have the box enrolled at the centre",
+			"branch %s of group %s: the box has no key yet", c.Branch, c.Group)
 		return
 	}
 	if err != nil {
@@ -38,7 +39,8 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 			break
 		}
 		if errors.Is(err, fleetproto.ErrRefused) {
-			d.warn(check, "correct what it names: the key, the secret, the region or the bucket of [fleet.store], the bucket's "+
+			d.warn(check, "correct what it names: the key, the secret, the region or the bucket of [fleet.store], the "+
+				"bucket's "+
 				"policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint, err)
 			return
 		}
@@ -48,25 +50,32 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 		}
 		e, err := f.Chain.OpenEnrolment(held.Data, f.Directors, c.Branch, epoch)
 		if errors.Is(err, fleetproto.ErrSignature) {
-			d.warn(check, "was the director's key changed? the key that signed it belongs in fleet.director_key, or the box is to be enrolled again; else find out who wrote it",
+			d.warn(check, "was the director's key changed? the key that signed it belongs in fleet.director_key, or "+
+				"the box is to be enrolled again; else find out who wrote it",
 				"epoch %d of branch %s: %v", epoch, c.Branch, err)
 			continue
 		}
 		if err != nil {
-			d.warn(check, "find out who wrote it: only the store's owner can delete it", "epoch %d of branch %s: %v", epoch, c.Branch, err)
+			d.warn(check, "find out who wrote it: only the store's owner can delete it", "epoch %d of branch %s: %v",
+				epoch, c.Branch, err)
 			continue
 		}
 		last = e
 	}
 	switch {
 	case last == nil:
-		d.fail(check, "enrol it at the centre: dtectl fleet enrol", "branch %s of group %s: no box is enrolled, and it numbers nothing; this one's fingerprint is %s", c.Branch, c.Group, own)
+		d.fail(check, "enrol it at the centre: dtectl fleet enrol",
+			"branch %s of group %s: no box is enrolled, and it numbers nothing; this one's fingerprint is %s", c.Branch,
+			c.Group, own)
 	case !last.BoxKeyOf().Public.Equal(public):
-		d.fail(check, "correct fleet.branch, or enrol this box in the other's place at the centre", "branch %s: another box has it (epoch %d, fingerprint %s); this one's is %s, and it numbers nothing",
+		d.fail(check, "correct fleet.branch, or enrol this box in the other's place at the centre",
+			"branch %s: another box has it (epoch %d, fingerprint %s); this one's is %s, and it numbers nothing",
 			c.Branch, last.Epoch, fleetproto.Fingerprint(last.BoxKeyOf().Public), own)
 	case len(foreign(d.cfg.Points, last.Points)) > 0:
-		d.fail(check, "have the centre enrol this box again with its points of sale (dtectl fleet enrol there), or correct [[point_of_sale]]",
-			"branch %s, epoch %d: the enrolment does not name %s: nothing is numbered there", c.Branch, last.Epoch, strings.Join(foreign(d.cfg.Points, last.Points), " "))
+		d.fail(check, "have the centre enrol this box again with its points of sale (dtectl fleet enrol there), or "+
+			"correct [[point_of_sale]]",
+			"branch %s, epoch %d: the enrolment does not name %s: nothing is numbered there", c.Branch, last.Epoch,
+			strings.Join(foreign(d.cfg.Points, last.Points), " "))
 	default:
 		d.ok(check, "branch %s of group %s, epoch %d, fingerprint %s", c.Branch, c.Group, last.Epoch, own)
 	}
@@ -92,15 +101,22 @@ func (d *doctor) shipping(ctx context.Context) {
 	}
 	switch c := d.cfg; {
 	case c.Fleet.Ship == "" && c.SecondCopy == "":
-		d.warn(check, "set second_copy, a folder, on a second medium if there is one, and ship in [fleet]", "nothing of this branch outlives its disk")
+		d.warn(check, "set second_copy, a folder, on a second medium if there is one, and ship in [fleet]",
+			"nothing of this branch outlives its disk")
 	case c.Fleet.Ship == "":
-		d.warn(check, "set ship in [fleet]", "the second copy is not shipped: nothing of this branch outlives the box and its media")
+		d.warn(check, "set ship in [fleet]",
+			"the second copy is not shipped: nothing of this branch outlives the box "+
+				"and its media")
 	case s.Shipped != nil && s.Shipped.Lacks != "":
-		d.fail(check, "see Not shipped in the runbook", "a rebuild today would not be complete: the chain's store has lost %s, and this box cannot ship it again", s.Shipped.Lacks)
+		d.fail(check, "see Not shipped in the runbook",
+			"a rebuild today would not be complete: the chain's store has "+
+				"lost %s, and this box cannot ship it again", s.Shipped.Lacks)
 	case s.Shipped != nil && s.Shipped.Why != "":
-		d.warn(check, "see Not shipped in the runbook", "%d changes are not in the chain's store: %s", s.Shipped.Behind, s.Shipped.Why)
+		d.warn(check, "see Not shipped in the runbook", "%d changes are not in the chain's store: %s", s.Shipped.Behind,
+			s.Shipped.Why)
 	case s.Shipped != nil && !s.Shipped.Checked.IsZero():
-		d.ok(check, "the second copy is shipped, %s; everything that a rebuild would read was found in the chain's store on %s", c.Fleet.Ship, adminclient.Local(s.Shipped.Checked))
+		d.ok(check, "the second copy is shipped, %s; everything that a rebuild would read was found in the chain's "+
+			"store on %s", c.Fleet.Ship, adminclient.Local(s.Shipped.Checked))
 	default:
 		d.ok(check, "the second copy is shipped, %s", c.Fleet.Ship)
 	}

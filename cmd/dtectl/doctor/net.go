@@ -14,9 +14,9 @@ import (
 // reachBudget is how long doctor waits for an answer.
 const reachBudget = 3 * time.Second
 
-// authority walks the way to MH as the appliance does, by the same code and within the same limit, and names the step that
-// fails, or how long each took. It returns what MH's clock says; zero when it says nothing. It sends no credentials and no
-// document.
+// authority walks the way to MH as the appliance does, by the same code and within the same limit, and names the step
+// that fails, or how long each took. It returns what MH's clock says; zero when it says nothing. It sends no
+// credentials and no document.
 func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	u, err := url.Parse(d.cfg.Authority.URL)
 	if err != nil || u.Hostname() == "" {
@@ -46,7 +46,8 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	began := time.Now()
 	resp, err := way.RoundTrip(req)
 	if err != nil {
-		d.fail("authority", "see whether a proxy is in the way, or MH is down; meanwhile documents go out in contingency", "no answer: %v", err)
+		d.fail("authority", "see whether a proxy is in the way, or MH is down; meanwhile documents go out in "+
+			"contingency", "no answer: %v", err)
 		return clock
 	}
 	_ = resp.Body.Close()
@@ -60,30 +61,38 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 
 // unconnected reports the step that failed.
 func unconnected(to *report, steps connpool.Steps, limit time.Duration, err error) {
-	what, do := "connection", "see whether a firewall is in the way, or MH is down; meanwhile documents go out in contingency"
+	what, do := "connection", "see whether a firewall is in the way, or MH is down; meanwhile documents go out in "+
+		"contingency"
 	switch steps.Failed {
 	case "lookup":
-		what, do = "name", "see whether the branch has Internet and its name server answers; meanwhile documents go out in contingency"
+		what, do = "name", "see whether the branch has Internet and its name server answers; meanwhile documents go "+
+			"out in contingency"
 	case "tls":
-		what, do = "TLS", "see whether the clock is right and something on the way takes TLS apart; install ca-certificates"
+		what, do = "TLS", "see whether the clock is right and something on the way takes TLS apart; install "+
+			"ca-certificates"
 	}
 	took := steps.Lookup + steps.TCP + steps.TLS
 	to.fail("authority", do, "%s: %v; %s (authority.connect_timeout %v)", what, err, times(steps), limit)
 	if took > limit*9/10 {
-		to.warn("authority", "raise authority.connect_timeout, if the link is slow and not dead", "the connection took its whole time, %v", limit)
+		to.warn("authority", "raise authority.connect_timeout, if the link is slow and not dead",
+			"the connection took its whole time, %v", limit)
 	}
 }
 
 // connected reports how long each step took, and a link that leaves little room below the limit.
 func connected(to *report, host string, steps connpool.Steps, limit, answer time.Duration) {
 	if total := steps.Lookup + steps.TCP + steps.TLS; total > limit/2 {
-		to.warn("authority", "raise authority.connect_timeout, or see why the link is slow: beyond it the branch goes into contingency",
-			"%s answers, but connecting takes %v of the %v of authority.connect_timeout: %s", host, total.Round(time.Millisecond), limit, times(steps))
+		to.warn("authority", "raise authority.connect_timeout, or see why the link is slow: beyond it the branch goes "+
+			"into contingency",
+			"%s answers, but connecting takes %v of the %v of authority.connect_timeout: %s", host,
+			total.Round(time.Millisecond), limit, times(steps))
 		return
 	}
-	to.ok("authority", "%s answers: %s, answer %v; connecting may take %v (authority.connect_timeout)", host, times(steps), answer.Round(time.Millisecond), limit)
+	to.ok("authority", "%s answers: %s, answer %v; connecting may take %v (authority.connect_timeout)", host,
+		times(steps), answer.Round(time.Millisecond), limit)
 }
 
 func times(s connpool.Steps) string {
-	return fmt.Sprintf("name %v, connection %v, TLS %v", s.Lookup.Round(time.Millisecond), s.TCP.Round(time.Millisecond), s.TLS.Round(time.Millisecond))
+	return fmt.Sprintf("name %v, connection %v, TLS %v", s.Lookup.Round(time.Millisecond),
+		s.TCP.Round(time.Millisecond), s.TLS.Round(time.Millisecond))
 }

@@ -15,8 +15,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// rulesSoon is how long before its end a rule without a successor is worth a warning, and the time in which coming rules
-// are told.
+// rulesSoon is how long before its end a rule without a successor is worth a warning, and the time in which coming
+// rules are told.
 const rulesSoon = 45 * 24 * time.Hour
 
 // rules verifies every bundle of the folder and looks at the calendar of the shelf (before the first start: of the
@@ -66,7 +66,8 @@ func (d *doctor) rules() {
 		return
 	}
 	if d.held.windows == nil && !catalogue {
-		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v", rulestore.ErrNoCatalogue)
+		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v",
+			rulestore.ErrNoCatalogue)
 	}
 	calendar(&d.report, windows, d.branchNow())
 }
@@ -89,7 +90,8 @@ func calendar(to *report, windows map[string][]bundle.Window, now time.Time) {
 		}
 		live = append(live, name)
 		if end := coveredUntil(windows[name], today); end != "" && end <= soon {
-			to.warn("rules", "have central IT push its successor before", "%s: ends on %s, and nothing follows", name, end)
+			to.warn("rules", "have central IT push its successor before", "%s: ends on %s, and nothing follows", name,
+				end)
 		}
 	}
 	if len(live) > 0 {
@@ -102,7 +104,10 @@ func calendar(to *report, windows map[string][]bundle.Window, now time.Time) {
 
 // coveredUntil is the last day without a gap from today on, "" when there is no end.
 func coveredUntil(windows []bundle.Window, today string) string {
-	windows = slices.SortedFunc(slices.Values(windows), func(a, b bundle.Window) int { return cmp.Compare(a.From, b.From) })
+	windows = slices.SortedFunc(slices.Values(windows), func(a, b bundle.Window) int {
+		return cmp.Compare(a.From,
+			b.From)
+	})
 	end := today
 	for _, w := range windows {
 		if w.From > nextDay(end) {

@@ -20,8 +20,9 @@ import (
 
 // heldRules is what the store's own list of rules said.
 type heldRules struct {
-	windows map[string][]bundle.Window // when each may compute, by what the rules are for; nil: the branch has none yet, or does not say
-	signers map[string]int             // how many rules, by who vouches for them
+	// when each may compute, by what the rules are for; nil: the branch has none yet, or does not say
+	windows map[string][]bundle.Window
+	signers map[string]int // how many rules, by who vouches for them
 }
 
 // headings are those of the runbook, by the code with which an appliance that issues nothing answers.
@@ -53,7 +54,8 @@ func (d *doctor) running(ctx context.Context) {
 		resp, err = client.Get(address + "/readyz")
 	}
 	if err != nil {
-		d.fail("appliance", "journalctl -u dted tells why, and the runbook what to do", "runs and does not answer: %v", err)
+		d.fail("appliance", "journalctl -u dted tells why, and the runbook what to do", "runs and does not answer: %v",
+			err)
 		return
 	}
 	defer resp.Body.Close()
@@ -90,7 +92,10 @@ func (d *doctor) listed(list *rulestore.Listing) {
 	}
 	notes(&d.report, list.Notes)
 	if r := list.Return; r != nil && r.Acknowledged == nil {
-		goesOn := slices.ContainsFunc(list.Rules, func(b rulestore.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
+		goesOn := slices.ContainsFunc(list.Rules, func(b rulestore.ShownBundle) bool {
+			return b.Digest == r.To.Digest &&
+				b.State == "live"
+		})
 		returned(&d.report, goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
 	}
 }
@@ -100,7 +105,8 @@ func (r *report) rejected(rule string, o dte.Outcomes) {
 	const format = "MH refused %d of the last %d documents or events of %s"
 	switch {
 	case o.Grave():
-		r.fail("rules", "have central IT take the rule back: dtectl fleet back, or dtectl rules rollback; see Rejected at the counter in the runbook", format, o.Refused, o.Decided, rule)
+		r.fail("rules", "have central IT take the rule back: dtectl fleet back, or dtectl rules rollback; see "+
+			"Rejected at the counter in the runbook", format, o.Refused, o.Decided, rule)
 	case o.Refused > 0:
 		r.ok("rules", format, o.Refused, o.Decided, rule)
 	}
@@ -112,19 +118,24 @@ func returned(to *report, goesOn bool, rule string, at time.Time, reason string)
 	if goesOn {
 		since = "it computes today"
 	}
-	to.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells more, dtectl rules acknowledge says that it is known", "the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
+	to.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells "+
+		"more, dtectl rules acknowledge says that it is known",
+		"the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
 }
 
 // refusedRule is a rule in the store that may not compute.
 func refusedRule(to *report, name, why, text string) {
-	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under Rule refused"
+	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under " +
+		"Rule refused"
 	switch why {
 	case "damaged": // by the disk, or by whoever wrote to the store: fsck tells which
 		do = repairRemedy + "; where fsck finds no damage, " + do
 	case "unvouched":
-		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, somebody wrote to the backup or the store: the runbook tells more under Rule refused"
+		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, " +
+			"somebody wrote to the backup or the store: the runbook tells more under Rule refused"
 	}
-	to.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why, text)
+	to.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why,
+		text)
 }
 
 // signed counts who vouches for the rules.

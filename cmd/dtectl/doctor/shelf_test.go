@@ -35,7 +35,8 @@ func (p *patient) bundle(keyFile, kind, document string, w bundle.Window) []byte
 	if kind == "catalogue" {
 		parts = map[string][]byte{"catalogues.json": []byte("{}")}
 	}
-	data, err := bundle.Write(parts, bundle.Manifest{Name: "dte" + document, Version: "1.0.0", Kind: kind, Document: document, Schema: 2, ABI: 1,
+	data, err := bundle.Write(parts, bundle.Manifest{Name: "dte" + document, Version: "1.0.0", Kind: kind,
+		Document: document, Schema: 2, ABI: 1,
 		Validity: map[string]bundle.Window{"00": w}}, bundle.Signer{ID: "central-it", Private: private})
 	p.Must(err)
 	return data
@@ -50,7 +51,8 @@ func (p *patient) shelve(data, stored []byte) record.RuleRef {
 	ref := record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}
 	digest, err := hex.DecodeString(b.Digest)
 	p.Must(err)
-	p.record(storage.Code(digest[:16]), 64, rulestore.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: m.Validity["00"].From,
+	p.record(storage.Code(digest[:16]), 64, rulestore.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document,
+		Schema: m.Schema, From: m.Validity["00"].From,
 		Until: m.Validity["00"].Until}, storage.Part{Name: "bundle", Data: stored})
 	return ref
 }
@@ -60,7 +62,8 @@ func (p *patient) record(code storage.Code, state storage.State, head any, parts
 	b, err := json.Marshal(head)
 	p.Must(err)
 	s := p.Store()
-	_, err = s.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: code, State: state, Head: b, Parts: parts, Due: &storage.Due{Queue: "rules", At: p.now}})
+	_, err = s.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: code, State: state,
+		Head: b, Parts: parts, Due: &storage.Due{Queue: "rules", At: p.now}})
 	p.Must(err, s.Close())
 }
 
@@ -87,8 +90,10 @@ func TestDoctor_Shelf(t *testing.T) {
 	p.record(storage.Code{5}, 65, rulestore.StepBack{Way: "rollback", To: kept, Off: []record.RuleRef{off}})
 	p.Must(os.Remove(p.At("rules/dte01.dterule")))
 	d := p.examine()
-	if !d.says(statusOK, "rules", "valid today: document 03, document 05") || d.says(statusOK, "rules", "document 06") ||
-		!d.says(statusWarn, "rules", "document 05: ends on "+p.day(9)) || !d.says(statusOK, "rules", "3 signed by central-it") ||
+	if !d.says(statusOK, "rules", "valid today: document 03, document 05") || d.says(statusOK, "rules",
+		"document 06") ||
+		!d.says(statusWarn, "rules", "document 05: ends on "+p.day(9)) || !d.says(statusOK, "rules",
+		"3 signed by central-it") ||
 		!d.says(statusWarn, "rules", "the step back to dte03 1.0.0") || d.count(statusFail) > 0 {
 		t.Errorf("%+v", d.findings)
 	}
@@ -107,12 +112,15 @@ func TestDoctor_BadRules(t *testing.T) {
 	forged := p.bundle("stranger.key", "document", "06", window)
 	p.shelve(forged, forged)
 	d := p.examine()
-	if !d.says(statusFail, "rules", "dte05 1.0.0 is damaged and computes nothing") || !d.says(statusFail, "rules", "dte06 1.0.0 is unvouched and computes nothing") ||
-		!d.says(statusOK, "rules", "valid today: document 03") || !d.says(statusOK, "rules", "1 signed by central-it") || d.count(statusFail) != 2 {
+	if !d.says(statusFail, "rules", "dte05 1.0.0 is damaged and computes nothing") || !d.says(statusFail, "rules",
+		"dte06 1.0.0 is unvouched and computes nothing") ||
+		!d.says(statusOK, "rules", "valid today: document 03") || !d.says(statusOK, "rules",
+		"1 signed by central-it") || d.count(statusFail) != 2 {
 		t.Errorf("%+v", d.findings)
 	}
 	text, err := barebox.Output(t, func() error { return (&disk.Fsck{}).Run(context.Background(), p.Options) })
-	if err == nil || !strings.Contains(text, "integrity: whole") || !strings.Contains(text, "signed by central-it") || !strings.Contains(text, "nobody's signature") ||
+	if err == nil || !strings.Contains(text, "integrity: whole") || !strings.Contains(text, "signed by central-it") ||
+		!strings.Contains(text, "nobody's signature") ||
 		!strings.Contains(err.Error(), "2 rules or acts") {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -150,11 +158,13 @@ func TestDoctor_Running(t *testing.T) {
 		d.rules()
 		return d
 	}
-	if d := look(); !d.says(statusOK, "appliance", "can issue") || !d.says(statusOK, "rules", "valid today: document 01") || d.count(statusFail) > 0 {
+	if d := look(); !d.says(statusOK, "appliance", "can issue") || !d.says(statusOK, "rules",
+		"valid today: document 01") || d.count(statusFail) > 0 {
 		t.Errorf("%+v", d.findings)
 	}
 	ready = http.StatusServiceUnavailable
-	if d := look(); !d.says(statusFail, "appliance", "CLOCK_WRONG") || !strings.Contains(fmt.Sprintf("%+v", d.findings), "see Clock wrong in the runbook") {
+	if d := look(); !d.says(statusFail, "appliance", "CLOCK_WRONG") || !strings.Contains(fmt.Sprintf("%+v", d.findings),
+		"see Clock wrong in the runbook") {
 		t.Errorf("%+v", d.findings)
 	}
 	appliance.Close()
@@ -206,7 +216,8 @@ func TestDoctor_Reading(t *testing.T) {
 	look(0, statusOK, "nothing damaged")
 	look(8*24*time.Hour, statusWarn, "last read through on")
 	d := &doctor{now: time.Now}
-	if d.onMedia().read(storage.Reading{At: time.Now(), Damaged: 2}); !d.says(statusFail, "store", "2 tables are damaged") {
+	if d.onMedia().read(storage.Reading{At: time.Now(), Damaged: 2}); !d.says(statusFail, "store",
+		"2 tables are damaged") {
 		t.Errorf("%+v", d.findings)
 	}
 }

@@ -11,15 +11,18 @@ import (
 
 // remedies is what to do about what ends a start, by the check.
 var remedies = map[string]string{
-	"key":         "put back key and passphrase of this box from central IT's copy, or seal MH's file again as the runbook tells under Certificate",
+	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again as the " +
+		"runbook tells under Certificate",
 	"authority":   "put MH's API password there: the runbook tells how under Install",
 	"admin token": "dtectl token admin makes another; a restart takes it",
-	"tokens":      "correct the file or take its token off; where it is lost, dtectl token new --new-file begins another, and every till gets a new token",
-	"tls":         "dtectl tls new makes the box's own authority; a certificate of the company's is put where the configuration says",
-	"delivery":    "correct the setting, or put the file where it says",
-	"fleet":       "correct the setting, or put the director's public key and the store's secret where it says",
-	"rules":       "correct the setting, or put central IT's public keys and bundles where it says",
-	"issuer":      "correct the setting: it is checked against the documents' layout, before a till sells",
+	"tokens": "correct the file or take its token off; where it is lost, dtectl token new --new-file begins " +
+		"another, and every till gets a new token",
+	"tls": "dtectl tls new makes the box's own authority; a certificate of the company's is put where the " +
+		"configuration says",
+	"delivery": "correct the setting, or put the file where it says",
+	"fleet":    "correct the setting, or put the director's public key and the store's secret where it says",
+	"rules":    "correct the setting, or put central IT's public keys and bundles where it says",
+	"issuer":   "correct the setting: it is checked against the documents' layout, before a till sells",
 }
 
 // files reads what a start reads, by the same code, and prints what it refuses in the same words.
@@ -44,7 +47,8 @@ func (d *doctor) files(ctx context.Context) {
 	d.secrets()
 	switch {
 	case d.cfg.Ops.AdminTokenFile == "":
-		d.warn("admin token", "set ops.admin_token_file and run dtectl token admin", "ops.admin_token_file: is not set: nobody can administer the running appliance, and dtectl cannot ask it")
+		d.warn("admin token", "set ops.admin_token_file and run dtectl token admin",
+			"ops.admin_token_file: is not set: nobody can administer the running appliance, and dtectl cannot ask it")
 	case sound("admin token"):
 		d.ok("admin token", "%s", d.cfg.Ops.AdminTokenFile)
 	}
@@ -75,7 +79,8 @@ func (d *doctor) listen() {
 	for _, l := range [][2]string{{"api.listen", d.cfg.API.Listen}, {"ops.listen", d.cfg.Ops.Listen}} {
 		listener, err := net.Listen("tcp", l[1])
 		if err != nil {
-			d.fail("listen", "ss -ltnp tells who has it; end that, or take another address", "%v", start.Listening(l[0], err))
+			d.fail("listen", "ss -ltnp tells who has it; end that, or take another address", "%v", start.Listening(l[0],
+				err))
 			continue
 		}
 		_ = listener.Close()

@@ -16,7 +16,8 @@ func (d *doctor) tls() {
 	if own := d.cfg.BoxAuthority(); d.cfg.OwnAuthority() {
 		if _, err := own.Authority(); err == nil { // else files says so
 			if err := own.CheckKey(); err != nil {
-				d.fail("tls", "put the file back from central IT's copy, or make another authority with dtectl tls new --replace, which each till must then trust", "the next certificate cannot be signed: %v", err)
+				d.fail("tls", "put the file back from central IT's copy, or make another authority with dtectl tls "+
+					"new --replace, which each till must then trust", "the next certificate cannot be signed: %v", err)
 			}
 		}
 	}
@@ -30,9 +31,11 @@ func (d *doctor) tls() {
 			}
 			continue
 		}
-		file, do := l.transport.Certificate, "put a new certificate and its key there: the appliance takes them without a restart"
+		file, do := l.transport.Certificate, "put a new certificate and its key there: the appliance takes them "+
+			"without a restart"
 		if file == "" {
-			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running appliance renews its certificate"
+			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running "+
+				"appliance renews its certificate"
 		}
 		leaf, err := certificate.Read(file)
 		switch {

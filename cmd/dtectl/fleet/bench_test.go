@@ -32,8 +32,8 @@ import (
 
 var simulate = flag.Bool("fleet", false, "simulate a chain of DTE_FLEET_N branches (5000); run it alone")
 
-// simulation is a chain of thousands of real agents, each with its shelf in memory, on a real store, in compressed time: an agent's
-// clock is the moment for which it was woken, and nobody waits between two moments.
+// simulation is a chain of thousands of real agents, each with its shelf in memory, on a real store, in compressed
+// time: an agent's clock is the moment for which it was woken, and nobody waits between two moments.
 type simulation struct {
 	*world
 	remote       fleetproto.Lister
@@ -70,7 +70,8 @@ func (b *simulated) Put(ctx context.Context, key string, data []byte) error {
 func (b *simulated) Get(ctx context.Context, key string, limit int64) (o fleetproto.Object, err error) {
 	err = b.ask(0, func() error { o, err = b.s.remote.Get(ctx, key, limit); return err })
 	b.bytes += int64(len(o.Data))
-	if n, ok := fleetproto.NumberOf(key); ok && err == nil && strings.HasPrefix(key, fleetproto.DesiredFolder("tiendas")) {
+	if n, ok := fleetproto.NumberOf(key); ok && err == nil &&
+		strings.HasPrefix(key, fleetproto.DesiredFolder("tiendas")) {
 		b.versions = append(b.versions, n)
 	}
 	return o, err
@@ -181,14 +182,17 @@ func newSimulation(t *testing.T, n int) *simulation {
 	default:
 		t.Fatalf("DTE_FLEET_STORE: %q is neither gofakes3 nor versitygw", make)
 	}
-	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true, Connections: config.StoreConnections})
+	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access,
+		Secret: archivetest.Secret, PathStyle: true, Connections: config.StoreConnections})
 	s.must(err)
 	s.remote = bucket.New(a)
 	s.chain.Store = s.remote
 	keys := bundle.Keys{Pinned: []bundle.Key{{ID: "reglas", Public: s.rules.Private.Public().(ed25519.PublicKey)}}}
 	for i := range n {
-		b := &simulated{s: s, name: fmt.Sprintf("sucursal-%d", i), clock: s.now, broken: i%100 == 7, took: make(map[string]time.Time)}
-		b.gate = &fleettest.Gate{Keys: keys, Ambiente: "00", Today: func() string { return b.clock.Format(time.DateOnly) },
+		b := &simulated{s: s, name: fmt.Sprintf("sucursal-%d", i), clock: s.now, broken: i%100 == 7,
+			took: make(map[string]time.Time)}
+		b.gate = &fleettest.Gate{Keys: keys, Ambiente: "00",
+			Today: func() string { return b.clock.Format(time.DateOnly) },
 			Refuse: func(r *bundle.Bundle) string {
 				if b.broken && r.Manifest.Version == "1.1.0" {
 					return "2 of 20 cases differ"
@@ -196,16 +200,20 @@ func newSimulation(t *testing.T, n int) *simulation {
 				b.took[r.Manifest.Version] = b.clock
 				return ""
 			}}
-		b.agent, err = fleet.New(fleet.Options{Store: b, Chain: s.chain.Identity, Branch: b.name, Group: "tiendas", Director: []fleetproto.Key{s.chain.Director}, Box: fleetproto.Signer{ID: b.name, Private: key(b.name)},
-			Points: []fleetproto.Point{{Establishment: fmt.Sprintf("M%03d", 1+i/900), Point: fmt.Sprintf("P%03d", 1+i%900)}}, Rules: b.gate, State: &fleettest.File{}, Logger: slog.New(slog.DiscardHandler),
-			Now: func() time.Time { return b.clock }, Rand: rand.New(rand.NewPCG(uint64(i), 1)), Describe: func(st *fleetproto.Status) { st.Ready = true }})
+		b.agent, err = fleet.New(fleet.Options{Store: b, Chain: s.chain.Identity, Branch: b.name, Group: "tiendas",
+			Director: []fleetproto.Key{s.chain.Director}, Box: fleetproto.Signer{ID: b.name, Private: key(b.name)},
+			Points: []fleetproto.Point{{Establishment: fmt.Sprintf("M%03d", 1+i/900), Point: fmt.Sprintf("P%03d",
+				1+i%900)}}, Rules: b.gate, State: &fleettest.File{}, Logger: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return b.clock }, Rand: rand.New(rand.NewPCG(uint64(i), 1)),
+			Describe: func(st *fleetproto.Status) { st.Ready = true }})
 		s.must(err)
 		s.boxes = append(s.boxes, b)
 	}
 	return s
 }
 
-// TestChain simulates a chain on a real store (make bench-fleet). Its verdicts are the limits that the chain is designed for.
+// TestChain simulates a chain on a real store (make bench-fleet). Its verdicts are the limits that the chain is
+// designed for.
 func TestChain(t *testing.T) {
 	if !*simulate {
 		t.Skip("make bench-fleet runs it")
@@ -232,7 +240,8 @@ func TestChain(t *testing.T) {
 	opened := s.now
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.0.0", s.rules)}, Share: &all}))
 	s.pass(3 * time.Minute)
-	s.verdict("roll-out to all that are there, from the ring's opening", s.slowest(present, "1.0.0", opened), 2, "polls")
+	s.verdict("roll-out to all that are there, from the ring's opening", s.slowest(present, "1.0.0", opened), 2,
+		"polls")
 	s.must(s.roll())
 
 	s.rest(present)
@@ -261,7 +270,8 @@ func (s *simulation) rest(present []*simulated) {
 		bytes += b.bytes
 	}
 	s.verdict("requests of a branch in an hour at rest, the most of one", float64(most), 100, "an hour")
-	fmt.Printf("at rest: %.1f requests and %.1f KiB an hour and branch, at most %d requests in a second of all\n", float64(requests)/float64(len(present)), float64(bytes)/1024/float64(len(present)), s.busiest)
+	fmt.Printf("at rest: %.1f requests and %.1f KiB an hour and branch, at most %d requests in a second of all\n",
+		float64(requests)/float64(len(present)), float64(bytes)/1024/float64(len(present)), s.busiest)
 }
 
 // surveyed reads all statuses, with an empty cache and again.
@@ -298,7 +308,8 @@ func processor() time.Duration {
 func (s *simulation) harmed(present []*simulated) {
 	s.t.Helper()
 	quarter := controlplane.Percent(2500)
-	s.must(s.publish(Publish{Files: []string{s.bundle("1.1.0", s.rules)}, Share: &quarter, MaxFailures: 50, Soak: time.Minute}))
+	s.must(s.publish(Publish{Files: []string{s.bundle("1.1.0", s.rules)}, Share: &quarter, MaxFailures: 50,
+		Soak: time.Minute}))
 	s.pass(4 * time.Minute)
 	if err := s.roll(); !errors.Is(err, errHarms) {
 		s.t.Errorf("it is not held: %v", err)
@@ -342,8 +353,10 @@ func (s *simulation) outage(present []*simulated) {
 	back := s.now
 	s.busiest = 0
 	s.pass(4 * time.Minute)
-	s.verdict("roll-out to all, from the store's return after ten minutes", s.slowest(present, "1.2.0", back), 2, "polls")
-	fmt.Printf("behind it: at most %d requests in a second of all, %.1f times the polls at rest\n", s.busiest, float64(s.busiest)/float64(len(present))*fleet.DefaultPoll.Seconds())
+	s.verdict("roll-out to all, from the store's return after ten minutes", s.slowest(present, "1.2.0", back), 2,
+		"polls")
+	fmt.Printf("behind it: at most %d requests in a second of all, %.1f times the polls at rest\n", s.busiest,
+		float64(s.busiest)/float64(len(present))*fleet.DefaultPoll.Seconds())
 	s.must(s.roll())
 	if s.head().Rollout != nil {
 		s.t.Error("it has not reached all")
@@ -364,7 +377,8 @@ func (s *simulation) returned(absent []*simulated) {
 		heap.Push(&s.due, b)
 	}
 	s.pass(3 * time.Minute)
-	s.verdict("what is desired, in boxes that were away for days, from their return", s.slowest(absent, "1.2.0", began), 2, "polls")
+	s.verdict("what is desired, in boxes that were away for days, from their return", s.slowest(absent, "1.2.0", began),
+		2, "polls")
 	head := s.head().Version
 	for _, b := range absent {
 		if int64(len(b.versions)) != head || b.versions[len(b.versions)-1] != head || len(b.took) != 1 {
@@ -378,10 +392,12 @@ func (s *simulation) returned(absent []*simulated) {
 	}
 }
 
-// stolen has a thief of the director's key desire a rule that is older than all, and one that the rules' keys never signed.
+// stolen has a thief of the director's key desire a rule that is older than all, and one that the rules' keys never
+// signed.
 func (s *simulation) stolen() {
 	s.t.Helper()
-	for _, file := range []string{s.bundle("0.9.0", s.rules), s.bundle("9.0.0", fleetproto.Signer{ID: "reglas", Private: key("thief")})} {
+	for _, file := range []string{s.bundle("0.9.0", s.rules), s.bundle("9.0.0", fleetproto.Signer{ID: "reglas",
+		Private: key("thief")})} {
 		p := Publish{Files: []string{file}}
 		s.chain.Config.Keys = nil // a thief does not check
 		state, files, err := p.load(s.chain)
@@ -389,7 +405,8 @@ func (s *simulation) stolen() {
 		for key, data := range files {
 			s.must(s.chain.CreateOnce(s.t.Context(), key, data))
 		}
-		_, err = s.chain.Next(s.t.Context(), s.head(), "tiendas", "", time.Time{}, func(d *fleetproto.Desired) error { d.Live = state; return nil })
+		_, err = s.chain.Next(s.t.Context(), s.head(), "tiendas", "", time.Time{},
+			func(d *fleetproto.Desired) error { d.Live = state; return nil })
 		s.must(err)
 		s.pass(3 * time.Minute)
 	}
@@ -399,5 +416,6 @@ func (s *simulation) stolen() {
 			wrong++
 		}
 	}
-	s.verdict("boxes that a thief of the director's key has brought an older or unsigned rule", float64(wrong), 0, "boxes")
+	s.verdict("boxes that a thief of the director's key has brought an older or unsigned rule", float64(wrong), 0,
+		"boxes")
 }

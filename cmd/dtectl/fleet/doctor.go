@@ -18,8 +18,8 @@ type Doctor struct {
 	Rounds  int  `default:"20" help:"Races, and writings that are read back."`
 }
 
-// Run races writers against the store and names what it does not keep. It writes small objects under fleet/v1/doctor/ and leaves
-// them: a store takes nothing back. Its exit status is 1 where a check fails.
+// Run races writers against the store and names what it does not keep. It writes small objects under fleet/v1/doctor/
+// and leaves them: a store takes nothing back. Its exit status is 1 where a check fails.
 func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	if c.Writers < 2 || c.Rounds < 1 {
 		return fmt.Errorf("--writers %d --rounds %d: a race needs two writers, and one round", c.Writers, c.Rounds)

@@ -19,7 +19,8 @@ import (
 // openStore opens the bucket of a test's server.
 func openStore(t testing.TB, endpoint string) *archive.Archive {
 	t.Helper()
-	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true})
+	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access,
+		Secret: archivetest.Secret, PathStyle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func statuses(x *examination) map[string]string {
 
 // Servers of both makes keep what a chain rests on.
 func TestDoctor_Makes(t *testing.T) {
-	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t), "gofakes3": archivetest.StartOther(t).Endpoint()} {
+	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t),
+		"gofakes3": archivetest.StartOther(t).Endpoint()} {
 		x := newExamination(openStore(t, endpoint), 16, 20, time.Now)
 		x.examine(t.Context())
 		for _, f := range x.findings {
@@ -97,8 +99,8 @@ func ignoring(next *httputil.ReverseProxy) http.Handler {
 	})
 }
 
-// looking keeps the condition as a careless server does: it looks whether the key is free, and writes then. It is right as long as
-// nobody races.
+// looking keeps the condition as a careless server does: it looks whether the key is free, and writes then. It is right
+// as long as nobody races.
 func looking(next *httputil.ReverseProxy) http.Handler {
 	var mu sync.Mutex
 	waiting := make(map[string]chan struct{}) // who found the key free, until another one has too
@@ -172,7 +174,8 @@ func caching(next *httputil.ReverseProxy) http.Handler {
 func forbidding(next *httputil.ReverseProxy) http.Handler {
 	next.ModifyResponse = func(r *http.Response) error {
 		if r.StatusCode == http.StatusNotFound {
-			r.StatusCode, r.Body = http.StatusForbidden, io.NopCloser(strings.NewReader(`<Error><Code>AccessDenied</Code></Error>`))
+			r.StatusCode, r.Body = http.StatusForbidden,
+				io.NopCloser(strings.NewReader(`<Error><Code>AccessDenied</Code></Error>`))
 			r.Header.Del("Content-Length")
 		}
 		return nil
@@ -201,5 +204,8 @@ func unlisting(next *httputil.ReverseProxy) http.Handler {
 }
 
 func failing(*httputil.ReverseProxy) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	return http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
 }

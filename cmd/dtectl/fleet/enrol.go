@@ -72,7 +72,8 @@ func (c *Enrol) run(ctx context.Context, chain *controlplane.Chain) error {
 	}
 	for _, b := range s.Branches { // whose branch and points of sale it was is not known
 		if b.LostEpoch > 0 {
-			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's versions, or dtectl fleet status --accept %s; nothing was enrolled",
+			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's "+
+				"versions, or dtectl fleet status --accept %s; nothing was enrolled",
 				b.Name, b.LostEpoch, b.Name)
 		}
 	}
@@ -109,7 +110,9 @@ func disjoint(s *controlplane.Survey, chosen []waiting) error {
 				other = b.Name
 			}
 			if other != "" && other != w.branch {
-				return fmt.Errorf("%s: its point of sale %s%s is of %s: correct taxpayer and points of sale at one of the two boxes; nothing was enrolled",
+				return fmt.Errorf(
+					"%s: its point of sale %s%s is of %s: correct taxpayer and points of sale at one of "+
+						"the two boxes; nothing was enrolled",
 					w.branch, p.Establishment, p.Point, other)
 			}
 			given[p] = w.branch
@@ -118,15 +121,18 @@ func disjoint(s *controlplane.Survey, chosen []waiting) error {
 	return nil
 }
 
-// maxForeign is how many epochs that this director did not sign are passed over: a director's key before it signed them, or
-// somebody with the store's credentials alone. Boxes pass over as many.
+// maxForeign is how many epochs that this director did not sign are passed over: a director's key before it signed
+// them, or somebody with the store's credentials alone. Boxes pass over as many.
 const maxForeign = 16
 
 // enrol takes the next epoch that is free. after is the version that the box must know before it numbers; 0: none.
-func enrol(ctx context.Context, c *controlplane.Chain, w waiting, after int64, director fleetproto.Signer) (int64, error) {
+func enrol(ctx context.Context, c *controlplane.Chain, w waiting, after int64, director fleetproto.Signer) (int64,
+	error) {
 	for epoch := w.epoch; epoch < w.epoch+maxForeign; epoch++ {
-		data, err := c.Identity.SealEnrolment(fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key, Group: w.status.Group,
-			Points: append([]fleetproto.Point{}, w.status.Points...), At: c.Now().UTC().Truncate(time.Second), By: c.Who, After: after}, director)
+		data, err := c.Identity.SealEnrolment(fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key,
+			Group:  w.status.Group,
+			Points: append([]fleetproto.Point{}, w.status.Points...), At: c.Now().UTC().Truncate(time.Second),
+			By: c.Who, After: after}, director)
 		if err != nil {
 			return 0, err
 		}
@@ -134,7 +140,8 @@ func enrol(ctx context.Context, c *controlplane.Chain, w waiting, after int64, d
 			return epoch, c.Store.Put(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
 		// A status of that epoch shows that it was given, and that the store has lost the enrolment.
-		if _, err := c.Store.Get(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS); !errors.Is(err, fleetproto.ErrNotFound) {
+		if _, err := c.Store.Get(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS); !errors.Is(err,
+			fleetproto.ErrNotFound) {
 			if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
 				return 0, fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
 			}
@@ -145,10 +152,12 @@ func enrol(ctx context.Context, c *controlplane.Chain, w waiting, after int64, d
 			return epoch, err
 		}
 		if _, err := controlplane.NewEnrolments(c).Get(ctx, w.branch, epoch); !controlplane.Strangers(err) {
-			return 0, errors.Join(fmt.Errorf("epoch %d was given at this moment by somebody else: look at dtectl fleet status", epoch), err)
+			return 0, errors.Join(fmt.Errorf("epoch %d was given at this moment by somebody else: look at dtectl "+
+				"fleet status", epoch), err)
 		}
 	}
-	return 0, fmt.Errorf("%d epochs are taken by what this director did not sign: the store's owner must delete what does not belong there", maxForeign)
+	return 0, fmt.Errorf("%d epochs are taken by what this director did not sign: the store's owner must delete what "+
+		"does not belong there", maxForeign)
 }
 
 // waiting are the boxes that write a status and are not enrolled.
@@ -161,7 +170,8 @@ func waitingOf(s *controlplane.Survey) (list []waiting) {
 			list = append(list, waiting{branch: b.Name, epoch: b.Enrolment.Epoch + 1, status: b.Stranger})
 		case b.Status != nil && b.Status.Group != b.Enrolment.Group: // somebody moved it
 			list = append(list, waiting{branch: b.Name, epoch: b.Enrolment.Epoch + 1, status: b.Status})
-		case b.Status != nil && slices.ContainsFunc(b.Status.Points, func(p fleetproto.Point) bool { return !slices.Contains(b.Enrolment.Points, p) }):
+		case b.Status != nil && slices.ContainsFunc(b.Status.Points,
+			func(p fleetproto.Point) bool { return !slices.Contains(b.Enrolment.Points, p) }):
 			list = append(list, waiting{branch: b.Name, epoch: b.Enrolment.Epoch, status: b.Status, again: true})
 		}
 	}
@@ -174,13 +184,16 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	i := slices.IndexFunc(list, func(w waiting) bool { return w.branch == name })
 	switch {
 	case !named:
-		return waiting{}, fmt.Errorf("%s: must be BRANCH=FINGERPRINT: compare the fingerprint with what the box shows", box)
+		return waiting{}, fmt.Errorf("%s: must be BRANCH=FINGERPRINT: compare the fingerprint with what the box shows",
+			box)
 	case i < 0:
 		return waiting{}, fmt.Errorf("%s: no box of that branch waits to be enrolled", name)
 	case controlplane.Fingerprint(list[i].status.Key) != strings.ToLower(key):
-		return waiting{}, fmt.Errorf("%s: the box that waits has the key %s, not %s: ask who it is", name, controlplane.Fingerprint(list[i].status.Key), key)
+		return waiting{}, fmt.Errorf("%s: the box that waits has the key %s, not %s: ask who it is", name,
+			controlplane.Fingerprint(list[i].status.Key), key)
 	case list[i].epoch > 1 && !list[i].again && !c.Replace:
-		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers nothing any more", name)
+		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers "+
+			"nothing any more", name)
 	}
 	return list[i], nil
 }
@@ -209,9 +222,10 @@ func closedIn(s *controlplane.Survey, branch string, year int) (points []fleetpr
 	return points
 }
 
-// closePoints has the desired state say that points of sale of a branch are never numbered again this year, and returns a version that
-// says so.
-func closePoints(ctx context.Context, c *controlplane.Chain, w waiting, points []fleetproto.Point) (version int64, err error) {
+// closePoints has the desired state say that points of sale of a branch are never numbered again this year, and returns
+// a version that says so.
+func closePoints(ctx context.Context, c *controlplane.Chain, w waiting, points []fleetproto.Point) (version int64,
+	err error) {
 	head, err := c.Head(ctx, w.status.Group)
 	if err != nil {
 		return 0, err
@@ -224,15 +238,17 @@ func closePoints(ctx context.Context, c *controlplane.Chain, w waiting, points [
 	if head != nil && !slices.ContainsFunc(points, func(p fleetproto.Point) bool { return !closes(head.Closed, p) }) {
 		return head.Version, nil
 	}
-	d, err := c.Next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{}, func(d *fleetproto.Desired) error {
-		d.Closed = slices.Clone(d.Closed)
-		for _, p := range points {
-			if !closes(d.Closed, p) {
-				d.Closed = append(d.Closed, fleetproto.ClosedPoint{Branch: w.branch, Establishment: p.Establishment, Point: p.Point, Year: year(c), Since: w.epoch})
+	d, err := c.Next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{},
+		func(d *fleetproto.Desired) error {
+			d.Closed = slices.Clone(d.Closed)
+			for _, p := range points {
+				if !closes(d.Closed, p) {
+					d.Closed = append(d.Closed, fleetproto.ClosedPoint{Branch: w.branch, Establishment: p.Establishment,
+						Point: p.Point, Year: year(c), Since: w.epoch})
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		return 0, err
 	}
@@ -251,7 +267,8 @@ func printWaiting(list []waiting) error {
 		for _, p := range l.status.Points {
 			points = append(points, p.Establishment+p.Point)
 		}
-		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.branch, l.epoch, controlplane.Fingerprint(l.status.Key), strings.Join(points, " "), l.status.Group)
+		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.branch, l.epoch, controlplane.Fingerprint(l.status.Key),
+			strings.Join(points, " "), l.status.Group)
 	}
 	return w.Flush()
 }

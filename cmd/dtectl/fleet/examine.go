@@ -21,8 +21,8 @@ type examined interface {
 	List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error]
 }
 
-// examination looks for what a store does not keep of the two operations that a chain rests on: create once, and overwrite by
-// one writer.
+// examination looks for what a store does not keep of the two operations that a chain rests on: create once, and
+// overwrite by one writer.
 type examination struct {
 	store           examined
 	writers, rounds int
@@ -35,7 +35,8 @@ type examination struct {
 const probeSize = 2000
 
 func newExamination(store examined, writers, rounds int, now func() time.Time) *examination {
-	return &examination{store: store, writers: writers, rounds: rounds, now: now, prefix: "fleet/v1/doctor/" + rand.Text() + "/"}
+	return &examination{store: store, writers: writers, rounds: rounds, now: now, prefix: "fleet/v1/doctor/" +
+		rand.Text() + "/"}
 }
 
 func (x *examination) note(status, check, do, format string, args ...any) {
@@ -73,13 +74,15 @@ func (x *examination) reach(ctx context.Context) bool {
 	err := x.store.Create(ctx, x.prefix+"once", probe(0))
 	switch {
 	case errors.Is(err, archive.ErrSetup):
-		x.note("fail", "reach", "look at endpoint, bucket, region and path_style, and at what the access key may do", "%v", err)
+		x.note("fail", "reach", "look at endpoint, bucket, region and path_style, and at what the access key may do",
+			"%v", err)
 	case errors.Is(err, archive.ErrFull):
 		x.note("fail", "reach", "make room in the store, or raise its quota", "%v", err)
 	case err != nil:
 		x.note("fail", "reach", "the store does not answer as it should: try again, then ask who runs it", "%v", err)
 	default:
-		x.note("ok", "reach", "", "an object of %d bytes was written in %v", probeSize, x.now().Sub(began).Round(time.Millisecond))
+		x.note("ok", "reach", "", "an object of %d bytes was written in %v", probeSize,
+			x.now().Sub(began).Round(time.Millisecond))
 	}
 	return err == nil
 }
@@ -91,7 +94,8 @@ func (x *examination) missing(ctx context.Context) {
 	case errors.Is(err, archive.ErrNotFound):
 		x.note("ok", "missing", "", "a key that is not there answers 404")
 	case errors.Is(err, archive.ErrSetup):
-		x.note("fail", "missing", "allow s3:ListBucket on the bucket: without it stores answer 403 for what is not there", "a box could not tell that nothing is new: %v", err)
+		x.note("fail", "missing", "allow s3:ListBucket on the bucket: without it stores answer 403 for what is not "+
+			"there", "a box could not tell that nothing is new: %v", err)
 	default:
 		x.note("fail", "missing", "boxes poll by asking for what is not there yet: this store cannot say so", "%v", err)
 	}
@@ -111,7 +115,9 @@ func (x *examination) once(ctx context.Context) {
 	}
 	held, err := x.fetch(ctx, x.prefix+"once")
 	if err != nil || !bytes.Equal(held.Data, probe(0)) {
-		x.note("fail", "create once", do, "the second writer was refused, but the first one's object is not there any more (%v)", err)
+		x.note("fail", "create once", do,
+			"the second writer was refused, but the first one's object is not there any "+
+				"more (%v)", err)
 		return
 	}
 	x.note("ok", "create once", "", "the second writer of a key is refused")
@@ -151,18 +157,22 @@ func (x *examination) race(ctx context.Context) {
 	const do = "two boxes could take one epoch, two directors one version: do not run a chain on this store"
 	switch {
 	case several > 0:
-		x.note("fail", "race", do, "in %d of %d races of %d writers more than one was told that it had created the object", several, x.rounds, x.writers)
+		x.note("fail", "race", do, "in %d of %d races of %d writers more than one was told that it had created the "+
+			"object", several, x.rounds, x.writers)
 	case altered > 0:
 		x.note("fail", "race", do, "in %d of %d races the object is not the winner's", altered, x.rounds)
 	case nobody > 0:
 		x.note("fail", "race", do, "in %d of %d races every writer was refused", nobody, x.rounds)
 	case undecided > 0:
-		x.note("warn", "race", "the store is overloaded or breaks connections: examine it again when it is quiet", "one winner in each of %d races, but %d of %d writings failed otherwise", x.rounds, undecided, x.rounds*x.writers)
+		x.note("warn", "race", "the store is overloaded or breaks connections: examine it again when it is quiet",
+			"one winner in each of %d races, but %d of %d writings failed otherwise", x.rounds, undecided,
+			x.rounds*x.writers)
 	default:
 		x.note("ok", "race", "", "one winner in each of %d races of %d writers", x.rounds, x.writers)
 	}
 	if hidden > 0 {
-		x.note("warn", "refusal", "boxes ask again; nothing to do", "%d of %d refused writers did not find the object at once", hidden, refused)
+		x.note("warn", "refusal", "boxes ask again; nothing to do",
+			"%d of %d refused writers did not find the object at once", hidden, refused)
 	}
 }
 
@@ -226,7 +236,8 @@ func (x *examination) readBack(ctx context.Context) {
 		listed++
 	}
 	if listed != x.rounds {
-		x.note("warn", "list", "fleet status reads lists: it may not name a new branch at once", "%d of %d new objects are listed", listed, x.rounds)
+		x.note("warn", "list", "fleet status reads lists: it may not name a new branch at once",
+			"%d of %d new objects are listed", listed, x.rounds)
 		return
 	}
 	x.note("ok", "list", "", "%d of %d new objects are listed", listed, x.rounds)
@@ -247,9 +258,11 @@ func (x *examination) clock(ctx context.Context) {
 	case held.Now.IsZero():
 		x.note("warn", "clock", "silence is told by this machine's clock", "answers bear no Date")
 	case held.Now.Sub(held.Modified).Abs() > time.Minute:
-		x.note("fail", "clock", "a silent box could not be told on this store", "an object that was just written is %v old", held.Now.Sub(held.Modified))
+		x.note("fail", "clock", "a silent box could not be told on this store",
+			"an object that was just written is %v old", held.Now.Sub(held.Modified))
 	case held.Now.Sub(x.now()).Abs() > time.Minute:
-		x.note("warn", "clock", "one of the two clocks is wrong", "the store's clock and this machine's differ by %v", held.Now.Sub(x.now()).Abs().Round(time.Second))
+		x.note("warn", "clock", "one of the two clocks is wrong", "the store's clock and this machine's differ by %v",
+			held.Now.Sub(x.now()).Abs().Round(time.Second))
 	default:
 		x.note("ok", "clock", "", "the store's time of an object is right")
 	}

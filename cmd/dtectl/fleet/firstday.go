@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// FirstDay makes a chain of boxes that have just begun to report, for demonstrations: it waits for so many, enrols them, and
-// publishes to all of them what they run. A chain that has had its first day stays as it is.
+// FirstDay makes a chain of boxes that have just begun to report, for demonstrations: it waits for so many, enrols
+// them, and publishes to all of them what they run. A chain that has had its first day stays as it is.
 func FirstDay(ctx context.Context, settings string, who func() string, boxes int, group string, files []string) error {
 	top := &Command{Centre: settings, Who: who}
 	chain, err := top.open()
@@ -39,7 +39,8 @@ func FirstDay(ctx context.Context, settings string, who func() string, boxes int
 		}
 	}
 	all := controlplane.Percent(fleetproto.Whole)
-	if err := (&Publish{Group: group, Files: files, Share: &all, Running: true, MinSuccess: boxes, Reason: "what runs already"}).run(ctx, chain); err != nil {
+	if err := (&Publish{Group: group, Files: files, Share: &all, Running: true, MinSuccess: boxes,
+		Reason: "what runs already"}).run(ctx, chain); err != nil {
 		return fmt.Errorf("publishing what runs already: %w", err)
 	}
 	return (&Roll{Follow: true}).Run(ctx, top)

@@ -1,6 +1,6 @@
-// Package fleet is central IT's side of a chain: dtectl fleet. It publishes what branches shall run, widens, holds and takes back,
-// and reads what they report, all through the chain's object store. There is no server of ours and no database: whatever is
-// known is in the store, signed by who said it.
+// Package fleet is central IT's side of a chain: dtectl fleet. It publishes what branches shall run, widens, holds and
+// takes back, and reads what they report, all through the chain's object store. There is no server of ours and no
+// database: whatever is known is in the store, signed by who said it.
 package fleet
 
 import (
@@ -50,7 +50,9 @@ func (c *Command) open() (*controlplane.Chain, error) {
 	if c.Who != nil {
 		who = c.Who()
 	}
-	return &controlplane.Chain{Store: bucket.New(a), Identity: settings.Identity(), Director: fleetproto.Key{ID: controlplane.DirectorID, Public: public}, Cache: settings.Cache, Now: time.Now, Who: who, Config: settings,
+	return &controlplane.Chain{Store: bucket.New(a), Identity: settings.Identity(),
+		Director: fleetproto.Key{ID: controlplane.DirectorID, Public: public}, Cache: settings.Cache, Now: time.Now,
+		Who: who, Config: settings,
 		Sign: func() (fleetproto.Signer, error) {
 			private, err := settings.Director.Open()
 			return fleetproto.Signer{ID: controlplane.DirectorID, Private: private}, err

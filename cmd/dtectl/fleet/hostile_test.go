@@ -29,7 +29,8 @@ func (b *box) put(branch string, st fleetproto.Status) {
 
 // spoil sets one member of a status to what nobody expects.
 func spoil(v reflect.Value, r *rand.Rand) {
-	texts := []string{"a\n", `a\n`, "\x00", "\u202e", "", "tiendas", "pruebas", "live", "refused", "signing", "api", "r1", strings.Repeat("x", 1000), "{x=\"1\"}", "../norte", "Norte"}
+	texts := []string{"a\n", `a\n`, "\x00", "\u202e", "", "tiendas", "pruebas", "live", "refused", "signing", "api",
+		"r1", strings.Repeat("x", 1000), "{x=\"1\"}", "../norte", "Norte"}
 	numbers := []int64{-1, 0, 1, 2, 17, 1_000_000, 1 << 62, -1 << 62}
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
@@ -67,8 +68,8 @@ func spoil(v reflect.Value, r *rand.Rand) {
 	}
 }
 
-// TestHostile: whatever a stolen box of another group, and one that nobody enrolled, sign: /metrics answers with as many series as before
-// at most, and no other branch and no group gets another verdict.
+// TestHostile: whatever a stolen box of another group, and one that nobody enrolled, sign: /metrics answers with as
+// many series as before at most, and no other branch and no group gets another verdict.
 func TestHostile(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	all := controlplane.Percent(fleetproto.Whole)
@@ -118,7 +119,8 @@ func TestHostile(t *testing.T) {
 			b.status.Sequence++
 			good := b.status
 			good.At, good.Epoch = w.now, b.epoch()
-			good.Head = fleetproto.Head{Kind: "status", Chain: w.chain.Identity.Name, Ambiente: w.chain.Identity.Ambiente}
+			good.Head = fleetproto.Head{Kind: "status", Chain: w.chain.Identity.Name,
+				Ambiente: w.chain.Identity.Ambiente}
 			bad := good
 			spoil(reflect.ValueOf(&bad).Elem(), r)
 			if r.IntN(3) == 0 { // what becomes labels, more often than one member in twenty
@@ -137,12 +139,15 @@ func TestHostile(t *testing.T) {
 			}
 		}
 	}
-	// What stolen boxes were seen to sign: names that print the same, the names of others many times, and more than anybody reads.
-	for _, names := range [][]string{{"a\n", `a\n`}, {"signing", "signing"}, make([]string, 90), {"new-0", "new-1", "new-2", "new-3", "new-4"}} {
+	// What stolen boxes were seen to sign: names that print the same, the names of others many times, and more than
+	// anybody reads.
+	for _, names := range [][]string{{"a\n", `a\n`}, {"signing", "signing"}, make([]string, 90), {"new-0", "new-1",
+		"new-2", "new-3", "new-4"}} {
 		bad := evil.status
 		bad.Head = fleetproto.Head{Kind: "status", Chain: w.chain.Identity.Name, Ambiente: w.chain.Identity.Ambiente}
 		for _, name := range names {
-			bad.Certificates = append(bad.Certificates, fleetproto.Certificate{Name: name, Ends: w.now.AddDate(1, 0, 0)})
+			bad.Certificates = append(bad.Certificates, fleetproto.Certificate{Name: name, Ends: w.now.AddDate(1, 0,
+				0)})
 		}
 		bad.Epoch, bad.At = 1, w.now
 		evil.put("evil", bad)
@@ -151,7 +156,8 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	// It names the group of the others and a failure of their roll-out.
-	evil.status.Group, evil.status.Rollout = "tiendas", &fleetproto.Progress{Name: w.head().Rollout.Name, Stage: fleetproto.StageRefused, Since: w.now}
+	evil.status.Group, evil.status.Rollout = "tiendas", &fleetproto.Progress{Name: w.head().Rollout.Name,
+		Stage: fleetproto.StageRefused, Since: w.now}
 	evil.report()
 	if got, _ := verdict(); !reflect.DeepEqual(got, want) {
 		t.Errorf("a box of another group fails a roll-out: %q", got)
@@ -167,7 +173,8 @@ func TestEnrol_Points(t *testing.T) {
 	norte, sur := w.add("norte"), w.add("sur")
 	norte.status.Points = w.box("centro").status.Points
 	norte.report()
-	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
+	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
+		"M001P001 is of centro") {
 		t.Errorf("norte gets centro's point of sale: %v", err)
 	}
 	norte.status.Points = []fleetproto.Point{{Establishment: "M009", Point: "P001"}}
@@ -180,12 +187,14 @@ func TestEnrol_Points(t *testing.T) {
 	for _, b := range []*box{norte, sur} { // what an older centre signed
 		director, err := w.chain.Sign()
 		w.must(err)
-		data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: b.status.Branch, Epoch: 1, Key: b.status.Key, Group: "tiendas", At: w.now, By: "x", Points: b.status.Points}, director)
+		data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: b.status.Branch, Epoch: 1,
+			Key: b.status.Key, Group: "tiendas", At: w.now, By: "x", Points: b.status.Points}, director)
 		w.must(err)
 		w.must(w.store.Create(t.Context(), fleetproto.BoxKey(b.status.Branch, 1), data))
 		b.report()
 	}
-	if got := w.text(); !strings.Contains(got, "M009P001 sur") || !strings.Contains(got, "M009P001 norte") || len(w.codes("centro")) > 0 {
+	if got := w.text(); !strings.Contains(got, "M009P001 sur") || !strings.Contains(got, "M009P001 norte") ||
+		len(w.codes("centro")) > 0 {
 		t.Error(got)
 	}
 	// A box that numbers what it was not given says so, and one that somebody moved to another group waits for it.
@@ -195,14 +204,16 @@ func TestEnrol_Points(t *testing.T) {
 	if got := w.codes("centro"); len(got) != 2 || got[0] != "unbound" || got[1] != "group" {
 		t.Error(got)
 	}
-	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(w.box("centro").status.Key)}, Replace: true}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(w.box("centro").status.Key)},
+		Replace: true}).run(t.Context(), w.chain))
 	w.box("centro").report()
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Error(got)
 	}
 }
 
-// TestStore_PutsBack: an old status that is put back never looks fresh, and holds the ring of its branch until somebody has looked at it.
+// TestStore_PutsBack: an old status that is put back never looks fresh, and holds the ring of its branch until somebody
+// has looked at it.
 func TestStore_PutsBack(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	all := controlplane.Percent(fleetproto.Whole)
@@ -231,7 +242,8 @@ func TestStore_PutsBack(t *testing.T) {
 			t.Errorf("%v: %+v", err, w.head().Rollout)
 		}
 	}
-	if got := w.codes("centro"); !slices.Contains(got, "delay") || !slices.Contains(got, "silent") { // it remembers nothing newer
+	// it remembers nothing newer
+	if got := w.codes("centro"); !slices.Contains(got, "delay") || !slices.Contains(got, "silent") {
 		t.Error(got)
 	}
 	w.chain.Cache = w.at("cache")
@@ -245,7 +257,8 @@ func TestStore_PutsBack(t *testing.T) {
 	// Neither the same one for ever, nor none at all.
 	for range 3 {
 		w.now = w.now.AddDate(0, 0, 10)
-		w.must(w.store.Put(t.Context(), fleetproto.StatusKey("norte", 1), w.store.Held(fleetproto.StatusKey("norte", 1))))
+		w.must(w.store.Put(t.Context(), fleetproto.StatusKey("norte", 1), w.store.Held(fleetproto.StatusKey("norte",
+			1))))
 		if got := w.codes("norte"); !slices.Contains(got, "lost") {
 			t.Errorf("%v", got)
 		}
@@ -256,7 +269,8 @@ func TestStore_PutsBack(t *testing.T) {
 	}
 	w.store.Lose(fleetproto.BoxKey("norte", 1))
 	w.store.Lose(fleetproto.StatusKey("norte", 1))
-	if got := w.text(); !strings.Contains(got, "the store has lost the enrolment of epoch 1") || w.survey().Lost() != 2 {
+	if got := w.text(); !strings.Contains(got, "the store has lost the enrolment of epoch 1") ||
+		w.survey().Lost() != 2 {
 		t.Error(got)
 	}
 }
@@ -278,13 +292,17 @@ func TestStore_LosesActs(t *testing.T) {
 	w.box("centro").report()
 	w.store.Lose(fleetproto.ActKey("centro", 4))
 	for range 2 {
-		if got := w.codes("centro"); !slices.Equal(got, []string{"acts"}) || !strings.Contains(w.text(), "has lost its acts 4") {
+		if got := w.codes("centro"); !slices.Equal(got, []string{"acts"}) || !strings.Contains(w.text(),
+			"has lost its acts 4") {
 			t.Error(got, w.text())
 		}
 	}
 	events, err := (&Log{}).events(t.Context(), w.chain)
 	w.must(err)
-	if !slices.ContainsFunc(events, func(e controlplane.Event) bool { return e.Number == 4 && strings.HasPrefix(e.Fault, "MISSING") }) {
+	if !slices.ContainsFunc(events, func(e controlplane.Event) bool {
+		return e.Number == 4 && strings.HasPrefix(e.Fault,
+			"MISSING")
+	}) {
 		t.Errorf("%+v", events)
 	}
 }
@@ -311,8 +329,8 @@ func (w *world) follow(held fleetproto.Verified) fleetproto.Verified {
 	}
 }
 
-// TestStore_LosesVersions: what the store lost of the desired state is put back or mended, and every box goes on, whether it had taken
-// it or not, whether this centre published it or another one.
+// TestStore_LosesVersions: what the store lost of the desired state is put back or mended, and every box goes on,
+// whether it had taken it or not, whether this centre published it or another one.
 func TestStore_LosesVersions(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -335,7 +353,10 @@ func TestStore_LosesVersions(t *testing.T) {
 				w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", n), []byte("x")))
 			}
 		}},
-		{"another group covered", true, func(w *world) { w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("zzz", 1), []byte("x"))) }},
+		{"another group covered", true, func(w *world) {
+			w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("zzz",
+				1), []byte("x")))
+		}},
 	} {
 		w := newWorld(t, "centro", "norte", "sur")
 		all := controlplane.Percent(fleetproto.Whole)
@@ -356,13 +377,15 @@ func TestStore_LosesVersions(t *testing.T) {
 		}
 		head, _, err := look(t.Context(), w.chain, "")
 		w.must(err)
-		_, err = w.chain.Next(t.Context(), head, "tiendas", "", time.Time{}, func(*fleetproto.Desired) error { return nil })
+		_, err = w.chain.Next(t.Context(), head, "tiendas", "", time.Time{},
+			func(*fleetproto.Desired) error { return nil })
 		w.must(err)
 		h := w.head()
 		last := fleetproto.Verified{Version: h.Version, Digest: h.Digest}
 		for _, held := range []fleetproto.Verified{first, third} {
 			if got := w.follow(held); got != last || h.Version <= 3 {
-				t.Errorf("%s: a box that held version %d comes to %d of %d", c.name, held.Version, got.Version, h.Version)
+				t.Errorf("%s: a box that held version %d comes to %d of %d", c.name, held.Version, got.Version,
+					h.Version)
 			}
 		}
 		w.obey()
@@ -380,7 +403,8 @@ func TestStore_Claims(t *testing.T) {
 	w.obey()
 	w.must(w.roll())
 	for n := range 80 { // a lie in each status, and then it is away
-		w.box("norte").status.Desired = fleetproto.Reached{Version: w.head().Version + 3, Digest: fleetproto.Digest([]byte{byte(min(n, 70))})}
+		w.box("norte").status.Desired = fleetproto.Reached{Version: w.head().Version + 3,
+			Digest: fleetproto.Digest([]byte{byte(min(n, 70))})}
 		w.box("norte").report()
 		w.must(w.roll())
 		if head := w.head(); n > 70 && len(head.Mends) > 50 {
@@ -408,14 +432,16 @@ func TestStatus_TwoCopies(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	b.report()
 	for range 2 { // until somebody has looked
-		if got := w.codes("centro"); !slices.Equal(got, []string{"older"}) || !strings.Contains(w.text(), "two boxes with one key") {
+		if got := w.codes("centro"); !slices.Equal(got, []string{"older"}) || !strings.Contains(w.text(),
+			"two boxes with one key") {
 			t.Error(got)
 		}
 		b.report()
 	}
 }
 
-// TestEnrol_Remembers: what the centre saw and the store forgot is given to nobody, and what one group's order closed stays closed in another.
+// TestEnrol_Remembers: what the centre saw and the store forgot is given to nobody, and what one group's order closed
+// stays closed in another.
 func TestEnrol_Remembers(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	all := controlplane.Percent(fleetproto.Whole)
@@ -428,7 +454,8 @@ func TestEnrol_Remembers(t *testing.T) {
 	sur.status.Points = w.box("centro").status.Points
 	sur.report()
 	enrol := Enrol{Boxes: []string{"sur=" + controlplane.Fingerprint(sur.status.Key)}}
-	if err := enrol.run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "lost the enrolment of centro") {
+	if err := enrol.run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
+		"lost the enrolment of centro") {
 		t.Errorf("centro's points of sale are given away: %v", err)
 	}
 	w.must(w.store.Put(t.Context(), fleetproto.BoxKey("centro", 1), held))
@@ -443,7 +470,8 @@ func TestEnrol_Remembers(t *testing.T) {
 	v, err := w.chain.Head(t.Context(), "otros")
 	w.must(err)
 	for _, b := range w.survey().Branches {
-		if b.Name == "centro" && (v == nil || len(v.Closed) != 1 || b.Enrolment.Epoch != 3 || b.Enrolment.After != v.Version) {
+		if b.Name == "centro" && (v == nil || len(v.Closed) != 1 || b.Enrolment.Epoch != 3 ||
+			b.Enrolment.After != v.Version) {
 			t.Errorf("%+v %+v", b.Enrolment, v)
 		}
 	}

@@ -63,7 +63,8 @@ func (c *Keygen) Run() error {
 	if err := errors.Join(config.WriteFile(sealed, secret), config.WriteFile(public, open)); err != nil {
 		return err
 	}
-	term.Printf("key          %s (sealed)\npassphrase   %s: keep it elsewhere\npublic       %s: fleet.director_key of every box\nfingerprint  %s\n", sealed, file, public, fleetproto.Fingerprint(half))
+	term.Printf("key          %s (sealed)\npassphrase   %s: keep it elsewhere\npublic       %s: fleet.director_key of "+
+		"every box\nfingerprint  %s\n", sealed, file, public, fleetproto.Fingerprint(half))
 	return nil
 }
 
@@ -75,9 +76,9 @@ type Rekey struct {
 	DryRun bool     `help:"Show what would be signed again, and write nothing."`
 }
 
-// Run signs with the new key what the old one signed: each enrolment in its place, and behind each group's versions one more. From
-// then on boxes that pin the new key behind the old one, or alone, take nothing more that the old key signs. Cut short, it goes on
-// when it is run again.
+// Run signs with the new key what the old one signed: each enrolment in its place, and behind each group's versions one
+// more. From then on boxes that pin the new key behind the old one, or alone, take nothing more that the old key signs.
+// Cut short, it goes on when it is run again.
 func (c *Rekey) Run(ctx context.Context, top *Command) error {
 	chain, err := top.open()
 	if err != nil {
@@ -116,13 +117,15 @@ func (c *Rekey) run(ctx context.Context, chain *controlplane.Chain, old fleetpro
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	term.Printf("moved from the key %s to %s: keep the old one, where it is still pinned, before the new one in director_key\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
+	term.Printf("moved from the key %s to %s: keep the old one, where it is still pinned, before the new one in "+
+		"director_key\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
 	return nil
 }
 
-// enrolments signs again what the old key signed, each branch's highest epoch first: a box that was replaced must not take an earlier
-// epoch for the last. It returns the groups: true of those that a branch is of.
-func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key, director fleetproto.Signer) (map[string]bool, error) {
+// enrolments signs again what the old key signed, each branch's highest epoch first: a box that was replaced must not
+// take an earlier epoch for the last. It returns the groups: true of those that a branch is of.
+func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key,
+	director fleetproto.Signer) (map[string]bool, error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
 	ordered, err := chain.Groups(ctx)
 	if err != nil {
@@ -137,14 +140,16 @@ func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old f
 		}
 		branch, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, fleetproto.BoxesFolder), "/")
 		epoch, ok := fleetproto.NumberOf(entry.Key)
-		if !ok || entry.Key != fleetproto.BoxKey(branch, epoch) || slices.Contains(c.Except, fmt.Sprintf("%s/%d", branch, epoch)) {
+		if !ok || entry.Key != fleetproto.BoxKey(branch, epoch) || slices.Contains(c.Except, fmt.Sprintf("%s/%d",
+			branch, epoch)) {
 			continue
 		}
 		held, err := chain.Store.Get(ctx, entry.Key, fleetproto.MaxJWS)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", entry.Key, err)
 		}
-		if e, err := chain.Identity.OpenEnrolment(held.Data, []fleetproto.Key{old, chain.Director}, branch, epoch); err == nil {
+		if e, err := chain.Identity.OpenEnrolment(held.Data, []fleetproto.Key{old, chain.Director}, branch,
+			epoch); err == nil {
 			branches[branch] = append(branches[branch], e)
 			if e.Group != "" { // also where nothing was published: only an order tells its boxes that the key has moved
 				groups[e.Group] = true
@@ -154,9 +159,11 @@ func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old f
 		}
 	}
 	for _, branch := range slices.Sorted(maps.Keys(branches)) {
-		list := slices.SortedFunc(slices.Values(branches[branch]), func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
+		list := slices.SortedFunc(slices.Values(branches[branch]),
+			func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
 		for _, e := range list {
-			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, controlplane.Fingerprint(e.Key), controlplane.Local(e.At), e.By)
+			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, controlplane.Fingerprint(e.Key),
+				controlplane.Local(e.At), e.By)
 			if c.DryRun {
 				continue
 			}
@@ -173,9 +180,10 @@ func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old f
 	return groups, nil
 }
 
-// group publishes, behind a group's last version, what is desired, signed by the new key; where nothing was published, an order that
-// changes nothing. What neither key signed counts nowhere, therefore nobody can put something in the way.
-func (c *Rekey) group(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key, group string, ofBranch bool) error {
+// group publishes, behind a group's last version, what is desired, signed by the new key; where nothing was published,
+// an order that changes nothing. What neither key signed counts nowhere, therefore nobody can put something in the way.
+func (c *Rekey) group(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key, group string,
+	ofBranch bool) error {
 	before := *chain
 	before.Director = old
 	head, err := before.Head(ctx, group)
@@ -217,12 +225,14 @@ func (c *Rekey) group(ctx context.Context, chain *controlplane.Chain, old fleetp
 		}
 	}
 	if head != nil {
-		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, controlplane.Local(head.Issued), head.By, controlplane.Describe(head.Live))
+		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, controlplane.Local(head.Issued), head.By,
+			controlplane.Describe(head.Live))
 	}
 	if c.DryRun {
 		return nil
 	}
-	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{}, func(*fleetproto.Desired) error { return nil })
+	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{},
+		func(*fleetproto.Desired) error { return nil })
 	if err == nil {
 		term.Printf("%s version %d is signed by the new key\n", group, next.Version)
 	}

@@ -42,7 +42,8 @@ func (c *Log) Run(ctx context.Context, top *Command) error {
 	}
 	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
 	for _, e := range events {
-		term.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", controlplane.Local(e.At), cmp.Or(e.Branch, e.Group+" (centre)"), e.Number, e.What, strings.TrimSpace(e.Detail+" "+e.Fault))
+		term.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", controlplane.Local(e.At), cmp.Or(e.Branch, e.Group+" (centre)"),
+			e.Number, e.What, strings.TrimSpace(e.Detail+" "+e.Fault))
 	}
 	return w.Flush()
 }

@@ -13,21 +13,38 @@ import (
 
 // What /metrics tells of the whole chain, from the last survey. A branch's numbers are those that its box signed.
 var (
-	surveyTime     = prometheus.NewDesc("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.", nil, nil)
-	storeLost      = prometheus.NewDesc("dte_chain_lost", "Branches and groups of which the store has lost or put back something.", nil, nil)
-	branchSeen     = prometheus.NewDesc("dte_chain_branch_seen_timestamp_seconds", "When the branch's last status was written.", []string{"branch", "group"}, nil)
-	branchLevel    = prometheus.NewDesc("dte_chain_branch_level", "0 nothing to know, 1 something, 2 something bad.", []string{"branch", "group"}, nil)
-	branchReady    = prometheus.NewDesc("dte_chain_branch_ready", "1 when the branch can sell.", []string{"branch", "group"}, nil)
-	branchPeriod   = prometheus.NewDesc("dte_chain_branch_contingency", "1 when the branch is in contingency.", []string{"branch", "group"}, nil)
-	branchDeadline = prometheus.NewDesc("dte_chain_branch_deadline_timestamp_seconds", "The first legal deadline of what the branch owes MH.", []string{"branch", "group"}, nil)
-	branchWaiting  = prometheus.NewDesc("dte_chain_branch_waiting_documents", "Documents that the branch owes MH.", []string{"branch", "group"}, nil)
-	branchEnds     = prometheus.NewDesc("dte_chain_branch_certificate_end_timestamp_seconds", "When a certificate of the branch ends.", []string{"branch", "group", "certificate"}, nil)
-	branchVersion  = prometheus.NewDesc("dte_chain_branch_desired_version", "The last desired state that the branch verified.", []string{"branch", "group"}, nil)
-	branchRefused  = prometheus.NewDesc("dte_chain_branch_refused_ratio", "The part of MH's newest decisions about documents that were refusals, of the rule in force that MH refuses most; absent before the first.", []string{"branch", "group"}, nil)
-	groupVersion   = prometheus.NewDesc("dte_chain_desired_version", "The last desired state that was published.", []string{"group"}, nil)
-	groupExpires   = prometheus.NewDesc("dte_chain_desired_expires_timestamp_seconds", "Until when it is good.", []string{"group"}, nil)
-	rolloutBoxes   = prometheus.NewDesc("dte_chain_rollout_branches", "Branches of the ring of the roll-out that is on its way, by what became of it.", []string{"group", "stage"}, nil)
-	rolloutHeld    = prometheus.NewDesc("dte_chain_rollout_held", "1 when the roll-out is held.", []string{"group"}, nil)
+	surveyTime = prometheus.NewDesc("dte_chain_survey_timestamp_seconds",
+		"When the chain's store was last read whole.", nil, nil)
+	storeLost = prometheus.NewDesc("dte_chain_lost", "Branches and groups of which the store has lost or put "+
+		"back something.", nil, nil)
+	branchSeen = prometheus.NewDesc("dte_chain_branch_seen_timestamp_seconds",
+		"When the branch's last status was written.", []string{"branch", "group"}, nil)
+	branchLevel = prometheus.NewDesc("dte_chain_branch_level", "0 nothing to know, 1 something, 2 something bad.",
+		[]string{"branch", "group"}, nil)
+	branchReady = prometheus.NewDesc("dte_chain_branch_ready", "1 when the branch can sell.", []string{"branch",
+		"group"}, nil)
+	branchPeriod = prometheus.NewDesc("dte_chain_branch_contingency", "1 when the branch is in contingency.",
+		[]string{"branch", "group"}, nil)
+	branchDeadline = prometheus.NewDesc("dte_chain_branch_deadline_timestamp_seconds",
+		"The first legal deadline of what the branch owes MH.", []string{"branch", "group"}, nil)
+	branchWaiting = prometheus.NewDesc("dte_chain_branch_waiting_documents", "Documents that the branch owes MH.",
+		[]string{"branch", "group"}, nil)
+	branchEnds = prometheus.NewDesc("dte_chain_branch_certificate_end_timestamp_seconds",
+		"When a certificate of the branch ends.", []string{"branch", "group", "certificate"}, nil)
+	branchVersion = prometheus.NewDesc("dte_chain_branch_desired_version",
+		"The last desired state that the branch verified.", []string{"branch", "group"}, nil)
+	branchRefused = prometheus.NewDesc("dte_chain_branch_refused_ratio",
+		"The part of MH's newest decisions about documents that were refusals, of the rule in force that MH refuses "+
+			"most; absent before the first.", []string{"branch", "group"}, nil)
+	groupVersion = prometheus.NewDesc("dte_chain_desired_version", "The last desired state that was published.",
+		[]string{"group"}, nil)
+	groupExpires = prometheus.NewDesc("dte_chain_desired_expires_timestamp_seconds", "Until when it is good.",
+		[]string{"group"}, nil)
+	rolloutBoxes = prometheus.NewDesc("dte_chain_rollout_branches",
+		"Branches of the ring of the roll-out that is on its way, by what became of it.", []string{"group", "stage"},
+		nil)
+	rolloutHeld = prometheus.NewDesc("dte_chain_rollout_held", "1 when the roll-out is held.", []string{"group"},
+		nil)
 )
 
 // collector tells of all branches, or of one.
@@ -47,7 +64,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	for _, r := range s.Rows() {
-		if r.Enrolment != nil && (c.only == "" || c.only == r.Name) { // whoever can write to the store can name branches
+		// whoever can write to the store can name branches
+		if r.Enrolment != nil && (c.only == "" || c.only == r.Name) {
 			collectRow(r, ch)
 		}
 	}
@@ -146,13 +164,15 @@ type target struct {
 func (s *site) targets(w http.ResponseWriter, r *http.Request) {
 	found := s.latest.Load()
 	if found == nil {
-		http.Error(w, "the chain's store was not read yet", http.StatusServiceUnavailable) // Prometheus keeps what it has
+		// Prometheus keeps what it has
+		http.Error(w, "the chain's store was not read yet", http.StatusServiceUnavailable)
 		return
 	}
 	list := []target{}
 	for _, b := range found.Branches {
 		if b.Enrolment != nil {
-			list = append(list, target{[]string{r.Host}, map[string]string{"__metrics_path__": "/metrics/branch/" + b.Name, "__scheme__": s.scheme, "instance": b.Name, "branch": b.Name, "group": b.Group()}})
+			list = append(list, target{[]string{r.Host}, map[string]string{"__metrics_path__": "/metrics/branch/" +
+				b.Name, "__scheme__": s.scheme, "instance": b.Name, "branch": b.Name, "group": b.Group()}})
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")

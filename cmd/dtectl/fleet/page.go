@@ -23,24 +23,37 @@ var pageText string
 // policy lets the page's own style in and nothing else: no script, no other host.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 }()
 
 // shownAtMost branches on a page; the rest is found by searching.
 const shownAtMost = 200
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": controlplane.Local, "visible": term.Visible}).Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(
+	template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": controlplane.Local,
+		"visible": term.Visible}).Parse(pageText))
 
 // words of the page that depend on the language.
 var words = map[string][2]string{
-	"title": {"Chain", "Cadena"}, "search": {"Search", "Buscar"}, "find": {"branch, group, point of sale, trouble", "sucursal, grupo, punto de venta, problema"},
-	"branches": {"branches", "sucursales"}, "selling": {"sell", "venden"}, "closed": {"cannot sell", "no pueden vender"}, "contingency": {"in contingency", "en contingencia"},
-	"silent": {"silent", "sin noticias"}, "waiting": {"wait to be enrolled", "esperan inscripción"}, "version": {"version", "versión"}, "until": {"good until", "vigente hasta"},
-	"rollout": {"roll-out", "despliegue"}, "held": {"HELD", "DETENIDO"}, "took": {"took it", "lo tomaron"}, "failed": {"failed", "fallaron"}, "unsaid": {"have not said yet", "aún no responden"},
-	"refused": {"refused", "rechazados"}, "live": {"in force", "en vigor"}, "seen": {"seen", "visto"}, "ago": {"ago", "atrás"}, "never": {"never", "nunca"}, "points": {"points of sale", "puntos de venta"},
-	"rules": {"rules", "reglas"}, "more": {"more: search for them", "más: búsquelas"}, "none": {"no branch is like that", "ninguna sucursal así"}, "fine": {"nothing to know", "sin novedad"},
-	"read": {"read", "leído"}, "stale": {"The store cannot be read; this is how it was. ", "No se puede leer el almacén; así estaba. "}, "unread": {"The chain's store was not read yet.", "Aún no se ha leído el almacén de la cadena."},
-	"each": {"each of them", "una por una"}, "all": {"all", "todas"}, "documents": {"documents today", "documentos hoy"}, "of": {"of", "de"}, "box": {"box", "caja"}, "sells": {"sells", "vende"}, "unknown": {"unknown", "sin datos"},
+	"title": {"Chain", "Cadena"}, "search": {"Search", "Buscar"}, "find": {"branch, group, point of sale, trouble",
+		"sucursal, grupo, punto de venta, problema"},
+	"branches": {"branches", "sucursales"}, "selling": {"sell", "venden"}, "closed": {"cannot sell",
+		"no pueden vender"}, "contingency": {"in contingency", "en contingencia"},
+	"silent": {"silent", "sin noticias"}, "waiting": {"wait to be enrolled", "esperan inscripción"},
+	"version": {"version", "versión"}, "until": {"good until", "vigente hasta"},
+	"rollout": {"roll-out", "despliegue"}, "held": {"HELD", "DETENIDO"}, "took": {"took it", "lo tomaron"},
+	"failed": {"failed", "fallaron"}, "unsaid": {"have not said yet", "aún no responden"},
+	"refused": {"refused", "rechazados"}, "live": {"in force", "en vigor"}, "seen": {"seen", "visto"}, "ago": {"ago",
+		"atrás"}, "never": {"never", "nunca"}, "points": {"points of sale", "puntos de venta"},
+	"rules": {"rules", "reglas"}, "more": {"more: search for them", "más: búsquelas"},
+	"none": {"no branch is like that", "ninguna sucursal así"}, "fine": {"nothing to know", "sin novedad"},
+	"read": {"read", "leído"}, "stale": {"The store cannot be read; this is how it was. ",
+		"No se puede leer el almacén; así estaba. "}, "unread": {"The chain's store was not read yet.",
+		"Aún no se ha leído el almacén de la cadena."},
+	"each": {"each of them", "una por una"}, "all": {"all", "todas"}, "documents": {"documents today",
+		"documentos hoy"}, "of": {"of", "de"}, "box": {"box", "caja"}, "sells": {"sells", "vende"},
+	"unknown":     {"unknown", "sin datos"},
 	"CANNOT SELL": {"cannot sell", "no puede vender"}, "REPLACED": {"replaced", "reemplazada"},
 }
 
@@ -116,7 +129,8 @@ func (v *view) fill() {
 		gv := groupView{Desired: g.Desired, What: controlplane.Describe(g.Live)}
 		if r := g.Rollout; r != nil {
 			m := v.Survey.Measure(r, g.Group)
-			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+controlplane.Describe(r.State), controlplane.RingIn(v.Lang, r, m.Boxes), &m
+			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+controlplane.Describe(r.State), controlplane.RingIn(v.Lang, r,
+				m.Boxes), &m
 		}
 		v.Groups = append(v.Groups, gv)
 	}
@@ -138,7 +152,8 @@ func (v *view) fill() {
 }
 
 func (v *view) row(r *controlplane.Row) rowView {
-	out := rowView{Row: r, Title: r.Name, Group: term.Visible(r.Group()), Level: controlplane.LevelNames[r.Level()], State: r.State(), Seen: v.T("never")}
+	out := rowView{Row: r, Title: r.Name, Group: term.Visible(r.Group()), Level: controlplane.LevelNames[r.Level()],
+		State: r.State(), Seen: v.T("never")}
 	if !r.Seen.IsZero() {
 		out.Seen = controlplane.Span(max(0, v.Survey.At.Sub(r.Seen)))
 	}
@@ -193,7 +208,8 @@ func (v *view) shows(r *rowView) bool {
 			return false
 		}
 	}
-	said := []string{r.Name, r.Title, r.Row.Group(), r.State, v.T(r.State), strings.Join(r.Points, " "), strings.Join(r.Rules, " ")}
+	said := []string{r.Name, r.Title, r.Row.Group(), r.State, v.T(r.State), strings.Join(r.Points, " "),
+		strings.Join(r.Rules, " ")}
 	for _, w := range r.Words {
 		said = append(said, w.Text)
 	}

@@ -33,8 +33,10 @@ func TestPolicy(t *testing.T) {
 	endpoint := store.Endpoint(t)
 	store.AddAccount(t, "centro", archivetest.Secret)
 	// This server knows no policy of an account: that of the bucket names it.
-	granted := strings.NewReplacer("BUCKET", archivetest.Bucket, "${aws:username}", "centro", `"Effect": "Allow",`, `"Effect": "Allow", "Principal": {"AWS": ["centro"]},`).Replace(string(policy[1]))
-	root, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{Creds: credentials.NewStaticV4(archivetest.Access, archivetest.Secret, "")})
+	granted := strings.NewReplacer("BUCKET", archivetest.Bucket, "${aws:username}", "centro", `"Effect": "Allow",`,
+		`"Effect": "Allow", "Principal": {"AWS": ["centro"]},`).Replace(string(policy[1]))
+	root, err := minio.New(strings.TrimPrefix(endpoint, "http://"),
+		&minio.Options{Creds: credentials.NewStaticV4(archivetest.Access, archivetest.Secret, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,17 +44,22 @@ func TestPolicy(t *testing.T) {
 		t.Fatalf("%v\n%s", err, granted)
 	}
 	centre := bucket.New(openStore(t, endpoint))
-	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: "centro", Secret: archivetest.Secret, PathStyle: true})
+	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: "centro",
+		Secret: archivetest.Secret, PathStyle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	box := bucket.New(a)
 
 	digest := fleetproto.Digest([]byte("x"))
-	reads := []string{fleetproto.RuleKey(digest), fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1), fleetproto.BoxKey("centro", 1), fleetproto.ActKey("centro", 1), fleetproto.StatusKey("centro", 1), fleetproto.SegmentKey("centro", 1, 1),
+	reads := []string{fleetproto.RuleKey(digest), fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1),
+		fleetproto.BoxKey("centro", 1), fleetproto.ActKey("centro", 1), fleetproto.StatusKey("centro", 1),
+		fleetproto.SegmentKey("centro", 1, 1),
 		fleetproto.BaseKey("centro", 1, 1), fleetproto.PartKey("centro", 1, digest)}
-	creates := []string{fleetproto.ActKey("centro", 2), fleetproto.SegmentKey("centro", 1, 2), fleetproto.BaseKey("centro", 1, 2), fleetproto.PartKey("centro", 1, fleetproto.Digest(nil))}
-	never := []string{fleetproto.StatusKey("norte", 1), fleetproto.ActKey("norte", 1), fleetproto.BoxKey("norte", 1), fleetproto.SegmentKey("norte", 1, 1), "otros/x"}
+	creates := []string{fleetproto.ActKey("centro", 2), fleetproto.SegmentKey("centro", 1, 2),
+		fleetproto.BaseKey("centro", 1, 2), fleetproto.PartKey("centro", 1, fleetproto.Digest(nil))}
+	never := []string{fleetproto.StatusKey("norte", 1), fleetproto.ActKey("norte", 1), fleetproto.BoxKey("norte", 1),
+		fleetproto.SegmentKey("norte", 1, 1), "otros/x"}
 	for _, key := range reads {
 		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, fleetproto.ErrNotFound) {
 			t.Errorf("%s, which is not there: %v", key, err)
@@ -70,7 +77,9 @@ func TestPolicy(t *testing.T) {
 	}
 	must(t, box.Put(t.Context(), fleetproto.StatusKey("centro", 1), []byte("y")))
 	writes := []func(context.Context, string, []byte) error{box.Create, box.Put}
-	for _, key := range append(never, fleetproto.RuleKey(fleetproto.Digest([]byte("y"))), fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1), fleetproto.DesiredKey("tiendas", 2), fleetproto.BoxKey("centro", 2)) {
+	for _, key := range append(never, fleetproto.RuleKey(fleetproto.Digest([]byte("y"))),
+		fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1), fleetproto.DesiredKey("tiendas", 2),
+		fleetproto.BoxKey("centro", 2)) {
 		for _, write := range writes {
 			if err := write(t.Context(), key, []byte("thief")); !errors.Is(err, archive.ErrSetup) {
 				t.Errorf("%s is written: %v", key, err)

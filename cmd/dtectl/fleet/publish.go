@@ -57,16 +57,23 @@ func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
 	}
 	head := s.Desired(c.Group)
 	for _, b := range s.Branches {
-		if head == nil && b.Enrolment != nil && b.Group() == c.Group && b.Status != nil && b.Status.Desired.Version > 0 {
-			return fmt.Errorf("%s has version %d of what %s shall run, and the store has lost all of it: publish from the machine that published it, which kept it (%s)",
+		if head == nil && b.Enrolment != nil && b.Group() == c.Group && b.Status != nil &&
+			b.Status.Desired.Version > 0 {
+			return fmt.Errorf(
+				"%s has version %d of what %s shall run, and the store has lost all of it: publish from "+
+					"the machine that published it, which kept it (%s)",
 				b.Name, b.Status.Desired.Version, c.Group, strings.Join(s.Faults, "; "))
 		}
 	}
 	if head != nil && head.Rollout != nil {
-		return fmt.Errorf("%s is on its way in %s: let it end (dtectl fleet roll) or take it back (dtectl fleet back) first", head.Rollout.Name, c.Group)
+		return fmt.Errorf("%s is on its way in %s: let it end (dtectl fleet roll) or take it back (dtectl fleet back) "+
+			"first", head.Rollout.Name, c.Group)
 	}
 	for _, p := range c.Pilots {
-		if !slices.ContainsFunc(s.Branches, func(b *controlplane.Branch) bool { return b.Name == p && b.Group() == c.Group }) {
+		if !slices.ContainsFunc(s.Branches, func(b *controlplane.Branch) bool {
+			return b.Name == p &&
+				b.Group() == c.Group
+		}) {
 			return fmt.Errorf("--pilots: no branch %s of group %s has reported", p, c.Group)
 		}
 	}
@@ -102,7 +109,8 @@ func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
 		if !d.Expires.After(d.Issued) {
 			return errors.New("--expires: has passed")
 		}
-		d.Rollout = &fleetproto.Rollout{Name: fmt.Sprintf("r%d", d.Version), State: state, Pilots: c.Pilots, Share: c.share(), NotBefore: c.NotBefore.UTC(), Opened: d.Issued,
+		d.Rollout = &fleetproto.Rollout{Name: fmt.Sprintf("r%d", d.Version), State: state, Pilots: c.Pilots,
+			Share: c.share(), NotBefore: c.NotBefore.UTC(), Opened: d.Issued,
 			SoakSeconds: int64(c.Soak / time.Second), MinSuccess: c.MinSuccess, MaxFailures: int(c.MaxFailures)}
 		if c.NotBefore.IsZero() {
 			d.Rollout.NotBefore = time.Time{}
@@ -161,10 +169,12 @@ func (c *Publish) load(chain *controlplane.Chain) (state fleetproto.State, files
 			return state, nil, fmt.Errorf("%s: %w", file, err)
 		}
 		m := b.Manifest
-		rule := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema,
+		rule := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version,
+			Bundle: m.Kind, Document: m.Document, Schema: m.Schema,
 			AmountsChange: c.AmountsChange, FewerCases: c.FewerCases}
 		if slices.ContainsFunc(state.Rules, rule.SameGeneration) {
-			return state, nil, fmt.Errorf("%s: a second bundle of %s %s, generation %d", file, m.Kind, m.Document, m.Schema)
+			return state, nil, fmt.Errorf("%s: a second bundle of %s %s, generation %d", file, m.Kind, m.Document,
+				m.Schema)
 		}
 		state.Rules = append(state.Rules, rule)
 		files[fleetproto.RuleKey(rule.File)] = data
@@ -175,7 +185,8 @@ func (c *Publish) load(chain *controlplane.Chain) (state fleetproto.State, files
 // runs tells that a branch of a group has reported a rule as in force, or on its shelf for later.
 func runs(s *controlplane.Survey, group string, rule fleetproto.Rule) bool {
 	return slices.ContainsFunc(s.Branches, func(b *controlplane.Branch) bool {
-		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules, func(r fleetproto.Running) bool { return r.Digest == rule.Digest })
+		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules,
+			func(r fleetproto.Running) bool { return r.Digest == rule.Digest })
 	})
 }
 
@@ -184,7 +195,8 @@ func newer(state, live fleetproto.State) error {
 	for _, r := range state.Rules {
 		for _, l := range live.Rules {
 			if r.SameGeneration(l) && bundle.Compare(r.Version, l.Version) < 0 {
-				return fmt.Errorf("%s %s is older than %s, which branches run: they would refuse it; dtectl fleet back goes back to what was desired before", r.Name, r.Version, l.Version)
+				return fmt.Errorf("%s %s is older than %s, which branches run: they would refuse it; dtectl fleet "+
+					"back goes back to what was desired before", r.Name, r.Version, l.Version)
 			}
 		}
 	}
@@ -192,7 +204,8 @@ func newer(state, live fleetproto.State) error {
 }
 
 // covered refuses a bundle of documents with fewer golden cases than the bundle that it replaces, as each branch would.
-func (c *Publish) covered(ctx context.Context, chain *controlplane.Chain, state fleetproto.State, files map[string][]byte, live fleetproto.State) error {
+func (c *Publish) covered(ctx context.Context, chain *controlplane.Chain, state fleetproto.State,
+	files map[string][]byte, live fleetproto.State) error {
 	for _, r := range state.Rules {
 		at := slices.IndexFunc(live.Rules, r.SameGeneration)
 		if c.FewerCases || r.Bundle != "document" || at < 0 {
@@ -200,7 +213,8 @@ func (c *Publish) covered(ctx context.Context, chain *controlplane.Chain, state 
 		}
 		held, err := chain.Store.Get(ctx, fleetproto.RuleKey(live.Rules[at].File), fleetproto.MaxRule)
 		if err != nil {
-			return fmt.Errorf("reading %s %s, which %s replaces: %w", live.Rules[at].Name, live.Rules[at].Version, r.Version, err)
+			return fmt.Errorf("reading %s %s, which %s replaces: %w", live.Rules[at].Name, live.Rules[at].Version,
+				r.Version, err)
 		}
 		before, err := bundle.Inspect(held.Data)
 		if err != nil {
@@ -225,7 +239,8 @@ func printOrder(d *fleetproto.Desired, s *controlplane.Survey) error {
 		term.Fprintf(&b, "%s, no roll-out\n", controlplane.Describe(d.Live))
 	} else {
 		r := d.Rollout
-		term.Fprintf(&b, "%s %s, %s\n", r.Name, controlplane.Describe(r.State), controlplane.RingWords(r, s.Measure(r, d.Group).Boxes))
+		term.Fprintf(&b, "%s %s, %s\n", r.Name, controlplane.Describe(r.State), controlplane.RingWords(r,
+			s.Measure(r, d.Group).Boxes))
 		if !r.NotBefore.IsZero() {
 			term.Fprintf(&b, "not before %s\n", controlplane.Local(r.NotBefore))
 		}

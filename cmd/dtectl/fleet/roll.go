@@ -31,7 +31,8 @@ const followEvery = 2 * time.Second
 // errHarms ends a roll that held a roll-out.
 var errHarms = errors.New("a roll-out harms, and is held")
 
-// Run opens what may be opened. It may run every few minutes by a timer: where a ring's criteria do not hold, it changes nothing.
+// Run opens what may be opened. It may run every few minutes by a timer: where a ring's criteria do not hold, it
+// changes nothing.
 func (c *Roll) Run(ctx context.Context, top *Command) error {
 	chain, err := top.open()
 	if err != nil {
@@ -65,7 +66,8 @@ func (c *Roll) say(group, format string, args ...any) {
 }
 
 // once opens what may be opened, and tells whether a roll-out was under way.
-func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *controlplane.Surveyor) (underWay bool, err error) {
+func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *controlplane.Surveyor) (underWay bool,
+	err error) {
 	s, err := restored(ctx, chain, surveyor)
 	if err != nil {
 		return false, err
@@ -80,7 +82,8 @@ func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *co
 			continue
 		}
 		found = true
-		if head.Rollout != nil && (head.Rollout.Share < fleetproto.Whole || s.Measure(head.Rollout, head.Group).Wants(head.Rollout, chain.Now()) != "") {
+		if head.Rollout != nil && (head.Rollout.Share < fleetproto.Whole ||
+			s.Measure(head.Rollout, head.Group).Wants(head.Rollout, chain.Now()) != "") {
 			underWay = true // else this is its end
 		}
 		if err := c.group(ctx, chain, s, head); err != nil {
@@ -93,11 +96,13 @@ func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *co
 	return underWay, errors.Join(failed...)
 }
 
-func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlplane.Survey, head *controlplane.Version) error {
+func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlplane.Survey,
+	head *controlplane.Version) error {
 	now := chain.Now()
 	r := head.Rollout
 	if len(head.Lost) > 0 {
-		d, err := chain.Next(ctx, head, head.Group, fmt.Sprintf("mends version %d, which the store has lost", head.Lost[0].Version), time.Time{},
+		d, err := chain.Next(ctx, head, head.Group, fmt.Sprintf("mends version %d, which the store has lost",
+			head.Lost[0].Version), time.Time{},
 			func(*fleetproto.Desired) error { return nil })
 		if err != nil {
 			return err
@@ -109,7 +114,8 @@ func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlp
 			c.say(head.Group, "no roll-out is on its way")
 			return nil
 		}
-		d, err := chain.Next(ctx, head, head.Group, "signed again", time.Time{}, func(*fleetproto.Desired) error { return nil })
+		d, err := chain.Next(ctx, head, head.Group, "signed again", time.Time{},
+			func(*fleetproto.Desired) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -118,8 +124,10 @@ func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlp
 	}
 	m := s.Measure(r, head.Group)
 	if m.Harms(r) && !r.Held {
-		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
-		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{}, func(d *fleetproto.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
+		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+
+			len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
+		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{},
+			func(d *fleetproto.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s", errHarms, reason)
@@ -129,10 +137,11 @@ func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlp
 		return nil
 	}
 	if r.Share == fleetproto.Whole {
-		d, err := chain.Next(ctx, head, head.Group, r.Name+" has reached all", time.Time{}, func(d *fleetproto.Desired) error {
-			d.Live, d.Rollout = r.State.Over(d.Live), nil
-			return nil
-		})
+		d, err := chain.Next(ctx, head, head.Group, r.Name+" has reached all", time.Time{},
+			func(d *fleetproto.Desired) error {
+				d.Live, d.Rollout = r.State.Over(d.Live), nil
+				return nil
+			})
 		if err != nil {
 			return err
 		}
@@ -202,7 +211,8 @@ func setHeld(ctx context.Context, c *controlplane.Chain, name, reason string, he
 		return fmt.Errorf("%s: no roll-out is on its way", head.Group)
 	}
 	if head.Rollout.Held == held {
-		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, controlplane.RingWords(head.Rollout, s.Measure(head.Rollout, head.Group).Boxes))
+		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name,
+			controlplane.RingWords(head.Rollout, s.Measure(head.Rollout, head.Group).Boxes))
 	}
 	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, func(d *fleetproto.Desired) error {
 		d.Rollout.Held = held
@@ -218,7 +228,8 @@ func setHeld(ctx context.Context, c *controlplane.Chain, name, reason string, he
 }
 
 // restored makes a survey, and puts back what the store has lost and this centre has kept.
-func restored(ctx context.Context, c *controlplane.Chain, surveyor *controlplane.Surveyor) (*controlplane.Survey, error) {
+func restored(ctx context.Context, c *controlplane.Chain, surveyor *controlplane.Surveyor) (*controlplane.Survey,
+	error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil || len(s.Faults) == 0 {
 		return s, err
@@ -234,7 +245,8 @@ func restored(ctx context.Context, c *controlplane.Chain, surveyor *controlplane
 }
 
 // look reads the chain and the head of a group; without a name, of the only one.
-func look(ctx context.Context, c *controlplane.Chain, name string) (*controlplane.Version, *controlplane.Survey, error) {
+func look(ctx context.Context, c *controlplane.Chain, name string) (*controlplane.Version, *controlplane.Survey,
+	error) {
 	s, err := restored(ctx, c, controlplane.NewSurveyor(c))
 	if err != nil {
 		return nil, nil, err
@@ -245,13 +257,15 @@ func look(ctx context.Context, c *controlplane.Chain, name string) (*controlplan
 			names = append(names, v.Group)
 		}
 		if len(names) != 1 {
-			return nil, nil, fmt.Errorf("--group: one of these is meant: %s", cmp.Or(strings.Join(names, ", "), "none: nothing was published yet"))
+			return nil, nil, fmt.Errorf("--group: one of these is meant: %s", cmp.Or(strings.Join(names, ", "),
+				"none: nothing was published yet"))
 		}
 		name = names[0]
 	}
 	head := s.Desired(name)
 	if head == nil {
-		return nil, nil, fmt.Errorf("%s: nothing was published yet, or it is not believed: %s", name, strings.Join(s.Faults, "; "))
+		return nil, nil, fmt.Errorf("%s: nothing was published yet, or it is not believed: %s", name,
+			strings.Join(s.Faults, "; "))
 	}
 	return head, s, nil
 }
@@ -292,8 +306,8 @@ func (c *Back) run(ctx context.Context, chain *controlplane.Chain) error {
 	return printOrder(d, s)
 }
 
-// liveBefore is what was desired before the last roll-out reached all. Branches go back by one roll-out and no further: whoever holds
-// the director's key alone cannot walk them down.
+// liveBefore is what was desired before the last roll-out reached all. Branches go back by one roll-out and no further:
+// whoever holds the director's key alone cannot walk them down.
 func liveBefore(ctx context.Context, c *controlplane.Chain, head *controlplane.Version) (fleetproto.State, error) {
 	for v := head; ; {
 		b, err := c.Before(ctx, v)
@@ -306,11 +320,13 @@ func liveBefore(ctx context.Context, c *controlplane.Chain, head *controlplane.V
 			v = b
 			continue
 		case b.Rollout == nil:
-			return fleetproto.State{}, fmt.Errorf("%s went back already: branches go back by one roll-out only; publish what shall run under a higher version", head.Group)
+			return fleetproto.State{}, fmt.Errorf("%s went back already: branches go back by one roll-out only; "+
+				"publish what shall run under a higher version", head.Group)
 		}
 		for _, r := range head.Live.Rules { // a branch leaves alone what nobody names
 			if !slices.ContainsFunc(b.Live.Rules, r.SameGeneration) {
-				return fleetproto.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
+				return fleetproto.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would "+
+					"keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
 			}
 		}
 		return b.Live, nil

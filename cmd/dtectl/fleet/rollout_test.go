@@ -32,7 +32,8 @@ func TestRollout(t *testing.T) {
 	}
 
 	w.must(w.publish(Publish{Files: []string{second}, Pilots: []string{"centro"}, Soak: time.Hour}))
-	if h := w.head(); h.Version != 3 || h.Rollout.Name != "r3" || h.Rollout.Share != 0 || !slices.Equal(h.Rollout.Pilots, []string{"centro"}) || h.Live.Rules[0].Version != "1.0.0" {
+	if h := w.head(); h.Version != 3 || h.Rollout.Name != "r3" || h.Rollout.Share != 0 ||
+		!slices.Equal(h.Rollout.Pilots, []string{"centro"}) || h.Live.Rules[0].Version != "1.0.0" {
 		t.Fatalf("%+v", h.Rollout)
 	}
 	if err := w.publish(Publish{Files: []string{second}}); err == nil {
@@ -98,7 +99,8 @@ func TestRollout_Harms(t *testing.T) {
 	w.must(w.publish(Publish{Files: []string{second}, Pilots: []string{"centro", "norte"}}))
 	w.box("norte").stage = fleetproto.StageReturned
 	w.obey()
-	if err := w.roll(); !errors.Is(err, errHarms) || !strings.Contains(err.Error(), "1 of 2 branches that tried r3 failed: norte") {
+	if err := w.roll(); !errors.Is(err, errHarms) || !strings.Contains(err.Error(),
+		"1 of 2 branches that tried r3 failed: norte") {
 		t.Fatal(err)
 	}
 	if h := w.head(); !h.Rollout.Held || h.Rollout.Share != 0 || !strings.Contains(h.Reason, "held by itself") {
@@ -141,7 +143,8 @@ func TestRing(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	for boxes, wants := range map[int]bool{0: false, 2: false, 3: true, 100: true} { // a smaller ring must have succeeded whole
+	// a smaller ring must have succeeded whole
+	for boxes, wants := range map[int]bool{0: false, 2: false, 3: true, 100: true} {
 		m := controlplane.Ring{Boxes: boxes, Succeeded: 2, Confirmed: 2}
 		if (m.Wants(r, now) != "") != wants {
 			t.Errorf("%d: %q", boxes, m.Wants(r, now))
@@ -164,13 +167,15 @@ func TestPublish_Refuses(t *testing.T) {
 	w.must(os.WriteFile(w.at("bad.json"), []byte(`{"kind":"settings","data":"/tmp"}`), 0o600))
 	objects := w.store.Requests()
 	for name, c := range map[string]Publish{
-		"signed by a stranger": {Files: []string{w.bundle("1.2.0", fleetproto.Signer{ID: "reglas", Private: key("thief")})}},
-		"older":                {Files: []string{w.bundle("1.0.9", w.rules)}},
-		"twice":                {Files: []string{w.bundle("1.3.0", w.rules), twin}},
-		"no bundle":            {Files: []string{w.at("rules.pub")}},
-		"foreign settings":     {Files: []string{w.at("bad.json")}},
-		"unknown pilot":        {Files: []string{w.bundle("1.4.0", w.rules)}, Pilots: []string{"oriente"}},
-		"over already":         {Files: []string{w.bundle("1.5.0", w.rules)}, Expires: controlplane.Moment{Time: w.now.Add(-time.Hour)}},
+		"signed by a stranger": {Files: []string{w.bundle("1.2.0", fleetproto.Signer{ID: "reglas",
+			Private: key("thief")})}},
+		"older":            {Files: []string{w.bundle("1.0.9", w.rules)}},
+		"twice":            {Files: []string{w.bundle("1.3.0", w.rules), twin}},
+		"no bundle":        {Files: []string{w.at("rules.pub")}},
+		"foreign settings": {Files: []string{w.at("bad.json")}},
+		"unknown pilot":    {Files: []string{w.bundle("1.4.0", w.rules)}, Pilots: []string{"oriente"}},
+		"over already": {Files: []string{w.bundle("1.5.0", w.rules)},
+			Expires: controlplane.Moment{Time: w.now.Add(-time.Hour)}},
 	} {
 		if err := w.publish(c); err == nil {
 			t.Errorf("%s: it is published", name)
@@ -195,7 +200,8 @@ func TestPublish_AtOnce(t *testing.T) {
 		}
 		return fleettest.None
 	}
-	if err := w.publish(Publish{Files: []string{file}, Reason: "second"}); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if err := w.publish(Publish{Files: []string{file}, Reason: "second"}); err == nil || !strings.Contains(err.Error(),
+		"somebody else") {
 		t.Error(err)
 	}
 	if w.head().Reason != "first" {
@@ -234,7 +240,8 @@ func TestRoll_Renews(t *testing.T) {
 	w.now = w.now.Add(2 * 24 * time.Hour)
 	w.must(w.roll())
 	after := w.head()
-	if after.Version != before.Version+1 || !after.Expires.After(before.Expires) || !reflect.DeepEqual(after.Live, before.Live) {
+	if after.Version != before.Version+1 || !after.Expires.After(before.Expires) || !reflect.DeepEqual(after.Live,
+		before.Live) {
 		t.Errorf("%+v", after.Desired)
 	}
 }
@@ -242,7 +249,8 @@ func TestRoll_Renews(t *testing.T) {
 // An order that is good for ten days stays one of ten days in every ring.
 func TestRoll_Expires(t *testing.T) {
 	w := newWorld(t, "centro")
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}, Expires: controlplane.Moment{Time: w.now.Add(10 * 24 * time.Hour)}}))
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"},
+		Expires: controlplane.Moment{Time: w.now.Add(10 * 24 * time.Hour)}}))
 	w.obey()
 	w.now = w.now.Add(24 * time.Hour)
 	w.box("centro").report()
@@ -264,27 +272,30 @@ func TestPublish_Settings(t *testing.T) {
 	w.must(w.publish(Publish{Files: []string{w.at("s.json")}}))
 	h := w.head()
 	data := w.store.Held(fleetproto.SettingsKey(h.Rollout.State.Settings))
-	if s, err := fleetproto.ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || fleetproto.Digest(data) != h.Rollout.State.Settings {
+	if s, err := fleetproto.ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute ||
+		fleetproto.Digest(data) != h.Rollout.State.Settings {
 		t.Error(s, err)
 	}
 }
 
 func TestPercent(t *testing.T) {
-	for text, want := range map[string]int{"5": 500, "0.25": 25, "100": 10000, "12.5": 1250, "5%": 500, "0": 0, "100.01": -1, "-1": -1, "1e2": -1, "": -1, "0.125": -1, "101": -1} {
+	for text, want := range map[string]int{"5": 500, "0.25": 25, "100": 10000, "12.5": 1250, "5%": 500, "0": 0,
+		"100.01": -1, "-1": -1, "1e2": -1, "": -1, "0.125": -1, "101": -1} {
 		var p controlplane.Percent
 		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want >= 0) || err == nil && int(p) != want {
 			t.Errorf("%q: %d %v", text, p, err)
 		}
 	}
-	for p, want := range map[controlplane.Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %", 0: "0 %"} {
+	for p, want := range map[controlplane.Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %",
+		0: "0 %"} {
 		if p.String() != want {
 			t.Errorf("%s, want %s", p, want)
 		}
 	}
 }
 
-// TestRoll_RefusedByMH: a rule that a branch took, and that MH refuses, holds its ring, after one document of one till; once it is
-// taken back nothing is to be known of the branch.
+// TestRoll_RefusedByMH: a rule that a branch took, and that MH refuses, holds its ring, after one document of one till;
+// once it is taken back nothing is to be known of the branch.
 func TestRoll_RefusedByMH(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
 	whole := controlplane.Percent(fleetproto.Whole)
@@ -312,13 +323,14 @@ func TestRoll_RefusedByMH(t *testing.T) {
 	}
 }
 
-// TestPublish_FewerCases: a bundle with fewer golden cases than the bundle that it replaces goes out only if that is meant; the
-// order says to the branches what was meant.
+// TestPublish_FewerCases: a bundle with fewer golden cases than the bundle that it replaces goes out only if that is
+// meant; the order says to the branches what was meant.
 func TestPublish_FewerCases(t *testing.T) {
 	w := newWorld(t, "a")
 	edition := func(version string, changes ...bundletest.Change) string {
 		file := w.at(version + ".dterule")
-		w.must(os.WriteFile(file, bundletest.EditionSigned(t, "dte01/v2", version, bundle.Signer(w.rules), changes...), 0o600))
+		w.must(os.WriteFile(file, bundletest.EditionSigned(t, "dte01/v2", version, bundle.Signer(w.rules), changes...),
+			0o600))
 		return file
 	}
 	whole := controlplane.Percent(fleetproto.Whole)

@@ -14,7 +14,8 @@ const (
 	sameSearch  = 200 // runes of the trouble that the line's link searches for
 )
 
-// ordered are the concerns that come of what the centre desires: one bundle is refused by many branches in the same words.
+// ordered are the concerns that come of what the centre desires: one bundle is refused by many branches in the same
+// words.
 var ordered = []string{"returned", "refused", "trouble", "expired", "lacks"}
 
 // sameView is one line for several branches of which the same is to be known, and nothing else.
@@ -26,7 +27,8 @@ type sameView struct {
 
 // sameKey is equal for branches that one line can stand for; "": this branch needs its own.
 func (r *rowView) sameKey() string {
-	if len(r.Concerns) == 0 || slices.ContainsFunc(r.Concerns, func(c controlplane.Concern) bool { return !slices.Contains(ordered, c.Code) }) {
+	if len(r.Concerns) == 0 || slices.ContainsFunc(r.Concerns,
+		func(c controlplane.Concern) bool { return !slices.Contains(ordered, c.Code) }) {
 		return ""
 	}
 	key := r.Group + "\n" + r.State
@@ -66,5 +68,6 @@ func (v *view) gather(rows []rowView) (lines []rowView) {
 // search is the page of the branches of which a text is said.
 func (v *view) search(text string) string {
 	runes := []rune(text)
-	return "?" + url.Values{"q": {strings.TrimSpace(string(runes[:min(len(runes), sameSearch)]))}, "lang": {v.Lang}}.Encode()
+	return "?" + url.Values{"q": {strings.TrimSpace(string(runes[:min(len(runes), sameSearch)]))},
+		"lang": {v.Lang}}.Encode()
 }

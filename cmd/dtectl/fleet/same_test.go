@@ -10,14 +10,15 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Branches that refuse one roll-out in the same words stand on one line: how many, and the first of them. Who has another trouble too,
-// or says it otherwise, stands for itself; the line leads to each of them.
+// Branches that refuse one roll-out in the same words stand on one line: how many, and the first of them. Who has
+// another trouble too, or says it otherwise, stands for itself; the line leads to each of them.
 func TestServe_Same(t *testing.T) {
 	const many = 40
 	w := newWorld(t, "centro")
 	refuse := func(name, reason string) *box {
 		b := w.add(name)
-		b.status.Rollout = &fleetproto.Progress{Name: "r2", Stage: fleetproto.StageRefused, Since: w.now, Reason: reason}
+		b.status.Rollout = &fleetproto.Progress{Name: "r2", Stage: fleetproto.StageRefused, Since: w.now,
+			Reason: reason}
 		return b
 	}
 	for i := range many {
@@ -43,7 +44,8 @@ func TestServe_Same(t *testing.T) {
 	for _, lang := range []string{"es", "en"} {
 		_, page := get(t, server.URL+"/?lang="+lang)
 		lines := regexp.MustCompile(`(?s)<li class=.*?</li>`).FindAllString(page, -1)
-		if len(lines) != 1+1+1+(sameAtLeast-1)+sameAtLeast+1+1 { // centro, the many, otra, the pair, the full ones, cerrada, otro-grupo
+		// centro, the many, otra, the pair, the full ones, cerrada, otro-grupo
+		if len(lines) != 1+1+1+(sameAtLeast-1)+sameAtLeast+1+1 {
 			t.Errorf("%s: %d lines", lang, len(lines))
 		}
 		var line string
@@ -52,7 +54,8 @@ func TestServe_Same(t *testing.T) {
 				line = l
 			}
 		}
-		for name, want := range map[string]bool{"igual-00": true, fmt.Sprintf("igual-%02d", sameNamed-1): true, fmt.Sprintf("igual-%02d", sameNamed): false, "cerrada": false, "otro-grupo": false} {
+		for name, want := range map[string]bool{"igual-00": true, fmt.Sprintf("igual-%02d", sameNamed-1): true,
+			fmt.Sprintf("igual-%02d", sameNamed): false, "cerrada": false, "otro-grupo": false} {
 			if strings.Contains(line, name) != want {
 				t.Errorf("%s: the line names %s: %v\n%s", lang, name, !want, line)
 			}

@@ -55,7 +55,8 @@ func (c *Serve) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" && (encrypted == nil || password == "") {
+	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" && (encrypted == nil ||
+		password == "") {
 		return fmt.Errorf("--listen: %s is not of this machine alone: it needs --certificate, --key and --password-file", c.Listen)
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
@@ -101,7 +102,8 @@ func (c *Serve) password() (string, error) {
 }
 
 func serve(ctx context.Context, ln net.Listener, s *site, every time.Duration) error {
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); s.refresh(ctx, every) }()
@@ -134,9 +136,12 @@ type site struct {
 }
 
 func newSite(c *controlplane.Chain, password, scheme string) *site {
-	s := &site{surveyor: controlplane.NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "", scheme: scheme, names: []string{"localhost"}, routes: http.NewServeMux(),
-		wrong:    prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_wrong_passwords_total", Help: "Requests to dtectl fleet serve that bore a wrong password."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_survey_failures_total", Help: "Attempts to read the chain's store that failed."})}
+	s := &site{surveyor: controlplane.NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "",
+		scheme: scheme, names: []string{"localhost"}, routes: http.NewServeMux(),
+		wrong: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_wrong_passwords_total",
+			Help: "Requests to dtectl fleet serve that bore a wrong password."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_survey_failures_total",
+			Help: "Attempts to read the chain's store that failed."})}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.failures, s.wrong, &collector{site: s})
 	s.routes.HandleFunc("GET /{$}", s.page)
@@ -150,7 +155,8 @@ func newSite(c *controlplane.Chain, password, scheme string) *site {
 // ServeHTTP implements http.Handler.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.named(r.Host) {
-		http.Error(w, "this server does not have that name: ask for its address, or start it with --names", http.StatusMisdirectedRequest)
+		http.Error(w, "this server does not have that name: ask for its address, or start it with --names",
+			http.StatusMisdirectedRequest)
 		return
 	}
 	if !s.open && !s.admit(w, r) {
@@ -164,8 +170,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.routes.ServeHTTP(w, r)
 }
 
-// named reports whether a Host is one of the server's own. A page of another site can make a browser ask this server under that site's
-// name, and never under an address.
+// named reports whether a Host is one of the server's own. A page of another site can make a browser ask this server
+// under that site's name, and never under an address.
 func (s *site) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -198,7 +204,8 @@ func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// mostGuesses are the wrong passwords that one address may send in a minute. Behind it even the right one is not looked at.
+// mostGuesses are the wrong passwords that one address may send in a minute. Behind it even the right one is not looked
+// at.
 const mostGuesses = 10
 
 // guesses counts the wrong passwords of the running minute, by address.

@@ -63,7 +63,8 @@ func troubled(t *testing.T) *world {
 		case "sur":
 			b.status.Ready, b.status.NotReady = false, []string{"<script>alert(1)</script> the disk is full"}
 		case "la-union":
-			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(20 * time.Hour)}
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1,
+				Deadline: w.now.Add(20 * time.Hour)}
 		}
 		if b.status.Branch != "oriente" {
 			b.report()
@@ -92,7 +93,8 @@ func TestServe_Page(t *testing.T) {
 	} {
 		code, body := get(t, server.URL+"/"+strings.ReplaceAll(query, `"><b>x</b>`, "%22%3E%3Cb%3Ex%3C/b%3E"))
 		if code != 200 || !strings.Contains(body, want.has) || strings.Contains(body, want.lacks) {
-			t.Errorf("%s: %d, has %v, lacks %v", query, code, strings.Contains(body, want.has), !strings.Contains(body, want.lacks))
+			t.Errorf("%s: %d, has %v, lacks %v", query, code, strings.Contains(body, want.has), !strings.Contains(body,
+				want.lacks))
 		}
 	}
 	// The worst first.
@@ -164,12 +166,15 @@ func crowd(t *testing.T, n int) *world {
 	for i := range n {
 		b := w.add(fmt.Sprintf("sucursal-%04d", i))
 		st := &b.status
-		st.Name, st.Rules, st.Desired = fmt.Sprintf("Farmacia San Nicolás %d, Centro Comercial", i), w.box("centro").status.Rules, w.box("centro").status.Desired
+		st.Name, st.Rules, st.Desired = fmt.Sprintf("Farmacia San Nicolás %d, Centro Comercial", i),
+			w.box("centro").status.Rules, w.box("centro").status.Desired
 		switch {
 		case i%50 == 3:
-			st.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Duration(i%20) * time.Hour), Cause: 2, Deadline: w.now.Add(time.Duration(i%24) * time.Hour)}
+			st.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Duration(i%20) * time.Hour), Cause: 2,
+				Deadline: w.now.Add(time.Duration(i%24) * time.Hour)}
 		case i%100 == 7:
-			st.Rollout = &fleetproto.Progress{Name: "r2", Stage: fleetproto.StageRefused, Since: w.now, Reason: "cases: 2 of 20 cases differ"}
+			st.Rollout = &fleetproto.Progress{Name: "r2", Stage: fleetproto.StageRefused, Since: w.now,
+				Reason: "cases: 2 of 20 cases differ"}
 		case i%500 == 11:
 			st.Ready, st.NotReady = false, []string{"The store cannot be read as it was written: nothing new is issued"}
 		case i%200 == 13:
@@ -183,7 +188,8 @@ func crowd(t *testing.T, n int) *world {
 	return w
 }
 
-// Thousands of branches are read on a phone: the worst first, counted, each found by its name, and the page stays small.
+// Thousands of branches are read on a phone: the worst first, counted, each found by its name, and the page stays
+// small.
 func TestServe_Crowd(t *testing.T) {
 	n := 1000
 	if os.Getenv("DTE_SOAK") != "" {
@@ -195,7 +201,8 @@ func TestServe_Crowd(t *testing.T) {
 	if len(page) > 512<<10 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
-	if _, found := get(t, fmt.Sprintf("%s/?q=sucursal-%04d", server.URL, n-1)); strings.Count(found, "<li class=") != 1 {
+	if _, found := get(t, fmt.Sprintf("%s/?q=sucursal-%04d", server.URL, n-1)); strings.Count(found,
+		"<li class=") != 1 {
 		t.Error("the last branch is not found")
 	}
 	_, page = get(t, server.URL+"/?only=contingency")
@@ -233,10 +240,12 @@ func TestServe_Prometheus(t *testing.T) {
 	for _, target := range targets {
 		code, body := get(t, "http://"+target.Targets[0]+target.Labels["__metrics_path__"])
 		name := target.Labels["branch"]
-		if (code == 200) != (name != "oriente") || target.Labels["group"] != "tiendas" || target.Labels["__scheme__"] != "http" {
+		if (code == 200) != (name != "oriente") || target.Labels["group"] != "tiendas" ||
+			target.Labels["__scheme__"] != "http" {
 			t.Errorf("%+v: %d", target, code)
 		}
-		if code == 200 && (!strings.Contains(body, `dte_chain_branch_seen_timestamp_seconds{branch="`+name+`"`) || strings.Count(body, "dte_chain_branch_level{") != 1) {
+		if code == 200 && (!strings.Contains(body, `dte_chain_branch_seen_timestamp_seconds{branch="`+name+`"`) ||
+			strings.Count(body, "dte_chain_branch_level{") != 1) {
 			t.Errorf("%s: %s", name, body)
 		}
 	}
@@ -244,8 +253,10 @@ func TestServe_Prometheus(t *testing.T) {
 		t.Error(code)
 	}
 	_, all := get(t, server.URL+"/metrics")
-	for _, line := range []string{`dte_chain_branch_ready{branch="sur",group="tiendas"} 0`, `dte_chain_branch_contingency{branch="la-union",group="tiendas"} 1`,
-		`dte_chain_rollout_branches{group="tiendas",stage="failed"} 1`, `dte_chain_desired_version{group="tiendas"} 3`, `dte_chain_survey_failures_total 0`,
+	for _, line := range []string{`dte_chain_branch_ready{branch="sur",group="tiendas"} 0`,
+		`dte_chain_branch_contingency{branch="la-union",group="tiendas"} 1`,
+		`dte_chain_rollout_branches{group="tiendas",stage="failed"} 1`, `dte_chain_desired_version{group="tiendas"} 3`,
+		`dte_chain_survey_failures_total 0`,
 		fmt.Sprintf(`dte_chain_survey_timestamp_seconds %g`, float64(w.now.Unix()))} {
 		if !strings.Contains(all, line+"\n") {
 			t.Errorf("%s is not there:\n%s", line, all)
@@ -280,7 +291,8 @@ func TestServe_Closed(t *testing.T) {
 	}
 	unread := httptest.NewServer(newSite(w.chain, "", "http"))
 	defer unread.Close()
-	for path, want := range map[string]int{"/": 200, "/targets": 503, "/status.json": 503, "/metrics": 200, "/metrics/branch/centro": 503, "/x": 404} {
+	for path, want := range map[string]int{"/": 200, "/targets": 503, "/status.json": 503, "/metrics": 200,
+		"/metrics/branch/centro": 503, "/x": 404} {
 		if code, _ := get(t, unread.URL+path); code != want {
 			t.Errorf("%s: %d", path, code)
 		}
@@ -292,14 +304,15 @@ store = {endpoint = "http://127.0.0.1:1", bucket = "cadena", access_key = "x", s
 director = {public = "rules.pub"}
 `), 0o600))
 	for _, listen := range []string{"0.0.0.0:0", ":0", "example.com:0", "nonsense"} {
-		if err := (&Serve{Listen: listen, Every: time.Minute}).Run(t.Context(), &Command{Centre: w.at("fleet.toml")}); err == nil || !strings.Contains(err.Error(), "--listen") {
+		if err := (&Serve{Listen: listen, Every: time.Minute}).Run(t.Context(),
+			&Command{Centre: w.at("fleet.toml")}); err == nil || !strings.Contains(err.Error(), "--listen") {
 			t.Errorf("%s: %v", listen, err)
 		}
 	}
 }
 
-// Nobody guesses the password: behind ten wrong ones in a minute of an address none is looked at, and each is counted. A site that has
-// its own name lead to this server reads nothing.
+// Nobody guesses the password: behind ten wrong ones in a minute of an address none is looked at, and each is counted.
+// A site that has its own name lead to this server reads nothing.
 func TestServe_Strangers(t *testing.T) {
 	w := newWorld(t, "centro")
 	s, _ := served(t, w, "una contraseña larga")
@@ -314,7 +327,8 @@ func TestServe_Strangers(t *testing.T) {
 		s.ServeHTTP(rec, r)
 		return rec.Code
 	}
-	for host, want := range map[string]int{"127.0.0.1:8090": 200, "10.0.0.4": 200, "[::1]:8090": 200, "LOCALHOST:8090": 200, "cadena.example": 200,
+	for host, want := range map[string]int{"127.0.0.1:8090": 200, "10.0.0.4": 200, "[::1]:8090": 200,
+		"LOCALHOST:8090": 200, "cadena.example": 200,
 		"evil.example:8090": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example": 421, "": 421} {
 		if got := ask("10.0.0.9:1", host, "una contraseña larga"); got != want {
 			t.Errorf("Host %q: %d, want %d", host, got, want)
@@ -344,7 +358,8 @@ func TestServe_Strangers(t *testing.T) {
 	r.SetBasicAuth("x", "una contraseña larga")
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, r)
-	if want := fmt.Sprintf("dte_chain_wrong_passwords_total %d\n", mostGuesses); !strings.Contains(rec.Body.String(), want) {
+	if want := fmt.Sprintf("dte_chain_wrong_passwords_total %d\n", mostGuesses); !strings.Contains(rec.Body.String(),
+		want) {
 		t.Errorf("%s is not in %s", want, rec.Body)
 	}
 }

@@ -53,5 +53,6 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 }
 
 func (c *Status) shows(r *controlplane.Row) bool {
-	return (c.Group == "" || r.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) && (!c.Trouble || r.Level() > controlplane.Fine)
+	return (c.Group == "" || r.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) &&
+		(!c.Trouble || r.Level() > controlplane.Fine)
 }

@@ -22,15 +22,21 @@ func TestStatus_Concerns(t *testing.T) {
 		do    func(w *world, b *box)
 	}{
 		{"replaced", controlplane.Bad, func(_ *world, b *box) { b.status.Replaced, b.status.Ready = true, false }},
-		{"closed", controlplane.Bad, func(_ *world, b *box) { b.status.Ready, b.status.NotReady = false, []string{"the disk is full"} }},
+		{"closed", controlplane.Bad, func(_ *world, b *box) {
+			b.status.Ready, b.status.NotReady = false,
+				[]string{"the disk is full"}
+		}},
 		{"contingency", controlplane.Warning, func(w *world, b *box) {
-			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(48 * time.Hour)}
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1,
+				Deadline: w.now.Add(48 * time.Hour)}
 		}},
 		{"contingency", controlplane.Bad, func(w *world, b *box) {
-			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(5 * time.Hour)}
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1,
+				Deadline: w.now.Add(5 * time.Hour)}
 		}},
 		{"late", controlplane.Bad, func(w *world, b *box) {
-			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(-time.Minute)}
+			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1,
+				Deadline: w.now.Add(-time.Minute)}
 		}},
 		{"late", controlplane.Bad, func(w *world, b *box) {
 			b.status.Waiting = fleetproto.Waiting{Documents: 3, Deadline: w.now.Add(-time.Minute)}
@@ -47,9 +53,18 @@ func TestStatus_Concerns(t *testing.T) {
 		{"ended", controlplane.Bad, func(w *world, b *box) {
 			b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, -1)}}
 		}},
-		{"trouble", controlplane.Warning, func(_ *world, b *box) { b.status.Desired.Trouble = "version 7 is not signed" }},
-		{"expired", controlplane.Warning, func(w *world, b *box) { b.status.Desired.Expires = w.now.Add(-time.Minute) }},
-		{"copy", controlplane.Warning, func(_ *world, b *box) { b.status.Copy = &fleetproto.Shipped{Mode: "async", Why: "the archive is full"} }},
+		{"trouble", controlplane.Warning, func(_ *world,
+			b *box) {
+			b.status.Desired.Trouble = "version 7 is not signed"
+		}},
+		{"expired", controlplane.Warning, func(w *world,
+			b *box) {
+			b.status.Desired.Expires = w.now.Add(-time.Minute)
+		}},
+		{"copy", controlplane.Warning, func(_ *world, b *box) {
+			b.status.Copy = &fleetproto.Shipped{Mode: "async",
+				Why: "the archive is full"}
+		}},
 		{"refused", controlplane.Bad, func(_ *world, b *box) {
 			b.status.Rollout = &fleetproto.Progress{Name: "r1", Stage: fleetproto.StageRefused, Reason: "cases"}
 		}},
@@ -59,7 +74,8 @@ func TestStatus_Concerns(t *testing.T) {
 		c.do(w, b)
 		b.report()
 		rows := w.survey().Rows()
-		if got := rows[0].Concerns; rows[0].Name != "norte" || len(got) != 1 || got[0].Code != c.code || got[0].Level != c.level || len(rows[1].Concerns) != 0 {
+		if got := rows[0].Concerns; rows[0].Name != "norte" || len(got) != 1 || got[0].Code != c.code ||
+			got[0].Level != c.level || len(rows[1].Concerns) != 0 {
 			t.Errorf("%s: %s %+v, %+v", c.code, rows[0].Name, got, rows[1].Concerns)
 		}
 		for _, lang := range []string{"en", "es"} {
@@ -111,7 +127,8 @@ func TestStatus_Forged(t *testing.T) {
 	stranger := w.add("centro")
 	stranger.status.NotReady, stranger.status.Ready = []string{"forged"}, false
 	stranger.report()
-	if got := w.codes("centro"); !slices.Equal(got, []string{"stranger"}) || strings.Contains(w.text(), "forged") || w.survey().Counts().Closed != 0 {
+	if got := w.codes("centro"); !slices.Equal(got, []string{"stranger"}) || strings.Contains(w.text(), "forged") ||
+		w.survey().Counts().Closed != 0 {
 		t.Errorf("%v\n%s", got, w.text())
 	}
 	w.must(w.store.Put(t.Context(), fleetproto.StatusKey("centro", 1), []byte("{}")))
@@ -126,7 +143,8 @@ func TestStatus_Forged(t *testing.T) {
 	}
 }
 
-// A box is enrolled under the key that somebody compared; a second box of a branch takes the next epoch, and the first one is told apart.
+// A box is enrolled under the key that somebody compared; a second box of a branch takes the next epoch, and the first
+// one is told apart.
 func TestEnrol(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
@@ -157,11 +175,13 @@ func TestEnrol(t *testing.T) {
 		t.Error("a box is replaced without a word")
 	}
 	w.must((&Enrol{Boxes: []string{argument}, Replace: true, Close: []string{"M001P001"}}).run(t.Context(), w.chain))
-	e, err := w.chain.Identity.OpenEnrolment(w.store.Held(fleetproto.BoxKey("centro", 2)), []fleetproto.Key{w.chain.Director}, "centro", 2)
+	e, err := w.chain.Identity.OpenEnrolment(w.store.Held(fleetproto.BoxKey("centro", 2)),
+		[]fleetproto.Key{w.chain.Director}, "centro", 2)
 	if err != nil || e.Key != second.status.Key {
 		t.Errorf("%+v %v", e, err)
 	}
-	if got := w.head().Closed; !slices.Equal(got, []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 2}}) {
+	if got := w.head().Closed; !slices.Equal(got, []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001",
+		Point: "P001", Year: 2026, Since: 2}}) {
 		t.Errorf("%+v", got)
 	}
 	if got := w.codes("centro"); len(got) > 0 {
@@ -179,7 +199,9 @@ func TestEnrol_Foreign(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
 	b.report()
-	old, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key, At: w.now, By: "x", Points: []fleetproto.Point{}}, fleetproto.Signer{ID: controlplane.DirectorID, Private: key("old director")})
+	old, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key,
+		At: w.now, By: "x", Points: []fleetproto.Point{}}, fleetproto.Signer{ID: controlplane.DirectorID,
+		Private: key("old director")})
 	w.must(err)
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 1), old))
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), []byte("x")))
@@ -193,14 +215,16 @@ func TestEnrol_Foreign(t *testing.T) {
 func TestStatus_StoreStolen(t *testing.T) {
 	w := newWorld(t, "centro")
 	thief := fleetproto.Signer{ID: controlplane.DirectorID, Private: key("thief")}
-	e, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 2, Key: w.add("centro").status.Key, At: w.now, By: "x", Points: []fleetproto.Point{}}, thief)
+	e, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 2,
+		Key: w.add("centro").status.Key, At: w.now, By: "x", Points: []fleetproto.Point{}}, thief)
 	w.must(err)
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), e))
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 9), []byte("x")))
 	if b := w.survey().Branches[0]; b.Enrolment.Epoch != 1 || b.Status == nil {
 		t.Errorf("%+v", b)
 	}
-	d, err := w.chain.Identity.SealDesired(fleetproto.Desired{Group: "tiendas", Version: 1, Issued: w.now, Expires: w.now.Add(time.Hour), By: "x"}, thief)
+	d, err := w.chain.Identity.SealDesired(fleetproto.Desired{Group: "tiendas", Version: 1, Issued: w.now,
+		Expires: w.now.Add(time.Hour), By: "x"}, thief)
 	w.must(err)
 	w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", 1), d))
 	if s := w.survey(); len(s.Groups) > 0 || len(s.Faults) != 1 || !strings.Contains(s.Faults[0], "signed") {
@@ -248,7 +272,8 @@ func TestLog(t *testing.T) {
 	w.box("centro").act(1, fleetproto.ActAdmitted, "")
 	w.now = w.now.Add(time.Minute)
 	w.box("norte").act(1, fleetproto.ActRefused, "cases")
-	w.must(w.store.Create(t.Context(), fleetproto.ActKey("norte", 2), w.store.Held(fleetproto.ActKey("norte", 1)))) // told twice
+	// told twice
+	w.must(w.store.Create(t.Context(), fleetproto.ActKey("norte", 2), w.store.Held(fleetproto.ActKey("norte", 1))))
 	events, err := (&Log{}).events(t.Context(), w.chain)
 	w.must(err)
 	var got []string
@@ -261,7 +286,8 @@ func TestLog(t *testing.T) {
 	if !slices.Equal(got, []string{"tiendas desired", "centro admitted", "norte refused", "norte ?"}) {
 		t.Error(got)
 	}
-	if events, err := (&Log{Branches: []string{"centro"}}).events(t.Context(), w.chain); err != nil || len(events) != 1 {
+	if events, err := (&Log{Branches: []string{"centro"}}).events(t.Context(), w.chain); err != nil ||
+		len(events) != 1 {
 		t.Error(events, err)
 	}
 	w.now = w.now.AddDate(0, 0, 8)
@@ -270,8 +296,9 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestRekey: the director's key is lost, or stolen by somebody who has published and enrolled since. The new key signs again what the
-// old one signed, but for what is the thief's; a rekey that was cut short goes on; the store then means nothing to the old key.
+// TestRekey: the director's key is lost, or stolen by somebody who has published and enrolled since. The new key signs
+// again what the old one signed, but for what is the thief's; a rekey that was cut short goes on; the store then means
+// nothing to the old key.
 func TestRekey(t *testing.T) {
 	for name, stolen := range map[string]bool{"lost": false, "stolen": true} {
 		w := newWorld(t, "centro", "norte")
@@ -286,14 +313,16 @@ func TestRekey(t *testing.T) {
 		b.status.Group = "otros"
 		b.report()
 		w.must((&Enrol{All: true}).run(t.Context(), w.chain))
-		for _, key := range []string{fleetproto.DesiredKey("tiendas", 999_999_999_999), fleetproto.DesiredKey("zzz", 1), fleetproto.DesiredKey("tiendas", 7)} {
+		for _, key := range []string{fleetproto.DesiredKey("tiendas", 999_999_999_999), fleetproto.DesiredKey("zzz", 1),
+			fleetproto.DesiredKey("tiendas", 7)} {
 			w.must(w.store.Create(t.Context(), key, []byte("x")))
 		}
 		rekey := Rekey{}
 		if stolen {
 			w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
 			thief := w.add("norte")
-			data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "norte", Epoch: 2, Key: thief.status.Key, Group: "tiendas", At: w.now, By: "x"},
+			data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "norte", Epoch: 2,
+				Key: thief.status.Key, Group: "tiendas", At: w.now, By: "x"},
 				fleetproto.Signer{ID: controlplane.DirectorID, Private: key("director")})
 			w.must(err)
 			w.must(w.store.Create(t.Context(), fleetproto.BoxKey("norte", 2), data))
@@ -348,7 +377,8 @@ func TestRekey(t *testing.T) {
 	}
 }
 
-// TestEnrol_Again: a box that has another point of sale is enrolled again in its place, and no epoch that a status shows is given twice.
+// TestEnrol_Again: a box that has another point of sale is enrolled again in its place, and no epoch that a status
+// shows is given twice.
 func TestEnrol_Again(t *testing.T) {
 	w := newWorld(t, "centro")
 	b := w.box("centro")

@@ -42,13 +42,16 @@ func key(seed string) ed25519.PrivateKey {
 }
 
 func newWorld(t *testing.T, boxes ...string) *world {
-	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), dir: t.TempDir(), rules: fleetproto.Signer{ID: "reglas", Private: key("rules")}}
+	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), dir: t.TempDir(),
+		rules: fleetproto.Signer{ID: "reglas", Private: key("rules")}}
 	w.store = fleettest.New(func() time.Time { return w.now })
 	public, err := bundle.MarshalPublic(w.rules.Private.Public().(ed25519.PublicKey))
 	w.must(err)
 	w.must(os.WriteFile(w.at("rules.pub"), public, 0o600))
 	director := key("director")
-	w.chain = &controlplane.Chain{Store: w.store, Identity: fleetproto.Chain{Name: "cadena", Ambiente: "00"}, Director: fleetproto.Key{ID: controlplane.DirectorID, Public: director.Public().(ed25519.PublicKey)}, Cache: w.at("cache"), Now: func() time.Time { return w.now }, Who: "ana@central",
+	w.chain = &controlplane.Chain{Store: w.store, Identity: fleetproto.Chain{Name: "cadena", Ambiente: "00"},
+		Director: fleetproto.Key{ID: controlplane.DirectorID, Public: director.Public().(ed25519.PublicKey)},
+		Cache:    w.at("cache"), Now: func() time.Time { return w.now }, Who: "ana@central",
 		Sign: func() (fleetproto.Signer, error) {
 			return fleetproto.Signer{ID: controlplane.DirectorID, Private: director}, nil
 		},
@@ -76,10 +79,13 @@ func (w *world) must(err error) {
 
 // add makes a box that is ready to sell.
 func (w *world) add(name string) *box {
-	b := &box{w: w, signer: fleetproto.Signer{ID: "box", Private: key(fmt.Sprintf("%s %d", name, len(w.boxes)))}, stage: fleetproto.StageLive}
+	b := &box{w: w, signer: fleetproto.Signer{ID: "box", Private: key(fmt.Sprintf("%s %d", name, len(w.boxes)))},
+		stage: fleetproto.StageLive}
 	n := len(w.boxes)
-	b.status = fleetproto.Status{Branch: name, Group: "tiendas", Key: fleetproto.EncodeKey(b.signer.Private.Public().(ed25519.PublicKey)), Ready: true,
-		Points: []fleetproto.Point{{Establishment: fmt.Sprintf("M%03d", 1+n/900), Point: fmt.Sprintf("P%03d", 1+n%900)}}}
+	b.status = fleetproto.Status{Branch: name, Group: "tiendas",
+		Key: fleetproto.EncodeKey(b.signer.Private.Public().(ed25519.PublicKey)), Ready: true,
+		Points: []fleetproto.Point{{Establishment: fmt.Sprintf("M%03d", 1+n/900), Point: fmt.Sprintf("P%03d",
+			1+n%900)}}}
 	if i := slices.IndexFunc(w.boxes, func(o *box) bool { return o.status.Branch == name }); i >= 0 {
 		b.status.Points = w.boxes[i].status.Points
 	}
@@ -123,7 +129,8 @@ func (b *box) epoch() (highest int64) {
 // act writes an act of a box.
 func (b *box) act(number int64, what, reason string) {
 	b.w.t.Helper()
-	data, err := b.w.chain.Identity.SealAct(fleetproto.Act{Branch: b.status.Branch, Epoch: 1, Number: number, At: b.w.now, What: what, Reason: reason}, b.signer)
+	data, err := b.w.chain.Identity.SealAct(fleetproto.Act{Branch: b.status.Branch, Epoch: 1, Number: number,
+		At: b.w.now, What: what, Reason: reason}, b.signer)
 	b.w.must(err)
 	b.w.must(b.w.store.Create(b.w.t.Context(), fleetproto.ActKey(b.status.Branch, number), data))
 }
@@ -134,13 +141,15 @@ func (w *world) obey() {
 	head, err := w.chain.Head(w.t.Context(), "tiendas")
 	w.must(err)
 	for _, b := range w.boxes {
-		b.status.Desired = fleetproto.Reached{Version: head.Version, Digest: head.Digest, At: w.now, Expires: head.Expires}
+		b.status.Desired = fleetproto.Reached{Version: head.Version, Digest: head.Digest, At: w.now,
+			Expires: head.Expires}
 		state, r := head.Live, head.Rollout
 		switch {
 		case r == nil:
 			b.status.Rollout = nil
 		case r.Takes(b.status.Branch, w.now):
-			b.status.Rollout = &fleetproto.Progress{Name: r.Name, Stage: b.stage, Since: w.now, Reason: "2 of 20 cases differ"}
+			b.status.Rollout = &fleetproto.Progress{Name: r.Name, Stage: b.stage, Since: w.now,
+				Reason: "2 of 20 cases differ"}
 			if b.stage.Succeeded() {
 				state = r.State.Over(head.Live)
 			}
@@ -149,7 +158,8 @@ func (w *world) obey() {
 		}
 		b.status.Rules = nil
 		for _, rule := range state.Rules {
-			b.status.Rules = append(b.status.Rules, fleetproto.Running{Digest: rule.Digest, Name: rule.Name, Version: rule.Version, Bundle: rule.Bundle, Document: rule.Document, Schema: rule.Schema, Live: true})
+			b.status.Rules = append(b.status.Rules, fleetproto.Running{Digest: rule.Digest, Name: rule.Name,
+				Version: rule.Version, Bundle: rule.Bundle, Document: rule.Document, Schema: rule.Schema, Live: true})
 		}
 		b.report()
 	}
@@ -158,7 +168,8 @@ func (w *world) obey() {
 // bundle writes a signed bundle and returns its file.
 func (w *world) bundle(version string, signer fleetproto.Signer) string {
 	w.t.Helper()
-	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues", Version: version, Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
+	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues",
+		Version: version, Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
 		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer(signer))
 	w.must(err)
 	file := w.at("catalogues-" + version + ".dterule")

@@ -1,5 +1,5 @@
-// Package setup makes what a box begins with: the sealed key, the store, the tokens, the certificates of the LAN. Its verbs are dtectl init, token
-// and tls.
+// Package setup makes what a box begins with: the sealed key, the store, the tokens, the certificates of the LAN. Its
+// verbs are dtectl init, token and tls.
 package setup
 
 import (
@@ -63,13 +63,15 @@ func (c *Init) Run(ctx context.Context, top *adminclient.Options) error {
 		}
 	}
 	if authority, err := cfg.BoxAuthority().Authority(); err == nil {
-		term.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
+		term.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(),
+			certificate.Fingerprint(authority))
 	}
 	if c.NoStore {
 		term.Printf("key      %s (sealed)\ntokens   %s\n", cfg.Key.File, cfg.Tokens)
 		return nil
 	}
-	term.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1 (every document; add --permission …,ANULACION where it invalidates)\n",
+	term.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name "+
+		"caja-1 (every document; add --permission …,ANULACION where it invalidates)\n",
 		cfg.Data, cfg.Key.File, cfg.Tokens, cfg.Points[0].ID)
 	return nil
 }
@@ -77,8 +79,8 @@ func (c *Init) Run(ctx context.Context, top *adminclient.Options) error {
 // askFor is how long init waits for the chain's store.
 const askFor = 30 * time.Second
 
-// neverSold is an error while the chain's store has something that a box of this branch shipped: an empty store would number from 1 what
-// that box has numbered.
+// neverSold is an error while the chain's store has something that a box of this branch shipped: an empty store would
+// number from 1 what that box has numbered.
 func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	if cfg.Fleet == nil {
 		return nil
@@ -93,20 +95,24 @@ func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	}
 	switch {
 	case sold:
-		return fmt.Errorf("fleet.branch: the chain's store has a copy of %[1]s: this branch has sold, and an empty store would use its numbers again. dtectl recover makes its store "+
+		return fmt.Errorf("fleet.branch: the chain's store has a copy of %[1]s: this branch has sold, and an empty "+
+			"store would use its numbers again. dtectl recover makes its store "+
 			"(RUNBOOK, Dead box); then dtectl init --no-store makes the key and the tokens", branch)
 	case err != nil && c.NewBranch == branch:
-		term.Printf("warning  the chain's store does not answer, and --new-branch says that %s has never sold: %v\n", branch, err)
+		term.Printf("warning  the chain's store does not answer, and --new-branch says that %s has never sold: %v\n",
+			branch, err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("whether %[1]s has sold before is not known, because the chain's store does not answer. If another box sold for it, its store is rebuilt (RUNBOOK, Dead box); "+
+		return fmt.Errorf("whether %[1]s has sold before is not known, because the chain's store does not answer. If "+
+			"another box sold for it, its store is rebuilt (RUNBOOK, Dead box); "+
 			"if nobody ever did, --new-branch %[1]s makes an empty store: %[2]w", branch, err)
 	}
 	return nil
 }
 
-// Prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority and creates the store, in this order: the
-// store comes last, and an attempt that failed half-way can be repeated. Without store it makes everything else.
+// Prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority and creates the
+// store, in this order: the store comes last, and an attempt that failed half-way can be repeated. Without store it
+// makes everything else.
 func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	if _, err := os.Stat(cfg.Data); err == nil && store {
 		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)
@@ -153,8 +159,8 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 
 // What init and doctor say of MH's certificate file, in the same words.
 
-// issuerKey is the key of MH's certificate file or of a PEM, and what the certificate says of it. certificate is nil for a PEM,
-// which says nothing.
+// issuerKey is the key of MH's certificate file or of a PEM, and what the certificate says of it. certificate is nil
+// for a PEM, which says nothing.
 func issuerKey(data, password []byte) (key *sign.Key, certificate *sign.Certificate, err error) {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "-----BEGIN") {
 		key, err = sign.ParsePEM(data)
@@ -167,37 +173,45 @@ func issuerKey(data, password []byte) (key *sign.Key, certificate *sign.Certific
 	case errors.Is(err, sign.ErrPassword) && len(password) == 0:
 		err = errors.New("MH's certificate has a password: give it in a file with --certificate-password")
 	case errors.Is(err, sign.ErrPassword):
-		err = fmt.Errorf("%w: it is the one chosen for the private key when the certificate was made in MH's portal, neither that of MH's API nor that of the portal", err)
+		err = fmt.Errorf("%w: it is the one chosen for the private key when the certificate was made in MH's portal, "+
+			"neither that of MH's API nor that of the portal", err)
 	case errors.Is(err, sign.ErrCertificate):
-		err = fmt.Errorf("%w: take the file from MH's portal again and copy it as it is, no editor and no mail may have altered it", err)
+		err = fmt.Errorf("%w: take the file from MH's portal again and copy it as it is, no editor and no mail may "+
+			"have altered it", err)
 	}
 	return nil, nil, err
 }
 
-// CheckCertificate returns why MH would refuse what a certificate signs: it is another taxpayer's, or not valid on this day.
-// MH's own signer checks neither; MH does, after the sale.
+// CheckCertificate returns why MH would refuse what a certificate signs: it is another taxpayer's, or not valid on this
+// day. MH's own signer checks neither; MH does, after the sale.
 func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	switch {
 	case c.NIT != nit:
-		return fmt.Errorf("the certificate is of NIT %s, the configuration names %s (issuer.nit): install the issuer's own", dte.FormatNIT(c.NIT), dte.FormatNIT(nit))
+		return fmt.Errorf("the certificate is of NIT %s, the configuration names %s (issuer.nit): install the "+
+			"issuer's own", dte.FormatNIT(c.NIT), dte.FormatNIT(nit))
 	case !c.NotAfter.IsZero() && now.After(c.NotAfter):
-		return fmt.Errorf("the certificate ended on %s: MH refuses what it signs; make a new one in MH's portal of the same ambiente, and give its file", dte.Date(c.NotAfter))
+		return fmt.Errorf("the certificate ended on %s: MH refuses what it signs; make a new one in MH's portal of "+
+			"the same ambiente, and give its file", dte.Date(c.NotAfter))
 	case now.Before(c.NotBefore):
-		return fmt.Errorf("the certificate begins on %s, and this box's clock says %s: see whether the clock is right (timedatectl)", dte.Date(c.NotBefore), dte.Date(now))
+		return fmt.Errorf("the certificate begins on %s, and this box's clock says %s: see whether the clock is right "+
+			"(timedatectl)", dte.Date(c.NotBefore), dte.Date(now))
 	}
 	return nil
 }
 
-// DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if nothing speaks against it.
+// DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if nothing speaks
+// against it.
 func DoubtPassword(file, password string) error {
 	if err := authority.Password(password).CheckForm(); err != nil {
-		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to 25 characters with letters, digits and others: %w", file, err)
+		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to "+
+			"25 characters with letters, digits and others: %w", file, err)
 	}
 	return nil
 }
 
 // DoubtedPassword is what to do about what is hardly MH's API password.
-const DoubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, and MH locks accounts after wrong ones"
+const DoubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, " +
+	"and MH locks accounts after wrong ones"
 
 // ReadKey opens the signing key in a file, see issuerKey.
 func ReadKey(path, passwordFile string) (*sign.Key, *sign.Certificate, error) {
@@ -247,11 +261,14 @@ func showTLS(own *certificate.Own) error {
 	for _, ip := range leaf.IPAddresses {
 		names = append(names, ip.String())
 	}
-	term.Printf("authority    %s, until %s\npin          %s\ncertificate  until %s, renewed by itself\nnames        %s\n", own.AuthorityFile(),
-		dte.Date(authority.NotAfter), certificate.Fingerprint(authority), dte.Date(leaf.NotAfter), strings.Join(names, " "))
+	term.Printf("authority    %s, until %s\npin          %s\ncertificate  until %s, renewed by itself\nnames        "+
+		"%s\n", own.AuthorityFile(),
+		dte.Date(authority.NotAfter), certificate.Fingerprint(authority), dte.Date(leaf.NotAfter), strings.Join(names,
+			" "))
 	for _, n := range own.Names {
 		if !certificate.May(authority, n) {
-			term.Printf("not covered  %s: the authority was made before; dtectl tls new --replace makes another, which the tills must trust anew\n", n)
+			term.Printf("not covered  %s: the authority was made before; dtectl tls new --replace makes another, "+
+				"which the tills must trust anew\n", n)
 		}
 	}
 	return nil
@@ -269,7 +286,8 @@ func (c *tlsNewCommand) Run(top *adminclient.Options) error {
 	}
 	own := cfg.BoxAuthority()
 	if _, err := os.Stat(own.Folder); c.Replace && err == nil {
-		if err := os.Rename(own.Folder, own.Folder+".replaced-"+time.Now().UTC().Format("20060102T150405")); err != nil {
+		if err := os.Rename(own.Folder, own.Folder+".replaced-"+
+			time.Now().UTC().Format("20060102T150405")); err != nil {
 			return fmt.Errorf("putting the authority aside: %w", err)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"dtegate/engine/sign"
 )
 
-// A certificate that MH would refuse to believe, or that is not there whole, is refused at the installation, with the sentence that
-// helps, and the box is left as it was; doctor says the same of the same file.
+// A certificate that MH would refuse to believe, or that is not there whole, is refused at the installation, with the
+// sentence that helps, and the box is left as it was; doctor says the same of the same file.
 func TestInit_Certificate(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
@@ -37,21 +37,30 @@ func TestInit_Certificate(t *testing.T) {
 		password string
 		says     []string
 	}{
-		"ended yesterday":         {crt(nit, now.Add(-60*day), now.Add(-day)), "clave privada", []string{"ended on " + now.Add(-day).In(time.FixedZone("", -6*3600)).Format(time.DateOnly), "make a new one in MH's portal"}},
-		"begins tomorrow":         {crt(nit, now.Add(day), now.Add(60*day)), "clave privada", []string{"begins on", "clock"}},
-		"another taxpayer's":      {crt("06140101901019", now.Add(-day), now.Add(day)), "clave privada", []string{"0614-010190-101-9", "0614-180494-103-5", "issuer.nit"}},
-		"the API's password":      {good, "secreto-mh.2026", []string{"does not open the private key", "neither that of MH's API"}},
-		"no password":             {good, "", []string{"--certificate-password"}},
-		"cut by a mail":           {good[:len(good)-200], "clave privada", []string{"not a certificate of MH", "copy it as it is"}},
-		"a key that lost a piece": {bytes.Replace(good, []byte("<encodied>MIIE"), []byte("<encodied>"), 1), "clave privada", []string{"not a usable RSA private key"}},
-		"a page of the portal":    {[]byte("<!DOCTYPE html><html><body>Sesión expirada</body></html>"), "clave privada", []string{"not a certificate of MH"}},
-		"empty":                   {nil, "clave privada", []string{"not a certificate of MH"}},
+		"ended yesterday": {crt(nit, now.Add(-60*day), now.Add(-day)), "clave privada",
+			[]string{"ended on " + now.Add(-day).In(time.FixedZone("", -6*3600)).Format(time.DateOnly),
+				"make a new one in MH's portal"}},
+		"begins tomorrow": {crt(nit, now.Add(day), now.Add(60*day)), "clave privada", []string{"begins on",
+			"clock"}},
+		"another taxpayer's": {crt("06140101901019", now.Add(-day), now.Add(day)), "clave privada",
+			[]string{"0614-010190-101-9", "0614-180494-103-5", "issuer.nit"}},
+		"the API's password": {good, "secreto-mh.2026", []string{"does not open the private key",
+			"neither that of MH's API"}},
+		"no password": {good, "", []string{"--certificate-password"}},
+		"cut by a mail": {good[:len(good)-200], "clave privada", []string{"not a certificate of MH",
+			"copy it as it is"}},
+		"a key that lost a piece": {bytes.Replace(good, []byte("<encodied>MIIE"), []byte("<encodied>"), 1),
+			"clave privada", []string{"not a usable RSA private key"}},
+		"a page of the portal": {[]byte("<!DOCTYPE html><html><body>Sesión expirada</body></html>"), "clave privada",
+			[]string{"not a certificate of MH"}},
+		"empty": {nil, "clave privada", []string{"not a certificate of MH"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.Must(config.WriteFile(b.At("mh.crt"), c.file), config.WriteFile(b.At("mh.password"), []byte(c.password)))
 			before := entries(b)
 			_, err := barebox.Output(t, func() error {
-				return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(), b.Options)
+				return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(
+					b.T.Context(), b.Options)
 			})
 			for _, want := range append(c.says, "mh.crt") {
 				if err == nil || !strings.Contains(err.Error(), want) {
@@ -62,11 +71,18 @@ func TestInit_Certificate(t *testing.T) {
 				t.Errorf("left behind: %v, before %v", after, before)
 			}
 			look := doctor.Command{JSON: true, Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}
-			said, _ := barebox.Output(t, func() error { return look.Run(context.Background(), b.Options) }) // other checks fail too
+			// other checks fail too
+			said, _ := barebox.Output(t, func() error { return look.Run(context.Background(), b.Options) })
 			var found []struct{ Status, Check, What string }
 			b.Must(json.Unmarshal([]byte(said), &found))
-			found = slices.DeleteFunc(found, func(f struct{ Status, Check, What string }) bool { return f.Check != "certificate" })
-			if len(found) != 1 || found[0].Status != "fail" || err != nil && !strings.HasSuffix(err.Error(), found[0].What) {
+			found = slices.DeleteFunc(found, func(f struct {
+				Status, Check,
+				What string
+			}) bool {
+				return f.Check != "certificate"
+			})
+			if len(found) != 1 || found[0].Status != "fail" || err != nil && !strings.HasSuffix(err.Error(),
+				found[0].What) {
 				t.Errorf("doctor says %+v, init %v", found, err)
 			}
 		})
@@ -75,9 +91,11 @@ func TestInit_Certificate(t *testing.T) {
 	// The same password where MH's API password belongs is hardly that: it is said, and ends nothing.
 	b.Must(config.WriteFile(b.Config.Authority.PasswordFile, []byte("clave privada\n")))
 	said, err := barebox.Output(t, func() error {
-		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(), b.Options)
+		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(),
+			b.Options)
 	})
-	if err != nil || !strings.Contains(said, "hardly the password of MH's API") || !strings.Contains(said, "it has no digit") || strings.Contains(said, "clave privada") {
+	if err != nil || !strings.Contains(said, "hardly the password of MH's API") ||
+		!strings.Contains(said, "it has no digit") || strings.Contains(said, "clave privada") {
 		t.Errorf("%v\n%s", err, said)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Token is dtectl token. A change is live in the running appliance within a second, and recorded there; it needs no admin token.
+// Token is dtectl token. A change is live in the running appliance within a second, and recorded there; it needs no
+// admin token.
 type Token struct {
 	New    tokenNew    `cmd:"" help:"Make a token and print it, this once."`
 	List   tokenList   `cmd:"" help:"List the tokens."`
@@ -46,13 +47,15 @@ func (c *tokenNew) Run(top *adminclient.Options) error {
 	}
 	made, token, err := NewToken(cfg, c.PointOfSale, c.Name, c.Permission)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: put it back from central IT's copy, or begin another with --new-file, and give every till a new token", err)
+		return fmt.Errorf("%w: put it back from central IT's copy, or begin another with --new-file, and give every "+
+			"till a new token", err)
 	}
 	if err != nil {
 		return err
 	}
 	term.Printf("%s\n", token)
-	term.Fprintf(term.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point, strings.Join(made.Permissions, " "))
+	term.Fprintf(term.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point,
+		strings.Join(made.Permissions, " "))
 	if not := withheld(made); len(not) > 0 {
 		term.Fprintf(term.Err, "it may not: %s; dtectl token grant %d … lets it\n", strings.Join(not, " "), made.ID)
 	}
@@ -65,7 +68,8 @@ const keepToken = "it is shown this once: put it into the till, in a file that o
 
 // withheld are the permissions that a token lacks.
 func withheld(t *config.Token) []string {
-	return slices.DeleteFunc(slices.Clone(config.Permissions), func(p string) bool { return slices.Contains(t.Permissions, p) })
+	return slices.DeleteFunc(slices.Clone(config.Permissions),
+		func(p string) bool { return slices.Contains(t.Permissions, p) })
 }
 
 type tokenRotate struct {
@@ -111,7 +115,8 @@ func (c *tokenGrant) Run(top *adminclient.Options) error {
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		t, err := f.Grant(c.ID, c.Permission)
 		if err == nil {
-			term.Printf("token %d (%s) of point of sale %d may: %s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "))
+			term.Printf("token %d (%s) of point of sale %d may: %s\n", t.ID, t.Name, t.Point,
+				strings.Join(t.Permissions, " "))
 		}
 		return err
 	})
@@ -155,14 +160,16 @@ func (c *tokenList) Run(top *adminclient.Options) error {
 	if c.JSON {
 		list := make([]tokenAnswer, len(listed))
 		for i, t := range listed {
-			list[i] = tokenAnswer{t.ID, t.Name, t.Point, t.Permissions, t.Made, t.MadeBy, t.Rotated, t.PreviousUntil, t.Revoked}
+			list[i] = tokenAnswer{t.ID, t.Name, t.Point, t.Permissions, t.Made, t.MadeBy, t.Rotated, t.PreviousUntil,
+				t.Revoked}
 		}
 		return term.JSON(list)
 	}
 	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
 	term.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
 	for _, t := range listed {
-		term.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now()))
+		term.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "),
+			lived(&t, cfg.Now()))
 	}
 	return w.Flush()
 }
@@ -211,7 +218,8 @@ func (*tokenAdmin) Run(top *adminclient.Options) error {
 	if err := config.WriteFile(cfg.Ops.AdminTokenFile, []byte(config.Secret()+"\n")); err != nil {
 		return err
 	}
-	term.Printf("admin token  %s\nnext         systemctl restart dted: a running appliance goes on with the one before\n", cfg.Ops.AdminTokenFile)
+	term.Printf("admin token  %s\nnext         systemctl restart dted: a running appliance goes on with the one "+
+		"before\n", cfg.Ops.AdminTokenFile)
 	return nil
 }
 
@@ -227,7 +235,8 @@ func makeAdminToken(cfg *config.Config) error {
 }
 
 // NewToken adds a till's token to the token file.
-func NewToken(cfg *config.Config, point int64, name string, granted []string) (made *config.Token, token string, err error) {
+func NewToken(cfg *config.Config, point int64, name string, granted []string) (made *config.Token, token string,
+	err error) {
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		made, token, err = f.Add(cfg, name, point, granted, adminclient.Who(), cfg.Now())
 		return err

@@ -9,7 +9,8 @@ import (
 	"dtegate/engine/sign"
 )
 
-// The installation makes the admin token and keeps one that is there; a verb makes another. Nobody reads it on a screen.
+// The installation makes the admin token and keeps one that is there; a verb makes another. Nobody reads it on a
+// screen.
 func TestAdminToken(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	read := func() string {
@@ -29,7 +30,8 @@ func TestAdminToken(t *testing.T) {
 		t.Errorf("made %q, then %q", first, again)
 	}
 	text, err := barebox.Output(t, func() error { return new(tokenAdmin).Run(b.Options) })
-	if second := read(); err != nil || second == first || len(second) != 64 || strings.Contains(text, second) || !strings.Contains(text, "restart") {
+	if second := read(); err != nil || second == first || len(second) != 64 || strings.Contains(text, second) ||
+		!strings.Contains(text, "restart") {
 		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"dtegate/engine/dte"
 )
 
-// A new token says what it may do and what not; a lost token file is begun anew only when that is asked for, and no id of it is
-// one that records know.
+// A new token says what it may do and what not; a lost token file is begun anew only when that is asked for, and no id
+// of it is one that records know.
 func TestToken_New(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
-	standard := strings.Split("FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION", ",")
+	standard := strings.Split(
+		"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION", ",")
 	b.Must((&config.TokenFile{Secret: config.Secret()}).Save(b.Config.Tokens))
 	both := func(command func() error) (string, error) { // the standard error too
 		return barebox.Output(t, func() error {
@@ -32,7 +33,8 @@ func TestToken_New(t *testing.T) {
 	says := func(text string, id string) {
 		t.Helper()
 		if !strings.Contains(text, "token "+id+" (caja-1) of point of sale 1 may: "+strings.Join(standard, " ")) ||
-			!strings.Contains(text, " ANULACION CONSULTA REENVIO; dtectl token grant ") || !strings.Contains(text, "mode 600") {
+			!strings.Contains(text, " ANULACION CONSULTA REENVIO; dtectl token grant ") ||
+			!strings.Contains(text, "mode 600") {
 			t.Error(text)
 		}
 	}

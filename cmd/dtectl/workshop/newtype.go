@@ -14,8 +14,9 @@ import (
 	"dtegate/engine/record"
 )
 
-// NewType makes the folder of a type of document from MH's JSON Schema of it: plugins/<name> with the module, and a generation with its
-// first case. What the schema does not say is a text that begins with TODO. document is the type's number in CAT-002.
+// NewType makes the folder of a type of document from MH's JSON Schema of it: plugins/<name> with the module, and a
+// generation with its first case. What the schema does not say is a text that begins with TODO. document is the type's
+// number in CAT-002.
 func NewType(folder, document string, schema []byte) (files []string, err error) {
 	s, err := dte.Parse(schema)
 	if err != nil {
@@ -31,7 +32,9 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 	generation := fmt.Sprintf("v%d", max(1, version))
 	t.read()
 	for _, f := range [][2]string{
-		{"main.go", "// Module " + t.name + " computes " + t.title() + ".\npackage main\n\nimport \"dtegate/plugins/sdk\"\n\nfunc init() { sdk.Register(description, evaluate) }\n\nfunc main() {}\n"},
+		{"main.go", "// Module " + t.name + " computes " + t.title() +
+			".\npackage main\n\nimport \"dtegate/plugins/sdk\"\n\nfunc init() { sdk.Register(description, evaluate) " +
+			"}\n\nfunc main() {}\n"},
 		{"rule.go", t.rule()},
 		{"type.json", t.typePart()},
 		{"form.json", t.form()},
@@ -42,7 +45,8 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 		{generation + "/cases/first.json", t.firstCase()},
 	} {
 		file := filepath.Join(folder, f[0])
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(f[1]), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(f[1]),
+			0o644)); err != nil {
 			return nil, fmt.Errorf("writing %s: %w", file, err)
 		}
 		files = append(files, file)
@@ -52,10 +56,11 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 
 // newType is what a schema says of a type.
 type newType struct {
-	schema                     dte.Value
-	name, document             string
-	sale                       bool     // its lines are those of a sale
-	inputs, outputs, summaries []string // amounts of a line that a till says; of a line and of the resumen that the rule answers
+	schema         dte.Value
+	name, document string
+	sale           bool // its lines are those of a sale
+	// amounts of a line that a till says; of a line and of the resumen that the rule answers
+	inputs, outputs, summaries []string
 	total                      string
 	inWords                    string   // the member of the resumen that has the total in words
 	ofIssuer                   []string // members of the issuer that the request has: the branch does not know them
@@ -89,7 +94,8 @@ func kindOf(s dte.Value) (kind string, nullable bool) {
 }
 
 // ofSales are the members of a line that every sale has, and that the group "sale" of a form makes.
-var ofSales = []string{"numItem", "tipoItem", "cantidad", "codigo", "uniMedida", "descripcion", "precioUni", "montoDescu", "codTributo",
+var ofSales = []string{"numItem", "tipoItem", "cantidad", "codigo", "uniMedida", "descripcion", "precioUni",
+	"montoDescu", "codTributo",
 	"tributos", "noGravado"}
 
 // read finds out what a till says, and what the rule answers.
@@ -131,7 +137,8 @@ func (t *newType) read() {
 	}
 	if t.sale {
 		t.inputs = []string{"cantidad", "precioUni"}
-		facts = facts.With("descripcion", dte.Str("TODO: what is sold")).With("cantidad", dte.Int(2)).With("precioUni", dte.Int(10)).
+		facts = facts.With("descripcion", dte.Str("TODO: what is sold")).With("cantidad", dte.Int(2)).With("precioUni",
+			dte.Int(10)).
 			With("tipoItem", dte.Int(1)).With("uniMedida", dte.Int(59))
 		t.members = append(t.members, `{"use": "sale"}`)
 	} else {
@@ -139,7 +146,8 @@ func (t *newType) read() {
 		for _, m := range columns {
 			inner = append(inner, describe(m.Name, "", m.Value, isDue(line, m.Name), 2))
 		}
-		t.members = append(t.members, fmt.Sprintf("{\"name\": \"items\", \"to\": \"cuerpoDocumento\", \"shape\": \"list\", \"required\": true, \"numbered\": %v, \"members\": [\n   %s]}",
+		t.members = append(t.members, fmt.Sprintf("{\"name\": \"items\", \"to\": \"cuerpoDocumento\", \"shape\": "+
+			"\"list\", \"required\": true, \"numbered\": %v, \"members\": [\n   %s]}",
 			line.Get("properties").Get("numItem").Exists(), strings.Join(inner, ",\n   ")))
 	}
 	if line.Get("properties").Get("numItem").Exists() {
@@ -170,7 +178,8 @@ func (t *newType) read() {
 		}
 	}
 	if t.sale {
-		resumen = resumen.With("condicionOperacion", dte.Int(1)).With("pagos", dte.Arr(dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")})))
+		resumen = resumen.With("condicionOperacion", dte.Int(1)).With("pagos",
+			dte.Arr(dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")})))
 	}
 	t.facts = append(t.facts, dte.Member{Name: "resumen", Value: resumen})
 }
@@ -292,7 +301,8 @@ func (t *newType) typePart() string {
 }
 
 func (t *newType) form() string {
-	return fmt.Sprintf("{\n \"about\": \"TODO: what the document is for.\",\n \"pays\": %v,\n \"members\": [\n  %s]}\n", t.sale, strings.Join(t.members, ",\n  "))
+	return fmt.Sprintf("{\n \"about\": \"TODO: what the document is for.\",\n \"pays\": %v,\n \"members\": [\n  %s]}\n",
+		t.sale, strings.Join(t.members, ",\n  "))
 }
 
 func (t *newType) view() string {
@@ -300,7 +310,8 @@ func (t *newType) view() string {
 	if !t.of(party).Exists() {
 		party = "TODO"
 	}
-	return fmt.Sprintf("{\n \"party\": {\"paths\": [%q], \"heading\": \"Receptor\"},\n \"final\": [%q]}\n", party, t.total)
+	return fmt.Sprintf("{\n \"party\": {\"paths\": [%q], \"heading\": \"Receptor\"},\n \"final\": [%q]}\n", party,
+		t.total)
 }
 
 func (t *newType) manifest(version int64) string {
@@ -320,14 +331,17 @@ func (t *newType) manifest(version int64) string {
 func (t *newType) overlay() string {
 	var from []string
 	if t.inWords != "" {
-		from = append(from, fmt.Sprintf("\n  {\"path\": \"resumen.%s\", \"words\": %q, \"reason\": \"the total in words\"}", t.inWords, t.total))
+		from = append(from, fmt.Sprintf("\n  {\"path\": \"resumen.%s\", \"words\": %q, \"reason\": \"the total in "+
+			"words\"}", t.inWords, t.total))
 	}
 	if t.sale {
-		from = append(from, fmt.Sprintf("\n  {\"path\": \"resumen.pagos[].montoPago\", \"fact\": \"resumen.pagos[].montoPago\", \"amount\": %q, "+
+		from = append(from, fmt.Sprintf("\n  {\"path\": \"resumen.pagos[].montoPago\", \"fact\": "+
+			"\"resumen.pagos[].montoPago\", \"amount\": %q, "+
 			"\"reason\": \"one payment without an amount pays the whole\"}", t.total))
 	}
 	for _, name := range t.ofIssuer {
-		from = append(from, fmt.Sprintf("\n  {\"path\": \"emisor.%s\", \"fact\": \"resumen.%s\", \"reason\": \"the request has it beside the totals\"}", name, name))
+		from = append(from, fmt.Sprintf("\n  {\"path\": \"emisor.%s\", \"fact\": \"resumen.%s\", \"reason\": \"the "+
+			"request has it beside the totals\"}", name, name))
 	}
 	return fmt.Sprintf("{\n \"total\": %q,\n \"from\": [%s]}\n", t.total, strings.Join(from, ","))
 }
@@ -343,13 +357,18 @@ var issuer = func() dte.Value {
 // firstCase is a case without its document: rules test --update writes that, to be read.
 func (t *newType) firstCase() string {
 	id := dte.Obj()
-	for _, m := range [][2]string{{"ambiente", "00"}, {"numeroControl", "DTE-" + t.document + "-M001P001-000000000000001"},
-		{"codigoGeneracion", "FF84E5DB-79C5-42CE-B415-EC510C53EFB5"}, {"fecEmi", "2026-12-02"}, {"horEmi", "10:15:30"}, {"tipoMoneda", "USD"}} {
+	for _, m := range [][2]string{{"ambiente", "00"}, {"numeroControl", "DTE-" + t.document +
+		"-M001P001-000000000000001"},
+		{"codigoGeneracion", "FF84E5DB-79C5-42CE-B415-EC510C53EFB5"}, {"fecEmi", "2026-12-02"}, {"horEmi", "10:15:30"},
+		{"tipoMoneda", "USD"}} {
 		id = id.With(m[0], dte.Str(m[1]))
 	}
-	id = id.With("tipoModelo", dte.Int(1)).With("tipoOperacion", dte.Int(1)).With("tipoContingencia", dte.Null()).With("motivoContin", dte.Null())
-	facts := dte.Obj(append([]dte.Member{{Name: "identificacion", Value: id}, {Name: "emisor", Value: issuer}}, t.facts...)...)
-	return "{\n\"why\": \"TODO: what this case shows\",\n\"facts\": " + string(facts.Append(nil)) + ",\n\"document\": {}\n}\n"
+	id = id.With("tipoModelo", dte.Int(1)).With("tipoOperacion", dte.Int(1)).With("tipoContingencia",
+		dte.Null()).With("motivoContin", dte.Null())
+	facts := dte.Obj(append([]dte.Member{{Name: "identificacion", Value: id}, {Name: "emisor", Value: issuer}},
+		t.facts...)...)
+	return "{\n\"why\": \"TODO: what this case shows\",\n\"facts\": " + string(facts.Append(nil)) +
+		",\n\"document\": {}\n}\n"
 }
 
 // rule is the arithmetic to begin with: each line is its first two amounts multiplied, and their sum is every total.
@@ -382,16 +401,19 @@ func (t *newType) rule() string {
 		"const faultOverflow = 0\n\n// columns and outputs are how many amounts a line brings and gets.\n" +
 		fmt.Sprintf("const columns, outputs = %d, %d\n\n", len(t.inputs), len(t.outputs)) +
 		"var description = &abi.Description{\n\tName: " + fmt.Sprintf("%q", t.name) + ",\n" +
-		list("\tColumns: []abi.Field{\n", columns, "\t},\n") + list("\tLineOutputs: []abi.Field{\n", outputs, "\t},\n") +
+		list("\tColumns: []abi.Field{\n", columns, "\t},\n") + list("\tLineOutputs: []abi.Field{\n", outputs,
+		"\t},\n") +
 		"\tSummary: []string{" + strings.Join(quoted, ", ") + "},\n" +
 		"\tFaults: []abi.FaultText{faultOverflow: {Code: \"AMOUNT_OVERFLOW\", Message: \"El monto supera 92,000,000,000.00\"}},\n}\n\n" +
 		"// evaluate is a beginning. TODO: each output of a line, and each amount of the summary.\nfunc evaluate(in *abi.Input, out *abi.Output) {\n" +
 		"\tout.Lines = sdk.Zeroed(out.Lines, in.N*outputs)\n\tvar total int64\n\tfor i := range in.N {\n"
 	if t.sale {
 		text += "\t\tproduct, ok := sdk.Times(in.Lines[i*columns], in.Lines[i*columns+1])\n\t\tif !ok {\n" +
-			"\t\t\tout.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})\n\t\t\treturn\n\t\t}\n"
+			"\t\t\tout.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: " +
+			"-1})\n\t\t\treturn\n\t\t}\n"
 	}
-	text += "\t\tsum, ok := sdk.Add(total, " + amount + ")\n\t\tif !ok {\n\t\t\tout.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})\n" +
+	text += "\t\tsum, ok := sdk.Add(total, " + amount + ")\n\t\tif !ok {\n\t\t\tout.Faults = append(out.Faults, " +
+		"abi.Fault{Code: faultOverflow, Line: i, Column: -1})\n" +
 		"\t\t\treturn\n\t\t}\n\t\ttotal = sum\n\t}\n\ttotal = sdk.Round2(total)\n"
 	var sums []string
 	for _, name := range t.summaries {

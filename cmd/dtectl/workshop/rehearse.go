@@ -17,7 +17,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Rehearsal makes the documents that bundles would make on a day, beside a branch: nothing is numbered, signed or stored. Close ends it.
+// Rehearsal makes the documents that bundles would make on a day, beside a branch: nothing is numbered, signed or
+// stored. Close ends it.
 type Rehearsal struct {
 	document, ambiente, day string
 	host                    *rules.Host
@@ -28,7 +29,8 @@ type Rehearsal struct {
 // errNotInForce means that no bundle of a document computes on the day.
 var errNotInForce = errors.New("no bundle computes it on that day")
 
-// Rehearse opens the bundles of a type of document for a day, by the dates of an ambiente. The catalogues are the last of those that have begun.
+// Rehearse opens the bundles of a type of document for a day, by the dates of an ambiente. The catalogues are the last
+// of those that have begun.
 func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente, day string) (*Rehearsal, error) {
 	if _, err := time.Parse(time.DateOnly, day); err != nil {
 		return nil, fmt.Errorf("%q is not a day (yyyy-mm-dd)", day)
@@ -47,13 +49,15 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 		switch {
 		case b.Manifest.Kind == "catalogue" && w.From >= begun:
 			if r.catalogues, err = dte.ParseCatalogues(b.Parts["catalogues.json"]); err != nil {
-				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err), host.Close(ctx))
+				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err),
+					host.Close(ctx))
 			}
 			begun = w.From
 		case b.Manifest.Kind == "document" && b.Manifest.Document == document:
 			loaded, err := host.LoadBundle(ctx, b)
 			if err != nil {
-				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err), host.Close(ctx))
+				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err),
+					host.Close(ctx))
 			}
 			r.rules = append(r.rules, loaded)
 		}
@@ -80,9 +84,10 @@ func (r *Rehearsal) Rule() (*rulestore.Rule, error) {
 	return rulestore.Compile(picked, r.catalogues)
 }
 
-// Document is what a sale comes to, as the first one of a point of sale at noon. The facts are those of the till's request; faults say
-// what refuses it.
-func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer seller.Issuer, p seller.Point, facts dte.Value) ([]byte, []dte.Fault, error) {
+// Document is what a sale comes to, as the first one of a point of sale at noon. The facts are those of the till's
+// request; faults say what refuses it.
+func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer seller.Issuer, p seller.Point,
+	facts dte.Value) ([]byte, []dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -93,9 +98,11 @@ func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer s
 	}
 	identification := append([]dte.Member{
 		{Name: "ambiente", Value: dte.Str(r.ambiente)}, {Name: "codigoGeneracion", Value: dte.Str(code.String())},
-		{Name: "fecEmi", Value: dte.Str(r.day)}, {Name: "horEmi", Value: dte.Str("12:00:00")}, {Name: "tipoMoneda", Value: dte.Str("USD")},
+		{Name: "fecEmi", Value: dte.Str(r.day)}, {Name: "horEmi", Value: dte.Str("12:00:00")}, {Name: "tipoMoneda",
+			Value: dte.Str("USD")},
 		{Name: "numeroControl", Value: dte.Str(control)},
 	}, record.NormalMarks...)
-	facts = facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
+	facts = facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(issuer, p)}, dte.Member{Name: "identificacion",
+		Value: dte.Obj(identification...)})
 	return rule.Remake(ctx, nil, facts, schema.FillOptions{Catalogues: true})
 }

@@ -11,11 +11,14 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// A law is tried before its day: the sale of one day has 13 %, that of the next 15 %, and before the first there is no rule.
+// A law is tried before its day: the sale of one day has 13 %, that of the next 15 %, and before the first there is no
+// rule.
 func TestRehearse(t *testing.T) {
 	var bundles []*bundle.Bundle
-	for _, data := range [][]byte{plugintest.Bundle(t, "catalogues"), plugintest.Bundle(t, "dte01/v2"), plugintest.Bundle(t, "dte03/v4"),
-		bundletest.Edition(t, "dte01/v2", "8.0.0", bundletest.In("2027-01-01", ""), bundletest.Param("ivaRate", "0.15"))} {
+	for _, data := range [][]byte{plugintest.Bundle(t, "catalogues"), plugintest.Bundle(t, "dte01/v2"),
+		plugintest.Bundle(t, "dte03/v4"),
+		bundletest.Edition(t, "dte01/v2", "8.0.0", bundletest.In("2027-01-01", ""), bundletest.Param("ivaRate",
+			"0.15"))} {
 		b, err := bundle.Inspect(data)
 		if err != nil {
 			t.Fatal(err)

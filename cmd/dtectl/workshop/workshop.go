@@ -1,5 +1,5 @@
-// Package workshop is where rules are made: it builds a rule's bundle from its source folder and takes it through the steps that
-// a branch asks for, without a branch.
+// Package workshop is where rules are made: it builds a rule's bundle from its source folder and takes it through the
+// steps that a branch asks for, without a branch.
 package workshop
 
 import (
@@ -32,8 +32,8 @@ type Workshop struct {
 	ignoresFuel bool
 }
 
-// Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that stands for the Go one of the
-// rules, "" for none.
+// Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that stands for the Go one of
+// the rules, "" for none.
 func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	w := &Workshop{source: plugins.Source{Root: root, Build: filepath.Join(root, "var", "build"), Module: module}}
 	if err := os.MkdirAll(w.source.Build, 0o755); err != nil {
@@ -57,7 +57,8 @@ func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	return w, nil
 }
 
-// dated are the catalogues of a checkout from a day on: plugins/catalogues, and those of coming days in folders below it.
+// dated are the catalogues of a checkout from a day on: plugins/catalogues, and those of coming days in folders below
+// it.
 type dated struct {
 	lists    *dte.Catalogues
 	validity map[string]bundle.Window
@@ -100,7 +101,8 @@ func (w *Workshop) cataloguesFor(m *bundle.Manifest) *dte.Catalogues {
 	}
 	best := w.catalogues[0]
 	for _, c := range w.catalogues[1:] {
-		if from := c.validity[ambiente].From; from != "" && from <= m.Validity[ambiente].From && from >= best.validity[ambiente].From {
+		if from := c.validity[ambiente].From; from != "" && from <= m.Validity[ambiente].From &&
+			from >= best.validity[ambiente].From {
 			best = c
 		}
 	}
@@ -168,8 +170,8 @@ func (p *Proof) Err() error {
 	return fmt.Errorf("%s %s fails at the step %s: %w", p.Manifest.Name, p.Manifest.Version, last.Name, last.Err)
 }
 
-// Prove takes a bundle through the steps of a branch, with a key of the workshop's own and no version floor. The error is that
-// it could not be built.
+// Prove takes a bundle through the steps of a branch, with a key of the workshop's own and no version floor. The error
+// is that it could not be built.
 func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	parts, m, err := w.source.Parts(ctx, name)
 	if err != nil {
@@ -199,8 +201,8 @@ type Remade struct {
 	Differs error  // from what it was; nil: nothing does
 }
 
-// Update writes what comes of a bundle's golden cases today into them, the same in both engines, and returns what it did to each, by
-// name. Nothing is written when a case cannot be made.
+// Update writes what comes of a bundle's golden cases today into them, the same in both engines, and returns what it
+// did to each, by name. Nothing is written when a case cannot be made.
 func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	parts, m, err := w.source.Parts(ctx, name)
 	if err != nil {
@@ -221,7 +223,8 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 		made[string(golden)], differ[string(golden)] = text, differs
 		return err
 	}
-	r, steps, err := w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}}, Interpreter: w.hosts[1], Case: anew})
+	r, steps, err := w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}},
+		Interpreter: w.hosts[1], Case: anew})
 	if err != nil || r == nil {
 		if len(steps) > 0 {
 			err = cmp.Or(steps[len(steps)-1].Err, err)
@@ -235,7 +238,8 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 		if list = append(list, Remade{part, differ[string(was)]}); differ[string(was)] == nil {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(w.Folder(name), filepath.FromSlash(part)), made[string(was)], 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(w.Folder(name), filepath.FromSlash(part)), made[string(was)],
+			0o644); err != nil {
 			return list, err
 		}
 	}

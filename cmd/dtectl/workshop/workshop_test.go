@@ -35,7 +35,8 @@ var sum = map[string]string{
 func checkout(t *testing.T, file, old, new string) (root, module string) {
 	t.Helper()
 	root = t.TempDir()
-	if err := os.CopyFS(filepath.Join(root, "plugins", "catalogues"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", "catalogues"))); err != nil {
+	if err := os.CopyFS(filepath.Join(root, "plugins", "catalogues"), os.DirFS(filepath.Join(plugintest.Root(t),
+		"plugins", "catalogues"))); err != nil {
 		t.Fatal(err)
 	}
 	files := maps.Clone(sum)
@@ -69,14 +70,16 @@ func TestBuild(t *testing.T) {
 	signer := bundle.Signer{ID: "k", Private: private}
 	for _, c := range []struct{ file, old, new, want string }{
 		{"", "", "", ""},
-		{"cases/two.json", `"total": 2.5`, `"total": 2.6`, "it is not built: suma 1.0.0 fails at the step interpreter: cases/two.json: resumen.total is 2.5, want 2.6"},
+		{"cases/two.json", `"total": 2.5`, `"total": 2.6`, "it is not built: suma 1.0.0 fails at the step " +
+			"interpreter: cases/two.json: resumen.total is 2.5, want 2.6"},
 		{"cases/two.json", `"Pan", "ventaGravada"`, `"Pan ", "ventaGravada"`,
 			`cases/two.json: cuerpoDocumento[0].descripcion is "Pan", want "Pan "`},
 		{"cases/old.json", `{"cuerpoDocumento"`, `{"identificacion": {"fecEmi": "2025-12-31"}, "cuerpoDocumento"`,
 			"plugins/suma/v1/cases/old.json: facts.identificacion.fecEmi: 2025-12-31 lies outside the validity"},
 		{"cases/two.json.orig", "", "x", "cases/two.json.orig is no part of a bundle"},
 		{"cases/two.json", `"document"`, `"faults": [], "documents"`, `want a refusal that names its faults`},
-		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "valid_from": "2027-01-01",`, "valid_from: there is no such field"},
+		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "valid_from": "2027-01-01",`,
+			"valid_from: there is no such field"},
 		{"manifest.json", `"rate"`, `"rato"`, "parameter"},
 		{"overlay.json", `"total": "total"`, `"total": "suma"`, `"suma"`},
 	} {
@@ -90,7 +93,8 @@ func TestBuild(t *testing.T) {
 		case c.want == "" && (err != nil || m.Version != "1.0.0"):
 			t.Errorf("good: %v", err)
 		case c.want == "":
-			if _, err := (bundle.Keys{Pinned: []bundle.Key{{ID: "k", Public: private.Public().(ed25519.PublicKey)}}}).Read(data); err != nil {
+			if _, err := (bundle.Keys{Pinned: []bundle.Key{{ID: "k",
+				Public: private.Public().(ed25519.PublicKey)}}}).Read(data); err != nil {
 				t.Error(err)
 			}
 		case err == nil || !strings.Contains(err.Error(), c.want):
@@ -106,7 +110,8 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shop.Close(t.Context())
-	if _, err := shop.Prove(t.Context(), "suma/v1"); err == nil || !strings.Contains(err.Error(), "--module FILE.wasm") {
+	if _, err := shop.Prove(t.Context(), "suma/v1"); err == nil || !strings.Contains(err.Error(),
+		"--module FILE.wasm") {
 		t.Errorf("without a module: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package access is who may do what on a box while it runs: the tokens of tills, the certificates of the listeners, and the record of
-// every change of the two.
+// Package access is who may do what on a box while it runs: the tokens of tills, the certificates of the listeners, and
+// the record of every change of the two.
 package access
 
 import (
@@ -34,9 +34,9 @@ import (
 // lookEvery is how often the files of tokens and certificates are looked at. SIGHUP looks at once.
 const lookEvery = time.Second
 
-// Control is who may do what: the token file, which dtectl and the admin API change, the certificates, and the record of
-// every change. Whoever changed the file, the change is found, made live and recorded by the same code, also when it was
-// made while the appliance stood still.
+// Control is who may do what: the token file, which dtectl and the admin API change, the certificates, and the record
+// of every change. Whoever changed the file, the change is found, made live and recorded by the same code, also when it
+// was made while the appliance stood still.
 type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -54,8 +54,9 @@ type Control struct {
 
 // Open takes the tokens that were read, and reads the certificates.
 func Open(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *slog.Logger) (*Control, error) {
-	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
+	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {},
+		broken: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
 	last, err := trail.Last(func(act *audit.Act) bool { return len(act.State) > 0 })
 	if err == nil && last != nil {
 		err = json.Unmarshal(last.State, &a.known)
@@ -181,7 +182,8 @@ func (a *Control) recordChanges(from string) {
 // changes are the acts that lead from what was known of tokens to a file. Nothing known: the file is a start.
 func changes(known, now map[string]string, file *config.TokenFile) (acts []audit.Act) {
 	if known == nil {
-		return []audit.Act{{Who: "the installation", What: "token.found", Detail: strconv.Itoa(len(file.Tokens)) + " tokens"}}
+		return []audit.Act{{Who: "the installation", What: "token.found", Detail: strconv.Itoa(len(file.Tokens)) +
+			" tokens"}}
 	}
 	for _, t := range file.Tokens {
 		id := strconv.FormatInt(t.ID, 10)
@@ -215,9 +217,10 @@ func mark(t *config.Token) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the meantime
-// is recorded first, as his.
-func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info adminapi.TokenInfo, secret string, err error) {
+// edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the
+// meantime is recorded first, as his.
+func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string,
+	error)) (info adminapi.TokenInfo, secret string, err error) {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -234,7 +237,8 @@ func (a *Control) edit(by adminapi.By, what, target string, change func(*config.
 		err = a.put(file, by.From)
 	}
 	if err != nil {
-		refused := audit.Act{Who: by.Who, From: by.From, What: what, Target: target, Outcome: audit.Refused, Error: err.Error()}
+		refused := audit.Act{Who: by.Who, From: by.From, What: what, Target: target, Outcome: audit.Refused,
+			Error: err.Error()}
 		if failed := a.trail.Record(context.Background(), refused); failed != nil {
 			a.log.Error("a refused change of tokens is not recorded", "error", failed)
 		}
@@ -264,7 +268,8 @@ func (a *Control) NewToken(by adminapi.By, t adminapi.TokenInfo) (adminapi.Token
 
 // RotateToken implements operators.Keeper.
 func (a *Control) RotateToken(by adminapi.By, id int64, grace time.Duration) (adminapi.TokenInfo, string, error) {
-	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
+	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string,
+		error) {
 		k, secret, err := f.Rotate(id, grace, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
 	})
@@ -272,7 +277,8 @@ func (a *Control) RotateToken(by adminapi.By, id int64, grace time.Duration) (ad
 
 // RevokeToken implements operators.Keeper.
 func (a *Control) RevokeToken(by adminapi.By, id int64) (adminapi.TokenInfo, error) {
-	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
+	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token,
+		string, error) {
 		k, err := f.Revoke(id, by.Who, a.cfg.Now())
 		return k, "", fault(err)
 	})
@@ -291,7 +297,8 @@ func fault(err error) error {
 }
 
 func tokenInfo(t *config.Token) adminapi.TokenInfo {
-	return adminapi.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made, MadeBy: t.MadeBy, Rotated: t.Rotated,
+	return adminapi.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made,
+		MadeBy: t.MadeBy, Rotated: t.Rotated,
 		RotatedBy: t.RotatedBy, PreviousUntil: t.PreviousUntil, Revoked: t.Revoked, RevokedBy: t.RevokedBy}
 }
 

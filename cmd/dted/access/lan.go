@@ -41,8 +41,11 @@ type lan struct {
 // openLAN reads the certificates of the listeners that are encrypted, and renews the box's own if it is due.
 func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, error) {
 	l := &lan{log: log, trail: trail, said: make(map[string]string),
-		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_expiry_timestamp_seconds", Help: "When a listener's certificate, or the box's own authority, ends."}, []string{"certificate"}),
-		broken: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_broken", Help: "1 while a certificate's files cannot be used or renewed; the one before goes on being served."}, []string{"certificate"})}
+		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_expiry_timestamp_seconds",
+			Help: "When a listener's certificate, or the box's own authority, ends."}, []string{"certificate"}),
+		broken: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_broken",
+			Help: "1 while a certificate's files cannot be used or renewed; the one before goes on being served."},
+			[]string{"certificate"})}
 	if cfg.OwnAuthority() {
 		l.own = cfg.BoxAuthority()
 		authority, err := l.own.Authority()
@@ -141,7 +144,8 @@ func (l *lan) renew() {
 	why, err := l.own.Due()
 	if err == nil && why != "" {
 		if err = l.own.Renew(); err == nil {
-			err = l.trail.Record(context.Background(), audit.Act{Who: "dted", From: "the box", What: "tls.renew", Detail: why, Outcome: audit.Done})
+			err = l.trail.Record(context.Background(), audit.Act{Who: "dted", From: "the box", What: "tls.renew",
+				Detail: why, Outcome: audit.Done})
 		}
 	}
 	if err == nil {
@@ -158,7 +162,8 @@ func (l *lan) tell(name string, err error) {
 	}
 	l.broken.WithLabelValues(name).Set(bad)
 	if text != "" && text != l.said[name] {
-		l.log.Error("a certificate cannot be used: the one before goes on being served", "certificate", name, "error", err)
+		l.log.Error("a certificate cannot be used: the one before goes on being served", "certificate", name, "error",
+			err)
 	}
 	l.said[name] = text
 }

@@ -7,8 +7,9 @@ import (
 	"net/url"
 )
 
-// CheckURL refuses an address to which nothing secret may be sent: anything but https, and plain HTTP to this machine itself.
-// Plain HTTP takes one of the spellings that every resolver reads alike: localhost, 127.0.0.0/8 as four numbers, ::1.
+// CheckURL refuses an address to which nothing secret may be sent: anything but https, and plain HTTP to this machine
+// itself. Plain HTTP takes one of the spellings that every resolver reads alike: localhost, 127.0.0.0/8 as four
+// numbers, ::1.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -23,7 +24,8 @@ func CheckURL(text string) error {
 	case u.Scheme != "http":
 		return fmt.Errorf("is of the scheme %q, must be https", u.Scheme)
 	case !thisMachine(u.Hostname()):
-		return fmt.Errorf("is plain HTTP to %q: must be https, except to this machine itself (127.0.0.1, [::1], localhost)", u.Hostname())
+		return fmt.Errorf("is plain HTTP to %q: must be https, except to this machine itself (127.0.0.1, [::1], "+
+			"localhost)", u.Hostname())
 	}
 	return nil
 }
@@ -37,8 +39,8 @@ func thisMachine(host string) bool {
 	return err == nil && ip.Is4() && ip.IsLoopback() || ip == netip.IPv6Loopback()
 }
 
-// checkProduction refuses, in production, plain HTTP on the ways that passwords, documents and links go. A rehearsal on one
-// machine may use it there.
+// checkProduction refuses, in production, plain HTTP on the ways that passwords, documents and links go. A rehearsal on
+// one machine may use it there.
 func (c *Config) checkProduction() error {
 	if c.Ambiente != "01" {
 		return nil
@@ -60,7 +62,8 @@ func (c *Config) checkProduction() error {
 		}
 		check(name+".endpoint", a.Endpoint)
 		if u, err := url.Parse(a.Endpoint); err == nil && u.Scheme == "http" && !a.PathStyle {
-			faults = append(faults, fmt.Errorf("%s.path_style: must be true with plain HTTP: else the bucket's name goes before the host, and that is another machine's", name))
+			faults = append(faults, fmt.Errorf("%s.path_style: must be true with plain HTTP: else the bucket's name "+
+				"goes before the host, and that is another machine's", name))
 		}
 	}
 	store("archive", c.Archive)

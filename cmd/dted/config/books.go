@@ -89,7 +89,8 @@ func (b *Books) check() error {
 	return errors.Join(faults...)
 }
 
-// LoadBooks reads [books] of a configuration, of which nothing else need be there: whoever makes books of backups has no box.
+// LoadBooks reads [books] of a configuration, of which nothing else need be there: whoever makes books of backups has
+// no box.
 func LoadBooks(path string) (*Books, error) {
 	c := new(Config)
 	if err := read(path, c); err != nil {

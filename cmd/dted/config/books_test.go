@@ -16,18 +16,23 @@ func TestBooks(t *testing.T) {
 		}
 		return path
 	}
-	b, err := LoadBooks(write("income = 2\nreturns = \"annex2\"\ncancelled_hyphens = false\n[[books.sale]]\nitem = 2\noperation = 12\n[[books.purchase]]\nestablishment = \"S001\"\ncost = 9\n"))
-	if err != nil || b.Income != 2 || b.Returns != "annex2" || b.CancelledHyphens == nil || *b.CancelledHyphens || b.Sale[0].Operation != 12 || b.Purchase[0].Cost != 9 {
+	b, err := LoadBooks(write("income = 2\nreturns = \"annex2\"\ncancelled_hyphens = false\n[[books.sale]]\nitem = " +
+		"2\noperation = 12\n[[books.purchase]]\nestablishment = \"S001\"\ncost = 9\n"))
+	if err != nil || b.Income != 2 || b.Returns != "annex2" || b.CancelledHyphens == nil || *b.CancelledHyphens ||
+		b.Sale[0].Operation != 12 || b.Purchase[0].Cost != 9 {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if b, err := LoadBooks(write("")); err != nil || b.CancelledHyphens != nil {
 		t.Errorf("%+v, %v", b, err)
 	}
-	_, err = LoadBooks(write("operation = 5\nincome = 11\nconsumer_rows = \"day\"\nreturns = \"yes\"\nencoding = \"ansi\"\n[[books.sale]]\nestablishment = \"1\"\nitem = 5\n[[books.purchase]]\nsector = 7\nclassification = 3\n"))
+	_, err = LoadBooks(write("operation = 5\nincome = 11\nconsumer_rows = \"day\"\nreturns = \"yes\"\nencoding = " +
+		"\"ansi\"\n[[books.sale]]\nestablishment = \"1\"\nitem = 5\n[[books.purchase]]\nsector = 7\nclassification = 3\n"))
 	if err == nil {
 		t.Fatal("all of it is taken")
 	}
-	for _, name := range []string{"books.operation", "books.income", "books.consumer_rows", "books.returns", "books.encoding", "books.sale[0].establishment", "books.sale[0].item", "books.purchase[0].sector", "books.purchase[0].classification"} {
+	for _, name := range []string{"books.operation", "books.income", "books.consumer_rows", "books.returns",
+		"books.encoding", "books.sale[0].establishment", "books.sale[0].item", "books.purchase[0].sector",
+		"books.purchase[0].classification"} {
 		if !strings.Contains(err.Error(), name+":") {
 			t.Errorf("nothing of %s in: %v", name, err)
 		}

@@ -17,8 +17,8 @@ import (
 // Centre is fleet.toml: how central IT reaches a chain's object store, and the key that its orders bear. No box has it.
 // Relative paths are relative to the file's own folder.
 type Centre struct {
-	// Chain is the chain's name, Ambiente the one that its boxes sell in: all that is signed names both, and boxes of other chains
-	// or of the other ambiente take nothing of it.
+	// Chain is the chain's name, Ambiente the one that its boxes sell in: all that is signed names both, and boxes of
+	// other chains or of the other ambiente take nothing of it.
 	Chain    string     `toml:"chain"`
 	Ambiente string     `toml:"ambiente"`
 	Store    Archive    `toml:"store"`
@@ -30,7 +30,8 @@ type Centre struct {
 	Cache string `toml:"cache"`
 }
 
-// Director is the key that signs what branches shall run, see dtectl fleet keygen. The private half is needed to publish only.
+// Director is the key that signs what branches shall run, see dtectl fleet keygen. The private half is needed to
+// publish only.
 type Director struct {
 	Public         string `toml:"public"`
 	Key            string `toml:"key"`             // sealed
@@ -47,7 +48,8 @@ func LoadCentre(path string) (*Centre, error) {
 	if c.Cache == "" {
 		c.Cache = "fleet-cache"
 	}
-	for _, p := range []*string{&c.Store.SecretFile, &c.Director.Public, &c.Director.Key, &c.Director.PassphraseFile, &c.Cache} {
+	for _, p := range []*string{&c.Store.SecretFile, &c.Director.Public, &c.Director.Key, &c.Director.PassphraseFile,
+		&c.Cache} {
 		resolve(folder, p)
 	}
 	for i := range c.Keys {
@@ -55,7 +57,8 @@ func LoadCentre(path string) (*Centre, error) {
 	}
 	c.Threshold = max(1, c.Threshold)
 	var faults []error
-	for _, s := range [][2]string{{"store.endpoint", c.Store.Endpoint}, {"store.bucket", c.Store.Bucket}, {"store.access_key", c.Store.AccessKey + c.Store.Credentials},
+	for _, s := range [][2]string{{"store.endpoint", c.Store.Endpoint}, {"store.bucket", c.Store.Bucket},
+		{"store.access_key", c.Store.AccessKey + c.Store.Credentials},
 		{"store.secret_file", c.Store.SecretFile + c.Store.Credentials}, {"director.public", c.Director.Public}} {
 		if s[1] == "" {
 			faults = append(faults, fmt.Errorf("%s: is missing", s[0]))
@@ -78,7 +81,8 @@ func (c *Centre) Identity() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Chain, Ambiente: c.Ambiente}
 }
 
-// StoreConnections are how many requests the centre may make of the store at once: a chain's statuses are thousands of small objects.
+// StoreConnections are how many requests the centre may make of the store at once: a chain's statuses are thousands of
+// small objects.
 const StoreConnections = 64
 
 // OpenStore returns the chain's store; it is not asked yet.

@@ -20,10 +20,13 @@ func (c *Config) check() error {
 		fault("ambiente: is %q, must be \"00\" (test) or \"01\" (production)", c.Ambiente)
 	}
 	person := c.Contingency.Responsible
-	for _, s := range [][2]string{{"data", c.Data}, {"mark", c.Mark}, {"tokens", c.Tokens}, {"api.listen", c.API.Listen}, {"ops.listen", c.Ops.Listen},
+	for _, s := range [][2]string{{"data", c.Data}, {"mark", c.Mark}, {"tokens", c.Tokens}, {"api.listen",
+		c.API.Listen}, {"ops.listen", c.Ops.Listen},
 		{"authority.url", c.Authority.URL}, {"authority.password_file", c.Authority.PasswordFile},
-		{"contingency.responsible.nombre", person.Name}, {"contingency.responsible.tipo_documento", person.DocumentType},
-		{"contingency.responsible.numero_documento", person.Document}, {"key.file", c.Key.File}, {"key.passphrase_file", c.Key.PassphraseFile},
+		{"contingency.responsible.nombre", person.Name}, {"contingency.responsible.tipo_documento",
+			person.DocumentType},
+		{"contingency.responsible.numero_documento", person.Document}, {"key.file", c.Key.File}, {"key.passphrase_file",
+			c.Key.PassphraseFile},
 		{"rules.folder", c.Rules.Folder}, {"issuer.slug", c.Issuer.Slug}, {"issuer.nit", c.Issuer.NIT}} {
 		if s[1] == "" {
 			fault("%s: is missing", s[0])
@@ -43,7 +46,8 @@ func (c *Config) check() error {
 	if len(c.Rules.Keys) < c.Rules.Threshold {
 		fault("rules.key: %d keys cannot give %d signatures", len(c.Rules.Keys), c.Rules.Threshold)
 	}
-	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.checkListen(), c.Access.check(), c.checkLooks(), c.rehearsable(), c.checkProduction(),
+	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.checkListen(),
+		c.Access.check(), c.checkLooks(), c.rehearsable(), c.checkProduction(),
 		c.Branch.checkHours(), c.Books.check(), c.Types.check(), c.checkFleet(), c.Webhook.check(), c.Authority.check(),
 		c.checkDurations(), c.checkPoints())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
@@ -81,7 +85,8 @@ func (c *Config) checkListen() error {
 		}
 		_, port, err := net.SplitHostPort(l[1])
 		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 && port != "0" {
-			faults = append(faults, fmt.Errorf("%s: is %q, must be an address and a port, \"127.0.0.1:8080\"", l[0], l[1]))
+			faults = append(faults, fmt.Errorf("%s: is %q, must be an address and a port, \"127.0.0.1:8080\"", l[0],
+				l[1]))
 		}
 	}
 	if _, port, err := net.SplitHostPort(c.API.Listen); err == nil && port != "0" && c.API.Listen == c.Ops.Listen {
@@ -111,7 +116,8 @@ func (c *Config) checkDurations() error {
 		name string
 		d    Duration
 	}{{"probe_every", k.ProbeEvery}, {"stable", k.Stable},
-		{"report_after", k.ReportAfter}, {"doubt_for", k.DoubtFor}, {"lot_poll", k.LotPoll}, {"lot_patience", k.LotPatience},
+		{"report_after", k.ReportAfter}, {"doubt_for", k.DoubtFor}, {"lot_poll", k.LotPoll}, {"lot_patience",
+			k.LotPatience},
 		{"await_report", k.AwaitReport}} {
 		check("contingency."+s.name, s.d)
 	}
@@ -134,7 +140,8 @@ func (c *Config) checkPoints() error {
 	seen := make(map[Point]bool)
 	for _, p := range c.Points {
 		if !establishmentForm.MatchString(p.Establishment) {
-			fault("point_of_sale.establecimiento: of id %d is %q, must be M, S, B or P and three digits", p.ID, p.Establishment)
+			fault("point_of_sale.establecimiento: of id %d is %q, must be M, S, B or P and three digits", p.ID,
+				p.Establishment)
 		}
 		if !pointForm.MatchString(p.PointOfSale) {
 			fault("point_of_sale.punto_venta: of id %d is %q, must be P and three digits", p.ID, p.PointOfSale)

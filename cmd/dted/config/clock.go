@@ -17,8 +17,8 @@ const (
 // Now is the branch's clock: the box's, or in a rehearsal of a later day, so much ahead of it.
 func (c *Config) Now() time.Time { return time.Now().Add(time.Duration(c.Authority.Ahead)) }
 
-// rehearsable checks that a rehearsal of production can be taken for nothing else: it is of production, and its authority is
-// on this machine, where MH never is.
+// rehearsable checks that a rehearsal of production can be taken for nothing else: it is of production, and its
+// authority is on this machine, where MH never is.
 func (c *Config) rehearsable() error {
 	switch ahead := time.Duration(c.Authority.Ahead); {
 	case ahead < 0:
@@ -37,5 +37,6 @@ func (c *Config) rehearsable() error {
 			return nil
 		}
 	}
-	return errors.New("authority.rehearsal, authority.ahead: the simulated authority is on this machine, authority.url must be one of loopback")
+	return errors.New("authority.rehearsal, authority.ahead: the simulated authority is on this machine, " +
+		"authority.url must be one of loopback")
 }

@@ -40,8 +40,8 @@ type Config struct {
 	Branch      Branch      `toml:"branch"`
 	Points      []Point     `toml:"point_of_sale"`
 	Tokens      string      `toml:"tokens"` // file of token hashes, see dtectl token
-	// BoxKey is the file of the key by which this box knows its own records again, made at the first start. It must not go
-	// where backups go. Default: box.key beside the file of tokens.
+	// BoxKey is the file of the key by which this box knows its own records again, made at the first start. It must not
+	// go where backups go. Default: box.key beside the file of tokens.
 	BoxKey   string            `toml:"box_key"`
 	Payments map[string]string `toml:"payment_codes"`
 	Types    Types             `toml:"types"`
@@ -80,7 +80,8 @@ type Listener struct {
 	// PublicURL, of the tills' listener, is what signed links begin with, "https://dte.example.com". Default: http, or
 	// https with TLS, and the Host of the request.
 	PublicURL string `toml:"public_url"`
-	// BrowserOrigins are the pages that may use the tills' API from a browser, "https://caja.example.com". Default: none.
+	// BrowserOrigins are the pages that may use the tills' API from a browser, "https://caja.example.com". Default:
+	// none.
 	BrowserOrigins []string `toml:"browser_origins"`
 	// UnknownCodes is what becomes of a code that MH's catalogue does not have: refuse (default) or pass, to let MH
 	// decide while it answers. Payment codes and their terms are always passed.
@@ -121,7 +122,8 @@ type Archive struct {
 	Prefix     string `toml:"prefix"`   // before every path
 	AccessKey  string `toml:"access_key"`
 	SecretFile string `toml:"secret_file"`
-	// Credentials is a service on this machine that gives keys which end, "http://127.0.0.1:9911", instead of access_key and secret_file.
+	// Credentials is a service on this machine that gives keys which end, "http://127.0.0.1:9911", instead of
+	// access_key and secret_file.
 	Credentials string `toml:"credentials"`
 	PathStyle   bool   `toml:"path_style"` // the bucket in the path, as most stores but AWS want it
 }
@@ -147,32 +149,34 @@ type Authority struct {
 	// Patience is how long a sale waits for MH at the counter, unless its till says otherwise: then it is issued in
 	// contingency, and what became of it is found out later. Default 5 s.
 	Patience Duration `toml:"patience"`
-	// ConnectTimeout bounds the making of a connection to MH, look-up, TCP and TLS together, beside the sales. Default 10 s,
-	// from 1 s to 1 m.
+	// ConnectTimeout bounds the making of a connection to MH, look-up, TCP and TLS together, beside the sales. Default
+	// 10 s, from 1 s to 1 m.
 	ConnectTimeout Duration `toml:"connect_timeout"`
 	Resends        int      `toml:"resends"` // default 2 (MT1 §3.3)
 	// Rehearsal of production with a simulated authority on this machine, with a store of its own.
 	Rehearsal bool `toml:"rehearsal"`
-	// Ahead is how far the clock is put ahead, to rehearse a later day with a simulated authority on this machine whose clock is
-	// ahead as far. Default 0: the box's own clock.
+	// Ahead is how far the clock is put ahead, to rehearse a later day with a simulated authority on this machine whose
+	// clock is ahead as far. Default 0: the box's own clock.
 	Ahead Duration `toml:"ahead"`
 }
 
 // Contingency is the policy without MH. Durations are texts like "8s"; what is missing takes the default in brackets.
 type Contingency struct {
-	Responsible Person   `toml:"responsible"`  // answers for contingency events; MH wants it
-	ProbeEvery  Duration `toml:"probe_every"`  // first time between two probes of MH (2s), doubling up to 30s
-	Stable      Duration `toml:"stable"`       // how long MH must answer before a contingency ends (2s), doubling with each of the last hour up to 5m
+	Responsible Person   `toml:"responsible"` // answers for contingency events; MH wants it
+	ProbeEvery  Duration `toml:"probe_every"` // first time between two probes of MH (2s), doubling up to 30s
+	// how long MH must answer before a contingency ends (2s), doubling with each of the last hour up to 5m
+	Stable      Duration `toml:"stable"`
 	ReportAfter Duration `toml:"report_after"` // from the end of a contingency to its event (15s)
 	DoubtFor    Duration `toml:"doubt_for"`    // how long MH may still be at work on what it was sent (2m)
 	LotSize     int      `toml:"lot_size"`     // (what the contingency bundle says: 100)
 	LotPoll     Duration `toml:"lot_poll"`     // how often MH is asked about a lot (5s)
-	LotPatience Duration `toml:"lot_patience"` // how long MH may be at work on a lot before its documents are asked for one by one (15m)
-	// AwaitReport is how long the event of a contingency of more than three days waits for `dtectl contingency report --sent`
-	// (0: not at all; at most 20h are taken).
+	// how long MH may be at work on a lot before its documents are asked for one by one (15m)
+	LotPatience Duration `toml:"lot_patience"`
+	// AwaitReport is how long the event of a contingency of more than three days waits for `dtectl contingency report
+	// --sent` (0: not at all; at most 20h are taken).
 	AwaitReport Duration `toml:"await_report"`
-	// Internet are addresses (host:port), one of which answers while the branch has Internet: they tell MH's trouble from
-	// the branch's own. None: only a name or a route that is not found does.
+	// Internet are addresses (host:port), one of which answers while the branch has Internet: they tell MH's trouble
+	// from the branch's own. None: only a name or a route that is not found does.
 	Internet []string `toml:"internet"`
 }
 
@@ -195,8 +199,9 @@ type Rules struct {
 	Engine    string `toml:"engine"` // compiler (default) or interpreter
 	Cache     string `toml:"cache"`  // compilation cache, private to the appliance
 	Threshold int    `toml:"threshold"`
-	// OnFailure is what becomes of a sale whose rule fails, by the kind of failure (trap, fuel, time): "valid", the rule before computes
-	// it if its own dates hold on that day (default); "any", the rule before whatever its dates; "refuse".
+	// OnFailure is what becomes of a sale whose rule fails, by the kind of failure (trap, fuel, time): "valid", the
+	// rule before computes it if its own dates hold on that day (default); "any", the rule before whatever its dates;
+	// "refuse".
 	OnFailure OnFailure  `toml:"on_failure"`
 	Keys      []RulesKey `toml:"key"`
 }
@@ -253,7 +258,8 @@ type Address struct {
 type Branch struct {
 	ID   int64  `toml:"id"`
 	Name string `toml:"nombre"` // what people call the store; default: the issuer's nombre_comercial, else its nombre
-	// Hours are when the branch is open, El Salvador's time: outside of them monitoring does not miss the box. Default: not known.
+	// Hours are when the branch is open, El Salvador's time: outside of them monitoring does not miss the box. Default:
+	// not known.
 	Hours  []Hours  `toml:"hours"`
 	Closed []string `toml:"closed"` // days on which it stays closed, "2026-12-25"
 }
@@ -285,7 +291,8 @@ func Load(path string) (*Config, error) {
 		return nil, err
 	}
 	folder := filepath.Dir(path)
-	for _, p := range []*string{&c.Data, &c.Mark, &c.SecondCopy, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.BoxKey, &c.Ops.AdminTokenFile} {
+	for _, p := range []*string{&c.Data, &c.Mark, &c.SecondCopy, &c.Authority.PasswordFile, &c.Key.File,
+		&c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.BoxKey, &c.Ops.AdminTokenFile} {
 		resolve(folder, p)
 	}
 	c.setTransport(folder)

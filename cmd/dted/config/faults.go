@@ -39,7 +39,8 @@ func invalid(path string, faults ...error) error {
 	return nil
 }
 
-// Faults takes joined errors apart, in their order, so that each can be told in a line of its own. It returns nil of nil.
+// Faults takes joined errors apart, in their order, so that each can be told in a line of its own. It returns nil of
+// nil.
 func Faults(err error) (list []error) {
 	if err == nil {
 		return nil
@@ -108,7 +109,8 @@ func decoding(path string, err error) error {
 		var faults []error
 		for _, e := range strict.Errors {
 			line, _ := e.Position()
-			faults = append(faults, fmt.Errorf("%s: is no setting (line %d): it is misspelt, or a later version of dted brought it",
+			faults = append(faults, fmt.Errorf("%s: is no setting (line %d): it is misspelt, or a later version of "+
+				"dted brought it",
 				strings.Join(e.Key(), "."), line))
 		}
 		return invalid(path, faults...)

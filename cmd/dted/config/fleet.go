@@ -26,16 +26,18 @@ type Fleet struct {
 	Chain  string   `toml:"chain"`  // the chain's name: everything that is signed in it names it, and the ambiente
 	Branch string   `toml:"branch"` // the branch's name in the chain
 	Group  string   `toml:"group"`  // whose desired state it runs
-	// DirectorKey is a file with the public key that signs the desired state, or several while one takes over from another.
+	// DirectorKey is a file with the public key that signs the desired state, or several while one takes over from
+	// another.
 	DirectorKey string `toml:"director_key"`
-	// Key is the file of the box's own key, made at the first start. It must not go where backups go. Default: fleet.key beside the
-	// file of tokens. State is what the box remembers of the chain. Default: fleet.state beside it.
+	// Key is the file of the box's own key, made at the first start. It must not go where backups go. Default:
+	// fleet.key beside the file of tokens. State is what the box remembers of the chain. Default: fleet.state beside
+	// it.
 	Key    string   `toml:"key"`
 	State  string   `toml:"state"`
 	Poll   Duration `toml:"poll"`   // how often the desired state is asked for, default 2m
 	Report Duration `toml:"report"` // how often the status is written, default 15m
-	// Ship carries the second copy into the chain's store: "async", seconds behind the sales; "sync", before a sale is answered,
-	// which waits for that at most ShipPatience, default 2 s. Default: nothing is shipped.
+	// Ship carries the second copy into the chain's store: "async", seconds behind the sales; "sync", before a sale is
+	// answered, which waits for that at most ShipPatience, default 2 s. Default: nothing is shipped.
 	Ship         string   `toml:"ship"`
 	ShipPatience Duration `toml:"ship_patience"`
 }
@@ -48,7 +50,8 @@ func (f *Fleet) setDefaults(c *Config, folder string) {
 		resolve(folder, &f.Store.SecretFile)
 	}
 	beside := filepath.Dir(c.Tokens)
-	f.Key, f.State = cmp.Or(f.Key, filepath.Join(beside, "fleet.key")), cmp.Or(f.State, filepath.Join(beside, "fleet.state"))
+	f.Key, f.State = cmp.Or(f.Key, filepath.Join(beside, "fleet.key")), cmp.Or(f.State, filepath.Join(beside,
+		"fleet.state"))
 	for _, p := range []*string{&f.DirectorKey, &f.Key, &f.State} {
 		resolve(folder, p)
 	}
@@ -136,7 +139,8 @@ func (f *Fleet) Box() (fleetproto.Signer, error) {
 	}
 	k, err := bundle.ParsePrivate(b)
 	if err != nil {
-		return fleetproto.Signer{}, fmt.Errorf("fleet.key: %s: %w; put it back, or take it away and have the box enrolled anew", f.Key, err)
+		return fleetproto.Signer{}, fmt.Errorf("fleet.key: %s: %w; put it back, or take it away and have the box "+
+			"enrolled anew", f.Key, err)
 	}
 	return fleetproto.Signer{ID: f.Branch, Private: k}, nil
 }
@@ -182,8 +186,8 @@ func (f *Fleet) Shipping() Keeper { return Keeper(f.State + ".ship") }
 // Settings is the file of the settings that the centre pushed.
 func (f *Fleet) Settings() Keeper { return Keeper(f.settingsFile()) }
 
-// overlay lays what the centre pushed over what the file says. A file that cannot be used changes nothing: the agent writes it
-// anew when it has the store's.
+// overlay lays what the centre pushed over what the file says. A file that cannot be used changes nothing: the agent
+// writes it anew when it has the store's.
 func (c *Config) overlay() {
 	data, err := c.Fleet.Settings().Load()
 	if err != nil || len(data) == 0 {

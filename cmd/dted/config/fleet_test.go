@@ -12,12 +12,14 @@ import (
 
 func TestFleet_Check(t *testing.T) {
 	sound := func() *Config {
-		c := &Config{Tokens: "/var/lib/dted/tokens.toml", Archive: &Archive{Endpoint: "https://s3.example.com"}, Fleet: &Fleet{Chain: "super", Branch: "centro", Group: "norte", DirectorKey: "director.pem"}}
+		c := &Config{Tokens: "/var/lib/dted/tokens.toml", Archive: &Archive{Endpoint: "https://s3.example.com"},
+			Fleet: &Fleet{Chain: "super", Branch: "centro", Group: "norte", DirectorKey: "director.pem"}}
 		c.Fleet.setDefaults(c, "/etc/dted")
 		return c
 	}
 	c := sound()
-	if err := c.checkFleet(); err != nil || c.Fleet.Store != c.Archive || c.Fleet.Key != "/var/lib/dted/fleet.key" || c.Fleet.DirectorKey != "/etc/dted/director.pem" || c.Fleet.Poll != Duration(2*time.Minute) {
+	if err := c.checkFleet(); err != nil || c.Fleet.Store != c.Archive || c.Fleet.Key != "/var/lib/dted/fleet.key" ||
+		c.Fleet.DirectorKey != "/etc/dted/director.pem" || c.Fleet.Poll != Duration(2*time.Minute) {
 		t.Fatalf("%+v %v", c.Fleet, err)
 	}
 	for want, alter := range map[string]func(*Config){
@@ -43,18 +45,21 @@ func TestFleet_Check(t *testing.T) {
 func TestFleet_Overlay(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "fleet.state")
 	load := func(text []byte) *Config {
-		c := &Config{Fleet: &Fleet{State: state}, Print: Print{Footer: "antes"}, Payments: map[string]string{"03": "04"}, Branch: Branch{Hours: []Hours{{}}, Closed: []string{"2026-12-25"}}}
+		c := &Config{Fleet: &Fleet{State: state}, Print: Print{Footer: "antes"},
+			Payments: map[string]string{"03": "04"}, Branch: Branch{Hours: []Hours{{}}, Closed: []string{"2026-12-25"}}}
 		if err := c.Fleet.Settings().Save(text); err != nil {
 			t.Fatal(err)
 		}
 		c.overlay()
 		return c
 	}
-	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Footer: "Felices fiestas", Closed: []string{"2027-01-01"}, Payments: map[string]string{"99": "01"}})
+	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Footer: "Felices fiestas",
+		Closed: []string{"2027-01-01"}, Payments: map[string]string{"99": "01"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := load(values); c.Print.Footer != "Felices fiestas" || len(c.Branch.Closed) != 2 || c.Payments["99"] != "01" || c.Payments["03"] != "04" {
+	if c := load(values); c.Print.Footer != "Felices fiestas" || len(c.Branch.Closed) != 2 ||
+		c.Payments["99"] != "01" || c.Payments["03"] != "04" {
 		t.Errorf("%+v", c)
 	}
 	if c := load([]byte(`{"kind":"settings","data":"/"}`)); c.Print.Footer != "antes" {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Hours are the hours of some days of the week in which the branch is open, as text "mon-sat 08:00-20:00". Days are three
-// letters in English, one ("sun"), a range ("mon-fri") or several behind commas. An end that is not after the beginning is
-// one of the next day: "fri,sat 18:00-02:00", "mon-sun 00:00-00:00" is always.
+// Hours are the hours of some days of the week in which the branch is open, as text "mon-sat 08:00-20:00". Days are
+// three letters in English, one ("sun"), a range ("mon-fri") or several behind commas. An end that is not after the
+// beginning is one of the next day: "fri,sat 18:00-02:00", "mon-sun 00:00-00:00" is always.
 type Hours struct {
 	Days     [7]bool       // from Sunday
 	From, To time.Duration // since midnight; To is up to 48 h and after From
@@ -83,8 +83,8 @@ type Opening struct{ From, To time.Time }
 // farthest is how far ahead an opening is looked for.
 const farthest = 60 // days
 
-// NextOpenings returns the opening under way at a moment, or else the next one, and the one after it, in the zone of the
-// moment. ok is false where the configuration names no hours, or none of the next sixty days.
+// NextOpenings returns the opening under way at a moment, or else the next one, and the one after it, in the zone of
+// the moment. ok is false where the configuration names no hours, or none of the next sixty days.
 func (b *Branch) NextOpenings(now time.Time) (first, second Opening, ok bool) {
 	var list []Opening
 	for ahead := -2; ahead <= farthest; ahead++ {

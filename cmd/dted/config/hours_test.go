@@ -25,12 +25,17 @@ func TestBranch_NextOpenings(t *testing.T) {
 		{week, nil, "2026-11-23 08:00", "2026-11-23 08:00", "2026-11-23 20:00", "2026-11-24 08:00"},
 		{week, nil, "2026-11-23 20:00", "2026-11-24 08:00", "2026-11-24 20:00", "2026-11-25 08:00"},
 		{week, nil, "2026-11-28 21:00", "2026-11-29 09:00", "2026-11-29 13:00", "2026-11-30 08:00"},
-		{week, []string{"2026-11-29", "2026-11-30"}, "2026-11-28 21:00", "2026-12-01 08:00", "2026-12-01 20:00", "2026-12-02 08:00"},
+		{week, []string{"2026-11-29", "2026-11-30"}, "2026-11-28 21:00", "2026-12-01 08:00", "2026-12-01 20:00",
+			"2026-12-02 08:00"},
 		{lunch, nil, "2026-11-27 13:00", "2026-11-27 14:00", "2026-11-27 18:00", "2026-11-30 08:00"},
-		{[]string{"fri,sat 18:00-02:00"}, nil, "2026-11-28 01:00", "2026-11-27 18:00", "2026-11-28 02:00", "2026-11-28 18:00"},
-		{[]string{"sat-sun 10:00-12:00"}, nil, "2026-11-28 12:00", "2026-11-29 10:00", "2026-11-29 12:00", "2026-12-05 10:00"},
-		{[]string{"mon-sun 00:00-00:00"}, nil, "2026-11-28 12:00", "2026-11-28 00:00", "2026-11-29 00:00", "2026-11-29 00:00"},
-		{[]string{"mon-sun 00:00-24:00"}, nil, "2026-11-28 00:00", "2026-11-28 00:00", "2026-11-29 00:00", "2026-11-29 00:00"},
+		{[]string{"fri,sat 18:00-02:00"}, nil, "2026-11-28 01:00", "2026-11-27 18:00", "2026-11-28 02:00",
+			"2026-11-28 18:00"},
+		{[]string{"sat-sun 10:00-12:00"}, nil, "2026-11-28 12:00", "2026-11-29 10:00", "2026-11-29 12:00",
+			"2026-12-05 10:00"},
+		{[]string{"mon-sun 00:00-00:00"}, nil, "2026-11-28 12:00", "2026-11-28 00:00", "2026-11-29 00:00",
+			"2026-11-29 00:00"},
+		{[]string{"mon-sun 00:00-24:00"}, nil, "2026-11-28 00:00", "2026-11-28 00:00", "2026-11-29 00:00",
+			"2026-11-29 00:00"},
 		{nil, nil, "2026-11-28 12:00", "", "", ""},
 	} {
 		b := Branch{Closed: c.closed}
@@ -42,19 +47,22 @@ func TestBranch_NextOpenings(t *testing.T) {
 			b.Hours = append(b.Hours, h)
 		}
 		first, second, ok := b.NextOpenings(at(c.now))
-		if ok != (c.opens != "") || ok && (first != Opening{at(c.opens), at(c.closes)} || second.From != at(c.nextOpens)) {
+		if ok != (c.opens != "") || ok && (first != Opening{at(c.opens), at(c.closes)} ||
+			second.From != at(c.nextOpens)) {
 			t.Errorf("%v at %s: %v, %v, %v", c.hours, c.now, first, second, ok)
 		}
 	}
 }
 
 func TestHours_Refused(t *testing.T) {
-	for _, text := range []string{"", "mon", "mon 8-20", "Mon 08:00-20:00", "mon-sta 08:00-20:00", "mon 08:00", "mon 08:00-25:00", "lun 08:00-20:00", "mon  08:00-20:00"} {
+	for _, text := range []string{"", "mon", "mon 8-20", "Mon 08:00-20:00", "mon-sta 08:00-20:00", "mon 08:00",
+		"mon 08:00-25:00", "lun 08:00-20:00", "mon  08:00-20:00"} {
 		if err := new(Hours).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}
-	if (&Branch{Closed: []string{"2026-13-01"}}).checkHours() == nil || (&Branch{Closed: []string{"2026-12-25"}}).checkHours() == nil {
+	if (&Branch{Closed: []string{"2026-13-01"}}).checkHours() == nil ||
+		(&Branch{Closed: []string{"2026-12-25"}}).checkHours() == nil {
 		t.Error("a date that is none, or days closed of a branch without hours, are taken")
 	}
 }

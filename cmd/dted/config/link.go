@@ -17,7 +17,8 @@ func (a *Authority) check() error {
 		a.ConnectTimeout = Duration(connpool.ConnectTimeout)
 	}
 	if d := time.Duration(a.ConnectTimeout); d < connpool.MinConnectTimeout || d > connpool.MaxConnectTimeout {
-		return fmt.Errorf("authority.connect_timeout: is %v, must be from %v to %v", d, connpool.MinConnectTimeout, connpool.MaxConnectTimeout)
+		return fmt.Errorf("authority.connect_timeout: is %v, must be from %v to %v", d, connpool.MinConnectTimeout,
+			connpool.MaxConnectTimeout)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func (c *Config) checkLooks() error {
 		}
 	}
 	if c.Issuer.LogoURL != "" && c.Print.Logo == "" {
-		faults = append(faults, errors.New("issuer.logo_url: is only told to tills and prints nothing: name the picture's file in print.logo, or leave logo_url empty"))
+		faults = append(faults, errors.New("issuer.logo_url: is only told to tills and prints nothing: name the "+
+			"picture's file in print.logo, or leave logo_url empty"))
 	}
 	return errors.Join(faults...)
 }

@@ -24,11 +24,13 @@ func TestConfig_Looks(t *testing.T) {
 	} {
 		var cfg Config
 		c.change(&cfg)
-		if err := cfg.checkLooks(); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+		if err := cfg.checkLooks(); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(),
+			c.want) {
 			t.Errorf("want %q, got %v", c.want, err)
 		}
 	}
-	for _, c := range []struct{ branch, trade, name, want string }{{"Santa Ana", "La Ceiba", "La Ceiba, S.A.", "Santa Ana"}, {"", "La Ceiba", "La Ceiba, S.A.", "La Ceiba"}, {"", "", "La Ceiba, S.A.", "La Ceiba, S.A."}} {
+	for _, c := range []struct{ branch, trade, name, want string }{{"Santa Ana", "La Ceiba", "La Ceiba, S.A.",
+		"Santa Ana"}, {"", "La Ceiba", "La Ceiba, S.A.", "La Ceiba"}, {"", "", "La Ceiba, S.A.", "La Ceiba, S.A."}} {
 		cfg := Config{Branch: Branch{Name: c.branch}, Issuer: Issuer{TradeName: c.trade, Name: c.name}}
 		if got := cfg.StoreName(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -40,8 +40,10 @@ func (a *Archive) open(connections int) (*archive.Archive, error) {
 			return nil, err
 		}
 	}
-	opened, err := archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
-		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle, Credentials: a.Credentials, Connections: connections})
+	opened, err := archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket,
+		Prefix:    a.Prefix,
+		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle, Credentials: a.Credentials,
+		Connections: connections})
 	if err != nil {
 		return nil, errors.New(archiveSettings.Replace(err.Error()))
 	}
@@ -49,9 +51,12 @@ func (a *Archive) open(connections int) (*archive.Archive, error) {
 }
 
 // archiveSettings names the settings in what archive.New says of its options.
-var archiveSettings = strings.NewReplacer("archive: Endpoint is", "archive.endpoint: is", "archive: Endpoint", "archive.endpoint", "archive: AccessKey and Secret are required",
-	"archive.access_key, archive.secret_file: both are needed", "archive: Credentials is", "archive.credentials: is", "archive: Credentials stands instead of AccessKey and Secret",
-	"archive.credentials: stands instead of access_key and secret_file", "archive: Prefix", "archive.prefix", "archive: Bucket", "archive.bucket")
+var archiveSettings = strings.NewReplacer("archive: Endpoint is", "archive.endpoint: is", "archive: Endpoint",
+	"archive.endpoint", "archive: AccessKey and Secret are required",
+	"archive.access_key, archive.secret_file: both are needed", "archive: Credentials is", "archive.credentials: is",
+	"archive: Credentials stands instead of AccessKey and Secret",
+	"archive.credentials: stands instead of access_key and secret_file", "archive: Prefix", "archive.prefix",
+	"archive: Bucket", "archive.bucket")
 
 // Pinned reads the keys that may sign rules, all that are good, and says of each of the others why it is not.
 func (r *Rules) Pinned() (bundle.Keys, error) {

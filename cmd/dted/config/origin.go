@@ -24,9 +24,9 @@ func (l *Listener) checkOrigins() error {
 	return errors.Join(faults...)
 }
 
-// checkOrigin refuses a text that no browser sends as the origin of a page: an origin is compared as it is written, so that
-// one with a path, a capital letter or the scheme's own port would never match. A pattern is none, nor is "null", which
-// every file and sandboxed frame has.
+// checkOrigin refuses a text that no browser sends as the origin of a page: an origin is compared as it is written, so
+// that one with a path, a capital letter or the scheme's own port would never match. A pattern is none, nor is "null",
+// which every file and sandboxed frame has.
 func checkOrigin(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -37,7 +37,8 @@ func checkOrigin(text string) error {
 	case text != u.Scheme+"://"+u.Host:
 		return errors.New("must be scheme, host and port alone, in lower case, without a path or a slash behind them")
 	case u.Host != strings.ToLower(u.Host) || !hostOfPage(u.Hostname()):
-		return errors.New("has a host that browsers write otherwise: in lower case, international names as xn--, IPv6 in its short form")
+		return errors.New("has a host that browsers write otherwise: in lower case, international names as xn--, IPv6 " +
+			"in its short form")
 	case strings.HasSuffix(u.Host, ":"):
 		return errors.New("has an empty port")
 	}

@@ -49,9 +49,10 @@ type Token struct {
 	RevokedBy     string    `toml:"revoked_by,omitempty"`
 }
 
-// Permissions are those of the types of documents whose sources this program was built with, of SPEC 2.8, and two of this appliance's
-// own, which GET /dte/information does not show: CONSULTA reads what the token may not issue, where access.reading restricts that;
-// REENVIO mails to an address that the document does not bear. A bundle may bring a type with another permission.
+// Permissions are those of the types of documents whose sources this program was built with, of SPEC 2.8, and two of
+// this appliance's own, which GET /dte/information does not show: CONSULTA reads what the token may not issue, where
+// access.reading restricts that; REENVIO mails to an address that the document does not bear. A bundle may bring a type
+// with another permission.
 var Permissions = func() (list []string) {
 	for _, t := range plugins.Types() {
 		if t.Permission != "" {
@@ -72,7 +73,8 @@ func CheckPermission(name string) error {
 		return fmt.Errorf("there is no permission %q: did you mean %s?", name, Permissions[i])
 	}
 	if !permissionForm.MatchString(name) {
-		return fmt.Errorf("permission %q is not one of %s, nor like the name of a new type's", name, strings.Join(Permissions, ", "))
+		return fmt.Errorf("permission %q is not one of %s, nor like the name of a new type's", name,
+			strings.Join(Permissions, ", "))
 	}
 	return nil
 }
@@ -136,9 +138,9 @@ func EditTokens(path string, edit func(*TokenFile) error) error {
 	return t.Save(path)
 }
 
-// BeginTokens makes a token file in the place of a lost one; today is in the branch's time. Records name the tokens that issued
-// them by id, so the new file's ids begin with the day, far above those of the one before: 26112201 for the first of 22 November
-// 2026. It fails while there is a file.
+// BeginTokens makes a token file in the place of a lost one; today is in the branch's time. Records name the tokens
+// that issued them by id, so the new file's ids begin with the day, far above those of the one before: 26112201 for the
+// first of 22 November 2026. It fails while there is a file.
 func BeginTokens(path string, today time.Time) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -151,10 +153,12 @@ func BeginTokens(path string, today time.Time) error {
 }
 
 // Add makes a token for a point of sale and returns it with its secret, which is kept nowhere.
-func (t *TokenFile) Add(c *Config, name string, point int64, permissions []string, by string, at time.Time) (*Token, string, error) {
+func (t *TokenFile) Add(c *Config, name string, point int64, permissions []string, by string, at time.Time) (*Token,
+	string, error) {
 	for _, p := range permissions {
 		if !slices.Contains(Permissions, p) {
-			return nil, "", fmt.Errorf("permission %q is not one of %s; dtectl token grant gives that of a new type", p, strings.Join(Permissions, ", "))
+			return nil, "", fmt.Errorf("permission %q is not one of %s; dtectl token grant gives that of a new type", p,
+				strings.Join(Permissions, ", "))
 		}
 	}
 	if len(permissions) == 0 {
@@ -166,7 +170,8 @@ func (t *TokenFile) Add(c *Config, name string, point int64, permissions []strin
 	if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.ID == point }) {
 		return nil, "", fmt.Errorf("the configuration has no point of sale with id %d", point)
 	}
-	k := Token{ID: max(1, t.First), Name: name, Point: point, Permissions: permissions, Made: at.UTC().Truncate(time.Second), MadeBy: by}
+	k := Token{ID: max(1, t.First), Name: name, Point: point, Permissions: permissions,
+		Made: at.UTC().Truncate(time.Second), MadeBy: by}
 	for _, other := range t.Tokens {
 		k.ID = max(k.ID, other.ID+1)
 	}
@@ -251,7 +256,8 @@ func (t *TokenFile) CheckPoints(c *Config) error {
 	var faults []error
 	for _, k := range t.Tokens {
 		if k.Active() && !slices.ContainsFunc(c.Points, func(p Point) bool { return p.ID == k.Point }) {
-			faults = append(faults, fmt.Errorf("tokens: %s: token %d (%s) names point of sale %d, which the configuration lacks", c.Tokens, k.ID, k.Name, k.Point))
+			faults = append(faults, fmt.Errorf("tokens: %s: token %d (%s) names point of sale %d, which the "+
+				"configuration lacks", c.Tokens, k.ID, k.Name, k.Point))
 		}
 	}
 	return errors.Join(faults...)

@@ -51,7 +51,8 @@ func TestTokens(t *testing.T) {
 	}
 	f := edit(add)
 	first := f.Tokens[0]
-	if first.ID != 1 || first.Point != 2 || first.MadeBy != "ana" || !first.Made.Equal(at.Truncate(time.Second)) || first.Hash != f.hash(secrets[0]) {
+	if first.ID != 1 || first.Point != 2 || first.MadeBy != "ana" || !first.Made.Equal(at.Truncate(time.Second)) ||
+		first.Hash != f.hash(secrets[0]) {
 		t.Errorf("made: %+v", first)
 	}
 	rotate := func(grace time.Duration) *TokenFile {
@@ -63,7 +64,8 @@ func TestTokens(t *testing.T) {
 	}
 	f = rotate(time.Hour)
 	k := f.Tokens[0]
-	if k.Hash != f.hash(secrets[1]) || k.PreviousHash != first.Hash || !k.PreviousUntil.Equal(at.Add(time.Hour).Truncate(time.Second)) || k.RotatedBy != "eva" {
+	if k.Hash != f.hash(secrets[1]) || k.PreviousHash != first.Hash ||
+		!k.PreviousUntil.Equal(at.Add(time.Hour).Truncate(time.Second)) || k.RotatedBy != "eva" {
 		t.Errorf("rotated: %+v", k)
 	}
 	f = rotate(0)
@@ -79,19 +81,28 @@ func TestTokens(t *testing.T) {
 	}
 	before, _ := os.ReadFile(path)
 	for name, wrong := range map[string]func(*TokenFile) error{
-		"revoked twice":   func(f *TokenFile) error { _, err := f.Revoke(1, "", at); return err },
-		"rotated after":   func(f *TokenFile) error { _, _, err := f.Rotate(1, 0, "", at); return err },
-		"unknown":         func(f *TokenFile) error { _, err := f.Revoke(9, "", at); return err },
-		"endless grace":   func(f *TokenFile) error { _, _, err := f.Rotate(2, MaxGrace+1, "", at); return err },
-		"negative grace":  func(f *TokenFile) error { _, _, err := f.Rotate(2, -1, "", at); return err },
-		"unknown point":   func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 3, Permissions, "", at); return err },
-		"unknown right":   func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 1, []string{"ROOT"}, "", at); return err },
+		"revoked twice":  func(f *TokenFile) error { _, err := f.Revoke(1, "", at); return err },
+		"rotated after":  func(f *TokenFile) error { _, _, err := f.Rotate(1, 0, "", at); return err },
+		"unknown":        func(f *TokenFile) error { _, err := f.Revoke(9, "", at); return err },
+		"endless grace":  func(f *TokenFile) error { _, _, err := f.Rotate(2, MaxGrace+1, "", at); return err },
+		"negative grace": func(f *TokenFile) error { _, _, err := f.Rotate(2, -1, "", at); return err },
+		"unknown point": func(f *TokenFile) error {
+			_, _, err := f.Add(cfg, "x", 3, Permissions, "",
+				at)
+			return err
+		},
+		"unknown right": func(f *TokenFile) error {
+			_, _, err := f.Add(cfg, "x", 1, []string{"ROOT"}, "",
+				at)
+			return err
+		},
 		"misspelt grant":  func(f *TokenFile) error { _, err := f.Grant(2, []string{"NOTA_CREDIT0"}); return err },
 		"grant of a cry":  func(f *TokenFile) error { _, err := f.Grant(2, []string{"exportación"}); return err },
 		"without a right": func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 1, nil, "", at); return err },
 		"without a name":  func(f *TokenFile) error { _, _, err := f.Add(cfg, "", 1, Permissions, "", at); return err },
 	} {
-		if err := EditTokens(path, wrong); err == nil || strings.Contains(name, "revoked") && !errors.Is(err, ErrNoToken) {
+		if err := EditTokens(path, wrong); err == nil || strings.Contains(name, "revoked") &&
+			!errors.Is(err, ErrNoToken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -100,7 +111,11 @@ func TestTokens(t *testing.T) {
 	}
 	// A new type's permission is granted beside what the token may already, once.
 	for range 2 {
-		if err := EditTokens(path, func(f *TokenFile) error { _, err := f.Grant(2, []string{"ALQUILER"}); return err }); err != nil {
+		if err := EditTokens(path, func(f *TokenFile) error {
+			_, err := f.Grant(2,
+				[]string{"ALQUILER"})
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +124,8 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted, err := file.find(2)
-	if n := len(granted.Permissions); err != nil || n < 2 || granted.Permissions[n-1] != "ALQUILER" || granted.Permissions[n-2] == "ALQUILER" {
+	if n := len(granted.Permissions); err != nil || n < 2 || granted.Permissions[n-1] != "ALQUILER" ||
+		granted.Permissions[n-2] == "ALQUILER" {
 		t.Errorf("%+v %v", granted, err)
 	}
 }
@@ -142,8 +158,10 @@ func TestEncrypted(t *testing.T) {
 		t      Transport
 		want   bool
 	}{
-		{"127.0.0.1:8080", Transport{}, false}, {"[::1]:8080", Transport{}, false}, {"localhost:8080", Transport{}, false},
-		{"0.0.0.0:8080", Transport{}, true}, {":8080", Transport{}, true}, {"10.0.0.5:8080", Transport{}, true}, {"caja.example:8080", Transport{}, true},
+		{"127.0.0.1:8080", Transport{}, false}, {"[::1]:8080", Transport{}, false}, {"localhost:8080", Transport{},
+			false},
+		{"0.0.0.0:8080", Transport{}, true}, {":8080", Transport{}, true}, {"10.0.0.5:8080", Transport{}, true},
+		{"caja.example:8080", Transport{}, true},
 		{"0.0.0.0:8080", Transport{TLS: "off"}, false}, {"127.0.0.1:8080", Transport{TLS: "on"}, true},
 		{"127.0.0.1:8080", Transport{Certificate: "a", Key: "b"}, true},
 	} {
@@ -151,7 +169,8 @@ func TestEncrypted(t *testing.T) {
 			t.Errorf("%s %+v: %v", c.listen, c.t, got)
 		}
 	}
-	for _, wrong := range []Transport{{TLS: "of"}, {Certificate: "a"}, {Key: "b"}, {TLS: "off", Certificate: "a", Key: "b"}} {
+	for _, wrong := range []Transport{{TLS: "of"}, {Certificate: "a"}, {Key: "b"}, {TLS: "off", Certificate: "a",
+		Key: "b"}} {
 		if wrong.check("api") == nil {
 			t.Errorf("%+v passes", wrong)
 		}

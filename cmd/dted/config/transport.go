@@ -30,7 +30,8 @@ type Limits struct {
 	// Rate is how many requests a second a token may make for long (50), Burst how many at once (200).
 	Rate  int `toml:"rate"`
 	Burst int `toml:"burst"`
-	// LargeBytes is how much of sales over 32 KiB a token may send a second for long (1 MiB), eight times as much at once.
+	// LargeBytes is how much of sales over 32 KiB a token may send a second for long (1 MiB), eight times as much at
+	// once.
 	LargeBytes Size `toml:"large_bytes"`
 	// DailyBytes is how much a token may have stored in a day (1 GiB).
 	DailyBytes Size `toml:"daily_bytes"`
@@ -49,7 +50,8 @@ func (t *Transport) Encrypted(listen string) bool {
 
 // OwnAuthority tells whether any listener needs the box's own certificate authority.
 func (c *Config) OwnAuthority() bool {
-	return c.API.Encrypted(c.API.Listen) && c.API.Certificate == "" || c.Ops.Encrypted(c.Ops.Listen) && c.Ops.Certificate == ""
+	return c.API.Encrypted(c.API.Listen) && c.API.Certificate == "" || c.Ops.Encrypted(c.Ops.Listen) &&
+		c.Ops.Certificate == ""
 }
 
 func loopback(listen string) bool {

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// KeepPrivate makes every file and folder that this process creates readable by its own account alone, whatever umask the
-// process inherited. It reaches the files that libraries create too: the store's tables and logs, spools, the books.
-// Both programs call it before they create anything.
+// KeepPrivate makes every file and folder that this process creates readable by its own account alone, whatever umask
+// the process inherited. It reaches the files that libraries create too: the store's tables and logs, spools, the
+// books. Both programs call it before they create anything.
 func KeepPrivate() { syscall.Umask(0o077) }
 
 // WriteFile replaces a private file: written aside, synced, renamed, and the folder synced.

@@ -42,8 +42,8 @@ func noSyncs() error {
 	return nil
 }
 
-// After a failed sync the file is what it was before, no half of the new one is left, and the caller hears of it: tokens,
-// the sealed key, certificates and everything else that this function writes.
+// After a failed sync the file is what it was before, no half of the new one is left, and the caller hears of it:
+// tokens, the sealed key, certificates and everything else that this function writes.
 func TestWriteFile_FailedSync(t *testing.T) {
 	if folder := os.Getenv("DTE_CONFIG_CHILD"); folder != "" {
 		runtime.LockOSThread()

@@ -54,7 +54,8 @@ type clock struct {
 // newClock starts from the time that the store knows, zero for none. now is the box's clock.
 func newClock(stored time.Time, now func() time.Time, log *slog.Logger) *clock {
 	began := time.Now()
-	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}), now: func() time.Time { return now().Round(0) },
+	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}),
+		now:     func() time.Time { return now().Round(0) },
 		elapsed: func() time.Duration { return time.Since(began) }}
 }
 
@@ -85,7 +86,8 @@ func (c *clock) check() error {
 	case off < -back:
 		c.suspect(off, "atrasado %v respecto de la última hora confiable", "%v behind the latest time that was right")
 	case off > ahead:
-		c.suspect(off, "adelantado %v respecto de la última hora confiable", "%v ahead of the latest time that was right")
+		c.suspect(off, "adelantado %v respecto de la última hora confiable",
+			"%v ahead of the latest time that was right")
 	default:
 		c.trust(now, elapsed)
 	}
@@ -98,8 +100,10 @@ func (c *clock) suspect(off time.Duration, spanish, english string) {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
 	}
 	c.doubt = &refusal.Error{Code: refusal.CodeClockWrong, RetryAfter: clockRetry,
-		Message: "El reloj del equipo está " + fmt.Sprintf(spanish, off.Abs().Round(time.Second)) + ": no se emiten documentos nuevos hasta que esté en hora",
-		English: "The box's clock is " + fmt.Sprintf(english, off.Abs().Round(time.Second)) + ": nothing new is issued until it is right"}
+		Message: "El reloj del equipo está " + fmt.Sprintf(spanish, off.Abs().Round(time.Second)) +
+			": no se emiten documentos nuevos hasta que esté en hora",
+		English: "The box's clock is " + fmt.Sprintf(english, off.Abs().Round(time.Second)) +
+			": nothing new is issued until it is right"}
 }
 
 // trust accepts the box's time.

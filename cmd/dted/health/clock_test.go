@@ -73,7 +73,8 @@ func TestClock_Running(t *testing.T) {
 		c.set(time.Second)
 		c.wants(t, "a second off an hour", true)
 	}
-	for name, off := range map[string]time.Duration{"back an hour": -time.Hour, "ahead an hour": time.Hour, "ahead a year": 366 * 24 * time.Hour} {
+	for name, off := range map[string]time.Duration{"back an hour": -time.Hour, "ahead an hour": time.Hour,
+		"ahead a year": 366 * 24 * time.Hour} {
 		c.set(off)
 		c.wants(t, name, false)
 		c.pass(48 * time.Hour)
@@ -109,8 +110,9 @@ func TestClock_Authority(t *testing.T) {
 	}
 }
 
-// TestClock_Walks: whatever steps the clock is moved by, between looks of any number, while MH says the right time or nothing, a clock
-// that is trusted is never further from the right time than two allowances of MH's, or one and the drift where MH says nothing.
+// TestClock_Walks: whatever steps the clock is moved by, between looks of any number, while MH says the right time or
+// nothing, a clock that is trusted is never further from the right time than two allowances of MH's, or one and the
+// drift where MH says nothing.
 func TestClock_Walks(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -122,7 +124,8 @@ func TestClock_Walks(t *testing.T) {
 		c.observe(noon.Format(http.TimeFormat))
 		for range 3000 {
 			c.pass(time.Duration(r.Int64N(int64(4 * time.Second))))
-			step := towards * time.Duration(r.Int64N(int64([]time.Duration{time.Millisecond, time.Second, 14 * time.Minute}[r.IntN(3)])))
+			step := towards * time.Duration(r.Int64N(int64([]time.Duration{time.Millisecond, time.Second,
+				14 * time.Minute}[r.IntN(3)])))
 			shift += step
 			c.set(step)
 			err := c.check()
@@ -144,8 +147,8 @@ func TestClock_Walks(t *testing.T) {
 	}
 }
 
-// After the first document MH alone stops nobody, and neither does an archive that says a third time. Both together do, whatever a
-// time server says, until MH agrees again.
+// After the first document MH alone stops nobody, and neither does an archive that says a third time. Both together do,
+// whatever a time server says, until MH agrees again.
 func TestClock_Together(t *testing.T) {
 	c := newFakeClock(noon)
 	c.synced = func() bool { return true }

@@ -14,8 +14,8 @@ import (
 	"dtegate/storage"
 )
 
-// A box starts with a clock that may be wrong, beside a simulated MH whose clock may be, and an archive. Before its first
-// document MH is asked, over real HTTP.
+// A box starts with a clock that may be wrong, beside a simulated MH whose clock may be, and an archive. Before its
+// first document MH is asked, over real HTTP.
 func TestClock_AskedBeforeFirstSale(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -49,13 +49,16 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			defer mh.Close()
 			archive := httptest.NewServer(http.NotFoundHandler())
 			defer archive.Close()
-			g := &Gate{health: func() error { return nil }, behind: func() []storage.Witness { return nil }, disk: newDisk(t.TempDir(), 0, slog.New(slog.DiscardHandler)), authority: mh.URL, transport: authority.NewTransport(time.Second), second: http.DefaultTransport,
+			g := &Gate{health: func() error { return nil }, behind: func() []storage.Witness { return nil },
+				disk: newDisk(t.TempDir(), 0, slog.New(slog.DiscardHandler)), authority: mh.URL,
+				transport: authority.NewTransport(time.Second), second: http.DefaultTransport,
 				clock: newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))}
 			if c.archive {
 				g.archive = archive.URL
 			}
 			g.clock.now = func() time.Time { return time.Now().Round(0).Add(time.Duration(box.Load())) }
-			g.clock.elapsed = func() time.Duration { return -time.Hour } // however slow this machine is, the wait is not over
+			// however slow this machine is, the wait is not over
+			g.clock.elapsed = func() time.Duration { return -time.Hour }
 			g.clock.synced = func() bool { return c.synced }
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})

@@ -20,15 +20,18 @@ func TestDisk(t *testing.T) {
 		free          int64
 		room, ballast bool
 	}{
-		{reserve, true, false}, {2 * reserve, true, true}, {reserve, true, true}, {reserve - 1, false, true}, {reserve + 1, false, true},
-		{reserve / 4, false, true}, {reserve/4 - 1, false, false}, {reserve / 2, false, false}, {reserve + reserve/8, true, false},
+		{reserve, true, false}, {2 * reserve, true, true}, {reserve, true, true}, {reserve - 1, false, true},
+		{reserve + 1, false, true},
+		{reserve / 4, false, true}, {reserve/4 - 1, false, false}, {reserve / 2, false, false}, {reserve + reserve/8,
+			true, false},
 		{reserve + reserve/2, true, false}, {reserve + reserve/2 + 1, true, true},
 	} {
 		free = step.free
 		d.tend()
 		err := d.check()
 		var said *refusal.Error
-		if (err == nil) != step.room || err != nil && (!errors.As(err, &said) || said.Code != refusal.CodeStorageFull || said.RetryAfter == 0) {
+		if (err == nil) != step.room || err != nil && (!errors.As(err, &said) || said.Code != refusal.CodeStorageFull ||
+			said.RetryAfter == 0) {
 			t.Errorf("%d free: %v", free, err)
 		}
 		info, err := os.Stat(d.ballast)

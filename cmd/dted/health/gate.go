@@ -110,11 +110,14 @@ func (g *Gate) Check() error {
 // unfit returns a till's error for a store that accepts nothing new. The store's own error is for the log and for
 // dtectl fsck.
 func unfit(err error) error {
-	message, english := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte", "The store cannot be read as it was written: nothing new is issued"
+	message, english := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte",
+		"The store cannot be read as it was written: nothing new is issued"
 	if errors.Is(err, storage.ErrTables) {
-		message, english = "El equipo no puede escribir en su disco: no se emiten documentos nuevos; avise a soporte", "The store's disk cannot be written: nothing new is issued"
+		message, english = "El equipo no puede escribir en su disco: no se emiten documentos nuevos; avise a soporte",
+			"The store's disk cannot be written: nothing new is issued"
 	}
-	return &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english, Err: err}
+	return &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english,
+		Err: err}
 }
 
 // Admit is Check for a new document: the first document waits a moment for MH's time.
@@ -174,10 +177,13 @@ func (g *Gate) ask(ctx context.Context) {
 }
 
 var (
-	skewDesc    = prometheus.NewDesc("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.", nil, nil)
-	doubtedDesc = prometheus.NewDesc("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is issued.", nil, nil)
+	skewDesc = prometheus.NewDesc("dte_clock_skew_seconds",
+		"The box's clock less MH's, by MH's latest answer; absent before the first.", nil, nil)
+	doubtedDesc = prometheus.NewDesc("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is "+
+		"issued.", nil, nil)
 	fullDesc    = prometheus.NewDesc("dte_store_full", "1 while nothing new is issued for want of space.", nil, nil)
-	reserveDesc = prometheus.NewDesc("dte_store_reserve_bytes", "Free space below which nothing new is issued.", nil, nil)
+	reserveDesc = prometheus.NewDesc("dte_store_reserve_bytes", "Free space below which nothing new is issued.", nil,
+		nil)
 )
 
 // Describe and Collect make the gate a collector.
@@ -261,8 +267,11 @@ func checkEnrolled(f *fleet.Fence) error {
 	switch s := f.Standing(); {
 	case s.Replaced:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
-			English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more", s.Since.Format(time.RFC3339), s.Highest),
-			Message: fmt.Sprintf("Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte", s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
+			English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more",
+				s.Since.Format(time.RFC3339), s.Highest),
+			Message: fmt.Sprintf(
+				"Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte",
+				s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
 	case s.Epoch == 0:
 		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
 			English: "The chain's centre has not enrolled this box: nothing is numbered here",
@@ -281,12 +290,17 @@ func CheckPoint(a *fleet.Agent, at seller.Point, now time.Time) error {
 	switch {
 	case !a.Fence().Standing().Numbers(point):
 		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
-			English: fmt.Sprintf("The enrolment of this box does not name point of sale %s%s: nothing is numbered there", at.Establishment, at.PointOfSale),
-			Message: fmt.Sprintf("La central no ha inscrito el punto de venta %s%s en este equipo: avise a soporte", at.Establishment, at.PointOfSale)}
+			English: fmt.Sprintf(
+				"The enrolment of this box does not name point of sale %s%s: nothing is numbered there", at.Establishment,
+				at.PointOfSale),
+			Message: fmt.Sprintf("La central no ha inscrito el punto de venta %s%s en este equipo: avise a soporte",
+				at.Establishment, at.PointOfSale)}
 	case a.Closed(point, dte.Year(now)):
 		return &refusal.Error{Code: refusal.CodePointClosed, RetryAfter: chainRetry,
-			English: fmt.Sprintf("The chain's centre has closed point of sale %s%s for %d: nothing is numbered there", at.Establishment, at.PointOfSale, dte.Year(now)),
-			Message: fmt.Sprintf("La central cerró el punto de venta %s%s por el año %d: avise a soporte", at.Establishment, at.PointOfSale, dte.Year(now))}
+			English: fmt.Sprintf("The chain's centre has closed point of sale %s%s for %d: nothing is numbered there",
+				at.Establishment, at.PointOfSale, dte.Year(now)),
+			Message: fmt.Sprintf("La central cerró el punto de venta %s%s por el año %d: avise a soporte",
+				at.Establishment, at.PointOfSale, dte.Year(now))}
 	}
 	return nil
 }

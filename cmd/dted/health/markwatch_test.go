@@ -19,7 +19,8 @@ import (
 func TestMarkWatch(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Unix(1_800_000_000, 0)
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: func() time.Time { return now }}
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
+		Now: func() time.Time { return now }}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestMarkWatch(t *testing.T) {
 	}
 	var log bytes.Buffer
 	minute, proved := 0, []float64{}
-	w := &markWatch{store: store, log: slog.New(slog.NewTextHandler(&log, nil)), sleep: func(_ context.Context, d time.Duration) error {
+	w := &markWatch{store: store, log: slog.New(slog.NewTextHandler(&log, nil)), sleep: func(_ context.Context,
+		d time.Duration) error {
 		proved = append(proved, metrictest.Value(t, store, "dte_store_mark_proved_timestamp_seconds")-1_800_000_000)
 		now = now.Add(d)
 		var err error
@@ -46,7 +48,8 @@ func TestMarkWatch(t *testing.T) {
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(proved), 5; got != want || proved[0] != 0 || proved[1] != 60 || proved[2] != 60 || proved[3] != 60 || proved[4] != 240 {
+	if got, want := len(proved), 5; got != want || proved[0] != 0 || proved[1] != 60 || proved[2] != 60 ||
+		proved[3] != 60 || proved[4] != 240 {
 		t.Errorf("proved at %v", proved)
 	}
 	if text := log.String(); strings.Count(text, "level=ERROR") != 1 || strings.Count(text, "again") != 1 {

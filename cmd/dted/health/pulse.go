@@ -69,7 +69,8 @@ type Pulse struct {
 // store.
 func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
 	s := systemd(log)
-	return Pulse{beat: func() error { return store.Beat(g.clock.trusted()) }, ready: ready, tell: s.tell, every: s.every}
+	return Pulse{beat: func() error { return store.Beat(g.clock.trusted()) }, ready: ready, tell: s.tell,
+		every: s.every}
 }
 
 // Stopping informs the supervisor that the appliance ends.

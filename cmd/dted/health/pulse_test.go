@@ -33,7 +33,8 @@ func TestPulse(t *testing.T) {
 		for range 100 {
 			disk <- struct{}{}
 		}
-		if got := after(0); !slices.Equal(got, []string{"WATCHDOG=1\nREADY=1\nSTATUS=not issuing: no rule is valid today"}) {
+		if got := after(0); !slices.Equal(got, []string{"WATCHDOG=1\nREADY=1\nSTATUS=not issuing: no rule is valid " +
+			"today"}) {
 			t.Errorf("after a minute in vain: %q", got)
 		}
 		ready = nil

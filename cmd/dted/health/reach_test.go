@@ -32,7 +32,8 @@ func TestReach(t *testing.T) {
 		{err: context.Canceled, up: true, same: true},
 		{status: 503, why: "HTTP 503"},
 		{err: context.DeadlineExceeded, why: "timeout", same: true},
-		{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}, why: "dial: connection refused", same: true},
+		{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}, why: "dial: connection refused",
+			same: true},
 		{status: 200, up: true},
 	} {
 		now = now.Add(time.Minute)

@@ -24,14 +24,16 @@ func TestScrubber(t *testing.T) {
 		t.Fatal(err)
 	}
 	var slept []time.Duration
-	s := &scrubber{store: store, log: slog.New(slog.DiscardHandler), sleep: func(_ context.Context, d time.Duration) error {
+	s := &scrubber{store: store, log: slog.New(slog.DiscardHandler), sleep: func(_ context.Context,
+		d time.Duration) error {
 		slept = append(slept, d)
 		if len(slept) == 3 {
 			return context.Canceled
 		}
 		return nil
 	}}
-	if err := s.Run(t.Context()); err != nil || len(slept) != 3 || slept[0] != scrubFirst || slept[1] != scrubEvery || slept[2] != scrubEvery {
+	if err := s.Run(t.Context()); err != nil || len(slept) != 3 || slept[0] != scrubFirst || slept[1] != scrubEvery ||
+		slept[2] != scrubEvery {
 		t.Errorf("%v, %v", slept, err)
 	}
 	if metrictest.Value(t, store, "dte_store_read_timestamp_seconds") == 0 {

@@ -10,8 +10,8 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// Every secret of the configuration is looked at: each setting that names a file of one. A mode that lets others at a file counts
-// where its folder lets them in.
+// Every secret of the configuration is looked at: each setting that names a file of one. A mode that lets others at a
+// file counts where its folder lets them in.
 func TestExposed(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Chmod(folder, 0o755); err != nil {
@@ -19,7 +19,8 @@ func TestExposed(t *testing.T) {
 	}
 	var names []string
 	for _, name := range config.Settings() {
-		if strings.HasSuffix(name, "_file") || slices.Contains([]string{"tokens", "box_key", "api.key", "ops.key", "key.file"}, name) {
+		if strings.HasSuffix(name, "_file") || slices.Contains([]string{"tokens", "box_key", "api.key", "ops.key",
+			"key.file"}, name) {
 			names = append(names, name)
 		}
 	}
@@ -30,11 +31,14 @@ func TestExposed(t *testing.T) {
 		}
 		return path
 	}
-	c := &config.Config{Tokens: at("tokens"), BoxKey: at("box_key"), Mail: &config.Mail{PasswordFile: at("mail.password_file")}, Archive: &config.Archive{SecretFile: at("archive.secret_file")},
+	c := &config.Config{Tokens: at("tokens"), BoxKey: at("box_key"),
+		Mail:    &config.Mail{PasswordFile: at("mail.password_file")},
+		Archive: &config.Archive{SecretFile: at("archive.secret_file")},
 		Webhook: &config.Webhook{SecretFile: at("webhook.secret_file")},
 		Fleet:   &config.Fleet{Store: &config.Archive{SecretFile: at("fleet.store.secret_file")}}}
 	c.API.Key, c.Ops.Key, c.Ops.AdminTokenFile = at("api.key"), at("ops.key"), at("ops.admin_token_file")
-	c.Authority.PasswordFile, c.Key.File, c.Key.PassphraseFile = at("authority.password_file"), at("key.file"), at("key.passphrase_file")
+	c.Authority.PasswordFile, c.Key.File, c.Key.PassphraseFile = at("authority.password_file"), at("key.file"),
+		at("key.passphrase_file")
 	if faults, sound := Exposed(c); faults != nil || sound != len(names) {
 		t.Errorf("%v, %d sound", faults, sound)
 	}
@@ -45,7 +49,8 @@ func TestExposed(t *testing.T) {
 				t.Fatal(err)
 			}
 			faults, _ := Exposed(c)
-			if (len(faults) == 1) != open || open && (config.Setting(faults[0]) != name || !strings.Contains(faults[0].Error(), "chmod 600 "+path)) {
+			if (len(faults) == 1) != open || open && (config.Setting(faults[0]) != name ||
+				!strings.Contains(faults[0].Error(), "chmod 600 "+path)) {
 				t.Errorf("%s, mode %o: %v", name, mode, faults)
 			}
 		}

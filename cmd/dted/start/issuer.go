@@ -27,7 +27,8 @@ func Issuer(c *config.Config) seller.Issuer {
 		text("descActividad", i.ActivityDescription), text("nombreComercial", i.TradeName),
 		text("tipoEstablecimiento", i.EstablishmentType),
 		dte.Member{Name: "direccion", Value: dte.Obj(text("departamento", i.Address.Departamento),
-			text("municipio", i.Address.Municipio), text("distrito", i.Address.Distrito), text("complemento", i.Address.Complemento))},
+			text("municipio", i.Address.Municipio), text("distrito", i.Address.Distrito), text("complemento",
+				i.Address.Complemento))},
 		text("telefono", i.Phone), text("correo", i.Mail))}
 }
 
@@ -48,7 +49,10 @@ func Points(c *config.Config) []seller.Point {
 // CheckIssuer compares the issuer's data with the layouts of the rules in force: a fault is found at a start or when a
 // rule comes, not at the till.
 func CheckIssuer(c *config.Config, b *rulestore.Book) error {
-	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return b.CheckIssuer(seller.Emisor(i, p)) })
+	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault {
+		return b.CheckIssuer(seller.Emisor(i,
+			p))
+	})
 }
 
 // checkBundles compares the issuer's data with the layouts in bundles that are not in force.
@@ -57,7 +61,10 @@ func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
 	if err != nil {
 		return nil // the rules' own check reports the fault
 	}
-	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return l.CheckIssuer(seller.Emisor(i, p)) })
+	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault {
+		return l.CheckIssuer(seller.Emisor(i,
+			p))
+	})
 }
 
 // checkIssuer names each setting that a layout refuses, once.
@@ -84,19 +91,22 @@ func settingOf(c *config.Config, p *config.Point, path string) issuerSetting {
 	i, a := &c.Issuer, &c.Issuer.Address
 	member := strings.TrimPrefix(path, "emisor.")
 	s, ok := map[string]issuerSetting{
-		"nit":                    {"issuer.nit", i.NIT, "14 digits, or the 9 of a DUI, without hyphens"},
-		"nrc":                    {"issuer.nrc", i.NRC, "2 to 8 digits without the hyphen"},
-		"nombre":                 {"issuer.nombre", i.Name, "the name that MH has, of at most 250 characters"},
-		"nombreComercial":        {"issuer.nombre_comercial", i.TradeName, "a name of at most 150 characters"},
-		"codActividad":           {"issuer.codigo_actividad", i.Activity, "a code of CAT-019"},
-		"descActividad":          {"issuer.actividad_economica", i.ActivityDescription, "the activity in words, of at most 150 characters"},
-		"tipoEstablecimiento":    {"issuer.tipo_establecimiento", i.EstablishmentType, "a code of CAT-009: 01, 02, 04 or 07"},
+		"nit":             {"issuer.nit", i.NIT, "14 digits, or the 9 of a DUI, without hyphens"},
+		"nrc":             {"issuer.nrc", i.NRC, "2 to 8 digits without the hyphen"},
+		"nombre":          {"issuer.nombre", i.Name, "the name that MH has, of at most 250 characters"},
+		"nombreComercial": {"issuer.nombre_comercial", i.TradeName, "a name of at most 150 characters"},
+		"codActividad":    {"issuer.codigo_actividad", i.Activity, "a code of CAT-019"},
+		"descActividad": {"issuer.actividad_economica", i.ActivityDescription,
+			"the activity in words, of at most 150 characters"},
+		"tipoEstablecimiento": {"issuer.tipo_establecimiento", i.EstablishmentType,
+			"a code of CAT-009: 01, 02, 04 or 07"},
 		"telefono":               {"issuer.telefono", i.Phone, "8 to 30 digits"},
 		"correo":                 {"issuer.correo", i.Mail, "an e-mail address of at most 100 characters"},
 		"direccion.departamento": {"issuer.direccion.departamento", a.Departamento, "a code of CAT-012"},
 		"direccion.municipio":    {"issuer.direccion.municipio", a.Municipio, "a code of CAT-013 of the departamento"},
 		"direccion.distrito":     {"issuer.direccion.distrito", a.Distrito, "a code of CAT-008 of the departamento"},
-		"direccion.complemento":  {"issuer.direccion.complemento", a.Complemento, "the rest of the address, of at most 200 characters"},
+		"direccion.complemento": {"issuer.direccion.complemento", a.Complemento,
+			"the rest of the address, of at most 200 characters"},
 		"direccion": {"issuer.direccion", strings.TrimSpace(a.Departamento + " " + a.Municipio + " " + a.Distrito),
 			"a departamento with its own municipio and distrito"},
 		"codEstable":    {"point_of_sale.establecimiento", p.Establishment, "M, S, B or P and three digits"},

@@ -142,7 +142,8 @@ func adminToken(file string) (digest [32]byte, err error) {
 		return digest, err
 	}
 	if len(token) < adminTokenLength {
-		return digest, fmt.Errorf("ops.admin_token_file: %s holds %d characters, an admin token has at least %d", file, len(token), adminTokenLength)
+		return digest, fmt.Errorf("ops.admin_token_file: %s holds %d characters, an admin token has at least %d", file,
+			len(token), adminTokenLength)
 	}
 	return sha256.Sum256([]byte(token)), nil
 }
@@ -264,7 +265,8 @@ func printer(c *config.Config, catalogue func(catalogue, code string) (string, b
 }
 
 // mailSettings maps the options of mail.New to settings.
-var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security", "From": "mail.from",
+var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security",
+	"From":     "mail.from",
 	"FromName": "issuer.nombre", "ReplyTo": "mail.reply_to"}
 
 func mailer(m *config.Mail, i *config.Issuer) (*mail.Sender, error) {
@@ -330,9 +332,11 @@ func CheckRehearsal(c *config.Config, lastID uint64) error {
 	}
 	switch marked := err == nil; {
 	case !c.Authority.Rehearsal && marked:
-		return fmt.Errorf("authority.rehearsal: the store %s was made to rehearse production (%s): its documents have simulated seals; make another with dtectl init", c.Data, mark)
+		return fmt.Errorf("authority.rehearsal: the store %s was made to rehearse production (%s): its documents have "+
+			"simulated seals; make another with dtectl init", c.Data, mark)
 	case c.Authority.Rehearsal && !marked && lastID > 0:
-		return fmt.Errorf("authority.rehearsal: the store %s has issued documents: a rehearsal of production needs a store of its own, made by dtectl init", c.Data)
+		return fmt.Errorf("authority.rehearsal: the store %s has issued documents: a rehearsal of production needs a "+
+			"store of its own, made by dtectl init", c.Data)
 	}
 	return nil
 }
@@ -344,10 +348,12 @@ func Rehearse(c *config.Config, lastID uint64, log *slog.Logger) error {
 		return err
 	}
 	mark := c.Data + rehearsed
-	if err := os.WriteFile(mark, []byte("Production was rehearsed with this store. Its seals are simulated.\n"), 0o600); err != nil {
+	if err := os.WriteFile(mark, []byte("Production was rehearsed with this store. Its seals are simulated.\n"),
+		0o600); err != nil {
 		return fmt.Errorf("marking the store of a rehearsal: %w", err)
 	}
-	log.Warn("rehearsal of production: simulated seals are believed, and no document is valid", "authority", c.Authority.URL, "mark", mark)
+	log.Warn("rehearsal of production: simulated seals are believed, and no document is valid", "authority",
+		c.Authority.URL, "mark", mark)
 	return nil
 }
 
@@ -357,7 +363,8 @@ func Rehearse(c *config.Config, lastID uint64, log *slog.Logger) error {
 // protected; missing files do not count.
 func Exposed(c *config.Config) (faults []error, sound int) {
 	secrets := [][2]string{{"tokens", c.Tokens}, {"box_key", c.BoxKey}, {"api.key", c.API.Key}, {"ops.key", c.Ops.Key},
-		{"ops.admin_token_file", c.Ops.AdminTokenFile}, {"authority.password_file", c.Authority.PasswordFile}, {"key.file", c.Key.File},
+		{"ops.admin_token_file", c.Ops.AdminTokenFile}, {"authority.password_file", c.Authority.PasswordFile},
+		{"key.file", c.Key.File},
 		{"key.passphrase_file", c.Key.PassphraseFile}}
 	if c.Mail != nil {
 		secrets = append(secrets, [2]string{"mail.password_file", c.Mail.PasswordFile})
@@ -382,7 +389,8 @@ func Exposed(c *config.Config) (faults []error, sound int) {
 		switch {
 		case err != nil: // the part that needs the file reports the error
 		case open:
-			faults = append(faults, fmt.Errorf("%s: others may read or alter %s (mode %04o): chmod 600 %s, and replace the secret if others use this machine", s[0], s[1], mode, s[1]))
+			faults = append(faults, fmt.Errorf("%s: others may read or alter %s (mode %04o): chmod 600 %s, and "+
+				"replace the secret if others use this machine", s[0], s[1], mode, s[1]))
 		default:
 			sound++
 		}

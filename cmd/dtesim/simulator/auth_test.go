@@ -24,7 +24,8 @@ func TestLogin(t *testing.T) {
 	if err := json.Unmarshal(body, &out); err != nil {
 		t.Fatal(err)
 	}
-	if status != 200 || out.Status != "OK" || out.Body.User != nit || out.Body.TokenType != "Bearer" || len(out.Body.Roles) != 1 ||
+	if status != 200 || out.Status != "OK" || out.Body.User != nit || out.Body.TokenType != "Bearer" ||
+		len(out.Body.Roles) != 1 ||
 		out.Body.Rol["codigo"] != "ROLE_USER" {
 		t.Errorf("%d %s", status, body)
 	}
@@ -49,7 +50,8 @@ func TestLogin_Refused(t *testing.T) {
 		status, body := b.form(v)
 		var out struct{ Status, Error, Message string }
 		// MT1 §4.1: over HTTP 200.
-		if err := json.Unmarshal(body, &out); err != nil || status != 200 || out.Status != "ERROR" || out.Error != "Unauthorized" || out.Message != want {
+		if err := json.Unmarshal(body, &out); err != nil || status != 200 || out.Status != "ERROR" ||
+			out.Error != "Unauthorized" || out.Message != want {
 			t.Errorf("%d %s", status, body)
 		}
 	}

@@ -23,7 +23,8 @@ func BenchmarkReception(b *testing.B) {
 		Issuers: []simulator.Issuer{{NIT: nit, Password: password, PublicKey: &newKey().PublicKey}},
 	})
 	protocol := sim.Protocol()
-	login := httptest.NewRequest(http.MethodPost, "/seguridad/auth", strings.NewReader(url.Values{"user": {nit}, "pwd": {password}}.Encode()))
+	login := httptest.NewRequest(http.MethodPost, "/seguridad/auth", strings.NewReader(url.Values{"user": {nit},
+		"pwd": {password}}.Encode()))
 	login.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	login.Header.Set("User-Agent", "bench")
 	w := httptest.NewRecorder()
@@ -88,7 +89,8 @@ func tenLines(t testing.TB, i int) *tree {
 		lines = append(lines, one)
 	}
 	d.set("cuerpoDocumento", lines).set("resumen.pagos.0.montoPago", n("113"))
-	for path, v := range map[string]string{"totalGravada": "113", "totalExenta": "0", "subTotalVentas": "113", "descuGravada": "0", "totalDescu": "0",
+	for path, v := range map[string]string{"totalGravada": "113", "totalExenta": "0", "subTotalVentas": "113",
+		"descuGravada": "0", "totalDescu": "0",
 		"subTotal": "113", "totalIva": "13", "montoTotalOperacion": "113", "totalPagar": "113"} {
 		d.set("resumen."+path, n(v))
 	}

@@ -53,7 +53,8 @@ func TestChaos_ServerErrorsAndHTML(t *testing.T) {
 	if status, body, err := b.try(d); err != nil || status != http.StatusInternalServerError || !json.Valid(body) {
 		t.Errorf("%d %s %v", status, body, err)
 	}
-	if status, body, err := b.try(d); err != nil || status != http.StatusOK || !strings.Contains(string(body), "<html>") {
+	if status, body, err := b.try(d); err != nil || status != http.StatusOK || !strings.Contains(string(body),
+		"<html>") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 	if _, known := b.sim.Document(code("01", 1)); known {
@@ -146,7 +147,8 @@ func TestChaos_OutageWithoutServe(t *testing.T) {
 // The delay is of the answer; on a fake clock, exactly so.
 func TestChaos_Delay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulator.New(simulator.Options{Now: time.Now, Issuers: []simulator.Issuer{{NIT: nit, Password: password, PublicKey: &newKey().PublicKey}}})
+		s := simulator.New(simulator.Options{Now: time.Now, Issuers: []simulator.Issuer{{NIT: nit, Password: password,
+			PublicKey: &newKey().PublicKey}}})
 		if err := s.Chaos(simulator.Chaos{DelayMS: 9000}); err != nil {
 			t.Fatal(err)
 		}

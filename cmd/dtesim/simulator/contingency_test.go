@@ -14,7 +14,8 @@ import (
 
 // deferred makes a sample one that was issued in contingency.
 func deferred(d *tree, kind int) *tree {
-	d.set("identificacion.tipoModelo", 2).set("identificacion.tipoOperacion", 2).set("identificacion.tipoContingencia", kind)
+	d.set("identificacion.tipoModelo", 2).set("identificacion.tipoOperacion", 2).set("identificacion.tipoContingencia",
+		kind)
 	if kind == 5 {
 		d.set("identificacion.motivoContin", "Inundación del local")
 	}
@@ -31,7 +32,8 @@ func eventOf(t testing.TB, name string, n, kind int, docs ...*tree) *tree {
 	list := []any{}
 	for i, d := range docs {
 		v := envelope(d)
-		list = append(list, map[string]any{"noItem": i + 1, "codigoGeneracion": v["codigoGeneracion"], "tipoDoc": v["tipoDte"]})
+		list = append(list, map[string]any{"noItem": i + 1, "codigoGeneracion": v["codigoGeneracion"],
+			"tipoDoc": v["tipoDte"]})
 	}
 	return e.set("detalleDTE", list)
 }
@@ -80,7 +82,8 @@ func lotEnvelope(docs ...*tree) map[string]any {
 	for _, d := range docs {
 		signed = append(signed, sign(d.bytes()))
 	}
-	return map[string]any{"ambiente": "00", "idEnvio": "91512B3D-2534-4009-817B-2522B8154993", "version": 2, "nitEmisor": nit, "documentos": signed}
+	return map[string]any{"ambiente": "00", "idEnvio": "91512B3D-2534-4009-817B-2522B8154993", "version": 2,
+		"nitEmisor": nit, "documentos": signed}
 }
 
 func (b *branch) sendLot(envelope map[string]any) lotAnswer {
@@ -168,12 +171,15 @@ func TestContingency_WholeWay(t *testing.T) {
 			}
 			e := eventOf(t, name, 1, 3, docs...)
 			a := b.reported(e)
-			if a.FechaHora != "15/12/2026 12:00:00" || a.Mensaje != "Documento recibido" || len(a.Observaciones) != 0 || !sello.MatchString(*a.SelloRecibido) {
+			if a.FechaHora != "15/12/2026 12:00:00" || a.Mensaje != "Documento recibido" || len(a.Observaciones) != 0 ||
+				!sello.MatchString(*a.SelloRecibido) {
 				t.Errorf("%+v", a)
 			}
 			lot := b.sendLot(lotEnvelope(docs...))
-			want := lotAnswer{Version: 1, VersionApp: 1, Ambiente: "00", Estado: "RECIBIDO", IDEnvio: "91512B3D-2534-4009-817B-2522B8154993",
-				FhProcesamiento: "15/12/2026 12:00:00", CodigoLote: lot.CodigoLote, CodigoMsg: "001", ClasificaMsg: "10",
+			want := lotAnswer{Version: 1, VersionApp: 1, Ambiente: "00", Estado: "RECIBIDO",
+				IDEnvio:         "91512B3D-2534-4009-817B-2522B8154993",
+				FhProcesamiento: "15/12/2026 12:00:00", CodigoLote: lot.CodigoLote, CodigoMsg: "001",
+				ClasificaMsg:   "10",
 				DescripcionMsg: "LOTE RECIBIDO", status: 200}
 			if lot != want {
 				t.Errorf("%+v", lot)
@@ -191,15 +197,19 @@ func TestContingency_WholeWay(t *testing.T) {
 				t.Fatalf("%d %v", status, v)
 			}
 			for i, p := range v.Procesados {
-				if *p.CodigoGeneracion != docs[i].get("identificacion.codigoGeneracion") || p.DescripcionMsg != "RECIBIDO Y PROCESADO" ||
-					p.CodigoMsg != "001" || *p.FhProcesamiento != "15/12/2026 12:00:00" || p.Estado != "PROCESADO" || !sello.MatchString(*p.SelloRecibido) {
+				if *p.CodigoGeneracion != docs[i].get("identificacion.codigoGeneracion") ||
+					p.DescripcionMsg != "RECIBIDO Y PROCESADO" ||
+					p.CodigoMsg != "001" || *p.FhProcesamiento != "15/12/2026 12:00:00" || p.Estado != "PROCESADO" ||
+					!sello.MatchString(*p.SelloRecibido) {
 					t.Errorf("%v", p)
 				}
 				tipo, _, _ := strings.Cut(types[i], "-")
-				if q := b.lookup(tipo, *p.CodigoGeneracion); q.Estado != "PROCESADO" || *q.SelloRecibido != *p.SelloRecibido {
+				if q := b.lookup(tipo, *p.CodigoGeneracion); q.Estado != "PROCESADO" ||
+					*q.SelloRecibido != *p.SelloRecibido {
 					t.Errorf("queried: %v", q)
 				}
-				if kept, _ := b.sim.Document(*p.CodigoGeneracion); kept.Attempts != 1 || string(kept.Document) != string(docs[i].bytes()) {
+				if kept, _ := b.sim.Document(*p.CodigoGeneracion); kept.Attempts != 1 ||
+					string(kept.Document) != string(docs[i].bytes()) {
 					t.Errorf("%s: %d attempts", *p.CodigoGeneracion, kept.Attempts)
 				}
 			}
@@ -207,7 +217,8 @@ func TestContingency_WholeWay(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			events := b.sim.Events()
-			if len(events) != 1 || events[0].Code != code("C0", 1) || events[0].Kind != 3 || events[0].Ended.Hour() != 11 ||
+			if len(events) != 1 || events[0].Code != code("C0", 1) || events[0].Kind != 3 ||
+				events[0].Ended.Hour() != 11 ||
 				len(events[0].Documents) != len(types) || events[0].Sello != *a.SelloRecibido {
 				t.Errorf("%+v", events)
 			}
@@ -231,7 +242,8 @@ func TestContingency_Shapes(t *testing.T) {
 	}{
 		"event":   {event, "estado fechaHora mensaje observaciones selloRecibido"},
 		"refused": {refused, "estado fechaHora mensaje observaciones selloRecibido"},
-		"lot":     {lot, "ambiente clasificaMsg codigoLote codigoMsg descripcionMsg estado fhProcesamiento idEnvio version versionApp"},
+		"lot": {lot, "ambiente clasificaMsg codigoLote codigoMsg descripcionMsg estado fhProcesamiento idEnvio " +
+			"version versionApp"},
 	} {
 		var members map[string]any
 		if err := json.Unmarshal(c.body, &members); err != nil {
@@ -273,11 +285,15 @@ func TestContingency_DocumentAgainstEvent(t *testing.T) {
 	b.refused(as(docs[0], "tipoContingencia", 2), "007", "[identificacion.tipoContingencia"+banned)
 	b.refused(as(docs[0], "motivoContin", "Otra cosa"), "007", "[identificacion.motivoContin"+banned)
 	b.refused(as(docs[1], "motivoContin", "Otra cosa"), "007", "[identificacion.motivoContin"+banned)
-	b.refused(deferred(sample(t, "03", 7), 3), "014", "[identificacion.tipoContingencia] NO EXISTE UN REGISTRO CON ESTE DATO")
+	b.refused(deferred(sample(t, "03", 7), 3), "014",
+		"[identificacion.tipoContingencia] NO EXISTE UN REGISTRO CON ESTE DATO")
 	// Another type under a listed code.
-	b.refused(deferred(sample(t, "03", 7), 3).set("identificacion.codigoGeneracion", code("01", 1)), "007", "[identificacion.tipoDte"+banned)
-	b.refused(deferred(sample(t, "18", 7), 3).set("identificacion.codigoGeneracion", code("01", 1)), "007", "[identificacion.tipoEvento"+banned)
-	b.audited("differs from its event in tipoContingencia", "in motivoContin", "in motivoContin", "before its event was received", "in tipoDte", "in tipoEvento")
+	b.refused(deferred(sample(t, "03", 7), 3).set("identificacion.codigoGeneracion", code("01", 1)), "007",
+		"[identificacion.tipoDte"+banned)
+	b.refused(deferred(sample(t, "18", 7), 3).set("identificacion.codigoGeneracion", code("01", 1)), "007",
+		"[identificacion.tipoEvento"+banned)
+	b.audited("differs from its event in tipoContingencia", "in motivoContin", "in motivoContin",
+		"before its event was received", "in tipoDte", "in tipoEvento")
 	// The normal form of a listed document is not in contingency: nothing to compare.
 	b.accepted(as(as(as(docs[0], "tipoModelo", 1), "tipoOperacion", 1), "tipoContingencia", nil))
 	b.accepted(docs[1])

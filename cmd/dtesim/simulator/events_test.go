@@ -29,32 +29,43 @@ func TestEvent_Refused(t *testing.T) {
 		{"motivo.tipoContingencia", 6, "[motivo.tipoContingencia" + banned},
 		{"motivo.tipoContingencia", 0, "[motivo.tipoContingencia" + banned},
 		{"motivo.tipoContingencia", 5, "[motivo.motivoContingencia" + missing},
-		{"motivo.motivoContingencia", strings.Repeat("x", 501), "Campo #/motivo/motivoContingencia no cumple el tamaño máximo permitido"},
-		{"identificacion.fTransmision", "2026-12-16", "[identificacion.fTransmision/identificacion.hTransmision" + banned},
-		{"identificacion.hTransmision", "11:29:59", "[identificacion.fTransmision/identificacion.hTransmision" + banned},
+		{"motivo.motivoContingencia", strings.Repeat("x", 501),
+			"Campo #/motivo/motivoContingencia no cumple el tamaño máximo permitido"},
+		{"identificacion.fTransmision", "2026-12-16", "[identificacion.fTransmision/identificacion.hTransmision" +
+			banned},
+		{"identificacion.hTransmision", "11:29:59", "[identificacion.fTransmision/identificacion.hTransmision" +
+			banned},
 		{"identificacion.version", 3, "Campo #/emisor/codPuntoVentaMH no está permitido"},
 		{"identificacion.version", 5, "Campo #/identificacion/version contiene un valor inválido"},
 		{"identificacion.ambiente", "01", "[ambiente" + banned},
 		{"identificacion.ambiente", "02", "[ambiente" + banned},
 		{"identificacion.ambiente", gone, "Campo #/identificacion/ambiente es requerido"},
-		{"identificacion.codigoGeneracion", code("C0", 50), "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR"},
-		{"identificacion.codigoGeneracion", code("01", 50), "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR"},
-		{"identificacion.codigoGeneracion", "x", "Campo #/identificacion/codigoGeneracion no cumple el formato requerido"},
+		{"identificacion.codigoGeneracion", code("C0", 50), "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO " +
+			"CON ESE VALOR"},
+		{"identificacion.codigoGeneracion", code("01", 50), "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO " +
+			"CON ESE VALOR"},
+		{"identificacion.codigoGeneracion", "x", "Campo #/identificacion/codigoGeneracion no cumple el formato " +
+			"requerido"},
 		{"emisor.nit", "06142202970017", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE"},
 		{"emisor.tipoEstablecimiento", "03", "[emisor.tipoEstablecimiento" + banned},
 		{"emisor.tipoDocResponsable", "99", "[emisor.tipoDocResponsable" + banned},
 		{"emisor.numeroDocResponsable", "05234567", "[emisor.numeroDocResponsable] FORMATO NO VÁLIDO"},
 		{"detalleDTE", []any{}, "Campo #/detalleDTE contiene un valor inválido"},
 		{"detalleDTE.0.tipoDoc", "08", "[detalleDTE.tipoDoc" + banned},
-		{"detalleDTE.0.codigoGeneracion", strings.ToLower(code("AB", 9)), "[detalleDTE.codigoGeneracion] FORMATO NO VÁLIDO"},
+		{"detalleDTE.0.codigoGeneracion", strings.ToLower(code("AB", 9)),
+			"[detalleDTE.codigoGeneracion] FORMATO NO VÁLIDO"},
 		{"detalleDTE.1.codigoGeneracion", code("01", 1), "[detalleDTE.codigoGeneracion" + banned},
 		{"detalleDTE.1.noItem", 1, "[detalleDTE.noItem" + banned},
-		{"detalleDTE.1.codigoGeneracion", code("01", 50), "detalleDTE.item.2: codigoGeneracion " + code("01", 50) + " YA EXISTE"},
-		{"detalleDTE.1.codigoGeneracion", code("01", 51), "detalleDTE.item.2: codigoGeneracion " + code("01", 51) + " YA EXISTE"},
+		{"detalleDTE.1.codigoGeneracion", code("01", 50), "detalleDTE.item.2: codigoGeneracion " + code("01", 50) +
+			" YA EXISTE"},
+		{"detalleDTE.1.codigoGeneracion", code("01", 51), "detalleDTE.item.2: codigoGeneracion " + code("01", 51) +
+			" YA EXISTE"},
 	} {
-		e := eventOf(t, "contingencia", 100+i, 1, deferred(sample(t, "01", 1), 1), deferred(sample(t, "03", 2), 1)).set(c.path, c.v)
+		e := eventOf(t, "contingencia", 100+i, 1, deferred(sample(t, "01", 1), 1), deferred(sample(t, "03", 2),
+			1)).set(c.path, c.v)
 		a := b.report(e)
-		if a.Estado != "RECHAZADO" || a.SelloRecibido != nil || a.Mensaje != "Validaciones no superadas" || !slices.Contains(a.Observaciones, c.want) {
+		if a.Estado != "RECHAZADO" || a.SelloRecibido != nil || a.Mensaje != "Validaciones no superadas" ||
+			!slices.Contains(a.Observaciones, c.want) {
 			t.Errorf("%s = %v: %+v, want %q", c.path, c.v, a, c.want)
 		}
 	}
@@ -63,13 +74,15 @@ func TestEvent_Refused(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for name, body := range map[string]map[string]any{
-		"[nit] NO CORRESPONDE A CONTRIBUYENTE": {"nit": "06142202970017", "documento": sign(eventOf(t, "contingencia", 91, 1, other).bytes())},
-		"Firma no válida":                      {"nit": nit, "documento": "a.b.c"},
-		"PARAMETROS NO SON VALIDOS":            {"nit": nit},
+		"[nit] NO CORRESPONDE A CONTRIBUYENTE": {"nit": "06142202970017", "documento": sign(eventOf(t, "contingencia",
+			91, 1, other).bytes())},
+		"Firma no válida":           {"nit": nit, "documento": "a.b.c"},
+		"PARAMETROS NO SON VALIDOS": {"nit": nit},
 	} {
 		status, data, err := b.post("/fesv/contingencia", body)
 		var a eventAnswer
-		if err != nil || status != 200 || json.Unmarshal(data, &a) != nil || a.Estado != "RECHAZADO" || a.Observaciones[0] != name {
+		if err != nil || status != 200 || json.Unmarshal(data, &a) != nil || a.Estado != "RECHAZADO" ||
+			a.Observaciones[0] != name {
 			t.Errorf("%s: %d %s", name, status, data)
 		}
 	}
@@ -108,7 +121,8 @@ func TestEvent_Again(t *testing.T) {
 	if status, _, err := b.tryEvent(e); err == nil {
 		t.Fatalf("answered %d", status)
 	}
-	if a := b.report(e); a.Estado != "RECHAZADO" || a.Observaciones[0] != "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR" {
+	if a := b.report(e); a.Estado != "RECHAZADO" || a.Observaciones[0] != "[identificacion.codigoGeneracion] YA "+
+		"EXISTE UN REGISTRO CON ESE VALOR" {
 		t.Errorf("%+v", a)
 	}
 	if kept, _ := b.sim.Document(code("C0", 1)); kept.Attempts != 2 || !kept.Accepted {

@@ -17,7 +17,8 @@ func TestLogin_Codes(t *testing.T) {
 		b.chaos(simulator.Chaos{LoginCode: code})
 		status, body := b.form(url.Values{"user": {nit}, "pwd": {password}})
 		var out struct{ Status, Error, Codigo, Message string }
-		if err := json.Unmarshal(body, &out); err != nil || status != 200 || out.Status != "ERROR" || out.Codigo != fmt.Sprint(code) || out.Message == "" {
+		if err := json.Unmarshal(body, &out); err != nil || status != 200 || out.Status != "ERROR" ||
+			out.Codigo != fmt.Sprint(code) || out.Message == "" {
 			t.Errorf("%d: %d %s", code, status, body)
 		}
 	}
@@ -33,8 +34,9 @@ func TestLogin_Codes(t *testing.T) {
 // MH gives out no password that its own rule forbids (MT2): 13 to 25 characters, with letters, digits and others.
 func TestNew_PasswordForm(t *testing.T) {
 	for password, good := range map[string]bool{
-		"abcdefghij.12": true, "abcdefghij.1": false, "abcdefghijklmnopqrstuv.12": true, "abcdefghijklmnopqrstuvw.12": false,
-		"abcdefghijk12": false, "abcdefghijk.-": false, "1234567890.12": false, "ñandú-áéíóú-1": true,
+		"abcdefghij.12": true, "abcdefghij.1": false, "abcdefghijklmnopqrstuv.12": true,
+		"abcdefghijklmnopqrstuvw.12": false,
+		"abcdefghijk12":              false, "abcdefghijk.-": false, "1234567890.12": false, "ñandú-áéíóú-1": true,
 	} {
 		func() {
 			defer func() {
@@ -42,7 +44,8 @@ func TestNew_PasswordForm(t *testing.T) {
 					t.Errorf("%q: refused is %v", password, refused)
 				}
 			}()
-			simulator.New(simulator.Options{Now: time.Now, Issuers: []simulator.Issuer{{NIT: nit, Password: password, PublicKey: &newKey().PublicKey}}})
+			simulator.New(simulator.Options{Now: time.Now, Issuers: []simulator.Issuer{{NIT: nit, Password: password,
+				PublicKey: &newKey().PublicKey}}})
 		}()
 	}
 }
@@ -52,15 +55,21 @@ func TestReception_LeastBase(t *testing.T) {
 	for base, good := range map[string]bool{"99.99": false, "100": true} {
 		d := sample(t, "03", 1)
 		d.root["cuerpoDocumento"] = d.root["cuerpoDocumento"].([]any)[:1]
-		d.set("cuerpoDocumento.0.cantidad", n("1")).set("cuerpoDocumento.0.precioUni", n(base)).set("cuerpoDocumento.0.montoDescu", n("0")).
-			set("cuerpoDocumento.0.ventaGravada", n(base)).set("cuerpoDocumento.0.tributos", []any{"20"}).set("cuerpoDocumento.0.noGravado", n("0")).
-			set("cuerpoDocumento.0.ventaExenta", n("0")).set("cuerpoDocumento.0.ventaNoSuj", n("0")).set("resumen.tributos", []any{tax("20", "13")})
-		for field, v := range map[string]string{"totalGravada": base, "totalExenta": "0", "totalNoSuj": "0", "subTotalVentas": base, "descuGravada": "0", "descuExenta": "0",
-			"descuNoSuj": "0", "totalDescu": "0", "porcentajeDescuento": "0", "subTotal": base, "ivaRete": "1", "ivaPerci": "0", "totalNoGravado": "0"} {
+		d.set("cuerpoDocumento.0.cantidad", n("1")).set("cuerpoDocumento.0.precioUni",
+			n(base)).set("cuerpoDocumento.0.montoDescu", n("0")).
+			set("cuerpoDocumento.0.ventaGravada", n(base)).set("cuerpoDocumento.0.tributos",
+			[]any{"20"}).set("cuerpoDocumento.0.noGravado", n("0")).
+			set("cuerpoDocumento.0.ventaExenta", n("0")).set("cuerpoDocumento.0.ventaNoSuj",
+			n("0")).set("resumen.tributos", []any{tax("20", "13")})
+		for field, v := range map[string]string{"totalGravada": base, "totalExenta": "0", "totalNoSuj": "0",
+			"subTotalVentas": base, "descuGravada": "0", "descuExenta": "0",
+			"descuNoSuj": "0", "totalDescu": "0", "porcentajeDescuento": "0", "subTotal": base, "ivaRete": "1",
+			"ivaPerci": "0", "totalNoGravado": "0"} {
 			d.set("resumen."+field, n(v))
 		}
 		total := map[string]string{"99.99": "111.99", "100": "112"}[base]
-		d.set("resumen.montoTotalOperacion", n(total)).set("resumen.totalPagar", n(total)).set("resumen.pagos.0.montoPago", n(total))
+		d.set("resumen.montoTotalOperacion", n(total)).set("resumen.totalPagar",
+			n(total)).set("resumen.pagos.0.montoPago", n(total))
 		b := open(t)
 		b.chaos(simulator.Chaos{StrictBase: true})
 		if !good {
@@ -93,7 +102,8 @@ func TestLot_ADay(t *testing.T) {
 
 // Thursday, Friday and Saturday of Holy Week are no business days: 2028-04-13 to 15, 2026-04-02 to 04.
 func TestInvalidation_HolyWeek(t *testing.T) {
-	for sealed, last := range map[string]string{"2028-03-20": "2028-04-18", "2028-04-20": "2028-05-16", "2029-02-20": "2029-03-14", "2029-03-20": "2029-04-13"} {
+	for sealed, last := range map[string]string{"2028-03-20": "2028-04-18", "2028-04-20": "2028-05-16",
+		"2029-02-20": "2029-03-14", "2029-03-20": "2029-04-13"} {
 		for _, late := range []bool{false, true} {
 			day, _ := time.Parse(time.DateOnly, sealed)
 			b := openAt(t, day.Add(18*time.Hour))
@@ -106,7 +116,8 @@ func TestInvalidation_HolyWeek(t *testing.T) {
 			}
 			b.clock.set(end)
 			b.login(nit)
-			e := invalidationOf(t, b, 1, "03", code("03", 1), a, d).set("identificacion.fecEmi", sealed).set("documento.fecEmi", sealed)
+			e := invalidationOf(t, b, 1, "03", code("03", 1), a, d).set("identificacion.fecEmi",
+				sealed).set("documento.fecEmi", sealed)
 			if got := b.invalidate(e); (got.Estado == "PROCESADO") == late {
 				t.Errorf("sealed on %s, late %v: %v", sealed, late, got)
 			}

@@ -84,7 +84,8 @@ func open(t testing.TB, change ...func(*simulator.Options)) *branch {
 	}
 	sim := simulator.New(o)
 	protocol, manage := httptest.NewServer(sim.Protocol()), httptest.NewServer(sim.Manage())
-	b := &branch{t: t, sim: sim, clock: c, url: protocol.URL, admin: manage.URL, http: &http.Client{Transport: &http.Transport{}}}
+	b := &branch{t: t, sim: sim, clock: c, url: protocol.URL, admin: manage.URL,
+		http: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(func() {
 		b.http.CloseIdleConnections()
 		if err := sim.Reset(); err != nil { // ends a silence, so that the servers can close
@@ -309,7 +310,8 @@ func (b *branch) lookup(tipo, code string) answer {
 
 func (b *branch) lookupOf(nit, tipo, code string) answer {
 	b.t.Helper()
-	return b.ask("/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": nit, "tdte": tipo, "codigoGeneracion": code})
+	return b.ask("/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": nit, "tdte": tipo,
+		"codigoGeneracion": code})
 }
 
 func (b *branch) accepted(d *tree) answer {
@@ -335,7 +337,8 @@ func (b *branch) acceptedOn(day string, d *tree) answer {
 func (b *branch) refused(d *tree, code, text string) answer {
 	b.t.Helper()
 	a := b.send(d)
-	if a.status != http.StatusBadRequest || a.Estado != "RECHAZADO" || a.CodigoMsg != code || a.DescripcionMsg != text || a.SelloRecibido != nil {
+	if a.status != http.StatusBadRequest || a.Estado != "RECHAZADO" || a.CodigoMsg != code ||
+		a.DescripcionMsg != text || a.SelloRecibido != nil {
 		b.t.Fatalf("got %v, want 400 RECHAZADO %s %q", a, code, text)
 	}
 	return a

@@ -16,8 +16,10 @@ func invalidationOf(t testing.TB, b *branch, i int, tipo, code_ string, a answer
 	t.Helper()
 	name := "anulacion"
 	e := sample(t, name, i).set("identificacion.codigoGeneracion", code("A1", i)).
-		set("documento.tipoDte", tipo).set("documento.codigoGeneracion", code_).set("documento.selloRecibido", *a.SelloRecibido).
-		set("documento.numeroControl", d.get("identificacion.numeroControl")).set("documento.fecEmi", d.get("identificacion.fecEmi")).
+		set("documento.tipoDte", tipo).set("documento.codigoGeneracion", code_).set("documento.selloRecibido",
+		*a.SelloRecibido).
+		set("documento.numeroControl", d.get("identificacion.numeroControl")).set("documento.fecEmi",
+		d.get("identificacion.fecEmi")).
 		set("identificacion.fecEmi", b.clock.now().Add(-6*time.Hour).Format(time.DateOnly))
 	for _, name := range []string{"receptor", "sujetoExcluido", "documento"} {
 		party, ok := d.root[name].(map[string]any)
@@ -44,7 +46,8 @@ func invalidationOf(t testing.TB, b *branch, i int, tipo, code_ string, a answer
 func before(t testing.TB, e *tree) *tree {
 	t.Helper()
 	old := sample(t, "anulacion-v2", 1)
-	old.set("identificacion.codigoGeneracion", e.get("identificacion.codigoGeneracion")).set("identificacion.fecAnula", e.get("identificacion.fecEmi"))
+	old.set("identificacion.codigoGeneracion", e.get("identificacion.codigoGeneracion")).set("identificacion.fecAnula",
+		e.get("identificacion.fecEmi"))
 	doc := e.get("documento").(map[string]any)
 	doc["montoIva"] = nil
 	return old.set("documento", doc).set("motivo", e.get("motivo"))
@@ -88,7 +91,8 @@ func TestInvalidation_EveryType(t *testing.T) {
 			e = before(t, e)
 		}
 		got := b.invalidated(e)
-		if got.CodigoMsg != "001" || got.DescripcionMsg != "Invalidación Recibida y Procesada" || got.ClasificaMsg != nil ||
+		if got.CodigoMsg != "001" || got.DescripcionMsg != "Invalidación Recibida y Procesada" ||
+			got.ClasificaMsg != nil ||
 			*got.CodigoGeneracion != code("A1", 10+i) || *got.SelloRecibido == *a.SelloRecibido {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -97,7 +101,8 @@ func TestInvalidation_EveryType(t *testing.T) {
 		}
 		// Once only, under this code and under another.
 		b.kept(e, "004", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR")
-		b.kept(e.set("identificacion.codigoGeneracion", code("A1", 100+i)), "004", "[documento.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR")
+		b.kept(e.set("identificacion.codigoGeneracion", code("A1", 100+i)), "004",
+			"[documento.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR")
 	}
 	if got := b.sim.Received(); got.Invalidations != len(generations) || got.Duplicates != 0 {
 		t.Errorf("%+v", got)
@@ -111,10 +116,13 @@ func TestInvalidation_Refused(t *testing.T) {
 	foreign := sample(t, "03", 1)
 	b.accepted(foreign)
 	for i, c := range []change{
-		{path: "documento.codigoGeneracion", value: code("01", 9), code: "014", text: "[documento] NO EXISTE UN REGISTRO CON ESTE DATO"},
+		{path: "documento.codigoGeneracion", value: code("01", 9), code: "014",
+			text: "[documento] NO EXISTE UN REGISTRO CON ESTE DATO"},
 		{path: "documento.tipoDte", value: "03", code: "007", text: "[documento.tipoDte" + banned},
-		{path: "documento.selloRecibido", value: strings.Repeat("0", 40), code: "007", text: "[documento.selloRecibido" + banned},
-		{path: "documento.numeroControl", value: "DTE-01-M001P001-000000000000009", code: "007", text: "[documento.numeroControl" + banned},
+		{path: "documento.selloRecibido", value: strings.Repeat("0", 40), code: "007",
+			text: "[documento.selloRecibido" + banned},
+		{path: "documento.numeroControl", value: "DTE-01-M001P001-000000000000009", code: "007",
+			text: "[documento.numeroControl" + banned},
 		{path: "documento.numeroControl", value: nil, code: "007", text: "[documento.numeroControl" + banned},
 		{path: "documento.fecEmi", value: "2026-12-14", code: "007", text: "[documento.fecEmi" + banned},
 		{path: "documento.nombre", value: nil, code: "007", text: "[documento.nombre" + banned},
@@ -124,7 +132,8 @@ func TestInvalidation_Refused(t *testing.T) {
 		{path: "motivo.tipoAnulacion", value: 1, code: "003", text: "[documento.codigoGeneracionR" + missing},
 		{path: "motivo.tipDocResponsable", value: "99", code: "007", text: "[motivo.tipDocResponsable" + banned},
 		{path: "motivo.numDocSolicita", value: "0412", code: "006", text: "[motivo.numDocSolicita] FORMATO NO VÁLIDO"},
-		{path: "documento.codigoGeneracionR", value: code("01", 1), code: "007", text: "[documento.codigoGeneracionR" + banned},
+		{path: "documento.codigoGeneracionR", value: code("01", 1), code: "007", text: "[documento.codigoGeneracionR" +
+			banned},
 		{path: "identificacion.fecEmi", value: "2026-12-14", code: "007", text: "[identificacion.fecEmi" + banned},
 		{path: "identificacion.fecEmi", value: "2026-12-16", code: "007", text: "[identificacion.fecEmi" + banned},
 		{path: "emisor.nit", value: "06142202970017", code: "008", text: "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE"},
@@ -134,10 +143,12 @@ func TestInvalidation_Refused(t *testing.T) {
 		b.kept(invalidationOf(t, b, 10+i, "01", code("01", 1), a, d).set(c.path, c.value), c.code, c.text)
 	}
 	good := invalidationOf(t, b, 1, "01", code("01", 1), a, d)
-	if a := b.ask("/fesv/anulardte", map[string]any{"ambiente": "00", "idEnvio": 1, "version": 3, "documento": "a.b.c"}); a.CodigoMsg != "802" {
+	if a := b.ask("/fesv/anulardte", map[string]any{"ambiente": "00", "idEnvio": 1, "version": 3,
+		"documento": "a.b.c"}); a.CodigoMsg != "802" {
 		t.Error(a)
 	}
-	if a := b.ask("/fesv/anulardte", map[string]any{"ambiente": "00", "version": 3, "documento": sign(good.bytes())}); a.CodigoMsg != "094" {
+	if a := b.ask("/fesv/anulardte", map[string]any{"ambiente": "00", "version": 3,
+		"documento": sign(good.bytes())}); a.CodigoMsg != "094" {
 		t.Error(a)
 	}
 	// An event is not a document.
@@ -158,13 +169,15 @@ func TestInvalidation_Replacement(t *testing.T) {
 	}
 	b.accepted(sample(t, "03", 1))
 	of := func(i int, by any) *tree {
-		return invalidationOf(t, b, 10*i, "01", code("01", i), sealed[i-1], sample(t, "01", i)).set("motivo.tipoAnulacion", 1).set("documento.codigoGeneracionR", by)
+		return invalidationOf(t, b, 10*i, "01", code("01", i), sealed[i-1], sample(t, "01",
+			i)).set("motivo.tipoAnulacion", 1).set("documento.codigoGeneracionR", by)
 	}
 	b.kept(of(1, code("01", 9)), "014", "[documento.codigoGeneracionR] NO EXISTE UN REGISTRO CON ESTE DATO")
 	b.kept(of(1, code("01", 1)), "007", "[documento.codigoGeneracionR"+banned)
 	b.kept(of(1, code("03", 1)), "007", "[documento.codigoGeneracionR"+banned)
 	b.kept(of(1, code("01", 2)).set("motivo.tipoAnulacion", 2), "007", "[documento.codigoGeneracionR"+banned)
-	b.kept(of(1, code("01", 2)).set("motivo.tipoAnulacion", 3).set("motivo.motivoAnulacion", nil), "003", "[motivo.motivoAnulacion"+missing)
+	b.kept(of(1, code("01", 2)).set("motivo.tipoAnulacion", 3).set("motivo.motivoAnulacion", nil), "003",
+		"[motivo.motivoAnulacion"+missing)
 	b.invalidated(of(1, code("01", 2)))
 	b.kept(of(3, code("01", 1)), "007", "[documento.codigoGeneracionR"+banned) // itself taken back
 	b.invalidated(of(3, code("01", 2)).set("motivo.tipoAnulacion", 3))
@@ -173,7 +186,8 @@ func TestInvalidation_Replacement(t *testing.T) {
 	a := b.accepted(note)
 	b.accepted(noteFor(t, "05", 2, "10", "03", code("03", 1)))
 	e := invalidationOf(t, b, 90, "05", code("05", 1), a, note).set("motivo.tipoAnulacion", 1)
-	b.kept(parse(t, e.bytes()).set("documento.codigoGeneracionR", code("05", 2)), "007", "[documento.codigoGeneracionR"+banned)
+	b.kept(parse(t, e.bytes()).set("documento.codigoGeneracionR", code("05", 2)), "007", "[documento.codigoGeneracionR"+
+		banned)
 	b.invalidated(e)
 }
 
@@ -181,7 +195,8 @@ func TestInvalidation_Replacement(t *testing.T) {
 func TestInvalidation_Blocked(t *testing.T) {
 	b := open(t)
 	for _, c := range []struct{ origin, by *tree }{
-		{sample(t, "03", 1), sample(t, "05", 1)}, {sample(t, "03", 2), noteFor(t, "06", 2, "5", "03", code("03", 2))}, {sample(t, "01", 1), returnOf(t, 1, 1)},
+		{sample(t, "03", 1), sample(t, "05", 1)}, {sample(t, "03", 2), noteFor(t, "06", 2, "5", "03", code("03", 2))},
+		{sample(t, "01", 1), returnOf(t, 1, 1)},
 	} {
 		event := func(i int, d *tree, a answer) *tree {
 			v := envelope(d)
@@ -264,9 +279,11 @@ func TestOracle_Invalidations(t *testing.T) {
 		b := branchOf(t, d)
 		a := b.accepted(d)
 		if by, replaced := e.get("documento.codigoGeneracionR").(string); replaced {
-			b.accepted(parse(t, d.bytes()).set("identificacion.codigoGeneracion", by).set("identificacion.numeroControl", "DTE-03-M001P001-000000000000999"))
+			b.accepted(parse(t, d.bytes()).set("identificacion.codigoGeneracion",
+				by).set("identificacion.numeroControl", "DTE-03-M001P001-000000000000999"))
 		}
-		e.set("documento.selloRecibido", *a.SelloRecibido).set("documento.numeroControl", d.get("identificacion.numeroControl"))
+		e.set("documento.selloRecibido", *a.SelloRecibido).set("documento.numeroControl",
+			d.get("identificacion.numeroControl"))
 		b.clock.set(b.clock.now().Add(20 * time.Hour))
 		if got := b.invalidate(e); got.Estado != "PROCESADO" {
 			t.Errorf("%s: %v", f, got)
@@ -284,5 +301,6 @@ func TestOracle_Invalidations(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t)
-	b.kept(sample(t, "anulacion", 1).set("identificacion.codigoGeneracion", code("A1", 1)), mh.Body.CodigoMsg, mh.Body.DescripcionMsg)
+	b.kept(sample(t, "anulacion", 1).set("identificacion.codigoGeneracion", code("A1", 1)), mh.Body.CodigoMsg,
+		mh.Body.DescripcionMsg)
 }

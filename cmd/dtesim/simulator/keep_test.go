@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What an authority has accepted outlives it: the number is used, a note on the sale is measured, what was invalidated stays so. A
-// line that a crash tore is dropped, one that is no document is an error, and a reset forgets the file too.
+// What an authority has accepted outlives it: the number is used, a note on the sale is measured, what was invalidated
+// stays so. A line that a crash tore is dropped, one that is no document is an error, and a reset forgets the file too.
 func TestKeep(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authority.jsonl")
 	keep := func() *branch {
@@ -40,9 +40,11 @@ func TestKeep(t *testing.T) {
 		t.Errorf("the seal is %v, was %v", got, a)
 	}
 	after.refused(sample(t, "03", 1), "004", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR")
-	twice := sample(t, "03", 3).set("identificacion.numeroControl", sample(t, "03", 2).get("identificacion.numeroControl"))
+	twice := sample(t, "03", 3).set("identificacion.numeroControl", sample(t, "03",
+		2).get("identificacion.numeroControl"))
 	after.refused(twice, "004", "[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR")
-	if a := after.send(noteFor(t, "05", 2, "100", "03", code("03", 1))); !strings.Contains(a.DescripcionMsg, "MONTO ES MAYOR") {
+	if a := after.send(noteFor(t, "05", 2, "100", "03", code("03", 1))); !strings.Contains(a.DescripcionMsg,
+		"MONTO ES MAYOR") {
 		t.Errorf("a second note of the same 100.00: %v", a)
 	}
 	after.accepted(noteFor(t, "05", 3, "5", "03", code("03", 1)))

@@ -40,7 +40,8 @@ func TestLot_HalfRefused(t *testing.T) {
 	signed = append(signed, "nada", signed[0])
 	e["documentos"] = signed
 	v := b.done(b.sendLot(e).CodigoLote)
-	if len(v.Procesados) != 2 || *v.Procesados[0].CodigoGeneracion != code("01", 1) || *v.Procesados[1].CodigoGeneracion != code("01", 5) {
+	if len(v.Procesados) != 2 || *v.Procesados[0].CodigoGeneracion != code("01", 1) ||
+		*v.Procesados[1].CodigoGeneracion != code("01", 5) {
 		t.Errorf("%v", v.Procesados)
 	}
 	var got []string
@@ -55,7 +56,8 @@ func TestLot_HalfRefused(t *testing.T) {
 		got = append(got, c+" "+r.CodigoMsg)
 	}
 	// In the order of the lot: arithmetic, schema, signature, no event, nothing at all, and the first again.
-	if want := "00000002 020,00000003 096,00000004 802,00000006 014,null 802,00000001 004"; strings.Join(got, ",") != want {
+	if want := "00000002 020,00000003 096,00000004 802,00000006 014,null 802,00000001 004"; strings.Join(got,
+		",") != want {
 		t.Errorf("got %s\nwant %s", strings.Join(got, ","), want)
 	}
 	if got := b.sim.Received(); got != (simulator.Counts{Documents: 2, Events: 1, Lots: 1, Duplicates: 1}) {
@@ -74,7 +76,8 @@ func TestLot_NoteWithItsOriginal(t *testing.T) {
 	original, note := deferred(sample(t, "03", 1), 1), deferred(sample(t, "05", 2), 1)
 	b.reported(eventOf(t, "contingencia", 1, 1, original, note))
 	v := b.done(b.lot(original, note))
-	if len(v.Procesados) != 1 || len(v.Rechazados) != 1 || v.Rechazados[0].DescripcionMsg != "[documentoRelacionado.numeroDocumento] NO EXISTE UN REGISTRO CON ESTE DATO" {
+	if len(v.Procesados) != 1 || len(v.Rechazados) != 1 ||
+		v.Rechazados[0].DescripcionMsg != "[documentoRelacionado.numeroDocumento] NO EXISTE UN REGISTRO CON ESTE DATO" {
 		t.Error(v)
 	}
 	b.audited("was sent before " + code("03", 1) + " was sealed")
@@ -105,7 +108,8 @@ func TestLot_Refused(t *testing.T) {
 	} {
 		e := lotEnvelope(d)
 		e[c.path] = c.v
-		if a := b.sendLot(e); a.status != 400 || a.Estado != "RECHAZADO" || a.CodigoMsg != c.code || a.CodigoLote != "" {
+		if a := b.sendLot(e); a.status != 400 || a.Estado != "RECHAZADO" || a.CodigoMsg != c.code ||
+			a.CodigoLote != "" {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}

@@ -17,7 +17,10 @@ import (
 // on a loopback address.
 func (s *Simulator) Manage() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /chaos", func(w http.ResponseWriter, r *http.Request) { say(w, http.StatusOK, s.Hostilities()) })
+	mux.HandleFunc("GET /chaos", func(w http.ResponseWriter, r *http.Request) {
+		say(w, http.StatusOK,
+			s.Hostilities())
+	})
 	mux.HandleFunc("POST /chaos", s.postChaos)
 	mux.HandleFunc("POST /schedule", s.postSchedule)
 	mux.HandleFunc("GET /audit", func(w http.ResponseWriter, r *http.Request) {

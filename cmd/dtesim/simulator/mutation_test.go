@@ -39,18 +39,23 @@ var changes = []change{
 	{"01", "extension", nil, "096", "Campo #/extension no está permitido"},
 	{"01", "emisor.telefono", "2225778", "096", "Campo #/emisor/telefono no cumple el tamaño mínimo  permitido"},
 	{"01", "emisor.codEstable", "M0001", "096", "Campo #/emisor/codEstable no cumple el tamaño máximo permitido"},
-	{"01", "identificacion.codigoGeneracion", "00000001-0001-4000-8000-00000000000a", "096", "Campo #/identificacion/codigoGeneracion no cumple el formato requerido"},
-	{"01", "identificacion.numeroControl", "DTE-01-00000000-000000000000001", "096", "Campo #/identificacion/numeroControl no cumple el formato requerido"},
-	{"03", "identificacion.numeroControl", "DTE-01-M001P001-000000000000001", "096", "Campo #/identificacion/numeroControl no cumple el formato requerido"},
+	{"01", "identificacion.codigoGeneracion", "00000001-0001-4000-8000-00000000000a", "096",
+		"Campo #/identificacion/codigoGeneracion no cumple el formato requerido"},
+	{"01", "identificacion.numeroControl", "DTE-01-00000000-000000000000001", "096",
+		"Campo #/identificacion/numeroControl no cumple el formato requerido"},
+	{"03", "identificacion.numeroControl", "DTE-01-M001P001-000000000000001", "096",
+		"Campo #/identificacion/numeroControl no cumple el formato requerido"},
 	{"01", "identificacion.horEmi", "24:00:00", "096", "Campo #/identificacion/horEmi no cumple el formato requerido"},
-	{"01", "identificacion.fecEmi", "2026-02-30", "096", "Campo #/identificacion/fecEmi no cumple el formato requerido"},
+	{"01", "identificacion.fecEmi", "2026-02-30", "096",
+		"Campo #/identificacion/fecEmi no cumple el formato requerido"},
 	{"01", "identificacion.tipoMoneda", "EUR", "096", "Campo #/identificacion/tipoMoneda" + invalid},
 	{"01", "cuerpoDocumento.0.cantidad", n("0"), "096", "Campo #/cuerpoDocumento/0/cantidad" + invalid},
 	{"01", "cuerpoDocumento.0.precioUni", n("4.520000001"), "096", "Campo #/cuerpoDocumento/0/precioUni" + invalid},
 	{"01", "cuerpoDocumento", []any{}, "096", "Campo #/cuerpoDocumento" + invalid},
 	{"01", "resumen.pagos", []any{}, "096", "Campo #/resumen/pagos" + invalid},
 	{"03", "receptor", nil, "096", "Campo #/receptor" + invalid},
-	{"03", "resumen.totalLetras", "CIEN 00", "096", "Campo #/resumen/totalLetras no cumple el tamaño mínimo  permitido"},
+	{"03", "resumen.totalLetras", "CIEN 00", "096",
+		"Campo #/resumen/totalLetras no cumple el tamaño mínimo  permitido"},
 	{"01", "cuerpoDocumento.0.tributos", []any{"20"}, "096", "Campo #/cuerpoDocumento/0/tributos/0" + invalid},
 	{"03", "cuerpoDocumento.0.tributos", []any{"20", "20"}, "096", "Campo #/cuerpoDocumento/0/tributos" + invalid},
 
@@ -116,10 +121,14 @@ var changes = []change{
 	{"01", "resumen.totalNoGravado", n("1"), "020", "[resumen.totalNoGravado" + wrong},
 	{"01", "resumen.ivaRete", n("0.13"), "020", "[resumen.ivaRete" + wrong}, // 1 % of the base with VAT
 	{"01", "resumen.pagos.0.montoPago", n("14"), "020", "[resumen.pagos.montoPago" + wrong},
-	{"01", "resumen.tributos", []any{map[string]any{"codigo": "20", "descripcion": "IVA", "valor": n("0")}}, "096", "Campo #/resumen/tributos/0/codigo" + invalid},
-	{"01", "resumen.tributos", []any{map[string]any{"codigo": "D1", "descripcion": "FOVIAL", "valor": n("0")}}, "003", "[cuerpoDocumento.tributos" + missing},
+	{"01", "resumen.tributos", []any{map[string]any{"codigo": "20", "descripcion": "IVA", "valor": n("0")}}, "096",
+		"Campo #/resumen/tributos/0/codigo" + invalid},
+	{"01", "resumen.tributos", []any{map[string]any{"codigo": "D1", "descripcion": "FOVIAL", "valor": n("0")}}, "003",
+		"[cuerpoDocumento.tributos" + missing},
 
-	{"01", "resumen.tributos", []any{map[string]any{"codigo": "D1", "descripcion": "a", "valor": n("0")}, map[string]any{"codigo": "D1", "descripcion": "b", "valor": n("0")}}, "007", "[resumen.tributos.codigo" + banned},
+	{"01", "resumen.tributos", []any{map[string]any{"codigo": "D1", "descripcion": "a", "valor": n("0")},
+		map[string]any{"codigo": "D1", "descripcion": "b", "valor": n("0")}}, "007", "[resumen.tributos.codigo" +
+		banned},
 
 	// Amounts of 03.
 	{"03", "resumen.tributos", nil, "003", "[resumen.tributos" + missing},
@@ -151,7 +160,8 @@ func TestReception_Mutations(t *testing.T) {
 			a := b.send(d)
 			got := a.DescripcionMsg
 			if c.code == "096" {
-				if got != "DOCUMENTO NO CUMPLE ESQUEMA JSON" || *a.ClasificaMsg != "98" || !slices.Contains(a.Observaciones, c.text) {
+				if got != "DOCUMENTO NO CUMPLE ESQUEMA JSON" || *a.ClasificaMsg != "98" ||
+					!slices.Contains(a.Observaciones, c.text) {
 					t.Errorf("got %v, want the observation %q", a, c.text)
 				}
 				got = c.text
@@ -193,10 +203,12 @@ func TestReception_LargeInvoiceNamesItsConsumer(t *testing.T) {
 	b := open(t)
 	d := sample(t, "01", 1).set("receptor", nil)
 	for path, v := range map[string]string{
-		"cuerpoDocumento.0.precioUni": "9000", "cuerpoDocumento.0.ventaGravada": "26999.44", "cuerpoDocumento.0.ivaItem": "3106.13026549",
-		"resumen.totalGravada": "26999.44", "resumen.subTotalVentas": "27002.94", "resumen.subTotal": "27001.24",
-		"resumen.montoTotalOperacion": "27001.24", "resumen.totalPagar": "27001.24", "resumen.pagos.0.montoPago": "27001.24",
-		"resumen.totalIva": "3105.93",
+		"cuerpoDocumento.0.precioUni": "9000", "cuerpoDocumento.0.ventaGravada": "26999.44",
+		"cuerpoDocumento.0.ivaItem": "3106.13026549",
+		"resumen.totalGravada":      "26999.44", "resumen.subTotalVentas": "27002.94", "resumen.subTotal": "27001.24",
+		"resumen.montoTotalOperacion": "27001.24", "resumen.totalPagar": "27001.24",
+		"resumen.pagos.0.montoPago": "27001.24",
+		"resumen.totalIva":          "3105.93",
 	} {
 		d.set(path, n(v))
 	}
@@ -215,30 +227,38 @@ func TestReception_OtherTaxes(t *testing.T) {
 	other := sample(t, "01", 1).set("cuerpoDocumento.0.tributos", []any{"D1", "C5"}).
 		set("cuerpoDocumento.1.tributos", []any{"D1"}).set("cuerpoDocumento.1.uniMedida", 22).
 		set("resumen.tributos", []any{tax("D1", "2"), tax("C5", "9")}).
-		set("resumen.montoTotalOperacion", n("16.8")).set("resumen.totalPagar", n("16.8")).set("resumen.pagos.0.montoPago", n("16.8"))
+		set("resumen.montoTotalOperacion", n("16.8")).set("resumen.totalPagar",
+		n("16.8")).set("resumen.pagos.0.montoPago", n("16.8"))
 	b.accepted(other)
 
-	gallons := sample(t, "01", 2).set("cuerpoDocumento.0.uniMedida", 22).set("cuerpoDocumento.0.tributos", []any{"D1", "C8"}).
+	gallons := sample(t, "01", 2).set("cuerpoDocumento.0.uniMedida", 22).set("cuerpoDocumento.0.tributos",
+		[]any{"D1", "C8"}).
 		set("resumen.tributos", []any{tax("D1", "0.6"), tax("C8", "0.3")}).
-		set("resumen.montoTotalOperacion", n("15.7")).set("resumen.totalPagar", n("15.7")).set("resumen.pagos.0.montoPago", n("15.7"))
+		set("resumen.montoTotalOperacion", n("15.7")).set("resumen.totalPagar",
+		n("15.7")).set("resumen.pagos.0.montoPago", n("15.7"))
 	b.refused(gallons.set("resumen.tributos.1.valor", n("0.6")), "020", "[resumen.tributos.codigo.C8"+wrong)
 	b.accepted(gallons.set("resumen.tributos.1.valor", n("0.3")))
 
 	// The second line as a special tax on fuel, part of the VAT base.
 	item := sample(t, "03", 1).set("cuerpoDocumento.1.tipoItem", 4).set("cuerpoDocumento.1.codTributo", "A8").
-		set("cuerpoDocumento.1.uniMedida", 99).set("cuerpoDocumento.1.cantidad", n("1")).set("cuerpoDocumento.1.precioUni", n("15"))
+		set("cuerpoDocumento.1.uniMedida", 99).set("cuerpoDocumento.1.cantidad",
+		n("1")).set("cuerpoDocumento.1.precioUni", n("15"))
 	b.accepted(item)
-	item.set("identificacion.codigoGeneracion", code("03", 2)).set("identificacion.numeroControl", "DTE-03-M001P001-000000000000002")
+	item.set("identificacion.codigoGeneracion", code("03", 2)).set("identificacion.numeroControl",
+		"DTE-03-M001P001-000000000000002")
 	b.refused(item.set("cuerpoDocumento.1.codTributo", "C8"), "007", "[cuerpoDocumento.codTributo"+banned)
-	b.refused(item.set("cuerpoDocumento.1.codTributo", "A8").set("cuerpoDocumento.1.uniMedida", 59), "007", "[cuerpoDocumento.uniMedida"+banned)
+	b.refused(item.set("cuerpoDocumento.1.codTributo", "A8").set("cuerpoDocumento.1.uniMedida", 59), "007",
+		"[cuerpoDocumento.uniMedida"+banned)
 }
 
 func TestReception_LongRemarks(t *testing.T) {
 	b := open(t)
 	for i, tipo := range []string{"01", "03"} {
 		b.accepted(sample(t, tipo, i+1).set("resumen.observaciones", strings.Repeat("ñ", 3000)))
-		a := b.refused(sample(t, tipo, i+5).set("resumen.observaciones", strings.Repeat("ñ", 3001)), "096", "DOCUMENTO NO CUMPLE ESQUEMA JSON")
-		if !slices.Equal(a.Observaciones, []string{"Campo #/resumen/observaciones no cumple el tamaño máximo permitido"}) {
+		a := b.refused(sample(t, tipo, i+5).set("resumen.observaciones", strings.Repeat("ñ", 3001)), "096",
+			"DOCUMENTO NO CUMPLE ESQUEMA JSON")
+		if !slices.Equal(a.Observaciones,
+			[]string{"Campo #/resumen/observaciones no cumple el tamaño máximo permitido"}) {
 			t.Error(a)
 		}
 	}

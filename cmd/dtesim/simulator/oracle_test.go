@@ -106,7 +106,8 @@ func standIn(t testing.TB, d *tree, kind, id, date string) *tree {
 		receptor["tipoDocumento"], receptor["numDocumento"] = back["tipoDocumento"], back["numDocumento"]
 		line := o.get("cuerpoDocumento.0").(map[string]any)
 		receptor["nombre"] = back["nombre"]
-		o.set("emisor.nombre", d.get("emisor.nombre")).set("emisor.codEstable", d.get("emisor.codEstableMH")).set("emisor.codPuntoVenta", d.get("emisor.codPuntoVentaMH"))
+		o.set("emisor.nombre", d.get("emisor.nombre")).set("emisor.codEstable",
+			d.get("emisor.codEstableMH")).set("emisor.codPuntoVenta", d.get("emisor.codPuntoVentaMH"))
 		for _, name := range []string{"tipoItem", "descripcion", "precioUni", "cantidad", "compra", "montoDescu"} {
 			line[name] = d.get("cuerpoDocumento.0." + name)
 		}
@@ -114,18 +115,21 @@ func standIn(t testing.TB, d *tree, kind, id, date string) *tree {
 		for _, name := range []string{"totalCompra", "subTotal", "totalPagar"} {
 			o.set("resumen."+name, line["compra"])
 		}
-		return o.set("resumen.descu", n("0")).set("resumen.totalDescu", n("0")).set("resumen.reteRenta", n("0")).set("resumen.pagos.0.montoPago", line["compra"])
+		return o.set("resumen.descu", n("0")).set("resumen.totalDescu", n("0")).set("resumen.reteRenta",
+			n("0")).set("resumen.pagos.0.montoPago", line["compra"])
 	}
 	if taxpayer := d.get("receptor.nit"); taxpayer != nil {
 		o.set("receptor.nit", taxpayer)
 	}
 	line := o.get("cuerpoDocumento.0").(map[string]any)
-	line["cantidad"], line["precioUni"], line["ventaGravada"], line["montoDescu"] = n("1"), n("100000"), n("100000"), n("0")
+	line["cantidad"], line["precioUni"], line["ventaGravada"], line["montoDescu"] = n("1"), n("100000"), n("100000"),
+		n("0")
 	o.set("cuerpoDocumento", []any{line})
 	for _, name := range []string{"totalGravada", "subTotalVentas", "subTotal"} {
 		o.set("resumen."+name, n("100000"))
 	}
-	for _, name := range []string{"totalNoSuj", "totalExenta", "descuNoSuj", "descuExenta", "descuGravada", "totalDescu", "ivaPerci1", "ivaRete1", "reteRenta", "totalNoGravado"} {
+	for _, name := range []string{"totalNoSuj", "totalExenta", "descuNoSuj", "descuExenta", "descuGravada",
+		"totalDescu", "ivaPerci1", "ivaRete1", "reteRenta", "totalNoGravado"} {
 		o.set("resumen."+name, n("0"))
 	}
 	o.set("resumen.tributos.0.valor", n("13000")).set("resumen.pagos", nil)
@@ -218,8 +222,8 @@ func TestOracle_RefusedAsByMH(t *testing.T) {
 		"03_tributo20_wrong":                           nil,
 		"03_tributo20_wrong_base":                      nil,
 		"03_tributos_missing":                          nil,
-		// What was saved satisfies the published schema: what MH held against it is not in it. The test cannot know more
-		// than that the document is refused where its original is unknown.
+		// What was saved satisfies the published schema: what MH held against it is not in it. The test cannot know
+		// more than that the document is refused where its original is unknown.
 		"05_schema": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,8 +61,10 @@ func TestNote_WithinItsOriginal(t *testing.T) {
 // A global discount of the original was never paid: it cannot be credited either.
 func TestNote_GlobalDiscount(t *testing.T) {
 	b := open(t)
-	d := sample(t, "03", 1).set("resumen.descuGravada", n("10")).set("resumen.totalDescu", n("14")).set("resumen.subTotal", n("100")).
-		set("resumen.tributos.0.valor", n("13")).set("resumen.ivaRete", n("0")).set("resumen.montoTotalOperacion", n("113")).
+	d := sample(t, "03", 1).set("resumen.descuGravada", n("10")).set("resumen.totalDescu",
+		n("14")).set("resumen.subTotal", n("100")).
+		set("resumen.tributos.0.valor", n("13")).set("resumen.ivaRete", n("0")).set("resumen.montoTotalOperacion",
+		n("113")).
 		set("resumen.totalPagar", n("115.5")).set("resumen.pagos.0.montoPago", n("115.5"))
 	b.accepted(d)
 	b.refused(noteFor(t, "05", 1, "100.02", "03", code("03", 1)), "007", "[resumen.totalGravada"+tooMuch)
@@ -72,15 +74,19 @@ func TestNote_GlobalDiscount(t *testing.T) {
 // MH adjusts no invoices; the product's API does, so that lax_origins admits them. Its prices include VAT.
 func TestNote_AgainstAnInvoice(t *testing.T) {
 	b := open(t)
-	d := sample(t, "01", 1).set("resumen.descuGravada", n("0")).set("resumen.totalDescu", n("0.56")).set("resumen.subTotal", n("16.5")).
-		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva", n("1.5")).set("resumen.pagos.0.montoPago", n("16.5"))
+	d := sample(t, "01", 1).set("resumen.descuGravada", n("0")).set("resumen.totalDescu",
+		n("0.56")).set("resumen.subTotal", n("16.5")).
+		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva",
+		n("1.5")).set("resumen.pagos.0.montoPago", n("16.5"))
 	b.accepted(d)
 	consumer := func(d *tree) *tree {
 		return d.set("receptor.tipoDocumento", "13").set("receptor.numDocumento", "041234567")
 	}
-	b.refused(consumer(noteFor(t, "05", 1, "11.5", "01", code("01", 1))), "007", "[documentoRelacionado.tipoDocumento"+banned)
+	b.refused(consumer(noteFor(t, "05", 1, "11.5", "01", code("01", 1))), "007", "[documentoRelacionado.tipoDocumento"+
+		banned)
 	b.chaos(simulator.Chaos{LaxOrigins: true})
-	b.refused(consumer(noteFor(t, "05", 1, "11.53", "01", code("01", 1))), "007", "[resumen.totalGravada"+tooMuch) // 13.00 / 1.13 = 11.50
+	// 13.00 / 1.13 = 11.50
+	b.refused(consumer(noteFor(t, "05", 1, "11.53", "01", code("01", 1))), "007", "[resumen.totalGravada"+tooMuch)
 	b.accepted(consumer(noteFor(t, "05", 1, "5.5", "01", code("01", 1))))
 	// A retorno of the same invoice takes from the same rest: 13.00 - 5.50 × 1.13 = 6.785.
 	b.refused(returnOf(t, 1, 2), "007", "[resumen.totalGravada"+tooMuch)
@@ -105,9 +111,12 @@ func TestNote_AgainstAWithholding(t *testing.T) {
 	b := open(t)
 	b.accepted(sample(t, "07", 1)) // 61.32 withheld
 	of := func(i int, amount string) *tree {
-		d := noteFor(t, "05", i, "0", "07", code("07", 1)).set("cuerpoDocumento.0.tributos", nil).set("resumen.tributos", nil)
-		d.set("resumen.montoTotalOperacion", n("0")).set("resumen.totalPagar", n("0")).set("resumen.codigoRetencionMH", "22")
-		return d.set("cuerpoDocumento.0.ivaRete", n(amount)).set("resumen.ivaRete", n(amount)).set("cuerpoDocumento.0.precioUni", n("354.4"))
+		d := noteFor(t, "05", i, "0", "07", code("07", 1)).set("cuerpoDocumento.0.tributos",
+			nil).set("resumen.tributos", nil)
+		d.set("resumen.montoTotalOperacion", n("0")).set("resumen.totalPagar", n("0")).set("resumen.codigoRetencionMH",
+			"22")
+		return d.set("cuerpoDocumento.0.ivaRete", n(amount)).set("resumen.ivaRete",
+			n(amount)).set("cuerpoDocumento.0.precioUni", n("354.4"))
 	}
 	b.refused(of(1, "61.34"), "007", "[resumen.ivaRete"+tooMuch)
 	b.refused(of(2, "60").set("resumen.codigoRetencionMH", nil), "007", "[resumen.codigoRetencionMH"+banned)
@@ -123,7 +132,8 @@ func TestNote_ItsOriginal(t *testing.T) {
 	b.refused(d, "014", "[documentoRelacionado.numeroDocumento] NO EXISTE UN REGISTRO CON ESTE DATO")
 	first := sample(t, "03", 1)
 	b.refused(parse(t, first.bytes()).set("resumen.totalPagar", n("1")), "020", "[resumen.totalPagar"+wrong)
-	b.refused(d, "014", "[documentoRelacionado.numeroDocumento] NO EXISTE UN REGISTRO CON ESTE DATO") // refused is not there
+	// refused is not there
+	b.refused(d, "014", "[documentoRelacionado.numeroDocumento] NO EXISTE UN REGISTRO CON ESTE DATO")
 	b.accepted(first)
 	day := func(date string) *tree { return parse(t, d.bytes()).set("identificacion.fecEmi", date) }
 	b.refused(day("2026-12-14"), "007", "[identificacion.fecEmi"+banned) // before its original
@@ -149,7 +159,8 @@ func returnOf(t testing.TB, i, units int) *tree {
 	amount := new(big.Rat).Mul(big.NewRat(433, 100), big.NewRat(int64(units), 1)).FloatString(2)
 	vat := new(big.Rat).Mul(big.NewRat(433*13, 113*100), big.NewRat(int64(units), 1))
 	d := sample(t, "18", i).set("cuerpoDocumento.0.cantidad", units)
-	d.set("cuerpoDocumento.0.montoDescu", n(new(big.Rat).Mul(big.NewRat(19, 100), big.NewRat(int64(units), 1)).FloatString(2)))
+	d.set("cuerpoDocumento.0.montoDescu", n(new(big.Rat).Mul(big.NewRat(19, 100), big.NewRat(int64(units),
+		1)).FloatString(2)))
 	d.set("cuerpoDocumento.0.ventaGravada", n(amount)).set("cuerpoDocumento.0.ivaItem", n(vat.FloatString(8)))
 	for _, field := range []string{"totalGravada", "subTotalVentas", "montoTotalOperacion", "totalPagar"} {
 		d.set("resumen."+field, n(amount))
@@ -161,10 +172,13 @@ func TestReturn_WithinItsOrigin(t *testing.T) {
 	b := open(t)
 	b.refused(returnOf(t, 1, 1), "014", "[documentoRelacionado.codigoGeneracion] NO EXISTE UN REGISTRO CON ESTE DATO")
 	// Without the global discount of the sample, all three units can go back.
-	b.accepted(sample(t, "01", 1).set("resumen.descuGravada", n("0")).set("resumen.totalDescu", n("0.56")).set("resumen.subTotal", n("16.5")).
-		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva", n("1.5")).set("resumen.pagos.0.montoPago", n("16.5")))
+	b.accepted(sample(t, "01", 1).set("resumen.descuGravada", n("0")).set("resumen.totalDescu",
+		n("0.56")).set("resumen.subTotal", n("16.5")).
+		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva",
+		n("1.5")).set("resumen.pagos.0.montoPago", n("16.5")))
 	b.refused(returnOf(t, 2, 4), "007", "[resumen.totalGravada"+tooMuch)
-	b.refused(returnOf(t, 2, 1).set("cuerpoDocumento.0.cantidad", 4).set("cuerpoDocumento.0.montoDescu", n("13.75")), "007", "[cuerpoDocumento.cantidad"+banned)
+	b.refused(returnOf(t, 2, 1).set("cuerpoDocumento.0.cantidad", 4).set("cuerpoDocumento.0.montoDescu", n("13.75")),
+		"007", "[cuerpoDocumento.cantidad"+banned)
 	b.accepted(returnOf(t, 3, 2))
 	b.refused(returnOf(t, 4, 2), "007", "[resumen.totalGravada"+tooMuch)
 	back := returnOf(t, 5, 1)
@@ -186,7 +200,8 @@ func TestReturn_Window(t *testing.T) {
 		}
 		b.clock.set(day.Add(42 * time.Hour))
 		b.login(nit)
-		b.refused(returnOf(t, 1, 1).set("identificacion.fecEmi", day.AddDate(0, 0, 1).Format(time.DateOnly)), "007", "[identificacion.fecEmi"+banned)
+		b.refused(returnOf(t, 1, 1).set("identificacion.fecEmi", day.AddDate(0, 0, 1).Format(time.DateOnly)), "007",
+			"[identificacion.fecEmi"+banned)
 		b.accepted(returnOf(t, 1, 1).set("identificacion.fecEmi", last))
 	}
 }
@@ -210,7 +225,8 @@ func TestReturn_OfSeveral(t *testing.T) {
 	}
 	b.refused(of(1, "01", code("01", 1)), "007", "[documentoRelacionado.codigoGeneracion"+banned)
 	b.refused(of(1, "14", code("14", 3)), "007", "[documentoRelacionado.tipoDocumento"+banned)
-	b.refused(of(1, "01", code("01", 3)), "014", "[documentoRelacionado.codigoGeneracion] NO EXISTE UN REGISTRO CON ESTE DATO")
+	b.refused(of(1, "01", code("01", 3)), "014",
+		"[documentoRelacionado.codigoGeneracion] NO EXISTE UN REGISTRO CON ESTE DATO")
 	b.accepted(of(1, "01", code("01", 2)))
 }
 
@@ -218,12 +234,15 @@ func TestReturn_OfAPurchase(t *testing.T) {
 	b := open(t)
 	b.accepted(sample(t, "14", 1)) // 108.00 bought, 3.00 off
 	of := func(i int, amount string) *tree {
-		d := sample(t, "18", i).set("documentoRelacionado.0.tipoDocumento", "14").set("documentoRelacionado.0.codigoGeneracion", code("14", 1)).
+		d := sample(t, "18", i).set("documentoRelacionado.0.tipoDocumento",
+			"14").set("documentoRelacionado.0.codigoGeneracion", code("14", 1)).
 			set("documento.nombre", "José Antonio Luna").set("cuerpoDocumento.0.codigoGeneracion", code("14", 1))
-		for path, v := range map[string]string{"precioUni": amount, "cantidad": "1", "montoDescu": "0", "ventaGravada": "0", "ivaItem": "0", "compra": amount} {
+		for path, v := range map[string]string{"precioUni": amount, "cantidad": "1", "montoDescu": "0",
+			"ventaGravada": "0", "ivaItem": "0", "compra": amount} {
 			d.set("cuerpoDocumento.0."+path, n(v))
 		}
-		for field, v := range map[string]string{"totalGravada": "0", "totalIva": "0", "totalCompraExcluidos": amount, "subTotalVentas": amount, "montoTotalOperacion": amount, "totalPagar": amount} {
+		for field, v := range map[string]string{"totalGravada": "0", "totalIva": "0", "totalCompraExcluidos": amount,
+			"subTotalVentas": amount, "montoTotalOperacion": amount, "totalPagar": amount} {
 			d.set("resumen."+field, n(v))
 		}
 		return d

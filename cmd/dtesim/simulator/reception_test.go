@@ -21,8 +21,10 @@ func TestReception_Accepted(t *testing.T) {
 	for n, tipo := range []string{"01", "03"} {
 		d := sample(t, tipo, n+1)
 		a := b.accepted(d)
-		if a.CodigoMsg != "001" || a.DescripcionMsg != "RECIBIDO" || *a.ClasificaMsg != "10" || len(a.Observaciones) != 0 ||
-			*a.FhProcesamiento != "15/12/2026 12:00:00" || *a.Ambiente != "00" || *a.CodigoGeneracion != code(tipo, n+1) {
+		if a.CodigoMsg != "001" || a.DescripcionMsg != "RECIBIDO" || *a.ClasificaMsg != "10" ||
+			len(a.Observaciones) != 0 ||
+			*a.FhProcesamiento != "15/12/2026 12:00:00" || *a.Ambiente != "00" || *a.CodigoGeneracion != code(tipo,
+			n+1) {
 			t.Errorf("%s: %v", tipo, a)
 		}
 		if !seal.MatchString(*a.SelloRecibido) || seen[*a.SelloRecibido] {
@@ -31,11 +33,13 @@ func TestReception_Accepted(t *testing.T) {
 		seen[*a.SelloRecibido] = true
 		// The query says again what the reception said.
 		q := b.lookup(tipo, code(tipo, n+1))
-		if q.String() != a.String() || *q.SelloRecibido != *a.SelloRecibido || *q.FhProcesamiento != *a.FhProcesamiento {
+		if q.String() != a.String() || *q.SelloRecibido != *a.SelloRecibido ||
+			*q.FhProcesamiento != *a.FhProcesamiento {
 			t.Errorf("%s: query %v, reception %v", tipo, q, a)
 		}
 		kept, ok := b.sim.Document(code(tipo, n+1))
-		if !ok || !kept.Accepted || kept.Attempts != 1 || kept.Sello != *a.SelloRecibido || string(kept.Document) != string(d.bytes()) {
+		if !ok || !kept.Accepted || kept.Attempts != 1 || kept.Sello != *a.SelloRecibido ||
+			string(kept.Document) != string(d.bytes()) {
 			t.Errorf("%s: kept %+v", tipo, kept)
 		}
 	}
@@ -49,7 +53,8 @@ func TestReception_TrailingSlash(t *testing.T) {
 	if a := b.ask("/fesv/recepciondte/", envelope(sample(t, "01", 1))); a.Estado != "PROCESADO" {
 		t.Error(a)
 	}
-	if a := b.ask("/fesv/recepcion/consultadte", map[string]any{"nitEmisor": nit, "tdte": "01", "codigoGeneracion": code("01", 1)}); a.Estado != "PROCESADO" {
+	if a := b.ask("/fesv/recepcion/consultadte", map[string]any{"nitEmisor": nit, "tdte": "01",
+		"codigoGeneracion": code("01", 1)}); a.Estado != "PROCESADO" {
 		t.Error(a)
 	}
 }
@@ -57,7 +62,8 @@ func TestReception_TrailingSlash(t *testing.T) {
 func TestReception_PrettyPayload(t *testing.T) {
 	// MH's own signer writes the payload through Jackson: indented, doubles as Java writes them.
 	b := open(t)
-	d := sample(t, "03", 1).set("cuerpoDocumento.0.cantidad", json.Number("12.0")).set("resumen.subTotal", json.Number("1.1E2"))
+	d := sample(t, "03", 1).set("cuerpoDocumento.0.cantidad", json.Number("12.0")).set("resumen.subTotal",
+		json.Number("1.1E2"))
 	payload, err := json.MarshalIndent(d.root, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +102,8 @@ func TestReception_Signature(t *testing.T) {
 			e := envelope(d)
 			e["documento"] = doc
 			a := b.ask("/fesv/recepciondte", e)
-			if a.status != 400 || a.CodigoMsg != "802" || *a.ClasificaMsg != "20" || a.DescripcionMsg != "Firma no válida" {
+			if a.status != 400 || a.CodigoMsg != "802" || *a.ClasificaMsg != "20" ||
+				a.DescripcionMsg != "Firma no válida" {
 				t.Error(a)
 			}
 		})
@@ -177,7 +184,8 @@ func TestReception_Duplicates(t *testing.T) {
 	// The number is free again in another year.
 	b.clock.set(noon.AddDate(1, 0, 0))
 	b.login(nit)
-	next := sample(t, "01", 3).set("identificacion.numeroControl", d.get("identificacion.numeroControl")).set("identificacion.fecEmi", "2027-12-15")
+	next := sample(t, "01", 3).set("identificacion.numeroControl", d.get("identificacion.numeroControl")).set(
+		"identificacion.fecEmi", "2027-12-15")
 	b.accepted(next)
 }
 
@@ -187,7 +195,8 @@ func TestReception_NumbersPerIssuer(t *testing.T) {
 		o.Issuers = append(o.Issuers, simulator.Issuer{NIT: other, Password: password, PublicKey: &newKey().PublicKey})
 	})
 	b.accepted(sample(t, "01", 1))
-	foreign := sample(t, "01", 2).set("identificacion.numeroControl", "DTE-01-M001P001-000000000000001").set("emisor.nit", other)
+	foreign := sample(t, "01", 2).set("identificacion.numeroControl",
+		"DTE-01-M001P001-000000000000001").set("emisor.nit", other)
 	b.refused(foreign, "008", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE")
 	b.login(other)
 	b.accepted(foreign)
@@ -212,7 +221,8 @@ func TestReception_Dates(t *testing.T) {
 		!slices.Equal(late.Observaciones, []string{"identificacion.fecEmi Difiere de la fecha de envío."}) {
 		t.Error(late)
 	}
-	b.refused(sample(t, "01", 2).set("identificacion.fecEmi", "2026-12-16"), "007", "[identificacion.fecEmi] VALOR NO ES PERMITIDO")
+	b.refused(sample(t, "01", 2).set("identificacion.fecEmi", "2026-12-16"), "007",
+		"[identificacion.fecEmi] VALOR NO ES PERMITIDO")
 	// At 23:30 in El Salvador it is tomorrow in UTC: the day that counts is the Salvadoran one.
 	b.clock.set(time.Date(2026, 12, 16, 5, 30, 0, 0, time.UTC))
 	if a := b.accepted(sample(t, "01", 3)); a.CodigoMsg != "001" {
@@ -222,14 +232,17 @@ func TestReception_Dates(t *testing.T) {
 
 func TestReception_Contingency(t *testing.T) {
 	b := open(t)
-	d := sample(t, "01", 1).set("identificacion.tipoModelo", 2).set("identificacion.tipoOperacion", 2).set("identificacion.tipoContingencia", 1)
+	d := sample(t, "01", 1).set("identificacion.tipoModelo", 2).set("identificacion.tipoOperacion",
+		2).set("identificacion.tipoContingencia", 1)
 	a := b.refused(d, "014", "[identificacion.tipoContingencia] NO EXISTE UN REGISTRO CON ESTE DATO")
 	if len(a.Observaciones) != 1 || !strings.Contains(a.Observaciones[0], "evento de contingencia") {
 		t.Error(a)
 	}
-	b.refused(d.set("identificacion.tipoContingencia", 5), "003", "[identificacion.motivoContin] FALTAN DATOS PARA VALIDAR INFORMACION")
+	b.refused(d.set("identificacion.tipoContingencia", 5), "003",
+		"[identificacion.motivoContin] FALTAN DATOS PARA VALIDAR INFORMACION")
 	b.refused(d.set("identificacion.tipoModelo", 1), "007", "[identificacion.tipoModelo] VALOR NO ES PERMITIDO")
-	b.refused(sample(t, "01", 2).set("identificacion.tipoContingencia", 1), "007", "[identificacion.tipoContingencia] VALOR NO ES PERMITIDO")
+	b.refused(sample(t, "01", 2).set("identificacion.tipoContingencia", 1), "007",
+		"[identificacion.tipoContingencia] VALOR NO ES PERMITIDO")
 }
 
 func TestReception_Production(t *testing.T) {
@@ -242,7 +255,8 @@ func TestReception_Production(t *testing.T) {
 	// The envelope cannot smuggle it in.
 	e := envelope(d)
 	e["ambiente"] = "00"
-	if a := b.ask("/fesv/recepciondte", e); a.DescripcionMsg != "[identificacion.ambiente] NO COINCIDE CON LA PETICION" {
+	if a := b.ask("/fesv/recepciondte",
+		e); a.DescripcionMsg != "[identificacion.ambiente] NO COINCIDE CON LA PETICION" {
 		t.Error(a)
 	}
 	open(t, func(o *simulator.Options) { o.AllowProduction = true }).accepted(d)
@@ -251,7 +265,8 @@ func TestReception_Production(t *testing.T) {
 func TestReception_OtherGenerations(t *testing.T) {
 	b := open(t)
 	for _, version := range []int{0, 3, 4} {
-		a := b.refused(sample(t, "01", 1).set("identificacion.version", version), "096", "DOCUMENTO NO CUMPLE ESQUEMA JSON")
+		a := b.refused(sample(t, "01", 1).set("identificacion.version", version), "096",
+			"DOCUMENTO NO CUMPLE ESQUEMA JSON")
 		if !slices.Equal(a.Observaciones, []string{"Campo #/identificacion/version contiene un valor inválido"}) {
 			t.Error(a)
 		}
@@ -289,7 +304,8 @@ func TestProtocol_OtherPaths(t *testing.T) {
 			Status      int
 			Error, Path string
 		}
-		if err != nil || status != http.StatusNotFound || json.Unmarshal(body, &out) != nil || out.Status != 404 || out.Path != path {
+		if err != nil || status != http.StatusNotFound || json.Unmarshal(body, &out) != nil || out.Status != 404 ||
+			out.Path != path {
 			t.Errorf("%s: %d %s %v", path, status, body, err)
 		}
 	}

@@ -25,7 +25,8 @@ import (
 func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
 
 func formRequest(ctx context.Context) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/seguridad/auth", strings.NewReader(url.Values{"user": {nit}, "pwd": {password}}.Encode()))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/seguridad/auth",
+		strings.NewReader(url.Values{"user": {nit}, "pwd": {password}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("User-Agent", "test")
 	return r
@@ -224,7 +225,8 @@ func TestManage_Chaos(t *testing.T) {
 	}
 	all := `{"silence":true,"lost_answers":1,"lost_requests":2,"server_errors":3,"reject":4,"delay_ms":5,"lot_ms":6,
 		"lax_origins":true,"half_answers":7,"html":8,"expired_tokens":9}`
-	want := simulator.Chaos{Silence: true, LostAnswers: 1, LostRequests: 2, ServerErrors: 3, Reject: 4, DelayMS: 5, LotMS: 6,
+	want := simulator.Chaos{Silence: true, LostAnswers: 1, LostRequests: 2, ServerErrors: 3, Reject: 4, DelayMS: 5,
+		LotMS:      6,
 		LaxOrigins: true, HalfAnswers: 7, HTML: 8, ExpiredTokens: 9}
 	if status := b.manage("POST", "/chaos", all, &c); status != 200 || c != want {
 		t.Errorf("%d %+v", status, c)
@@ -234,7 +236,8 @@ func TestManage_Chaos(t *testing.T) {
 	if b.manage("POST", "/chaos", `{"silence":false,"reject":0}`, nil); b.sim.Hostilities() != want {
 		t.Errorf("merged: %+v", b.sim.Hostilities())
 	}
-	for _, bad := range []string{`{"reject":1,"lost_answer":1}`, `{"reject":-1}`, `{"reject":"1"}`, `{"outage":1}`, `[]`, ``, `{"reject":1}{}`} {
+	for _, bad := range []string{`{"reject":1,"lost_answer":1}`, `{"reject":-1}`, `{"reject":"1"}`, `{"outage":1}`,
+		`[]`, ``, `{"reject":1}{}`} {
 		if status := b.manage("POST", "/chaos", bad, nil); status != http.StatusBadRequest {
 			t.Errorf("%s: %d", bad, status)
 		}
@@ -262,7 +265,8 @@ func TestManage_Observation(t *testing.T) {
 		Sello    *string
 		Document map[string]any
 	}
-	if status := b.manage("GET", "/received/"+code("01", 1), "", &got); status != 200 || got.Attempts != 1 || !got.Accepted ||
+	if status := b.manage("GET", "/received/"+code("01", 1), "", &got); status != 200 || got.Attempts != 1 ||
+		!got.Accepted ||
 		*got.Sello != *a.SelloRecibido || got.Document["resumen"] == nil {
 		t.Errorf("%d %+v", status, got)
 	}
@@ -273,7 +277,8 @@ func TestManage_Observation(t *testing.T) {
 	}
 	b.send(sample(t, "01", 3).set("resumen.totalPagar", 1))
 	got.Sello = nil
-	if b.manage("GET", "/received/"+code("01", 3), "", &got); got.Attempts != 1 || got.Accepted || got.Sello != nil || got.Document == nil {
+	if b.manage("GET", "/received/"+code("01", 3), "", &got); got.Attempts != 1 || got.Accepted || got.Sello != nil ||
+		got.Document == nil {
 		t.Errorf("refused: %+v", got)
 	}
 
@@ -281,7 +286,8 @@ func TestManage_Observation(t *testing.T) {
 	if status := b.manage("POST", "/reset", "", nil); status != 200 {
 		t.Error(status)
 	}
-	if _, known := b.sim.Document(code("01", 1)); known || b.sim.Received() != (simulator.Counts{}) || b.sim.Hostilities() != (simulator.Chaos{LotMS: 500}) {
+	if _, known := b.sim.Document(code("01", 1)); known || b.sim.Received() != (simulator.Counts{}) ||
+		b.sim.Hostilities() != (simulator.Chaos{LotMS: 500}) {
 		t.Error("something survived the reset")
 	}
 	b.accepted(d) // numbers are free again, the token still holds
@@ -329,7 +335,8 @@ func TestConcurrency(t *testing.T) {
 	envelopes := make([]map[string]any, codes)
 	for i := range envelopes {
 		// Two codes compete for each number.
-		envelopes[i] = envelope(sample(t, "01", i).set("identificacion.numeroControl", fmt.Sprintf("DTE-01-M001P001-%015d", i/2)))
+		envelopes[i] = envelope(sample(t, "01", i).set("identificacion.numeroControl",
+			fmt.Sprintf("DTE-01-M001P001-%015d", i/2)))
 	}
 	results := make([]map[string]answer, tills)
 	var wg sync.WaitGroup
@@ -367,7 +374,8 @@ func TestConcurrency(t *testing.T) {
 		}
 	}
 	got := b.sim.Received()
-	if len(accepted) != codes/2 || len(seals) != codes/2 || got.Documents != codes/2 || got.Duplicates != codes/2*(tills-1) {
+	if len(accepted) != codes/2 || len(seals) != codes/2 || got.Documents != codes/2 ||
+		got.Duplicates != codes/2*(tills-1) {
 		t.Errorf("accepted %v, %d seals, counts %+v", accepted, len(seals), got)
 	}
 	for c, times := range accepted {

@@ -32,8 +32,8 @@ type Options struct {
 	// Laws are what is held against documents from their days on; none: the law of 2026.
 	Laws []Law
 
-	// CyclicLots is how many lots of cyclic billing MH takes from an issuer in one window; contingency lots are not counted
-	// (MT1 §3.4; MT2 has 400 for the test environment too). Default 400.
+	// CyclicLots is how many lots of cyclic billing MH takes from an issuer in one window; contingency lots are not
+	// counted (MT1 §3.4; MT2 has 400 for the test environment too). Default 400.
 	CyclicLots int
 
 	// AllowProduction lets ambiente "01" in, to rehearse production. Without it the simulator refuses every production
@@ -75,7 +75,8 @@ func New(o Options) *Simulator {
 		o.Switch = time.Date(2026, 12, 1, 0, 0, 0, 0, document.Zone)
 	}
 	h := hostility.New(o.Now, o.Listen, o.Logger)
-	r := &document.Reader{Taxpayers: make(map[string]bool), Switch: o.Switch, AllowProduction: o.AllowProduction, Habits: h.Habits, Log: o.Logger}
+	r := &document.Reader{Taxpayers: make(map[string]bool), Switch: o.Switch, AllowProduction: o.AllowProduction,
+		Habits: h.Habits, Log: o.Logger}
 	for _, nit := range o.Taxpayers {
 		r.Taxpayers[nit] = true
 	}
@@ -83,7 +84,8 @@ func New(o Options) *Simulator {
 		panic("simulator: " + err.Error())
 	}
 	g := registry.New(r, h, o.CyclicLots, o.Seed, o.Logger)
-	return &Simulator{options: o, hostility: h, reader: r, registry: g, protocol: protocol.New(h, r, g, o.Issuers, o.Logger)}
+	return &Simulator{options: o, hostility: h, reader: r, registry: g, protocol: protocol.New(h, r, g, o.Issuers,
+		o.Logger)}
 }
 
 func (o *Options) check() error {
@@ -104,8 +106,8 @@ func (o *Options) check() error {
 // Protocol answers what MH answers. Paths that MH has and this edition lacks are 404, as at MH.
 func (s *Simulator) Protocol() http.Handler { return s.protocol.Handler() }
 
-// Keep takes up what an authority with this file has accepted, and writes there what this one accepts, so that a later day of a
-// rehearsal finds the documents of an earlier one. Call Close behind it.
+// Keep takes up what an authority with this file has accepted, and writes there what this one accepts, so that a later
+// day of a rehearsal finds the documents of an earlier one. Call Close behind it.
 func (s *Simulator) Keep(path string) error { return s.registry.Keep(path) }
 
 // Close ends the file of Keep.

@@ -20,18 +20,21 @@ func TestChaos_StrikesWhateverIsHandedIn(t *testing.T) {
 	b := open(t)
 	d := deferred(sample(t, "01", 1), 1)
 	e, lot := eventOf(t, "contingencia", 1, 1, d), lotEnvelope(d)
-	annul := map[string]any{"ambiente": "00", "idEnvio": 1, "version": 3, "documento": sign(sample(t, "anulacion", 1).bytes())}
+	annul := map[string]any{"ambiente": "00", "idEnvio": 1, "version": 3, "documento": sign(sample(t, "anulacion",
+		1).bytes())}
 	send := map[string]func() (int, []byte, error){
 		"events":        func() (int, []byte, error) { return b.tryEvent(e) },
 		"lots":          func() (int, []byte, error) { return b.post("/fesv/recepcionlote/", lot) },
 		"invalidations": func() (int, []byte, error) { return b.post("/fesv/anulardte", annul) },
 		"documents":     func() (int, []byte, error) { return b.try(sample(t, "01", 9)) },
 		"queries": func() (int, []byte, error) {
-			return b.post("/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": nit, "tdte": "01", "codigoGeneracion": code("01", 7)})
+			return b.post("/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": nit, "tdte": "01",
+				"codigoGeneracion": code("01", 7)})
 		},
 	}
 	for kind, try := range send {
-		for _, c := range []simulator.Chaos{{LostRequests: 1}, {LostAnswers: 1}, {HalfAnswers: 1}, {ServerErrors: 1}, {HTML: 1}} {
+		for _, c := range []simulator.Chaos{{LostRequests: 1}, {LostAnswers: 1}, {HalfAnswers: 1}, {ServerErrors: 1},
+			{HTML: 1}} {
 			for _, only := range []string{"", kind, "queries"} {
 				c.Only = only
 				b.chaos(c)
@@ -151,7 +154,8 @@ func fakeBranch(t *testing.T) (*branch, func()) {
 	p := &pipes{open: make(map[string]*pipeListener)}
 	offset := time.Until(noon)
 	sim := simulator.New(simulator.Options{
-		Seed: 7, Now: func() time.Time { return time.Now().Add(offset) }, Listen: p.listen, Logger: slog.New(slog.DiscardHandler),
+		Seed: 7, Now: func() time.Time { return time.Now().Add(offset) }, Listen: p.listen,
+		Logger:  slog.New(slog.DiscardHandler),
 		Issuers: []simulator.Issuer{{NIT: nit, Password: password, PublicKey: &newKey().PublicKey}},
 	})
 	protocol, _ := p.listen("", "mh:80")
@@ -229,8 +233,12 @@ func TestSchedule(t *testing.T) {
 			return status
 		}
 		for _, bad := range []string{
-			`{"steps":[{"after_ms":1,"chaos":{"outages":true}}]}`, `{"steps":[{"after_ms":-1,"chaos":{"outage":true}}]}`, `{"steps":[{"after_ms":1,"chaos":{"reject":-1}}]}`,
-			`{"every_ms":10,"steps":[{"after_ms":10,"chaos":{"outage":true}}]}`, `{"every_ms":-1,"steps":[{"after_ms":10,"chaos":{"outage":true}}]}`, `{"steps":[{"after_ms":1}]}`, `{"step":[]}`, ``,
+			`{"steps":[{"after_ms":1,"chaos":{"outages":true}}]}`,
+			`{"steps":[{"after_ms":-1,"chaos":{"outage":true}}]}`,
+			`{"steps":[{"after_ms":1,"chaos":{"reject":-1}}]}`,
+			`{"every_ms":10,"steps":[{"after_ms":10,"chaos":{"outage":true}}]}`,
+			`{"every_ms":-1,"steps":[{"after_ms":10,"chaos":{"outage":true}}]}`, `{"steps":[{"after_ms":1}]}`,
+			`{"step":[]}`, ``,
 		} {
 			if status := post(bad); status != http.StatusBadRequest {
 				t.Errorf("%s: %d", bad, status)
@@ -258,7 +266,8 @@ func TestSchedule(t *testing.T) {
 		if out() {
 			t.Error("the schedule survived a reset")
 		}
-		if err := b.sim.Schedule(0, simulator.Step{After: time.Minute, Change: func(c *simulator.Chaos) { c.Silence = true }}); err != nil {
+		if err := b.sim.Schedule(0, simulator.Step{After: time.Minute,
+			Change: func(c *simulator.Chaos) { c.Silence = true }}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -329,7 +338,8 @@ func TestAccepted(t *testing.T) {
 	}
 	i := 0
 	for c, a := range b.sim.Accepted() {
-		if kept, _ := b.sim.Document(c); c != want[i] || !a.Accepted || a.Sello != kept.Sello || !bytes.Equal(a.Document, kept.Document) || !a.At.Equal(noon) || a.Attempts != 1 {
+		if kept, _ := b.sim.Document(c); c != want[i] || !a.Accepted || a.Sello != kept.Sello ||
+			!bytes.Equal(a.Document, kept.Document) || !a.At.Equal(noon) || a.Attempts != 1 {
 			t.Errorf("%s %+v", c, a)
 		}
 		b.sim.Received() // nothing is held meanwhile

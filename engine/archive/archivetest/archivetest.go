@@ -1,5 +1,5 @@
-// Package archivetest runs real S3 servers for tests: versitygw, over a folder, and gofakes3, in memory, so that the quirks of one
-// make do not pass for S3.
+// Package archivetest runs real S3 servers for tests: versitygw, over a folder, and gofakes3, in memory, so that the
+// quirks of one make do not pass for S3.
 package archivetest
 
 import (
@@ -26,11 +26,12 @@ const (
 )
 
 // unreachable is what the go command says when modules are neither cached nor to be had.
-var unreachable = regexp.MustCompile(`dial tcp|lookup disabled by GOPROXY=off|i/o timeout|no such host|connection refused`)
+var unreachable = regexp.MustCompile(
+	`dial tcp|lookup disabled by GOPROXY=off|i/o timeout|no such host|connection refused`)
 
-// program is a server's program, made once per test process. Its modules are none of the product's: they are pinned in a .mod and a
-// .sum of its name beside this file. The first build of versitygw takes two minutes of processor time, later ones come from
-// the build cache.
+// program is a server's program, made once per test process. Its modules are none of the product's: they are pinned in
+// a .mod and a .sum of its name beside this file. The first build of versitygw takes two minutes of processor time,
+// later ones come from the build cache.
 type program struct {
 	once sync.Once
 	path string
@@ -112,7 +113,8 @@ func StartWithAccounts(t testing.TB) *Store { return (&Store{Accounts: true}).st
 // AddAccount makes an account that owns nothing: a bucket's policy says what it may do.
 func (s *Store) AddAccount(t testing.TB, access, secret string) {
 	t.Helper()
-	if _, err := run(t.Context(), "", Program(t), "admin", "--access", Access, "--secret", Secret, "--endpoint-url", s.Endpoint(t), "create-user", "--access", access, "--secret", secret, "--role", "user"); err != nil {
+	if _, err := run(t.Context(), "", Program(t), "admin", "--access", Access, "--secret", Secret, "--endpoint-url",
+		s.Endpoint(t), "create-user", "--access", access, "--secret", secret, "--role", "user"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -139,11 +141,13 @@ func (s *Store) Run(t testing.TB) {
 	if s.Limit != "" {
 		script = "ulimit -f " + s.Limit + "; " + script
 	}
-	args := []string{"-c", script, "bash", Program(t), "--quiet", "--access", Access, "--secret", Secret, "--port", s.socket}
+	args := []string{"-c", script, "bash", Program(t), "--quiet", "--access", Access, "--secret", Secret, "--port",
+		s.socket}
 	if s.Accounts {
 		args = append(args, "--iam-dir", filepath.Join(s.folder, "accounts"))
 	}
-	s.process = exec.Command("bash", append(args, "posix", "--sidecar", filepath.Join(s.folder, "side"), filepath.Join(s.folder, "data"))...)
+	s.process = exec.Command("bash", append(args, "posix", "--sidecar", filepath.Join(s.folder, "side"),
+		filepath.Join(s.folder, "data"))...)
 	var said strings.Builder
 	s.process.Stdout, s.process.Stderr = &said, &said
 	if err := s.process.Start(); err != nil {

@@ -96,7 +96,8 @@ func New(o Options) *Link {
 	}
 	if o.Dial == nil {
 		// A connection that is cut without a word is detected within half a minute, in the background.
-		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
+		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second,
+			Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
 	l := &Link{options: o, metrics: newMetrics(), ready: bell.New(), kick: bell.New(), life: maxLife}
@@ -117,7 +118,8 @@ func New(o Options) *Link {
 	if config.ClientSessionCache == nil {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the second handshake is a round trip shorter
 	}
-	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true, Protocols: new(http.Protocols)}
+	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true,
+		Protocols: new(http.Protocols)}
 	// A connection carries one request at a time: a lost packet of one sale delays no other
 	l.transport.Protocols.SetHTTP1(true)
 	return l
@@ -189,11 +191,13 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dte_authority_connect_duration_seconds",
-			Help: "Time of a step of connecting to MH that went well: lookup, tcp, tls.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16}}, []string{"step"}),
+			Help: "Time of a step of connecting to MH that went well: lookup, tcp, tls.", Buckets: []float64{.005, .01,
+				.025, .05, .1, .25, .5, 1, 2, 4, 8, 16}}, []string{"step"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_authority_connect_failures_total",
 			Help: "Steps of connecting to MH that failed or took too long: lookup, tcp, tls."}, []string{"step"}),
 		waits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_authority_connection_waits_total",
-			Help: "Requests to MH that found no ready connection: served in their time, or failed."}, []string{"result"}),
+			Help: "Requests to MH that found no ready connection: served in their time, or failed."},
+			[]string{"result"}),
 	}
 	for _, step := range []string{"lookup", "tcp", "tls"} {
 		m.failures.WithLabelValues(step)
@@ -226,7 +230,8 @@ func (m *metrics) lookedUp(took time.Duration, err error) {
 	m.steps.WithLabelValues("lookup").Observe(took.Seconds())
 }
 
-var connectionsDesc = prometheus.NewDesc("dte_authority_connections", "Connections to MH: ready, busy with a request, connecting.", []string{"state"}, nil)
+var connectionsDesc = prometheus.NewDesc("dte_authority_connections",
+	"Connections to MH: ready, busy with a request, connecting.", []string{"state"}, nil)
 
 // Describe implements prometheus.Collector.
 func (l *Link) Describe(ch chan<- *prometheus.Desc) {

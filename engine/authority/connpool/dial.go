@@ -87,7 +87,8 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 const headStart = time.Second
 
 // race connects to the address that answers first.
-func (l *Link) race(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, netip.AddrPort, error) {
+func (l *Link) race(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, netip.AddrPort,
+	error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type end struct {

@@ -109,15 +109,16 @@ func TestLink_Ready(t *testing.T) {
 	}
 }
 
-// A request that finds no connection fails after Wait, sooner where the connect that is under way fails meanwhile; nothing of
-// it was sent. A patient one waits. When the way is there again, Ready says so, and nobody waits any more.
+// A request that finds no connection fails after Wait, sooner where the connect that is under way fails meanwhile;
+// nothing of it was sent. A patient one waits. When the way is there again, Ready says so, and nobody waits any more.
 func TestLink_Bound(t *testing.T) {
 	inBubble(t, &linktest.Path{Dead: true}, nil, func(t *testing.T, s *server) {
 		for range 20 {
 			took, err := s.ask(t.Context())
 			var dns *net.DNSError
 			sooner := err != nil && took < 300*time.Millisecond && strings.HasPrefix(err.Error(), "connecting to ")
-			if !sooner && (!errors.Is(err, ErrNotReady) || took != 300*time.Millisecond) || !errors.As(err, &dns) || strings.Contains(err.Error(), "\n") {
+			if !sooner && (!errors.Is(err, ErrNotReady) || took != 300*time.Millisecond) || !errors.As(err, &dns) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Fatalf("a request took %v: %v", took, err)
 			}
 			time.Sleep(rand.N(10 * time.Second))
@@ -159,13 +160,13 @@ func TestLink_LastGoodName(t *testing.T) {
 	})
 }
 
-// A server closes idle connections: once the link has learned when, hardly a request meets one that is being closed, and none
-// waits. The link tries now and then whether the server grants more, and loses some of the connections by which it tries: of the
-// requests that come about when the server closes, less than one in a hundred meets that. It is one in eight where the link does
-// not learn, and one in fifteen where all connections retire at once.
+// A server closes idle connections: once the link has learned when, hardly a request meets one that is being closed,
+// and none waits. The link tries now and then whether the server grants more, and loses some of the connections by
+// which it tries: of the requests that come about when the server closes, less than one in a hundred meets that. It is
+// one in eight where the link does not learn, and one in fifteen where all connections retire at once.
 func TestLink_ServerCloses(t *testing.T) {
-	// The link and the requests choose their moments at random: once in some 20,000 requests one meets neither a connection that lives nor
-	// one that ends.
+	// The link and the requests choose their moments at random: once in some 20,000 requests one meets neither a
+	// connection that lives nor one that ends.
 	for idle, c := range map[time.Duration]struct{ requests, failed, waited int }{
 		5 * time.Second: {800, 16, 2}, 20 * time.Second: {100, 4, 1}, 45 * time.Second: {100, 3, 1},
 	} {
@@ -185,7 +186,8 @@ func TestLink_ServerCloses(t *testing.T) {
 					time.Sleep(idle*3/4 + rand.N(idle/2))
 				}
 				if t.Logf("%d failed, %d waited", failed, waited); failed > c.failed || waited > c.waited {
-					t.Errorf("%d of %d requests met a connection that the server was closing, %d waited for one", failed, c.requests, waited)
+					t.Errorf("%d of %d requests met a connection that the server was closing, %d waited for one",
+						failed, c.requests, waited)
 				}
 			})
 		})

@@ -1,5 +1,5 @@
-// Package sample is a small shop's month as the books make it, for the reference to show. It knows neither the books nor the
-// reference: TestSample of engine/books writes it and compares it.
+// Package sample is a small shop's month as the books make it, for the reference to show. It knows neither the books
+// nor the reference: TestSample of engine/books writes it and compares it.
 package sample
 
 import (
@@ -21,7 +21,8 @@ type Column struct{ Letter, Name string }
 //go:embed sample.json
 var made []byte
 
-// Files are the month's files in the manual's order. They are part of the program: a fault in them is found by the tests.
+// Files are the month's files in the manual's order. They are part of the program: a fault in them is found by the
+// tests.
 func Files() (list []File) {
 	if err := json.Unmarshal(made, &list); err != nil {
 		panic(err)

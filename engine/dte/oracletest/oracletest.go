@@ -1,6 +1,7 @@
-// Package oracletest counts the tests that need MH's own documents. Those lie beside the checkout, in ../shared, and not in it:
-// without them such a test has nothing to compare with. A suite that skips them by mistake looks as green as one that runs them;
-// so the Makefile names a folder in DTE_ORACLE_SKIPS, each of these tests leaves a line there, and the suite ends with their number.
+// Package oracletest counts the tests that need MH's own documents. Those lie beside the checkout, in ../shared, and
+// not in it: without them such a test has nothing to compare with. A suite that skips them by mistake looks as green as
+// one that runs them; so the Makefile names a folder in DTE_ORACLE_SKIPS, each of these tests leaves a line there, and
+// the suite ends with their number.
 package oracletest
 
 import (

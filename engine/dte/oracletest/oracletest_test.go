@@ -34,7 +34,8 @@ func TestCounted(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); path != root && (strings.HasPrefix(name, ".") || name == "var" || name == "oracletest" || name == "testdata") {
+			if name := d.Name(); path != root && (strings.HasPrefix(name, ".") || name == "var" ||
+				name == "oracletest" || name == "testdata") {
 				return fs.SkipDir
 			}
 			return nil

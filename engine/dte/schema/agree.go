@@ -64,7 +64,8 @@ var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "do
 
 // fixed are the members whose value a generation sets itself.
 var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
-	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo", "identificacion.tipoOperacion",
+	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo",
+	"identificacion.tipoOperacion",
 	"emisor.tipoDocumento", "donatario.tipoDocumento"}
 
 // held reports whether a path of the document is outside the parts that rules compute.
@@ -234,7 +235,8 @@ var sumOf = [][2]string{
 	{"totalNoSuj", "ventaNoSuj"}, {"totalExenta", "ventaExenta"}, {"totalGravada", "ventaGravada"},
 	{"totalCompra", "compra"}, {"totalCompraExcluidos", "compra"}, {"totalNoGravado", "noGravado"},
 	{"totalSeguro", "seguro"}, {"totalFlete", "flete"}, {"valorTotal", "valor"},
-	{"totalSujetoRetencion", "montoSujetoGrav"}, {"totalIvaRetenido", "ivaRetenido"}, {"totalIVAretenido", "ivaRetenido"},
+	{"totalSujetoRetencion", "montoSujetoGrav"}, {"totalIvaRetenido", "ivaRetenido"}, {"totalIVAretenido",
+		"ivaRetenido"},
 }
 
 // soldAs are the amounts of a line that equal price times quantity, less its discount. One of them is not 0.
@@ -261,7 +263,8 @@ var (
 
 // globalDiscounts maps amounts of resumen to the members of descuentoGlobal that give them.
 var globalDiscounts = map[string]string{
-	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra", "descuento": "gravada"}
+	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra",
+	"descuento": "gravada"}
 
 // informative are taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
@@ -319,7 +322,8 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.sums = append(a.sums, struct{ total, column int }{total, column})
 		}
 	}
-	a.quantity, a.price, a.discount = position(line, "cantidad"), position(line, "precioUni"), position(line, "montoDescu")
+	a.quantity, a.price, a.discount = position(line, "cantidad"), position(line, "precioUni"), position(line,
+		"montoDescu")
 	a.charge = position(line, "noGravado")
 	for _, name := range withheldOf {
 		if i := position(line, name); i >= 0 {
@@ -429,7 +433,8 @@ func (r *run) addUp() {
 		return
 	}
 	name := func(position int) string {
-		return summaryName + "." + r.filler.fields[r.filler.fields[r.filler.fields[0].first+a.resumen].first+position].name
+		return summaryName + "." + r.filler.fields[r.filler.fields[r.filler.fields[0].first+a.resumen].first+
+			position].name
 	}
 	wrong := func(position int) {
 		if position < 0 {
@@ -469,7 +474,8 @@ func (r *run) addUp() {
 			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
 		}
 		sum.Sub(r.number(resumen, a.total))
-		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) { // of a donation only its money is paid
+		// of a donation only its money is paid
+		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) {
 			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
 		}
 	}
@@ -495,8 +501,8 @@ func (r *run) hasPlaces() {
 // mostStrange is how many amounts that no equation knows may differ from 0 in one document.
 const mostStrange = 5
 
-// strangeSums returns what the amounts of resumen that no equation knows may come to in a total: each is in it, or off it, or only
-// informs. A difference that they do not make exactly is none of theirs.
+// strangeSums returns what the amounts of resumen that no equation knows may come to in a total: each is in it, or off
+// it, or only informs. A difference that they do not make exactly is none of theirs.
 func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	sums, known := append(r.strange[:0], dte.Sum{}), 0
 	for _, i := range r.filler.amounts.strange {
@@ -519,7 +525,8 @@ func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	return sums
 }
 
-// holds reports whether an equation is true, with this sum of taxes, and with one of the sums of amounts that no equation knows.
+// holds reports whether an equation is true, with this sum of taxes, and with one of the sums of amounts that no
+// equation knows.
 func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, strange []dte.Sum) bool {
 	total := r.number(resumen, e.total)
 	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
@@ -675,6 +682,7 @@ func (r *run) priceLine(line *slot, i int32, off *dte.Sum) {
 		}
 	}
 	if !sum.Within(lineTolerance) {
-		r.contradict(fmt.Sprintf("%s[%d]", linesName, i), "its amount is not its price times its quantity, less its discount")
+		r.contradict(fmt.Sprintf("%s[%d]", linesName, i), "its amount is not its price times its quantity, less its "+
+			"discount")
 	}
 }

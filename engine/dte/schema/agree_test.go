@@ -15,7 +15,8 @@ const heldSchema = `{"type":"object","additionalProperties":false,"properties":{
  "sujeto":{"type":["object","null"],"additionalProperties":false,"properties":{"nombre":{"type":"string"},"numDocumento":{"type":"string"}}},
  "detalleDTE":{"type":"array","items":{"type":"object","additionalProperties":false,"properties":{"codigoGeneracion":{"type":"string"}}}}}}`
 
-// What an overlay or a layout says of a place that the box knows is refused with its path, but for what generations need.
+// What an overlay or a layout says of a place that the box knows is refused with its path, but for what generations
+// need.
 func TestCompile_Held(t *testing.T) {
 	from := func(entry string) string { return `{"from":[` + entry + `]}` }
 	for overlay, path := range map[string]string{
@@ -49,14 +50,15 @@ func TestCompile_Held(t *testing.T) {
 	}
 	for _, member := range []string{"nit", "nombre", "telefono"} {
 		forged := strings.Replace(heldSchema, `"`+member+`":{`, `"`+member+`":{"const":"X",`, 1)
-		if _, err := Compile([]byte(forged), nil, Outputs{}, nil); err == nil || !strings.Contains(err.Error(), "emisor."+member) {
+		if _, err := Compile([]byte(forged), nil, Outputs{}, nil); err == nil || !strings.Contains(err.Error(),
+			"emisor."+member) {
 			t.Errorf("a constant %s: %v", member, err)
 		}
 	}
 }
 
-// An amount that no equation knows, such as a tax of a law to come, is in a total, off it, or only informs: a difference that it does not
-// make exactly is found.
+// An amount that no equation knows, such as a tax of a law to come, is in a total, off it, or only informs: a
+// difference that it does not make exactly is found.
 func TestFill_StrangeAmount(t *testing.T) {
 	number := `{"type":"number"}`
 	layout := `{"type":"object","additionalProperties":false,"properties":{
@@ -65,18 +67,22 @@ func TestFill_StrangeAmount(t *testing.T) {
 			"montoTotalOperacion":` + number + `,"totalPagar":` + number + `},"required":["totalGravada","impuestoNuevo","montoTotalOperacion","totalPagar"]}},
 		"required":["cuerpoDocumento","resumen"]}`
 	names := []string{"totalGravada", "impuestoNuevo", "montoTotalOperacion", "totalPagar"}
-	filler, err := Compile([]byte(layout), []byte(`{"total":"totalPagar"}`), Outputs{Lines: []Output{{Name: "ventaGravada"}}, Summary: names}, nil)
+	filler, err := Compile([]byte(layout), []byte(`{"total":"totalPagar"}`),
+		Outputs{Lines: []Output{{Name: "ventaGravada"}}, Summary: names}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := dte.Obj(dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(dte.Obj())}, dte.Member{Name: "resumen", Value: dte.Obj()})
+	facts := dte.Obj(dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(dte.Obj())}, dte.Member{Name: "resumen",
+		Value: dte.Obj()})
 	for _, c := range []struct {
 		levy, more float64 // in dollars; more is what the totals have beside the sale
 		sold       bool
-	}{{0, 0, true}, {7, 0, true}, {7, 7, true}, {7, -7, true}, {7, 7.01, true}, {7, 3.5, false}, {7, 6.9, false}, {7, 14, false}, {0, 1, false}} {
+	}{{0, 0, true}, {7, 0, true}, {7, 7, true}, {7, -7, true}, {7, 7.01, true}, {7, 3.5, false}, {7, 6.9, false},
+		{7, 14, false}, {0, 1, false}} {
 		levy, more := int64(c.levy*dte.Scale), int64(c.more*dte.Scale)
 		sold := int64(100 * dte.Scale)
-		_, faults := filler.Fill(nil, facts, &Computed{N: 1, Lines: []int64{sold}, Summary: []int64{sold, levy, sold + more, sold + more}}, FillOptions{})
+		_, faults := filler.Fill(nil, facts, &Computed{N: 1, Lines: []int64{sold}, Summary: []int64{sold, levy,
+			sold + more, sold + more}}, FillOptions{})
 		if (len(faults) == 0) != c.sold {
 			t.Errorf("a levy of %v and %v more: %v", c.levy, c.more, faults)
 		}

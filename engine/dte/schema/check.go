@@ -352,7 +352,8 @@ func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
 // breachNumber reports that a number is no Amount. The layout checks every number before any condition does.
 func (r *run) breachNumber(fi int, s *slot) verdict {
 	if r.quiet == 0 && r.cause == "" {
-		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) + " tiene más de 8 decimales"}
+		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) +
+			" tiene más de 8 decimales"}
 		if _, err := dte.ParseAmount(s.text); err == dte.ErrRange {
 			f.Code, f.Message = dte.FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
 		}
@@ -368,13 +369,15 @@ func (r *run) breachNumber(fi int, s *slot) verdict {
 
 func (r *run) breachRepeat(fi int, first int32) verdict {
 	if r.quiet == 0 {
-		r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultDuplicate, Message: "repite el elemento " + strconv.Itoa(int(first))})
+		r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultDuplicate, Message: "repite el elemento " +
+			strconv.Itoa(int(first))})
 	}
 	return fail
 }
 
 func (r *run) breachCode(fi int, code string) {
-	r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultCatalogue, Message: lacksCode(r.filler.fields[fi].list, code)})
+	r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultCatalogue,
+		Message: lacksCode(r.filler.fields[fi].list, code)})
 }
 
 func (r *run) path(f *field) string {

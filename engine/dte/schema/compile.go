@@ -226,7 +226,8 @@ func (c *compiler) layout(root *shape) error {
 		}
 		for _, m := range members {
 			m.field = len(c.fields)
-			x := field{at: m.field, name: m.name, key: append(dte.AppendQuoted(nil, m.name), ':'), parent: -1, arrays: arrays}
+			x := field{at: m.field, name: m.name, key: append(dte.AppendQuoted(nil, m.name), ':'), parent: -1,
+				arrays: arrays}
 			x.path, x.document = at, document
 			if item == nil {
 				x.path, x.document = join(at, m.name), join(document, m.name)
@@ -263,7 +264,8 @@ func (c *compiler) bind(f *field, s *shape) error {
 	if f.types == 0 {
 		return fmt.Errorf("schema of %s: needs a type", f.document)
 	}
-	if f.types&typeObject != 0 && f.types&^(typeObject|typeNull) != 0 || f.types&typeArray != 0 && f.types&^(typeArray|typeNull) != 0 {
+	if f.types&typeObject != 0 && f.types&^(typeObject|typeNull) != 0 || f.types&typeArray != 0 &&
+		f.types&^(typeArray|typeNull) != 0 {
 		return fmt.Errorf("schema of %s: an object or a list can only be null beside that", f.document)
 	}
 	if f.types&typeArray != 0 && s.item == nil {
@@ -279,7 +281,8 @@ func (c *compiler) bind(f *field, s *shape) error {
 		}
 	}
 	switch {
-	case f.source == sourceLine && f.set && f.types&typeArray == 0, f.source != sourceFacts && !f.set && f.types&typeNumber == 0:
+	case f.source == sourceLine && f.set && f.types&typeArray == 0, f.source != sourceFacts && !f.set &&
+		f.types&typeNumber == 0:
 		return fmt.Errorf("schema of %s: the module's answer is of another type", f.document)
 	case c.overlay.taxes != nil && c.overlay.taxes.path == f.document:
 		f.source = sourceTaxes
@@ -303,7 +306,8 @@ func (c *compiler) bind(f *field, s *shape) error {
 			f.path = e.fact
 		}
 		moved := slices.ContainsFunc(c.overlay.from, func(o fromEntry) bool {
-			return o.fact == own && o.path != e.path && (!slices.Contains(identity, f.name) || strings.HasPrefix(o.path, e.path))
+			return o.fact == own && o.path != e.path && (!slices.Contains(identity, f.name) || strings.HasPrefix(o.path,
+				e.path))
 		})
 		if err := e.checkHeld(own, moved); err != nil {
 			return err
@@ -444,7 +448,8 @@ func (c *compiler) rule(s *schema, at int) *rule {
 		minItems: s.minItems, maxItems: s.maxItems, unique: s.unique,
 	}
 	position := func(name string) int {
-		i := slices.IndexFunc(c.fields[f.first:f.first+f.members+f.shadows], func(x field) bool { return x.name == name })
+		i := slices.IndexFunc(c.fields[f.first:f.first+f.members+f.shadows],
+			func(x field) bool { return x.name == name })
 		if i < 0 {
 			panic("dte: a condition names a field that has no place: " + join(f.document, name))
 		}

@@ -17,8 +17,10 @@ func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 	var c Computed
 	for _, x := range f.fields {
 		number := x.types&typeNumber != 0
-		if name, ok := strings.CutPrefix(x.document, "cuerpoDocumento[]."); ok && number && !strings.Contains(name, ".") &&
-			name != "cantidad" && name != "precioUni" && name != "montoDescu" && name != "numItem" && name != "noGravado" {
+		if name, ok := strings.CutPrefix(x.document, "cuerpoDocumento[]."); ok && number &&
+			!strings.Contains(name, ".") &&
+			name != "cantidad" && name != "precioUni" && name != "montoDescu" && name != "numItem" &&
+			name != "noGravado" {
 			out.Lines = append(out.Lines, Output{Name: name})
 		}
 		if x.document == "cuerpoDocumento[].tributos" {
@@ -83,7 +85,8 @@ func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 			discounts = append(discounts, dte.Member{Name: fact, Value: v})
 		}
 	}
-	return out, c, document.With("cuerpoDocumento", dte.Arr(bare...)).With("resumen", dte.Obj(rest...)).With("descuentoGlobal", dte.Obj(discounts...))
+	return out, c, document.With("cuerpoDocumento", dte.Arr(bare...)).With("resumen",
+		dte.Obj(rest...)).With("descuentoGlobal", dte.Obj(discounts...))
 }
 
 // everyTax is a catalogue that names the taxes as the given document does.
@@ -93,7 +96,8 @@ func everyTax(document dte.Value) *dte.Catalogues {
 	for i := range taxes.Len() {
 		values[taxes.Index(i).Get("codigo").Text()] = taxes.Index(i).Get("descripcion").Text()
 	}
-	text, err := json.Marshal(map[string]any{"version": "1", "source": "test", "catalogues": map[string]any{"CAT-015": map[string]any{"name": "?", "values": values}}})
+	text, err := json.Marshal(map[string]any{"version": "1", "source": "test",
+		"catalogues": map[string]any{"CAT-015": map[string]any{"name": "?", "values": values}}})
 	if err != nil {
 		panic(err)
 	}
@@ -109,7 +113,8 @@ func TestFill_ExamplesComeBackFromModule(t *testing.T) {
 	for _, e := range examples(t) {
 		overlay := string(drops(filepath.Base(e.schema), true))
 		plain := compile(t, e.schema, overlay, Outputs{})
-		if !e.document.Get("cuerpoDocumento").Index(0).Get("ventaGravada").Exists() || e.document.Get("resumen").Get("tributos").Kind() == dte.KindAbsent {
+		if !e.document.Get("cuerpoDocumento").Index(0).Get("ventaGravada").Exists() ||
+			e.document.Get("resumen").Get("tributos").Kind() == dte.KindAbsent {
 			continue
 		}
 		out, c, facts := derive(plain, e.document)
@@ -235,7 +240,10 @@ func TestFill_DoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	f, facts, c = smallFiller(t), parse(t, smallFacts), smallComputed()
-	if n := testing.AllocsPerRun(200, func() { dst, _ = f.Fill(dst[:0], facts, c, FillOptions{Catalogues: true}) }); n >= 1 {
+	if n := testing.AllocsPerRun(200, func() {
+		dst, _ = f.Fill(dst[:0], facts, c,
+			FillOptions{Catalogues: true})
+	}); n >= 1 {
 		t.Errorf("%v allocations with catalogues", n)
 	}
 }

@@ -292,7 +292,10 @@ const (
 // Anything after a complete path, such as the code in "resumen.tributos.codigo.D1", is ignored.
 func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	at, steps := 0, 0
-	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '/' || r == '[' || r == ']' }) {
+	for name := range strings.FieldsFuncSeq(path, func(r rune) bool {
+		return r == '.' || r == '/' || r == '[' ||
+			r == ']'
+	}) {
 		if name == "item" || strings.Trim(name, "0123456789") == "" {
 			continue // the number of a line
 		}
@@ -360,7 +363,8 @@ func present(v dte.Value, steps []step) bool {
 	return v.Exists()
 }
 
-// Has reports whether a document of the layout can have a path, such as "receptor.nombre" or "cuerpoDocumento[].cantidad".
+// Has reports whether a document of the layout can have a path, such as "receptor.nombre" or
+// "cuerpoDocumento[].cantidad".
 func (f *Filler) Has(path string) bool {
 	return slices.ContainsFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
 }
@@ -368,6 +372,7 @@ func (f *Filler) Has(path string) bool {
 // Takes reports whether the layout has a place for the fact of a path, under that path or where the overlay takes it.
 func (f *Filler) Takes(path string) bool {
 	return slices.ContainsFunc(f.fields, func(x field) bool {
-		return x.types != 0 && (x.document == path || x.path == path || strings.HasPrefix(x.path, path+".") || strings.HasPrefix(x.path, path+"[]"))
+		return x.types != 0 && (x.document == path || x.path == path || strings.HasPrefix(x.path, path+".") ||
+			strings.HasPrefix(x.path, path+"[]"))
 	})
 }

@@ -78,7 +78,8 @@ func smallFiller(t testing.TB) *Filler {
 }
 
 func smallComputed() *Computed {
-	return &Computed{N: 2, Lines: []int64{10 * dte.Scale, 1, 0, 5 * dte.Scale / 2, 3, 0}, Summary: []int64{1413 * dte.Scale / 100, 0}, Taxes: []TaxAmount{{1, 20_000_000}}}
+	return &Computed{N: 2, Lines: []int64{10 * dte.Scale, 1, 0, 5 * dte.Scale / 2, 3, 0},
+		Summary: []int64{1413 * dte.Scale / 100, 0}, Taxes: []TaxAmount{{1, 20_000_000}}}
 }
 
 func parse(t testing.TB, text string) dte.Value {
@@ -119,25 +120,31 @@ func TestFill_OtherSources(t *testing.T) {
 		computed       func(*Computed)
 		want           string
 	}{
-		"no receptor, null":            {`"receptor"`, `"nadie"`, nil, `"sujeto":null`},
-		"null receptor":                {`"receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}}`, `"receptor":null`, nil, `"sujeto":null`},
-		"fact before amount":           {`{"codigo":"01"}`, `{"codigo":"01","montoPago":14.12}`, nil, `"montoPago":14.12}`},
-		"no payments, null":            {`"pagos":[{"codigo":"01"}]`, ``, nil, `"pagos":null}`},
-		"optional fact, written":       {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 2000 * dte.Scale }, `,"nota":"n"}`},
-		"optional null fact, written":  {`"pagos"`, `"nota":null,"pagos"`, nil, `,"nota":null}`},
-		"no taxes, null":               {"", "", func(c *Computed) { c.Taxes = nil }, `"tributos":null,"pagos"`},
-		"empty set, null":              {"", "", func(c *Computed) { c.Lines[1] = 0 }, `"ventaGravada":10,"tributos":null}`},
+		"no receptor, null": {`"receptor"`, `"nadie"`, nil, `"sujeto":null`},
+		"null receptor":     {`"receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}}`, `"receptor":null`, nil, `"sujeto":null`},
+		"fact before amount": {`{"codigo":"01"}`, `{"codigo":"01","montoPago":14.12}`, nil,
+			`"montoPago":14.12}`},
+		"no payments, null": {`"pagos":[{"codigo":"01"}]`, ``, nil, `"pagos":null}`},
+		"optional fact, written": {`"pagos"`, `"nota":"n","pagos"`,
+			func(c *Computed) { c.Summary[0] = 2000 * dte.Scale }, `,"nota":"n"}`},
+		"optional null fact, written": {`"pagos"`, `"nota":null,"pagos"`, nil, `,"nota":null}`},
+		"no taxes, null":              {"", "", func(c *Computed) { c.Taxes = nil }, `"tributos":null,"pagos"`},
+		"empty set, null": {"", "", func(c *Computed) { c.Lines[1] = 0 },
+			`"ventaGravada":10,"tributos":null}`},
 		"module before fact of a line": {`"numItem":1`, `"numItem":1,"ventaGravada":7`, nil, `"ventaGravada":10`},
 		"module before fact of totals": {`"pagos"`, `"totalPagar":7,"pagos"`, nil, `"totalPagar":14.13`},
 		"an empty text is a fact":      {`"codigo":"A\"1"`, `"codigo":""`, nil, `"codigo":""`},
-		"the other branch":             {`"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":"sin luz"`, nil, `"motivoContin":"sin luz"`},
-		"any but one of":               {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 1001 * dte.Scale }, `"totalPagar":1001,`},
+		"the other branch": {`"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":"sin luz"`, nil,
+			`"motivoContin":"sin luz"`},
+		"any but one of": {`"pagos"`, `"nota":"n","pagos"`,
+			func(c *Computed) { c.Summary[0] = 1001 * dte.Scale }, `"totalPagar":1001,`},
 	} {
 		c := smallComputed()
 		if x.computed != nil {
 			x.computed(c)
 		}
-		got, faults := f.Fill(nil, parse(t, strings.Replace(smallFacts, x.facts, x.replace, 1)), c, FillOptions{Catalogues: true})
+		got, faults := f.Fill(nil, parse(t, strings.Replace(smallFacts, x.facts, x.replace, 1)), c,
+			FillOptions{Catalogues: true})
 		if faults != nil || !strings.Contains(string(got), x.want) {
 			t.Errorf("%s: %v\n%s\nlacks %s", name, faults, got, x.want)
 		}
@@ -151,38 +158,76 @@ func TestFill_Faults(t *testing.T) {
 		computed       func(*Computed)
 		want           []string
 	}{
-		"required":                    {`"codigoGeneracion":"AB12",`, ``, nil, []string{"identificacion.codigoGeneracion: REQUIRED: es obligatorio"}},
-		"required of the fact's name": {`"nombre":"Ñandú",`, ``, nil, []string{"receptor.nombre: REQUIRED: es obligatorio: debe ser un texto de 2 a 5 caracteres"}},
-		"null where none may be":      {`"fecEmi":"2026-11-21"`, `"fecEmi":null`, nil, []string{"identificacion.fecEmi: TYPE: es obligatorio: debe ser una fecha como 2026-12-31"}},
-		"text for number":             {`"cantidad":2.50`, `"cantidad":"2.50"`, nil, []string{"cuerpoDocumento[0].cantidad: TYPE: debe ser un número, y vino el texto «2.50»"}},
-		"list for text":               {`"codigo":"A\"1"`, `"codigo":[1]`, nil, []string{"cuerpoDocumento[1].codigo: TYPE: debe ser un texto de a lo más 25 caracteres, y vino una lista"}},
-		"text for object":             {`"resumen":{"pagos":[{"codigo":"01"}]}`, `"resumen":"x"`, nil, []string{"resumen: TYPE: debe llevar sus datos por separado, y vino el texto «x»"}},
-		"fraction for integer":        {`"numItem":1`, `"numItem":1.5`, nil, []string{"cuerpoDocumento[0].numItem: TYPE: debe ser un número entero, y vino el número 1.5"}},
-		"pattern":                     {`AB12`, `ab12`, nil, []string{"identificacion.codigoGeneracion: PATTERN: «ab12» no está escrito como lo pide Hacienda"}},
-		"date":                        {`2026-11-21`, `2026-02-29`, nil, []string{"identificacion.fecEmi: FORMAT: «2026-02-29» no es una fecha como 2026-12-31"}},
-		"email":                       {`"nombre":"Ñandú"`, `"nombre":"Ñandú","correo":"a@"`, nil, []string{"receptor.correo: FORMAT: «a@» no es una dirección de correo como nombre@dominio.com"}},
-		"too long, in characters":     {`Ñandú`, `Ñandúes`, nil, []string{"receptor.nombre: LENGTH: tiene 7 caracteres y debe tener de 2 a 5 caracteres"}},
-		"too short, in characters":    {`Ñandú`, `Ñ`, nil, []string{"receptor.nombre: LENGTH: tiene 1 carácter y debe tener de 2 a 5 caracteres"}},
-		"empty":                       {`Ñandú`, ``, nil, []string{"receptor.nombre: LENGTH: está vacío y debe tener de 2 a 5 caracteres"}},
-		"enum":                        {`"tipoOperacion":1`, `"tipoOperacion":3,"motivoContin":"x"`, nil, []string{"identificacion.tipoOperacion: ENUM: 3 no se admite como tipo de transmisión: debe ser 1 (normal) o 2 (contingencia)"}},
-		"const":                       {`"identificacion":{`, `"identificacion":{"version":1,`, nil, []string{"identificacion.version: ENUM: 1 no se admite como versión del formato: debe ser 2"}},
-		"exclusive minimum":           {`2.50`, `0`, nil, []string{"cuerpoDocumento[0].cantidad: RANGE: 0 no se admite: debe ser mayor que 0"}},
-		"maximum":                     {`"numItem":2`, `"numItem":2001`, nil, []string{"cuerpoDocumento[1].numItem: RANGE: 2001 no se admite: debe ser al menos 1 y a lo más 2000"}},
-		"nine decimals":               {`2.50`, `0.123456789`, nil, []string{"cuerpoDocumento[0].cantidad: PRECISION: 0.123456789 tiene más de 8 decimales"}},
-		"nine decimals of an integer": {`"numItem":1`, `"numItem":0.123456789`, nil, []string{"cuerpoDocumento[0].numItem: PRECISION: 0.123456789 tiene más de 8 decimales"}},
-		"astronomic":                  {`2.50`, `1e99`, nil, []string{"cuerpoDocumento[0].cantidad: RANGE: 1e99 no está por debajo de 92,000,000,000"}},
-		"cents of the module":         {``, ``, func(c *Computed) { c.Summary[0] = 1_500_000 }, []string{"resumen.totalPagar: PRECISION: 0.015 debe tener a lo más 2 decimales"}},
-		"too few":                     {`"pagos":[{"codigo":"01"}]`, `"pagos":[]`, nil, []string{"resumen.pagos: COUNT: tiene 0 elementos y debe tener al menos 1 elemento"}},
-		"condition":                   {`"tipoOperacion":1`, `"tipoOperacion":1,"motivoContin":"x"`, nil, []string{"identificacion.motivoContin: CONDITION: no debe llevar ningún dato, cuando el tipo de transmisión es 1 (normal)"}},
-		"condition's other branch":    {`"tipoOperacion":1`, `"tipoOperacion":2`, nil, []string{"identificacion.motivoContin: CONDITION: es obligatorio, salvo cuando el tipo de transmisión es 1 (normal)"}},
-		"our condition":               {`1e0`, `2`, nil, []string{"cuerpoDocumento[1].cantidad: CONDITION: 2 no se admite aquí: debe ser 1, cuando la unidad de medida es 99"}},
-		"none of":                     {``, ``, func(c *Computed) { c.Summary[0] = 1001 * dte.Scale }, []string{"resumen: CONDITION: debe cumplirse solo una de estas condiciones: el total a pagar es a lo más 1000; se indica la nota"}},
-		"both of":                     {`"pagos"`, `"nota":"n","pagos"`, nil, []string{"resumen: CONDITION: debe cumplirse solo una de estas condiciones: el total a pagar es a lo más 1000; se indica la nota"}},
-		"not in the catalogue":        {`"uniMedida":59`, `"uniMedida":60`, nil, []string{"cuerpoDocumento[0].uniMedida: CATALOGUE: «60» no está en el catálogo de Hacienda: unidad de medida (CAT-014)"}},
-		"not in that departamento":    {`"municipio":"23"`, `"municipio":"14"`, nil, []string{"receptor.direccion.municipio: CATALOGUE: «14» no está en el catálogo de Hacienda: municipio (CAT-013) del departamento 06"}},
-		"many at once": {`{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1}`, `{"codigoGeneracion":1,"tipoOperacion":1}`, nil, []string{
-			"identificacion.fecEmi: REQUIRED: es obligatorio: debe ser una fecha como 2026-12-31",
-			"identificacion.codigoGeneracion: TYPE: debe ser un texto, y vino el número 1"}},
+		"required": {`"codigoGeneracion":"AB12",`, ``, nil,
+			[]string{"identificacion.codigoGeneracion: REQUIRED: es obligatorio"}},
+		"required of the fact's name": {`"nombre":"Ñandú",`, ``, nil,
+			[]string{"receptor.nombre: REQUIRED: es obligatorio: debe ser un texto de 2 a 5 caracteres"}},
+		"null where none may be": {`"fecEmi":"2026-11-21"`, `"fecEmi":null`, nil,
+			[]string{"identificacion.fecEmi: TYPE: es obligatorio: debe ser una fecha como 2026-12-31"}},
+		"text for number": {`"cantidad":2.50`, `"cantidad":"2.50"`, nil,
+			[]string{"cuerpoDocumento[0].cantidad: TYPE: debe ser un número, y vino el texto «2.50»"}},
+		"list for text": {`"codigo":"A\"1"`, `"codigo":[1]`, nil,
+			[]string{"cuerpoDocumento[1].codigo: TYPE: debe ser un texto de a lo más 25 caracteres, y vino una lista"}},
+		"text for object": {`"resumen":{"pagos":[{"codigo":"01"}]}`, `"resumen":"x"`, nil,
+			[]string{"resumen: TYPE: debe llevar sus datos por separado, y vino el texto «x»"}},
+		"fraction for integer": {`"numItem":1`, `"numItem":1.5`, nil,
+			[]string{"cuerpoDocumento[0].numItem: TYPE: debe ser un número entero, y vino el número 1.5"}},
+		"pattern": {`AB12`, `ab12`, nil,
+			[]string{"identificacion.codigoGeneracion: PATTERN: «ab12» no está escrito como lo pide Hacienda"}},
+		"date": {`2026-11-21`, `2026-02-29`, nil,
+			[]string{"identificacion.fecEmi: FORMAT: «2026-02-29» no es una fecha como 2026-12-31"}},
+		"email": {`"nombre":"Ñandú"`, `"nombre":"Ñandú","correo":"a@"`, nil,
+			[]string{"receptor.correo: FORMAT: «a@» no es una dirección de correo como nombre@dominio.com"}},
+		"too long, in characters": {`Ñandú`, `Ñandúes`, nil,
+			[]string{"receptor.nombre: LENGTH: tiene 7 caracteres y debe tener de 2 a 5 caracteres"}},
+		"too short, in characters": {`Ñandú`, `Ñ`, nil,
+			[]string{"receptor.nombre: LENGTH: tiene 1 carácter y debe " +
+				"tener de 2 a 5 caracteres"}},
+		"empty": {`Ñandú`, ``, nil, []string{"receptor.nombre: LENGTH: está vacío y debe tener " +
+			"de 2 a 5 caracteres"}},
+		"enum": {`"tipoOperacion":1`, `"tipoOperacion":3,"motivoContin":"x"`, nil,
+			[]string{"identificacion.tipoOperacion: ENUM: 3 no se admite como tipo de transmisión: debe ser 1 " +
+				"(normal) o 2 (contingencia)"}},
+		"const": {`"identificacion":{`, `"identificacion":{"version":1,`, nil,
+			[]string{"identificacion.version: ENUM: 1 no se admite como versión del formato: debe ser 2"}},
+		"exclusive minimum": {`2.50`, `0`, nil, []string{"cuerpoDocumento[0].cantidad: RANGE: 0 no se " +
+			"admite: debe ser mayor que 0"}},
+		"maximum": {`"numItem":2`, `"numItem":2001`, nil,
+			[]string{"cuerpoDocumento[1].numItem: RANGE: 2001 no se admite: debe ser al menos 1 y a lo más 2000"}},
+		"nine decimals": {`2.50`, `0.123456789`, nil,
+			[]string{"cuerpoDocumento[0].cantidad: PRECISION: 0.123456789 tiene más de 8 decimales"}},
+		"nine decimals of an integer": {`"numItem":1`, `"numItem":0.123456789`, nil,
+			[]string{"cuerpoDocumento[0].numItem: PRECISION: 0.123456789 tiene más de 8 decimales"}},
+		"astronomic": {`2.50`, `1e99`, nil,
+			[]string{"cuerpoDocumento[0].cantidad: RANGE: 1e99 no está por debajo de 92,000,000,000"}},
+		"cents of the module": {``, ``, func(c *Computed) { c.Summary[0] = 1_500_000 },
+			[]string{"resumen.totalPagar: PRECISION: 0.015 debe tener a lo más 2 decimales"}},
+		"too few": {`"pagos":[{"codigo":"01"}]`, `"pagos":[]`, nil,
+			[]string{"resumen.pagos: COUNT: tiene 0 elementos y debe tener al menos 1 elemento"}},
+		"condition": {`"tipoOperacion":1`, `"tipoOperacion":1,"motivoContin":"x"`, nil,
+			[]string{"identificacion.motivoContin: CONDITION: no debe llevar ningún dato, cuando el tipo de " +
+				"transmisión es 1 (normal)"}},
+		"condition's other branch": {`"tipoOperacion":1`, `"tipoOperacion":2`, nil,
+			[]string{"identificacion.motivoContin: CONDITION: es obligatorio, salvo cuando el tipo de transmisión es " +
+				"1 (normal)"}},
+		"our condition": {`1e0`, `2`, nil, []string{"cuerpoDocumento[1].cantidad: CONDITION: 2 no se " +
+			"admite aquí: debe ser 1, cuando la unidad de medida es 99"}},
+		"none of": {``, ``, func(c *Computed) { c.Summary[0] = 1001 * dte.Scale },
+			[]string{"resumen: CONDITION: debe cumplirse solo una de estas condiciones: el total a pagar es a lo más " +
+				"1000; se indica la nota"}},
+		"both of": {`"pagos"`, `"nota":"n","pagos"`, nil,
+			[]string{"resumen: CONDITION: debe cumplirse solo una de estas condiciones: el total a pagar es a lo más " +
+				"1000; se indica la nota"}},
+		"not in the catalogue": {`"uniMedida":59`, `"uniMedida":60`, nil,
+			[]string{"cuerpoDocumento[0].uniMedida: CATALOGUE: «60» no está en el catálogo de Hacienda: unidad de " +
+				"medida (CAT-014)"}},
+		"not in that departamento": {`"municipio":"23"`, `"municipio":"14"`, nil,
+			[]string{"receptor.direccion.municipio: CATALOGUE: «14» no está en el catálogo de Hacienda: municipio " +
+				"(CAT-013) del departamento 06"}},
+		"many at once": {`{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1}`,
+			`{"codigoGeneracion":1,"tipoOperacion":1}`, nil, []string{
+				"identificacion.fecEmi: REQUIRED: es obligatorio: debe ser una fecha como 2026-12-31",
+				"identificacion.codigoGeneracion: TYPE: debe ser un texto, y vino el número 1"}},
 	} {
 		c := smallComputed()
 		if x.computed != nil {
@@ -191,7 +236,8 @@ func TestFill_Faults(t *testing.T) {
 		if x.facts != "" && !strings.Contains(smallFacts, x.facts) {
 			t.Fatalf("%s: the facts have no %s", name, x.facts)
 		}
-		got, faults := f.Fill(nil, parse(t, strings.Replace(smallFacts, x.facts, x.replace, 1)), c, FillOptions{Catalogues: true})
+		got, faults := f.Fill(nil, parse(t, strings.Replace(smallFacts, x.facts, x.replace, 1)), c,
+			FillOptions{Catalogues: true})
 		var lines []string
 		for _, fault := range faults {
 			lines = append(lines, fault.Error())
@@ -246,7 +292,8 @@ func TestFill_WithoutAnswerChecksWhatIsThere(t *testing.T) {
 		t.Errorf("%v", faults)
 	}
 	bad := strings.Replace(smallFacts, `"numItem":1`, `"numItem":0`, 1)
-	if _, faults := f.Fill(nil, parse(t, bad), nil, FillOptions{}); len(faults) != 1 || faults[0].Path != "cuerpoDocumento[0].numItem" {
+	if _, faults := f.Fill(nil, parse(t, bad), nil, FillOptions{}); len(faults) != 1 ||
+		faults[0].Path != "cuerpoDocumento[0].numItem" {
 		t.Errorf("%v", faults)
 	}
 }
@@ -276,7 +323,8 @@ func TestFill_RefusesAnAnswerOfAnotherShape(t *testing.T) {
 	} {
 		c := smallComputed()
 		change(c)
-		if got, faults := f.Fill(nil, parse(t, smallFacts), c, FillOptions{}); got != nil || len(faults) != 1 || faults[0].Code != dte.FaultCount {
+		if got, faults := f.Fill(nil, parse(t, smallFacts), c, FillOptions{}); got != nil || len(faults) != 1 ||
+			faults[0].Code != dte.FaultCount {
 			t.Errorf("%s: %s, %v", name, got, faults)
 		}
 	}
@@ -286,12 +334,16 @@ func TestCheck_CompleteDocument(t *testing.T) {
 	f := smallFiller(t)
 	whole, _ := f.Fill(nil, parse(t, smallFacts), smallComputed(), FillOptions{})
 	for name, x := range map[string][3]string{
-		"unknown member":  {`"version":2`, `"version":2,"isRetenIva":true`, "identificacion.isRetenIva: UNKNOWN: el campo no existe en este documento"},
-		"document's path": {`"nombre":"Ñandú"`, `"nombre":"N"`, "sujeto.nombre: LENGTH: tiene 1 carácter y debe tener de 2 a 5 caracteres"},
-		"left out":        {`"totalPagar":14.13,`, ``, "resumen.totalPagar: REQUIRED: es obligatorio"},
-		"the same item":   {`["20","D1"]`, `["20","20"]`, "cuerpoDocumento[1].tributos[1]: DUPLICATE: repite el elemento 0"},
-		"not JSON":        {`}}`, `}`, "SYNTAX: el JSON está incompleto"},
-		"a name twice":    {`"version":2`, `"version":2,"version":2`, "identificacion.version: DUPLICATE: el campo está dos veces"},
+		"unknown member": {`"version":2`, `"version":2,"isRetenIva":true`,
+			"identificacion.isRetenIva: UNKNOWN: el campo no existe en este documento"},
+		"document's path": {`"nombre":"Ñandú"`, `"nombre":"N"`,
+			"sujeto.nombre: LENGTH: tiene 1 carácter y debe tener de 2 a 5 caracteres"},
+		"left out": {`"totalPagar":14.13,`, ``, "resumen.totalPagar: REQUIRED: es obligatorio"},
+		"the same item": {`["20","D1"]`, `["20","20"]`, "cuerpoDocumento[1].tributos[1]: DUPLICATE: repite el " +
+			"elemento 0"},
+		"not JSON": {`}}`, `}`, "SYNTAX: el JSON está incompleto"},
+		"a name twice": {`"version":2`, `"version":2,"version":2`,
+			"identificacion.version: DUPLICATE: el campo está dos veces"},
 	} {
 		faults := f.Check([]byte(strings.Replace(string(whole), x[0], x[1], 1)))
 		if len(faults) != 1 || faults[0].Error() != x[2] {
@@ -315,7 +367,8 @@ func TestCheck_RepeatedItems(t *testing.T) {
 		}
 		lines[n-1] = line.With("numItem", dte.Num(2*dte.Scale))
 		faults := f.Check(document.With("cuerpoDocumento", dte.Arr(lines...)).Append(nil))
-		if want := fmt.Sprintf("cuerpoDocumento[%d]: DUPLICATE: repite el elemento 1", n-1); len(faults) != 1 || faults[0].Error() != want {
+		if want := fmt.Sprintf("cuerpoDocumento[%d]: DUPLICATE: repite el elemento 1", n-1); len(faults) != 1 ||
+			faults[0].Error() != want {
 			t.Errorf("%d lines: %v, want %s", n, faults, want)
 		}
 	}
@@ -334,7 +387,8 @@ func TestFill_Concurrently(t *testing.T) {
 			bad := parse(t, `{"cuerpoDocumento":[{}]}`)
 			for range 200 {
 				got, faults := f.Fill(nil, facts, c, FillOptions{Catalogues: true})
-				if faults != nil || !strings.Contains(string(got), fmt.Sprintf("A%d00", g)) || !strings.Contains(string(got), want) {
+				if faults != nil || !strings.Contains(string(got), fmt.Sprintf("A%d00", g)) ||
+					!strings.Contains(string(got), want) {
 					t.Errorf("%d: %s %v", g, got, faults)
 					return
 				}

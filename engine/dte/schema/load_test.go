@@ -15,29 +15,47 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, x := range map[string]struct{ old, replacement, want string }{
-		"unknown keyword":           {`"format":"email"`, `"contentEncoding":"x"`, `schema of sujeto.correo: contentEncoding: keyword is not understood`},
-		"unknown keyword in a list": {`"maxLength":25`, `"maxLenght":25`, `schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood`},
-		"unknown keyword in a then": {`{"motivoContin":{"type":"null"}}`, `{"motivoContin":{"trype":"null"}}`, `schema of identificacion.motivoContin: trype`},
-		"unknown format":            {`"format":"email"`, `"format":"uri"`, `schema of sujeto.correo: format: format "uri" is not understood`},
-		"unknown type":              {`"type":"integer","const":2`, `"type":"int","const":2`, `unknown type "int"`},
-		"no type":                   {`{"type":"integer","const":2}`, `{"const":2}`, `schema of identificacion.version: needs a type`},
-		"lookahead elsewhere":       {`^[A-F0-9]{4}$`, `^[A-F0-9]{4}(?!x)$`, `schema of identificacion.codigoGeneracion: pattern`},
-		"back-reference":            {`^[A-F0-9]{4}$`, `^(.)\\1$`, `schema of identificacion.codigoGeneracion: pattern`},
-		"negative length":           {`"maxLength":25`, `"maxLength":-1`, `schema of cuerpoDocumento[].codigo: maxLength: not a count`},
-		"bound as text":             {`"maximum":2000`, `"maximum":"2000"`, `schema of cuerpoDocumento[].numItem: maximum: not a JSON number`},
-		"multiple of zero":          {`"multipleOf":0.01`, `"multipleOf":0`, `schema of resumen.totalPagar: multipleOf: not above zero`},
-		"list without items":        {`"items":{"type":"string","maxLength":2},`, ``, `schema of cuerpoDocumento[].tributos: a list needs items`},
-		"object or text":            {`"sujeto":{"type":["object","null"]`, `"sujeto":{"type":["object","string"]`, `schema of sujeto: an object or a list can only be null beside that`},
-		"enum of objects":           {`"enum":["USD"]`, `"enum":[{}]`, `schema of identificacion.tipoMoneda: enum: only texts`},
-		"then without if":           {`"if":{"properties":{"tipoOperacion":{"const":1}}},`, ``, `schema of identificacion: then or else without if`},
-		"additional properties":     {`"additionalProperties":false,"required":["version"`, `"additionalProperties":{},"required":["version"`, `schema of identificacion: additionalProperties: only true and false`},
-		"not JSON":                  {`"title":"t"`, `"title":"t","title":"u"`, `reading schema: JSON at byte`},
-		"module's answer":           {`"ventaGravada":{"type":"number"`, `"ventaGravada":{"type":"string"`, `schema of cuerpoDocumento[].ventaGravada: the module's answer is of another type`},
+		"unknown keyword": {`"format":"email"`, `"contentEncoding":"x"`,
+			`schema of sujeto.correo: contentEncoding: keyword is not understood`},
+		"unknown keyword in a list": {`"maxLength":25`, `"maxLenght":25`,
+			`schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood`},
+		"unknown keyword in a then": {`{"motivoContin":{"type":"null"}}`, `{"motivoContin":{"trype":"null"}}`,
+			`schema of identificacion.motivoContin: trype`},
+		"unknown format": {`"format":"email"`, `"format":"uri"`,
+			`schema of sujeto.correo: format: format "uri" is not understood`},
+		"unknown type": {`"type":"integer","const":2`, `"type":"int","const":2`, `unknown type "int"`},
+		"no type": {`{"type":"integer","const":2}`, `{"const":2}`,
+			`schema of identificacion.version: needs a type`},
+		"lookahead elsewhere": {`^[A-F0-9]{4}$`, `^[A-F0-9]{4}(?!x)$`,
+			`schema of identificacion.codigoGeneracion: pattern`},
+		"back-reference": {`^[A-F0-9]{4}$`, `^(.)\\1$`,
+			`schema of identificacion.codigoGeneracion: pattern`},
+		"negative length": {`"maxLength":25`, `"maxLength":-1`,
+			`schema of cuerpoDocumento[].codigo: maxLength: not a count`},
+		"bound as text": {`"maximum":2000`, `"maximum":"2000"`,
+			`schema of cuerpoDocumento[].numItem: maximum: not a JSON number`},
+		"multiple of zero": {`"multipleOf":0.01`, `"multipleOf":0`,
+			`schema of resumen.totalPagar: multipleOf: not above zero`},
+		"list without items": {`"items":{"type":"string","maxLength":2},`, ``,
+			`schema of cuerpoDocumento[].tributos: a list needs items`},
+		"object or text": {`"sujeto":{"type":["object","null"]`, `"sujeto":{"type":["object","string"]`,
+			`schema of sujeto: an object or a list can only be null beside that`},
+		"enum of objects": {`"enum":["USD"]`, `"enum":[{}]`,
+			`schema of identificacion.tipoMoneda: enum: only texts`},
+		"then without if": {`"if":{"properties":{"tipoOperacion":{"const":1}}},`, ``,
+			`schema of identificacion: then or else without if`},
+		"additional properties": {`"additionalProperties":false,"required":["version"`,
+			`"additionalProperties":{},"required":["version"`,
+			`schema of identificacion: additionalProperties: only true and false`},
+		"not JSON": {`"title":"t"`, `"title":"t","title":"u"`, `reading schema: JSON at byte`},
+		"module's answer": {`"ventaGravada":{"type":"number"`, `"ventaGravada":{"type":"string"`,
+			`schema of cuerpoDocumento[].ventaGravada: the module's answer is of another type`},
 	} {
 		if !strings.Contains(small, x.old) {
 			t.Fatalf("%s: no %s", name, x.old)
 		}
-		_, err := Compile([]byte(strings.Replace(small, x.old, x.replacement, 1)), []byte(smallOverlay), smallOutputs, cat)
+		_, err := Compile([]byte(strings.Replace(small, x.old, x.replacement, 1)), []byte(smallOverlay), smallOutputs,
+			cat)
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v, want %s", name, err, x.want)
 		}
@@ -75,7 +93,8 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		`{"catalogue":[{"path":"resumen.nota","catalogue":"CAT-099"}]}`:                                               `there is no "CAT-099"`,
 		`{"catalogue":[{"path":"sujeto.direccion.municipio","catalogue":"CAT-013","parent":"region"}]}`:               `has no neighbour "region"`,
 	} {
-		if _, err := Compile([]byte(small), []byte(overlay), smallOutputs, cat); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Compile([]byte(small), []byte(overlay), smallOutputs, cat); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", overlay, err, want)
 		}
 	}
@@ -85,10 +104,11 @@ func TestCompileSchema_Refuses(t *testing.T) {
 func TestCompileSchema_Drop(t *testing.T) {
 	const identification = `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1},"sujeto":null}`
 	for name, x := range map[string]struct{ path, keyword, old, replacement string }{
-		"layout":        {"identificacion.codigoGeneracion", "pattern", `"AB12"`, `"other"`},
-		"all at once":   {"identificacion", "allOf", `"tipoOperacion":1`, `"tipoOperacion":2`},
-		"conditions":    {"identificacion.tipoOperacion", "const", `"tipoOperacion":1`, `"tipoOperacion":2`},
-		"length":        {"identificacion.motivoContin", "minLength", `"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":""`},
+		"layout":      {"identificacion.codigoGeneracion", "pattern", `"AB12"`, `"other"`},
+		"all at once": {"identificacion", "allOf", `"tipoOperacion":1`, `"tipoOperacion":2`},
+		"conditions":  {"identificacion.tipoOperacion", "const", `"tipoOperacion":1`, `"tipoOperacion":2`},
+		"length": {"identificacion.motivoContin", "minLength", `"tipoOperacion":1`,
+			`"tipoOperacion":2,"motivoContin":""`},
 		"layout's only": {"identificacion.motivoContin", "type", "", ""},
 	} {
 		facts := parse(t, strings.Replace(identification, x.old, x.replacement, 1))
@@ -108,7 +128,10 @@ func TestCompileSchema_Drop(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, faults := f.Fill(nil, facts, nil, FillOptions{})
-			breach := slices.ContainsFunc(faults, func(f dte.Fault) bool { return strings.HasPrefix(f.Path, "identificacion.") })
+			breach := slices.ContainsFunc(faults, func(f dte.Fault) bool {
+				return strings.HasPrefix(f.Path,
+					"identificacion.")
+			})
 			if breach == dropped && x.old != "" {
 				t.Errorf("%s: dropped %v: %v", name, dropped, faults)
 			}
@@ -127,7 +150,8 @@ func TestParseCatalogues_Published(t *testing.T) {
 	}
 	for _, x := range [][3]string{
 		{"CAT-014", "59", "Unidad"}, {"CAT-012", "06", "San Salvador"}, {"CAT-013", "06/23", "SAN SALVADOR CENTRO"},
-		{"CAT-008", "06/14", "SAN SALVADOR"}, {"CAT-015", "20", "Impuesto al Valor Agregado 13%"}, {"CAT-017", "01", "Billetes y monedas"},
+		{"CAT-008", "06/14", "SAN SALVADOR"}, {"CAT-015", "20", "Impuesto al Valor Agregado 13%"}, {"CAT-017", "01",
+			"Billetes y monedas"},
 		{"CAT-013", "09/10", "CABAÑAS ESTE"}, {"CAT-012", "00", "Otro (Para extranjeros)"},
 	} {
 		if got, ok := c.Lookup(x[0], x[1]); got != x[2] || !ok {
@@ -146,7 +170,8 @@ func TestParseCatalogues_Published(t *testing.T) {
 	if _, ok := none.Lookup("CAT-014", "59"); ok {
 		t.Error("nothing has codes")
 	}
-	for _, bad := range []string{`[]`, `{}`, `{"version":"1","source":"s"}`, `{"version":"1","source":"s","catalogues":{"CAT-001":{"values":{"1":"x"}}}}`,
+	for _, bad := range []string{`[]`, `{}`, `{"version":"1","source":"s"}`,
+		`{"version":"1","source":"s","catalogues":{"CAT-001":{"values":{"1":"x"}}}}`,
 		`{"version":"1","source":"s","catalogues":{"CAT-001":{"name":"n","values":{"1":2}}}}`} {
 		if _, err := dte.ParseCatalogues([]byte(bad)); err == nil {
 			t.Errorf("took %s", bad)

@@ -20,7 +20,8 @@ func lacksCode(c *dte.CodeList, code string) string {
 	}
 	name := strings.Join(words, " ")
 	if parent, own, ok := strings.Cut(code, "/"); ok {
-		return "«" + clip(own) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ") del departamento " + clip(parent)
+		return "«" + clip(own) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ") del departamento " +
+			clip(parent)
 	}
 	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ")"
 }
@@ -57,7 +58,8 @@ func (x *rule) message(document, code string, s *slot) string {
 		if n == 0 {
 			return "está vacío y debe tener " + span(x.minLength, x.maxLength, "carácter", "caracteres")
 		}
-		return "tiene " + count(n, "carácter", "caracteres") + " y debe tener " + span(x.minLength, x.maxLength, "carácter", "caracteres")
+		return "tiene " + count(n, "carácter", "caracteres") + " y debe tener " + span(x.minLength, x.maxLength,
+			"carácter", "caracteres")
 	case dte.FaultPattern:
 		for _, p := range x.patterns {
 			if !p.match(s.text) {
@@ -83,7 +85,8 @@ func (x *rule) message(document, code string, s *slot) string {
 		}
 		return quote(s) + " debe ser un múltiplo de " + x.multiple.String()
 	case dte.FaultCount:
-		return "tiene " + count(int(s.count), "elemento", "elementos") + " y debe tener " + span(x.minItems, x.maxItems, "elemento", "elementos")
+		return "tiene " + count(int(s.count), "elemento", "elementos") + " y debe tener " + span(x.minItems, x.maxItems,
+			"elemento", "elementos")
 	}
 	if said := x.alternatives(); said != "" {
 		return "debe cumplirse solo una de estas condiciones: " + said
@@ -271,9 +274,10 @@ var forms = map[string]string{
 	`^[0-9]{8}-[0-9]{1}$`:    "un DUI: 8 dígitos, guion y 1 dígito",
 	`^[0-9]{2,6}$`:           "un código de actividad económica: de 2 a 6 dígitos",
 	`^[0-9]{5,6}$`:           "un código de actividad económica: de 5 a 6 dígitos",
-	`^[A-F0-9]{8}-[A-F0-9]{4}-[A-F0-9]{4}-[A-F0-9]{4}-[A-F0-9]{12}$`: "un código de generación: 36 caracteres en cinco grupos, con guiones",
-	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]?$`:                "una hora como 14:05:09",
-	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$`:                 "una hora como 14:05:09",
+	`^[A-F0-9]{8}-[A-F0-9]{4}-[A-F0-9]{4}-[A-F0-9]{4}-[A-F0-9]{12}$`: "un código de generación: 36 caracteres en " +
+		"cinco grupos, con guiones",
+	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]?$`: "una hora como 14:05:09",
+	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$`:  "una hora como 14:05:09",
 	`^0[1-9]|1[0-4]$`:                      "el código de un departamento: de 01 a 14",
 	`^[0-9]{2}$`:                           "un código de dos dígitos",
 	`^0[1-9]|1[0-2]$`:                      "un municipio de ese departamento: de 01 a 12",
@@ -315,7 +319,8 @@ func (p *pattern) form() (words string, ok bool) {
 	if words, ok = forms[source]; ok {
 		return words, true
 	}
-	if strings.HasPrefix(source, "^DTE-") && (strings.HasSuffix(source, "-[0-9]{15}$") || strings.HasSuffix(source, "-[0-9]{15}")) {
+	if strings.HasPrefix(source, "^DTE-") && (strings.HasSuffix(source, "-[0-9]{15}$") || strings.HasSuffix(source,
+		"-[0-9]{15}")) {
 		return controlNumber, true
 	}
 	return "como lo pide Hacienda", false
@@ -330,17 +335,26 @@ type noun struct {
 // nouns are the words for fields that are codes, or whose values depend on each other, by the last two names of the
 // path, or the last.
 var nouns = map[string]noun{
-	"tipoDocumento":                      {"el tipo de documento de identidad", map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}},
-	"documentoRelacionado.tipoDocumento": {"el tipo del documento relacionado", documents}, "cuerpoDocumento.tipoDocumento": {"el tipo del documento relacionado", documents},
-	"documentoRelacionado.tipoGeneracion": {"la forma del documento relacionado", papers}, "tipoGeneracion": {"la forma del documento relacionado", papers},
-	"tipoDte": {"el tipo de documento", documents}, "tipoDoc": {"el tipo de documento", documents}, "tipoEvento": {"el tipo de evento", nil},
-	"tipDocResponsable": {"el tipo de documento del responsable", people}, "tipDocSolicita": {"el tipo de documento de quien solicita", people},
+	"tipoDocumento": {"el tipo de documento de identidad", map[string]string{"36": "NIT",
+		"13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}},
+	"documentoRelacionado.tipoDocumento":  {"el tipo del documento relacionado", documents},
+	"cuerpoDocumento.tipoDocumento":       {"el tipo del documento relacionado", documents},
+	"documentoRelacionado.tipoGeneracion": {"la forma del documento relacionado", papers},
+	"tipoGeneracion":                      {"la forma del documento relacionado", papers},
+	"tipoDte":                             {"el tipo de documento", documents}, "tipoDoc": {"el tipo de documento", documents},
+	"tipoEvento":         {"el tipo de evento", nil},
+	"tipDocResponsable":  {"el tipo de documento del responsable", people},
+	"tipDocSolicita":     {"el tipo de documento de quien solicita", people},
 	"tipoDocResponsable": {"el tipo de documento del responsable", people},
-	"condicionOperacion": {"la condición de la operación", map[string]string{"1": "contado", "2": "crédito", "3": "otra"}},
-	"tipoItem":           {"el tipo de ítem", map[string]string{"1": "bienes", "2": "servicios", "3": "bienes y servicios", "4": "tributo"}},
-	"tipoAnulacion":      {"el tipo de invalidación", map[string]string{"1": "error en los datos", "2": "operación anulada", "3": "otro motivo"}},
-	"plazo":              {"la unidad del plazo", map[string]string{"01": "días", "02": "meses", "03": "años"}},
-	"tipoContingencia": {"la causa de la contingencia", map[string]string{"1": "Hacienda no disponible", "2": "falla del emisor", "3": "sin internet",
+	"condicionOperacion": {"la condición de la operación", map[string]string{"1": "contado", "2": "crédito",
+		"3": "otra"}},
+	"tipoItem": {"el tipo de ítem", map[string]string{"1": "bienes", "2": "servicios",
+		"3": "bienes y servicios", "4": "tributo"}},
+	"tipoAnulacion": {"el tipo de invalidación", map[string]string{"1": "error en los datos",
+		"2": "operación anulada", "3": "otro motivo"}},
+	"plazo": {"la unidad del plazo", map[string]string{"01": "días", "02": "meses", "03": "años"}},
+	"tipoContingencia": {"la causa de la contingencia", map[string]string{"1": "Hacienda no disponible",
+		"2": "falla del emisor", "3": "sin internet",
 		"4": "sin energía", "5": "otra"}},
 	"tipoModelo":      {"el modelo de facturación", map[string]string{"1": "previo", "2": "diferido"}},
 	"tipoOperacion":   {"el tipo de transmisión", map[string]string{"1": "normal", "2": "contingencia"}},
@@ -352,17 +366,24 @@ var nouns = map[string]noun{
 	"tributos.codigo": {"el tributo", nil},
 	"departamento":    {"el departamento", nil}, "municipio": {"el municipio", nil},
 	"tipoMoneda": {"la moneda", nil}, "version": {"la versión del formato", nil},
-	"tipoEstablecimiento": {"el tipo de establecimiento", map[string]string{"01": "sucursal", "02": "casa matriz", "04": "bodega", "07": "predio", "20": "otro"}},
-	"codDocAsociado":      {"el documento asociado", map[string]string{"1": "emisor", "2": "receptor", "3": "médico", "4": "transporte"}}, "medico": {"el médico", nil}, "motivoContin": {"el motivo de la contingencia", nil},
-	"numDocumento": {"el número de documento de identidad", nil}, "totalGravada": {"el total gravado", nil}, "totalPagar": {"el total a pagar", nil},
-	"montoTotalOperacion": {"el monto total de la operación", nil}, "ventaGravada": {"la venta gravada", nil}, "nota": {"la nota", nil},
+	"tipoEstablecimiento": {"el tipo de establecimiento", map[string]string{"01": "sucursal", "02": "casa matriz",
+		"04": "bodega", "07": "predio", "20": "otro"}},
+	"codDocAsociado": {"el documento asociado", map[string]string{"1": "emisor", "2": "receptor", "3": "médico",
+		"4": "transporte"}}, "medico": {"el médico", nil}, "motivoContin": {"el motivo de la contingencia", nil},
+	"numDocumento": {"el número de documento de identidad", nil}, "totalGravada": {"el total gravado", nil},
+	"totalPagar":          {"el total a pagar", nil},
+	"montoTotalOperacion": {"el monto total de la operación", nil}, "ventaGravada": {"la venta gravada", nil},
+	"nota": {"la nota", nil},
 }
 
 var (
-	people    = map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}
+	people = map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte",
+		"37": "otro"}
 	papers    = map[string]string{"1": "papel", "2": "electrónico"}
-	documents = map[string]string{"01": "factura", "03": "crédito fiscal", "04": "nota de remisión", "05": "nota de crédito", "06": "nota de débito", "07": "retención",
-		"08": "liquidación", "09": "contable de liquidación", "11": "exportación", "14": "sujeto excluido", "15": "donación", "18": "devolución"}
+	documents = map[string]string{"01": "factura", "03": "crédito fiscal", "04": "nota de remisión",
+		"05": "nota de crédito", "06": "nota de débito", "07": "retención",
+		"08": "liquidación", "09": "contable de liquidación", "11": "exportación", "14": "sujeto excluido",
+		"15": "donación", "18": "devolución"}
 )
 
 // nounOf returns the noun of a place of the document; ok is false if there is none.
@@ -427,7 +448,8 @@ func (s *schema) explain(at string) string {
 func (s *schema) reasons(at string) (all []string, ok bool) {
 	n, known := nounOf(at)
 	scalar := s.types != 0 && s.types&(typeObject|typeArray) == 0
-	if (s.hasEnum || scalar || len(s.bounds) > 0) && !known || len(s.patterns) > 0 || len(s.formats) > 0 || s.items != nil || len(s.one) > 0 || len(s.choices) > 0 {
+	if (s.hasEnum || scalar || len(s.bounds) > 0) && !known || len(s.patterns) > 0 || len(s.formats) > 0 ||
+		s.items != nil || len(s.one) > 0 || len(s.choices) > 0 {
 		return nil, false
 	}
 	switch {

@@ -146,11 +146,13 @@ func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, dte.
 	}
 }
 
-// forCashiers are the marks of a text that was not written for a cashier: regular expressions, the words of schemas, English.
-var forCashiers = regexp.MustCompile(`[\^$\\\[\]{}|*]|\(\?|\bnull\b|\bobjeto\b|\bpatr[oó]n\b|\bcadena\b|\bhay [a-z]+[A-Z]|\b(the|is|not|must|and|of|invalid|required|should|with)\b`)
+// forCashiers are the marks of a text that was not written for a cashier: regular expressions, the words of schemas,
+// English.
+var forCashiers = regexp.MustCompile(
+	`[\^$\\\[\]{}|*]|\(\?|\bnull\b|\bobjeto\b|\bpatr[oó]n\b|\bcadena\b|\bhay [a-z]+[A-Z]|\b(the|is|not|must|and|of|invalid|required|should|with)\b`)
 
-// TestMessages: every message that a shipped layout can give is a sentence for a cashier, and stands in testdata/messages.txt,
-// where people read it: the code, the message, and how many places of which the first give it.
+// TestMessages: every message that a shipped layout can give is a sentence for a cashier, and stands in
+// testdata/messages.txt, where people read it: the code, the message, and how many places of which the first give it.
 func TestMessages(t *testing.T) {
 	places := make(map[string][]string)
 	for name, f := range shipped(t) {
@@ -164,7 +166,9 @@ func TestMessages(t *testing.T) {
 				t.Errorf("%s %s: %q is no sentence for a cashier", name, path, fault.Message)
 			case utf8.RuneCountInString(fault.Message) > 160:
 				t.Errorf("%s %s: %q is too long", name, path, fault.Message)
-			case strings.HasSuffix(fault.Message, ".") || strings.HasSuffix(fault.Message, " ") || strings.Contains(fault.Message, "  ") || strings.Contains(fault.Message, "ser ,") || strings.HasSuffix(fault.Message, "ser"):
+			case strings.HasSuffix(fault.Message, ".") || strings.HasSuffix(fault.Message, " ") ||
+				strings.Contains(fault.Message, "  ") || strings.Contains(fault.Message, "ser ,") ||
+				strings.HasSuffix(fault.Message, "ser"):
 				t.Errorf("%s %s: %q does not end as a message does", name, path, fault.Message)
 			}
 		})

@@ -88,15 +88,23 @@ func reference(t testing.TB, path string, loose bool) *jsonschema.Schema {
 type mutator struct{ *rand.Rand }
 
 var interesting = []dte.Value{
-	dte.Null(), dte.Bool(true), dte.Int(0), dte.Int(1), dte.Int(2), dte.Int(3), dte.Int(4), dte.Int(5), dte.Int(99), dte.Int(-1), dte.Int(1095), dte.Int(10000),
-	dte.Num(1), dte.Num(-50), dte.Num(dte.Scale / 100), dte.Num(dte.Scale + dte.Scale/1000), dte.Num(dte.MaxAmount), dte.Num(-dte.MaxAmount),
-	dte.Str(""), dte.Str("0"), dte.Str("1"), dte.Str("01"), dte.Str("13"), dte.Str("20"), dte.Str("36"), dte.Str("99"), dte.Str("D1"), dte.Str("C3"), dte.Str("USD"),
-	dte.Str("000000000"), dte.Str("111111111"), dte.Str("123456789"), dte.Str("12345678-9"), dte.Str("06140101901019"), dte.Str("ñandú"),
-	dte.Str("2026-02-29"), dte.Str("2026-02-28"), dte.Str("2026-13-01"), dte.Str("23:59:59"), dte.Str("24:00:00"), dte.Str("1:2:3"), dte.Str("12:00:0"),
-	dte.Str("a@b.sv"), dte.Str("a.b.sv"), dte.Str("correo@dominio.com\n"), dte.Str(strings.Repeat("é", 250)), dte.Str(strings.Repeat("é", 251)),
+	dte.Null(), dte.Bool(true), dte.Int(0), dte.Int(1), dte.Int(2), dte.Int(3), dte.Int(4), dte.Int(5), dte.Int(99),
+	dte.Int(-1), dte.Int(1095), dte.Int(10000),
+	dte.Num(1), dte.Num(-50), dte.Num(dte.Scale / 100), dte.Num(dte.Scale + dte.Scale/1000), dte.Num(dte.MaxAmount),
+	dte.Num(-dte.MaxAmount),
+	dte.Str(""), dte.Str("0"), dte.Str("1"), dte.Str("01"), dte.Str("13"), dte.Str("20"), dte.Str("36"), dte.Str("99"),
+	dte.Str("D1"), dte.Str("C3"), dte.Str("USD"),
+	dte.Str("000000000"), dte.Str("111111111"), dte.Str("123456789"), dte.Str("12345678-9"), dte.Str("06140101901019"),
+	dte.Str("ñandú"),
+	dte.Str("2026-02-29"), dte.Str("2026-02-28"), dte.Str("2026-13-01"), dte.Str("23:59:59"), dte.Str("24:00:00"),
+	dte.Str("1:2:3"), dte.Str("12:00:0"),
+	dte.Str("a@b.sv"), dte.Str("a.b.sv"), dte.Str("correo@dominio.com\n"), dte.Str(strings.Repeat("é", 250)),
+	dte.Str(strings.Repeat("é", 251)),
 	dte.Str("D2B6E1C4-0000-4000-8000-00000000000A"), dte.Str("d2b6e1c4-0000-4000-8000-00000000000a"),
-	dte.Str("DTE-01-M001P001-000000000000001"), dte.Str("DTE-03-M001P001-000000000000001"), dte.Str("DTE-03-S001P001-00000000000000a"),
-	dte.Arr(), dte.Arr(dte.Str("20")), dte.Arr(dte.Str("20"), dte.Str("20")), dte.Arr(dte.Null()), dte.Obj(), dte.Obj(dte.Member{Name: "otro", Value: dte.Int(1)}),
+	dte.Str("DTE-01-M001P001-000000000000001"), dte.Str("DTE-03-M001P001-000000000000001"),
+	dte.Str("DTE-03-S001P001-00000000000000a"),
+	dte.Arr(), dte.Arr(dte.Str("20")), dte.Arr(dte.Str("20"), dte.Str("20")), dte.Arr(dte.Null()), dte.Obj(),
+	dte.Obj(dte.Member{Name: "otro", Value: dte.Int(1)}),
 }
 
 func (m mutator) mutate(v dte.Value) dte.Value {
@@ -131,7 +139,8 @@ func (m mutator) mutate(v dte.Value) dte.Value {
 		switch v.Kind() {
 		case dte.KindNumber:
 			a, _ := v.Amount()
-			return dte.Num([]dte.Amount{-a, a + 1, a - dte.Scale/100, a / 10, a + dte.Scale/2, 0, a + 3*dte.Scale/1000, a + dte.Scale, 2 * a}[m.IntN(9)])
+			return dte.Num([]dte.Amount{-a, a + 1, a - dte.Scale/100, a / 10, a + dte.Scale/2, 0, a + 3*dte.Scale/1000,
+				a + dte.Scale, 2 * a}[m.IntN(9)])
 		case dte.KindString:
 			s := []rune(v.Text())
 			i := m.IntN(len(s) + 1)

@@ -37,9 +37,12 @@ var misspelt = map[string]string{
 // stale are the address conditions of the previous generation, which MH's live validator has dropped: accepted
 // documents breach them.
 var stale = map[string][]string{
-	"fe-fc-v1.json": {"emisor.direccion", "receptor.direccion"}, "fe-ccf-v3.json": {"emisor.direccion", "receptor.direccion"},
-	"fe-nc-v3.json": {"emisor.direccion", "receptor.direccion"}, "fe-nd-v3.json": {"emisor.direccion", "receptor.direccion"},
-	"fe-cr-v1.json": {"emisor.direccion", "receptor.direccion"}, "fe-fse-v1.json": {"emisor.direccion", "sujetoExcluido.direccion"},
+	"fe-fc-v1.json": {"emisor.direccion", "receptor.direccion"}, "fe-ccf-v3.json": {"emisor.direccion",
+		"receptor.direccion"},
+	"fe-nc-v3.json": {"emisor.direccion", "receptor.direccion"}, "fe-nd-v3.json": {"emisor.direccion",
+		"receptor.direccion"},
+	"fe-cr-v1.json": {"emisor.direccion", "receptor.direccion"}, "fe-fse-v1.json": {"emisor.direccion",
+		"sujetoExcluido.direccion"},
 }
 
 // drops is an overlay that takes the known defects out of a file, and the stale conditions too when loose.
@@ -62,7 +65,8 @@ func drops(file string, loose bool) []byte {
 func schemaFiles(t testing.TB) []string {
 	t.Helper()
 	var files []string
-	err := filepath.WalkDir(filepath.Join(oracletest.Folder(t), "schemas"), func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(oracletest.Folder(t), "schemas"), func(path string, d os.DirEntry,
+		err error) error {
 		if err == nil && strings.HasSuffix(path, ".json") {
 			files = append(files, path)
 		}
@@ -217,8 +221,8 @@ func TestFill_ExamplesComeBack(t *testing.T) {
 	t.Logf("%d documents", len(all))
 }
 
-// The amounts of every document that MH accepted agree, by the layouts of both generations; with one of its totals changed by a
-// dollar each is contradicted.
+// The amounts of every document that MH accepted agree, by the layouts of both generations; with one of its totals
+// changed by a dollar each is contradicted.
 func TestAddUp_Examples(t *testing.T) {
 	judge := func(f *Filler, document dte.Value) dte.Fault {
 		r := f.runs.Get().(*run)
@@ -235,7 +239,8 @@ func TestAddUp_Examples(t *testing.T) {
 			t.Errorf("%s: %s", e.name, wrong.Error())
 		}
 		resumen := e.document.Get("resumen")
-		for _, name := range []string{"totalGravada", "totalCompra", "subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalIvaRetenido"} {
+		for _, name := range []string{"totalGravada", "totalCompra", "subTotalVentas", "subTotal",
+			"montoTotalOperacion", "totalPagar", "totalIvaRetenido"} {
 			was, err := resumen.Get(name).Amount()
 			if err != nil {
 				continue

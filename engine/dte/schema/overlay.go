@@ -80,7 +80,8 @@ func parseOverlay(data []byte) (*overlay, error) {
 			return nil
 		}},
 		{"catalogue", []string{"path", "catalogue", "parent"}, func(e dte.Value) error {
-			o.catalogues = append(o.catalogues, catalogueEntry{e.Get("path").Text(), e.Get("catalogue").Text(), e.Get("parent").Text()})
+			o.catalogues = append(o.catalogues, catalogueEntry{e.Get("path").Text(), e.Get("catalogue").Text(),
+				e.Get("parent").Text()})
 			return nil
 		}},
 	} {

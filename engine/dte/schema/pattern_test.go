@@ -43,11 +43,14 @@ func TestFormats(t *testing.T) {
 	for name, x := range map[string]struct{ good, bad []string }{
 		"date": {
 			[]string{"2026-11-21", "2024-02-29", "2000-02-29", "0001-12-31", "2026-04-30"},
-			[]string{"", "2026-02-29", "1900-02-29", "2026-04-31", "2026-13-01", "2026-00-10", "2026-01-00", "2026-1-01", "20261121xx", "2026-11-21 ", "２０２６-11-21", "21/11/2026", "2026-11-2a"},
+			[]string{"", "2026-02-29", "1900-02-29", "2026-04-31", "2026-13-01", "2026-00-10", "2026-01-00",
+				"2026-1-01", "20261121xx", "2026-11-21 ", "２０２６-11-21", "21/11/2026", "2026-11-2a"},
 		},
 		"email": {
 			[]string{"a@b.sv", "compras+dte@empresa.com.sv", "josé@ejemplo.com", "o'neil@a-b.co", "a@localhost"},
-			[]string{"", "a", "@b.sv", "a@", "a@b..sv", "a@.sv", "a@b.sv.", ".a@b.sv", "a.@b.sv", "a..b@c.sv", "a b@c.sv", "a@b c.sv", "a@b.sv\n", "a@-b.sv", "a@b-.sv", "a@@b.sv", "a,b@c.sv", "a@ñ.sv", strings.Repeat("a", 65) + "@b.sv", "a@" + strings.Repeat("b", 64) + ".sv"},
+			[]string{"", "a", "@b.sv", "a@", "a@b..sv", "a@.sv", "a@b.sv.", ".a@b.sv", "a.@b.sv", "a..b@c.sv",
+				"a b@c.sv", "a@b c.sv", "a@b.sv\n", "a@-b.sv", "a@b-.sv", "a@@b.sv", "a,b@c.sv", "a@ñ.sv",
+				strings.Repeat("a", 65) + "@b.sv", "a@" + strings.Repeat("b", 64) + ".sv"},
 		},
 	} {
 		f, err := findFormat(name)
@@ -70,13 +73,14 @@ func TestFormats(t *testing.T) {
 func TestCheck_Bounds(t *testing.T) {
 	const schema = `{"type":"object","properties":{"n":{"type":"number",KEYWORD}},"additionalProperties":false}`
 	for keyword, x := range map[string]struct{ good, bad []string }{
-		`"minimum":1.5`:                     {[]string{"1.5", "2"}, []string{"1.49999999", "-2"}},
-		`"exclusiveMinimum":1.5`:            {[]string{"1.50000001"}, []string{"1.5"}},
-		`"maximum":-1`:                      {[]string{"-1", "-2"}, []string{"0", "-0.99999999"}},
-		`"exclusiveMaximum":100`:            {[]string{"99.99999999"}, []string{"100"}},
-		`"exclusiveMaximum":100000000000`:   {[]string{"92000000000"}, []string{"92000000000.00000001", "1e11"}},
-		`"minimum":-1e30`:                   {[]string{"-92000000000"}, nil},
-		`"multipleOf":0.01`:                 {[]string{"0.07", "1.1", "91999999999.99", "-0.01"}, []string{"0.071", "0.00000001"}},
+		`"minimum":1.5`:                   {[]string{"1.5", "2"}, []string{"1.49999999", "-2"}},
+		`"exclusiveMinimum":1.5`:          {[]string{"1.50000001"}, []string{"1.5"}},
+		`"maximum":-1`:                    {[]string{"-1", "-2"}, []string{"0", "-0.99999999"}},
+		`"exclusiveMaximum":100`:          {[]string{"99.99999999"}, []string{"100"}},
+		`"exclusiveMaximum":100000000000`: {[]string{"92000000000"}, []string{"92000000000.00000001", "1e11"}},
+		`"minimum":-1e30`:                 {[]string{"-92000000000"}, nil},
+		`"multipleOf":0.01`: {[]string{"0.07", "1.1", "91999999999.99", "-0.01"}, []string{"0.071",
+			"0.00000001"}},
 		`"multipleOf":0.00000001`:           {[]string{"0.1", "0.00000001", "1e-8"}, []string{"0.000000001"}},
 		`"multipleOf":2.5`:                  {[]string{"5", "-7.5", "0"}, []string{"6"}},
 		`"minimum":0,"exclusiveMaximum":10`: {[]string{"0", "9"}, []string{"-1", "10"}},

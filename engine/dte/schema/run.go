@@ -59,7 +59,8 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
-		if f.at == r.filler.lines && fact != nil && fact.Kind() == dte.KindArray && fact.Len() == 1 { // a body of one line
+		// a body of one line
+		if f.at == r.filler.lines && fact != nil && fact.Kind() == dte.KindArray && fact.Len() == 1 {
 			r.index[0], fact = 0, &fact.Items()[0]
 		}
 		r.fillObject(f, si, fact)
@@ -179,7 +180,8 @@ func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 		}
 	}
 	text := v.Text()
-	if v.Kind() != dte.KindString || len(text) != strings.Count(f.form, "#") || strings.ContainsFunc(text, func(c rune) bool { return c > '~' }) {
+	if v.Kind() != dte.KindString || len(text) != strings.Count(f.form, "#") || strings.ContainsFunc(text,
+		func(c rune) bool { return c > '~' }) {
 		return false
 	}
 	first, next := len(r.forms), 0
@@ -285,7 +287,8 @@ func (r *run) load(fi int, si int32, v *dte.Value) {
 				}
 			}
 			if (position < 0 || position >= f.members) && f.types&typeObject != 0 && f.rule != nil && f.rule.closed {
-				r.fail(dte.Fault{Path: join(r.path(f), m.Name), Code: dte.FaultUnknown, Message: "el campo no existe en este documento"})
+				r.fail(dte.Fault{Path: join(r.path(f), m.Name), Code: dte.FaultUnknown,
+					Message: "el campo no existe en este documento"})
 			}
 			if position >= 0 {
 				r.load(f.first+position, first+int32(position), &m.Value)

@@ -53,8 +53,10 @@ func (b Bucket) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[f
 
 // named gives an error of the archive the name that wire has for it.
 func named(err error) error {
-	for of, name := range map[error]error{archive.ErrExists: fleetproto.ErrExists, archive.ErrNotFound: fleetproto.ErrNotFound,
-		archive.ErrTooLarge: fleetproto.ErrTooLarge, archive.ErrSetup: fleetproto.ErrRefused, archive.ErrFull: fleetproto.ErrRefused} {
+	for of, name := range map[error]error{archive.ErrExists: fleetproto.ErrExists,
+		archive.ErrNotFound: fleetproto.ErrNotFound,
+		archive.ErrTooLarge: fleetproto.ErrTooLarge, archive.ErrSetup: fleetproto.ErrRefused,
+		archive.ErrFull: fleetproto.ErrRefused} {
 		if errors.Is(err, of) {
 			return fmt.Errorf("%w: %w", name, err)
 		}

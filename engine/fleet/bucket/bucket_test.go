@@ -16,8 +16,10 @@ import (
 
 // Servers of both makes answer as wire says.
 func TestBucket(t *testing.T) {
-	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t), "gofakes3": archivetest.StartOther(t).Endpoint()} {
-		a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, Prefix: "cadena", AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true})
+	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t),
+		"gofakes3": archivetest.StartOther(t).Endpoint()} {
+		a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, Prefix: "cadena",
+			AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +36,8 @@ func TestBucket(t *testing.T) {
 		if err := b.Put(t.Context(), key, []byte("three")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if o, err := b.Get(t.Context(), key, 5); err != nil || string(o.Data) != "three" || o.Modified.IsZero() || o.Now.Before(o.Modified) {
+		if o, err := b.Get(t.Context(), key, 5); err != nil || string(o.Data) != "three" || o.Modified.IsZero() ||
+			o.Now.Before(o.Modified) {
 			t.Errorf("%s: %+v %v", name, o, err)
 		}
 		if _, err := b.Get(t.Context(), key, 4); !errors.Is(err, fleetproto.ErrTooLarge) {
@@ -47,16 +50,19 @@ func TestBucket(t *testing.T) {
 			}
 			listed = append(listed, e)
 		}
-		if len(listed) != 1 || listed[0].Key != key || listed[0].Size != 5 || listed[0].Tag == "" || listed[0].Modified.IsZero() {
+		if len(listed) != 1 || listed[0].Key != key || listed[0].Size != 5 || listed[0].Tag == "" ||
+			listed[0].Modified.IsZero() {
 			t.Errorf("%s: %+v", name, listed)
 		}
 	}
 }
 
-// TestBucket_Refused: a store that refuses is named as what it is, never as an archive, and never as a store that is silent.
+// TestBucket_Refused: a store that refuses is named as what it is, never as an archive, and never as a store that is
+// silent.
 func TestBucket_Refused(t *testing.T) {
 	for answer, want := range map[string]string{
-		"403 AccessDenied":                 "the chain's store refuses: reading fleet/v1/x: the object store does not take this appliance: the account may not do this",
+		"403 AccessDenied": "the chain's store refuses: reading fleet/v1/x: the object store does not " +
+			"take this appliance: the account may not do this",
 		"403 ExpiredToken":                 "the credentials have expired",
 		"400 ExpiredToken":                 "the credentials have expired",
 		"403 InvalidAccessKeyId":           "it does not know the access key",
@@ -72,7 +78,8 @@ func TestBucket_Refused(t *testing.T) {
 			w.WriteHeader(n)
 			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
 		}))
-		a, err := archive.New(archive.Options{Endpoint: store.URL, Bucket: archivetest.Bucket, AccessKey: "a", Secret: "b", PathStyle: true})
+		a, err := archive.New(archive.Options{Endpoint: store.URL, Bucket: archivetest.Bucket, AccessKey: "a",
+			Secret: "b", PathStyle: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +88,8 @@ func TestBucket_Refused(t *testing.T) {
 		if !errors.Is(get, fleetproto.ErrRefused) || !strings.Contains(get.Error(), want) {
 			t.Errorf("%s: %v", answer, get)
 		}
-		errs := []error{get, b.Put(t.Context(), "fleet/v1/x", []byte("x")), b.Create(t.Context(), "fleet/v1/x", []byte("x"))}
+		errs := []error{get, b.Put(t.Context(), "fleet/v1/x", []byte("x")), b.Create(t.Context(), "fleet/v1/x",
+			[]byte("x"))}
 		for _, err := range b.List(t.Context(), "fleet/v1/") {
 			errs = append(errs, err)
 		}

@@ -19,29 +19,30 @@ import (
 // Whole is all boxes of a group, as a Rollout's Share.
 const Whole = 10000
 
-// Desired is what the boxes of a group shall run. Every version is complete. A box that was away reads each version that it
-// missed, to see that none was inserted, and follows only the last one.
+// Desired is what the boxes of a group shall run. Every version is complete. A box that was away reads each version
+// that it missed, to see that none was inserted, and follows only the last one.
 type Desired struct {
 	Head    Head   `json:"head"`
 	Group   string `json:"group"`
 	Version int64  `json:"version"` // 1, 2, 3 … without a gap
-	// Previous is the Digest of the object of the version before, empty for the first. By it a box finds that the store has
-	// forgotten a version, or holds another one than it did.
+	// Previous is the Digest of the object of the version before, empty for the first. By it a box finds that the store
+	// has forgotten a version, or holds another one than it did.
 	Previous string `json:"previous,omitempty"`
-	// Mends are versions that boxes verified and that the store has lost or replaced. A box that holds one of them takes this
-	// version next, as if it had read what lies between. Together with Previous it names both digests: the box's, and the store's.
+	// Mends are versions that boxes verified and that the store has lost or replaced. A box that holds one of them
+	// takes this version next, as if it had read what lies between. Together with Previous it names both digests: the
+	// box's, and the store's.
 	Mends   []Verified `json:"mends,omitempty"`
 	Issued  time.Time  `json:"issued"`
 	Expires time.Time  `json:"expires"` // past it a box alarms and sells on with what it has
 	By      string     `json:"by"`      // a person, as the director's machine knows him
 	Reason  string     `json:"reason,omitempty"`
-	// Live is what every box runs that does not take the roll-out. A bundle that is neither in Live nor in the roll-out is
-	// left as it is.
+	// Live is what every box runs that does not take the roll-out. A bundle that is neither in Live nor in the roll-out
+	// is left as it is.
 	Live State `json:"live"`
 	// Rollout is what is on its way; nil: nothing is.
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Closed are the points of sale that never number again in the year, because a box that numbered them was lost with what it
-	// had not shipped. A box of the branch refuses a sale there.
+	// Closed are the points of sale that never number again in the year, because a box that numbered them was lost with
+	// what it had not shipped. A box of the branch refuses a sale there.
 	Closed []ClosedPoint `json:"closed,omitempty"`
 
 	// SignedBy is the ID of the key that signed it, as OpenDesired found it.
@@ -70,14 +71,14 @@ type Rule struct {
 	Bundle   string `json:"bundle"` // document, event or catalogue
 	Document string `json:"document"`
 	Schema   int    `json:"schema,omitempty"`
-	// AmountsChange: a roll-out may change the amounts of what a branch sold. FewerCases: the bundle may carry fewer golden cases
-	// than the bundle that it replaces.
+	// AmountsChange: a roll-out may change the amounts of what a branch sold. FewerCases: the bundle may carry fewer
+	// golden cases than the bundle that it replaces.
 	AmountsChange bool `json:"amounts_change,omitempty"`
 	FewerCases    bool `json:"fewer_cases,omitempty"`
 }
 
-// Rollout is a state that is taken ring by ring, in front of Live. Its name stays, and its Rules and Settings stay, until
-// it is over: widening it changes the ring alone.
+// Rollout is a state that is taken ring by ring, in front of Live. Its name stays, and its Rules and Settings stay,
+// until it is over: widening it changes the ring alone.
 type Rollout struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
@@ -101,12 +102,13 @@ type ClosedPoint struct {
 	Establishment string `json:"establishment"` // "M001"
 	Point         string `json:"point"`         // "P001"
 	Year          int    `json:"year"`          // whose series are closed, El Salvador's; another year begins at 1
-	Since         int64  `json:"since"`         // the epoch of the box that numbers instead, for people: every box obeys
+	// the epoch of the box that numbers instead, for people: every box obeys
+	Since int64 `json:"since"`
 }
 
-// InRing reports whether a branch is of a roll-out's ring: it is a pilot, or its place among 10,000 is below the share. The
-// place is a hash of the branch and the roll-out's name, so that each roll-out begins elsewhere, and a wider ring holds the
-// narrower one. Time and Held are not looked at: see Takes.
+// InRing reports whether a branch is of a roll-out's ring: it is a pilot, or its place among 10,000 is below the share.
+// The place is a hash of the branch and the roll-out's name, so that each roll-out begins elsewhere, and a wider ring
+// holds the narrower one. Time and Held are not looked at: see Takes.
 func (r *Rollout) InRing(branch string) bool {
 	return slices.Contains(r.Pilots, branch) || place(branch, r.Name) < r.Share
 }
@@ -146,15 +148,16 @@ func (c Chain) SealDesired(d Desired, director Signer) ([]byte, error) {
 	return c.seal("desired", &d, director)
 }
 
-// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check whether the
-// version follows the version before (see Follows), and not whether it has expired.
+// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check
+// whether the version follows the version before (see Follows), and not whether it has expired.
 func (c Chain) OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	signer, err := c.open("desired", data, director, d)
 	return d.at(signer, group, version, err)
 }
 
-// ReadDesired reads a version whose signature nothing proves: an object that names its digest may. Errors: ErrFormat, ErrOther.
+// ReadDesired reads a version whose signature nothing proves: an object that names its digest may. Errors: ErrFormat,
+// ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	return d.at("", group, version, c.unproven("desired", data, d))
@@ -166,19 +169,21 @@ func (d *Desired) at(signer, group string, version int64, err error) (*Desired, 
 	}
 	d.SignedBy = signer
 	if d.Group != group || d.Version != version {
-		return nil, fmt.Errorf("%w: desired state %d of %s instead of %d of %s", ErrOther, d.Version, d.Group, version, group)
+		return nil, fmt.Errorf("%w: desired state %d of %s instead of %d of %s", ErrOther, d.Version, d.Group, version,
+			group)
 	}
 	return d, nil
 }
 
-// Follows returns why a version is not the next one after another version; nil if it is. The zero Verified stands for the time
-// before the first version.
+// Follows returns why a version is not the next one after another version; nil if it is. The zero Verified stands for
+// the time before the first version.
 func (d *Desired) Follows(last Verified) error {
 	switch {
 	case d.Version != last.Version+1:
 		return fmt.Errorf("%w: version %d follows %d", ErrOther, d.Version, last.Version)
 	case d.Previous != last.Digest:
-		return fmt.Errorf("%w: version %d was made behind another version %d than the one that was read", ErrOther, d.Version, last.Version)
+		return fmt.Errorf("%w: version %d was made behind another version %d than the one that was read", ErrOther,
+			d.Version, last.Version)
 	}
 	return nil
 }
@@ -188,8 +193,8 @@ func (d *Desired) Mended(last Verified) bool {
 	return d.Version > last.Version && slices.Contains(d.Mends, last)
 }
 
-// StillTrusted returns the keys of a director that are trusted after one of them has signed: that key, and those after it. A list
-// without that key, or an empty ID, trusts all.
+// StillTrusted returns the keys of a director that are trusted after one of them has signed: that key, and those after
+// it. A list without that key, or an empty ID, trusts all.
 func StillTrusted(keys []Key, id string) []Key {
 	return keys[max(0, slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })):]
 }
@@ -202,7 +207,8 @@ func (d *Desired) head() *Head { return &d.Head }
 func (d *Desired) check() error {
 	var faults []error
 	faults = append(faults, fieldError("group", CheckName(d.Group)))
-	if d.Version < 1 || (d.Version == 1) != (d.Previous == "") || d.Previous != "" && !digestForm.MatchString(d.Previous) {
+	if d.Version < 1 || (d.Version == 1) != (d.Previous == "") || d.Previous != "" &&
+		!digestForm.MatchString(d.Previous) {
 		faults = append(faults, fmt.Errorf("version %d, previous %q", d.Version, d.Previous))
 	}
 	for i, m := range d.Mends {
@@ -221,7 +227,8 @@ func (d *Desired) check() error {
 		faults = append(faults, fieldError("rollout", d.Rollout.check()))
 	}
 	for i, c := range d.Closed {
-		if err := CheckName(c.Branch); err != nil || c.Establishment == "" || c.Point == "" || c.Year < 2000 || c.Since < 1 {
+		if err := CheckName(c.Branch); err != nil || c.Establishment == "" || c.Point == "" || c.Year < 2000 ||
+			c.Since < 1 {
 			faults = append(faults, fmt.Errorf("closed[%d]: %+v", i, c))
 		}
 	}
@@ -242,7 +249,8 @@ func (s *State) check() error {
 			faults = append(faults, fmt.Errorf("%s: name, version, bundle and document are needed", at))
 		}
 		if slices.ContainsFunc(s.Rules[:i], r.SameGeneration) {
-			faults = append(faults, fmt.Errorf("%s: a second bundle of %s %s, generation %d", at, r.Bundle, r.Document, r.Schema))
+			faults = append(faults, fmt.Errorf("%s: a second bundle of %s %s, generation %d", at, r.Bundle, r.Document,
+				r.Schema))
 		}
 	}
 	return errors.Join(faults...)
@@ -253,7 +261,8 @@ func (r *Rollout) check() error {
 	for i, p := range r.Pilots {
 		faults = append(faults, fieldError("pilots["+strconv.Itoa(i)+"]", CheckName(p)))
 	}
-	if r.Share < 0 || r.Share > Whole || r.MaxFailures < 0 || r.MaxFailures > Whole || r.MinSuccess < 0 || r.SoakSeconds < 0 {
+	if r.Share < 0 || r.Share > Whole || r.MaxFailures < 0 || r.MaxFailures > Whole || r.MinSuccess < 0 ||
+		r.SoakSeconds < 0 {
 		faults = append(faults, errors.New("share, max_failures: of 10,000; min_success, soak_seconds: not negative"))
 	}
 	if r.Opened.IsZero() {
@@ -270,11 +279,11 @@ func fieldError(field string, err error) error {
 	return fmt.Errorf("%s: %w", field, err)
 }
 
-// Enrolment names the box of a branch, from an epoch on. The director signs it: the store's credentials alone cannot take a
-// branch from its box. A box that finds a higher epoch than its own takes no more numbers.
+// Enrolment names the box of a branch, from an epoch on. The director signs it: the store's credentials alone cannot
+// take a branch from its box. A box that finds a higher epoch than its own takes no more numbers.
 //
-// A box that is not enrolled yet writes its status like any other box. The status has its key. The operator compares the
-// Fingerprint with what the box shows, and enrols the box.
+// A box that is not enrolled yet writes its status like any other box. The status has its key. The operator compares
+// the Fingerprint with what the box shows, and enrols the box.
 type Enrolment struct {
 	Head   Head   `json:"head"`
 	Branch string `json:"branch"`
@@ -285,11 +294,11 @@ type Enrolment struct {
 	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`
-	// After is the version of its group's desired state that the box must have verified before it numbers: points of sale are closed
-	// there. 0: none.
+	// After is the version of its group's desired state that the box must have verified before it numbers: points of
+	// sale are closed there. 0: none.
 	After int64 `json:"after,omitempty"`
-	// Highest is, of an enrolment that the director signed again with another key, the branch's highest epoch at that time: before the
-	// box has read so far, the enrolment opens nothing. 0: it was signed once.
+	// Highest is, of an enrolment that the director signed again with another key, the branch's highest epoch at that
+	// time: before the box has read so far, the enrolment opens nothing. 0: it was signed once.
 	Highest int64 `json:"highest,omitempty"`
 }
 
@@ -351,18 +360,19 @@ func (e *Enrolment) check() error {
 	return errors.Join(faults...)
 }
 
-// Settings are all that the centre may set on its boxes. What is not in this list (addresses, keys, tokens, the taxpayer, the
-// points of sale) only somebody at the box changes. A member that is left out stays as the box is configured. The file bears
-// no signature: the desired state names it by its digest.
+// Settings are all that the centre may set on its boxes. What is not in this list (addresses, keys, tokens, the
+// taxpayer, the points of sale) only somebody at the box changes. A member that is left out stays as the box is
+// configured. The file bears no signature: the desired state names it by its digest.
 type Settings struct {
 	Kind string `json:"kind"` // "settings"
-	// Poll and Report are how often the box asks for the desired state, 15s to 1h, and writes its status, 1m to 6h. In force at
-	// once; all others from the next start of the appliance.
+	// Poll and Report are how often the box asks for the desired state, 15s to 1h, and writes its status, 1m to 6h. In
+	// force at once; all others from the next start of the appliance.
 	Poll   string `json:"poll,omitempty"`
 	Report string `json:"report,omitempty"`
 	// Closed are days on which the store stays closed, "2026-12-25", beside the box's own.
 	Closed []string `json:"closed,omitempty"`
-	// Footer is the last line of printed documents, Greeting the line behind the salutation of mails: at most 200 characters.
+	// Footer is the last line of printed documents, Greeting the line behind the salutation of mails: at most 200
+	// characters.
 	Footer   string `json:"print_footer,omitempty"`
 	Greeting string `json:"mail_greeting,omitempty"`
 	// Payments map the tills' own payment codes to CAT-017's, beside the box's own.
@@ -391,7 +401,8 @@ func ParseSettings(data []byte) (*Settings, error) {
 	return s, parse("settings", data, s)
 }
 
-// PollEvery is how often the box asks for the desired state, ReportEvery how often it writes its status; 0: as it is configured.
+// PollEvery is how often the box asks for the desired state, ReportEvery how often it writes its status; 0: as it is
+// configured.
 func (s *Settings) PollEvery() time.Duration   { return duration(s.Poll) }
 func (s *Settings) ReportEvery() time.Duration { return duration(s.Report) }
 
@@ -407,7 +418,8 @@ func (s *Settings) check() error {
 	if s.Kind != kindSettings {
 		faults = append(faults, fmt.Errorf("kind: %q", s.Kind))
 	}
-	faults = append(faults, checkDuration("poll", s.Poll, MinPoll, MaxPoll), checkDuration("report", s.Report, MinReport, MaxReport))
+	faults = append(faults, checkDuration("poll", s.Poll, MinPoll, MaxPoll), checkDuration("report", s.Report,
+		MinReport, MaxReport))
 	for _, line := range []struct{ name, text string }{{"print_footer", s.Footer}, {"mail_greeting", s.Greeting}} {
 		if utf8.RuneCountInString(line.text) > maxLine || strings.ContainsFunc(line.text, unicode.IsControl) {
 			faults = append(faults, fmt.Errorf("%s: it is not one line of at most %d characters", line.name, maxLine))

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Piece is some bytes of a file of a box's second copy, as SegmentKey holds them: the signed Piece, a line break, the bytes. Pieces
-// are numbered without a gap from 1, and each names the one before.
+// Piece is some bytes of a file of a box's second copy, as SegmentKey holds them: the signed Piece, a line break, the
+// bytes. Pieces are numbered without a gap from 1, and each names the one before.
 type Piece struct {
 	Head     Head   `json:"head"`
 	Branch   string `json:"branch"`
@@ -36,7 +36,8 @@ func (c Chain) OpenPiece(data []byte, branch string, epoch, number int64, box Ke
 		return nil, nil, err
 	}
 	if p.Branch != branch || p.Epoch != epoch || p.Number != number || p.Digest != Digest(body) {
-		return nil, nil, fmt.Errorf("%w: piece %d of %s, epoch %d, or its bytes were altered", ErrOther, p.Number, p.Branch, p.Epoch)
+		return nil, nil, fmt.Errorf("%w: piece %d of %s, epoch %d, or its bytes were altered", ErrOther, p.Number,
+			p.Branch, p.Epoch)
 	}
 	return p, body, nil
 }
@@ -47,14 +48,15 @@ func (p *Piece) head() *Head { return &p.Head }
 
 func (p *Piece) check() error {
 	faults := []error{fieldError("branch", CheckName(p.Branch))}
-	if p.Epoch < 1 || p.Number < 1 || p.Offset < 0 || !pieceFile.MatchString(p.File) || !digestForm.MatchString(p.Digest) || (p.Number == 1) != (p.Previous == "") {
+	if p.Epoch < 1 || p.Number < 1 || p.Offset < 0 || !pieceFile.MatchString(p.File) ||
+		!digestForm.MatchString(p.Digest) || (p.Number == 1) != (p.Previous == "") {
 		faults = append(faults, errors.New("it is no piece of a second copy"))
 	}
 	return errors.Join(faults...)
 }
 
-// Base joins many pieces in a few large objects. A rebuild reads the bases, and only the pieces that no base holds. The bases of an
-// epoch are numbered from 1. Each stands for itself: its parts name the pieces that they hold.
+// Base joins many pieces in a few large objects. A rebuild reads the bases, and only the pieces that no base holds. The
+// bases of an epoch are numbered from 1. Each stands for itself: its parts name the pieces that they hold.
 type Base struct {
 	Head   Head      `json:"head"`
 	Branch string    `json:"branch"`
@@ -73,7 +75,8 @@ type Part struct {
 	First  int64  `json:"first"`          // number of the first piece in it
 	Piece  int64  `json:"piece"`          // number of the last piece in it
 	Last   string `json:"last,omitempty"` // Digest of that piece's object; empty: the store had lost it
-	// Tag is the store's own name for the part's bytes (ETag) when the box had read them back; empty: the store had none.
+	// Tag is the store's own name for the part's bytes (ETag) when the box had read them back; empty: the store had
+	// none.
 	Tag string `json:"tag,omitempty"`
 }
 
@@ -110,7 +113,8 @@ func (b *Base) check() error {
 	}
 	piece := int64(0)
 	for i, p := range b.Parts {
-		if !pieceFile.MatchString(p.File) || p.Offset < 0 || p.Size < 0 || p.Size > MaxPart || !digestForm.MatchString(p.Digest) || p.Last != "" && !digestForm.MatchString(p.Last) || p.First <= piece ||
+		if !pieceFile.MatchString(p.File) || p.Offset < 0 || p.Size < 0 || p.Size > MaxPart ||
+			!digestForm.MatchString(p.Digest) || p.Last != "" && !digestForm.MatchString(p.Last) || p.First <= piece ||
 			p.Piece < p.First || len(p.Tag) > maxTag {
 			faults = append(faults, fmt.Errorf("parts[%d] is none", i))
 		}
@@ -119,9 +123,9 @@ func (b *Base) check() error {
 	return errors.Join(faults...)
 }
 
-// WholeCopy is the mark that the pieces of an epoch hold the box's whole store, at least up to a piece. A box that takes a
-// branch over ships everything again, the oldest first. Before the box has written this mark, a rebuild should use the copy of
-// the previous box.
+// WholeCopy is the mark that the pieces of an epoch hold the box's whole store, at least up to a piece. A box that
+// takes a branch over ships everything again, the oldest first. Before the box has written this mark, a rebuild should
+// use the copy of the previous box.
 type WholeCopy struct {
 	Head   Head      `json:"head"`
 	Branch string    `json:"branch"`

@@ -9,8 +9,11 @@ import (
 func TestPiece_Check(t *testing.T) {
 	before := Digest([]byte("before"))
 	for want, list := range map[bool][]Piece{
-		true:  {{Epoch: 1, Number: 1}, {Epoch: 1, Number: 2, Previous: before}, {Epoch: 7, Number: 9, Previous: before, Offset: 1}},
-		false: {{Epoch: 0, Number: 1}, {Epoch: 1, Number: 0}, {Epoch: 1, Number: 0, Previous: before}, {Epoch: 1, Number: 1, Previous: before}, {Epoch: 1, Number: 2}, {Epoch: 1, Number: 1, Offset: -1}, {Epoch: -1, Number: 1}},
+		true: {{Epoch: 1, Number: 1}, {Epoch: 1, Number: 2, Previous: before}, {Epoch: 7, Number: 9, Previous: before,
+			Offset: 1}},
+		false: {{Epoch: 0, Number: 1}, {Epoch: 1, Number: 0}, {Epoch: 1, Number: 0, Previous: before},
+			{Epoch: 1, Number: 1, Previous: before}, {Epoch: 1, Number: 2}, {Epoch: 1, Number: 1, Offset: -1},
+			{Epoch: -1, Number: 1}},
 	} {
 		for _, p := range list {
 			p.Branch, p.File, p.Digest = "centro", "0000000001.copy", Digest([]byte("body"))
@@ -20,7 +23,8 @@ func TestPiece_Check(t *testing.T) {
 		}
 	}
 	p := Piece{Branch: "centro", Epoch: 1, Number: 1, Digest: before}
-	for _, name := range []string{"", "1.copy", "0000000001.cop", "../000000001.copy", strings.Repeat("0", 11) + ".copy"} {
+	for _, name := range []string{"", "1.copy", "0000000001.cop", "../000000001.copy", strings.Repeat("0", 11) +
+		".copy"} {
 		if p.File = name; p.check() == nil {
 			t.Errorf("%q is a file of a second copy", name)
 		}

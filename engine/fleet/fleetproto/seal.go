@@ -45,8 +45,8 @@ func Public(s Signer) Key {
 	return Key{ID: s.ID, Public: public}
 }
 
-// Chain is which chain an object belongs to. Every signed object names it, therefore an object of a test chain, or of another
-// chain that the same director leads, is worth nothing here.
+// Chain is which chain an object belongs to. Every signed object names it, therefore an object of a test chain, or of
+// another chain that the same director leads, is worth nothing here.
 type Chain struct {
 	Name     string // as fleet.chain has it
 	Ambiente string // "00" test, "01" production
@@ -106,8 +106,8 @@ func (c Chain) seal(kind string, payload signable, s Signer) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// open reads a payload of a kind that one of the keys has signed for this chain. It verifies the signature before it looks at the
-// payload. It returns the name of the key.
+// open reads a payload of a kind that one of the keys has signed for this chain. It verifies the signature before it
+// looks at the payload. It returns the name of the key.
 func (c Chain) open(kind string, data []byte, keys []Key, into signable) (signer string, err error) {
 	e, payload, err := signed.ParseEnvelope(kind, data, envelopeFaults)
 	if err != nil {
@@ -150,7 +150,8 @@ func (c Chain) parse(kind string, payload []byte, into signable) error {
 	case h.Kind != kind:
 		return fmt.Errorf("%w: its kind is %q, not %q", ErrFormat, h.Kind, kind)
 	case h.Chain != c.Name || h.Ambiente != c.Ambiente:
-		return fmt.Errorf("%w: %s of the chain %q, ambiente %s, not of %q, ambiente %s", ErrOther, kind, h.Chain, h.Ambiente, c.Name, c.Ambiente)
+		return fmt.Errorf("%w: %s of the chain %q, ambiente %s, not of %q, ambiente %s", ErrOther, kind, h.Chain,
+			h.Ambiente, c.Name, c.Ambiente)
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Status is how a branch is, in the words of its box. The box overwrites it every 15 minutes, and when something happens that the
-// centre waits for. Each epoch has its own object, therefore a box that was replaced does not overwrite its successor's. The boxes
-// that wait to be enrolled share that of epoch 0.
+// Status is how a branch is, in the words of its box. The box overwrites it every 15 minutes, and when something
+// happens that the centre waits for. Each epoch has its own object, therefore a box that was replaced does not
+// overwrite its successor's. The boxes that wait to be enrolled share that of epoch 0.
 type Status struct {
 	Head     Head      `json:"head"`
 	Branch   string    `json:"branch"`
@@ -103,8 +103,8 @@ type Running struct {
 	Outcomes dte.Outcomes `json:"outcomes,omitzero"`
 }
 
-// RefusedRatio returns the part of MH's newest decisions about documents that were refusals, of the rule in force for which it is the
-// largest; false if MH has decided nothing.
+// RefusedRatio returns the part of MH's newest decisions about documents that were refusals, of the rule in force for
+// which it is the largest; false if MH has decided nothing.
 func (s *Status) RefusedRatio() (worst float64, known bool) {
 	for _, r := range s.Rules {
 		if r.Live && r.Bundle == "document" && r.Outcomes.Decided > 0 {
@@ -134,8 +134,8 @@ type Certificate struct {
 	Ends time.Time `json:"ends"`
 }
 
-// certificateNames are the certificates of a box: that signs documents, of the tills' port, of the operators' port, and the authority
-// that the box makes the latter two with.
+// certificateNames are the certificates of a box: that signs documents, of the tills' port, of the operators' port, and
+// the authority that the box makes the latter two with.
 var certificateNames = []string{"signing", "api", "ops", "ca"}
 
 // Shipped is how much of the second copy's log is in the store.
@@ -145,11 +145,13 @@ type Shipped struct {
 	At      time.Time `json:"at,omitzero"`
 	Behind  int64     `json:"behind,omitempty"` // changes that are not in the store
 	Why     string    `json:"why,omitempty"`    // it does not go on
-	// Checked is when the box last compared everything that a rebuild would read with what it shipped, zero: not yet. Lacks is what the
-	// store had lost or altered then, and the box could not ship again; empty: a rebuild would have been complete.
+	// Checked is when the box last compared everything that a rebuild would read with what it shipped, zero: not yet.
+	// Lacks is what the store had lost or altered then, and the box could not ship again; empty: a rebuild would have
+	// been complete.
 	Checked time.Time `json:"checked,omitzero"`
 	Lacks   string    `json:"lacks,omitempty"`
-	// Last is the last number of each of the year's series, in the store of the box. A rebuild that has less of one is not complete.
+	// Last is the last number of each of the year's series, in the store of the box. A rebuild that has less of one is
+	// not complete.
 	Last map[string]uint64 `json:"last,omitempty"`
 }
 
@@ -159,8 +161,9 @@ func (c Chain) SealStatus(s Status, box Signer) ([]byte, error) {
 	return c.seal("status", &s, box)
 }
 
-// OpenStatus reads the status of a branch at an epoch that one of the keys has signed. With none given, it takes the key that the
-// status names itself: that proves who could be enrolled, and nothing else. Errors: ErrFormat, ErrSignature, ErrOther.
+// OpenStatus reads the status of a branch at an epoch that one of the keys has signed. With none given, it takes the
+// key that the status names itself: that proves who could be enrolled, and nothing else. Errors: ErrFormat,
+// ErrSignature, ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
 	s := new(Status)
 	if len(boxes) == 0 {
@@ -174,18 +177,21 @@ func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key)
 		return nil, err
 	}
 	if s.Branch != branch || s.Epoch != epoch {
-		return nil, fmt.Errorf("%w: status of %s, epoch %d, instead of %s, epoch %d", ErrOther, s.Branch, s.Epoch, branch, epoch)
+		return nil, fmt.Errorf("%w: status of %s, epoch %d, instead of %s, epoch %d", ErrOther, s.Branch, s.Epoch,
+			branch, epoch)
 	}
 	return s, nil
 }
 
 func (s *Status) head() *Head { return &s.Head }
 
-// check accepts nothing that the centre could not show, count or compare: every text, list, number and time has bounds, and what becomes
-// a label or decides about a roll-out is of a closed list. One box's words must not spoil what the centre says of the others.
+// check accepts nothing that the centre could not show, count or compare: every text, list, number and time has bounds,
+// and what becomes a label or decides about a roll-out is of a closed list. One box's words must not spoil what the
+// centre says of the others.
 func (s *Status) check() error {
 	_, err := DecodeKey(s.Key)
-	faults := []error{fieldError("branch", CheckName(s.Branch)), fieldError("group", CheckName(s.Group)), fieldError("key", err), bounded("", reflect.ValueOf(s).Elem())}
+	faults := []error{fieldError("branch", CheckName(s.Branch)), fieldError("group", CheckName(s.Group)),
+		fieldError("key", err), bounded("", reflect.ValueOf(s).Elem())}
 	for name, digest := range map[string]string{"desired.digest": s.Desired.Digest, "settings": s.Settings} {
 		if digest != "" && !digestForm.MatchString(digest) {
 			faults = append(faults, fmt.Errorf("%s: is no digest", name))
@@ -229,9 +235,10 @@ func (p Point) check() error {
 
 // Bounds of what a box may write.
 const (
-	maxText  = 500               // characters of a text: one line without control characters
-	maxList  = 100               // elements of a list
-	maxRows  = 5_000             // rows of a table, such as the last number of each series: types × points of sale × years
+	maxText = 500 // characters of a text: one line without control characters
+	maxList = 100 // elements of a list
+	// rows of a table, such as the last number of each series: types × points of sale × years
+	maxRows  = 5_000
 	maxCount = 1_000_000_000_000 // of any number
 )
 
@@ -243,7 +250,8 @@ func bounded(at string, v reflect.Value) error {
 			return fmt.Errorf("%s: %v is not a time from 2000 to 2200", at, t)
 		}
 	case v.Kind() == reflect.String:
-		if text := v.String(); !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
+		if text := v.String(); !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxText ||
+			strings.ContainsFunc(text, unicode.IsControl) {
 			return fmt.Errorf("%s: it is not one line of at most %d characters", at, maxText)
 		}
 	case v.CanInt():
@@ -329,7 +337,8 @@ const (
 	ActReplaced  = "replaced"  // the box has found another one in its place, and numbers nothing any more
 )
 
-var actions = []string{ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored, ActReplaced}
+var actions = []string{ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored,
+	ActReplaced}
 
 // Act is something that happened in a branch. A branch's acts are numbered without a gap, over all its boxes.
 type Act struct {

@@ -1,5 +1,6 @@
-// Package fleetproto is what the boxes of a chain and its centre say to each other through an object store: the keys of the
-// objects, what is in each, who signs it, and the two operations that the store must keep. It does no I/O of its own.
+// Package fleetproto is what the boxes of a chain and its centre say to each other through an object store: the keys of
+// the objects, what is in each, who signs it, and the two operations that the store must keep. It does no I/O of its
+// own.
 //
 //	fleet/v1/rules/<sha256>                   a signed bundle                                           created once
 //	fleet/v1/settings/<sha256>                Settings                                                  created once
@@ -12,8 +13,9 @@
 //	copy/v1/<branch>/<epoch>/part/<sha256>    a part of a base                                          created once
 //	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the log is in the store      the box             created once
 //
-// Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The payload names
-// what it is and its chain (Head), whose it is, and its number, therefore no object can stand in for another. Times are RFC 3339.
+// Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The
+// payload names what it is and its chain (Head), whose it is, and its number, therefore no object can stand in for
+// another. Times are RFC 3339.
 //
 // The director's key says which bundle, where and from when. It cannot make a bundle: those bear the signatures of the
 // rules' keys, which the box checks as it does for a bundle that somebody pushes.
@@ -44,8 +46,8 @@ var (
 	ErrRefused = errors.New("the chain's store refuses")
 )
 
-// Store is all that a box asks of the object store. Any error but those above is of the attempt: the request may or may not
-// have been carried out. Safe for concurrent use.
+// Store is all that a box asks of the object store. Any error but those above is of the attempt: the request may or may
+// not have been carried out. Safe for concurrent use.
 type Store interface {
 	// Create writes an object where nothing is (If-None-Match: *). Errors: ErrExists.
 	Create(ctx context.Context, key string, data []byte) error
@@ -67,8 +69,8 @@ type Lister interface {
 // Object is an object of the store.
 type Object struct {
 	Data []byte
-	// Modified is when it was written, and Now when the store answered, both by the store's clock. Now is zero where the
-	// answer bore no time.
+	// Modified is when it was written, and Now when the store answered, both by the store's clock. Now is zero where
+	// the answer bore no time.
 	Modified, Now time.Time
 }
 
@@ -103,8 +105,8 @@ func Digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// RuleKey returns the key of a bundle's file; digest is the Digest of the file. It is not the digest in records, which is of
-// the signed manifest.
+// RuleKey returns the key of a bundle's file; digest is the Digest of the file. It is not the digest in records, which
+// is of the signed manifest.
 func RuleKey(digest string) string { return "fleet/v1/rules/" + digest }
 
 // SettingsKey returns the key of a settings file; digest is its Digest.
@@ -123,7 +125,8 @@ func BoxKey(branch string, epoch int64) string {
 	return BoxesFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }
 
-// StatusKey returns the key of the status that a branch's box of an epoch writes; a box that is not enrolled yet writes epoch 0.
+// StatusKey returns the key of the status that a branch's box of an epoch writes; a box that is not enrolled yet writes
+// epoch 0.
 func StatusKey(branch string, epoch int64) string {
 	return StatusFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }
@@ -188,11 +191,12 @@ var (
 
 const maxName = 63
 
-// CheckName returns an error that names what is wrong with the name of a branch, a group, a roll-out or a key. A name has at
-// most 63 characters: lower-case letters, digits, and single hyphens between them.
+// CheckName returns an error that names what is wrong with the name of a branch, a group, a roll-out or a key. A name
+// has at most 63 characters: lower-case letters, digits, and single hyphens between them.
 func CheckName(name string) error {
 	if len(name) > maxName || !nameForm.MatchString(name) {
-		return fmt.Errorf("%q is no name: lower-case letters, digits and single hyphens between them, at most %d", name, maxName)
+		return fmt.Errorf("%q is no name: lower-case letters, digits and single hyphens between them, at most %d", name,
+			maxName)
 	}
 	return nil
 }

@@ -27,9 +27,12 @@ func signer(seed byte) (Signer, Key) {
 
 func desired() Desired {
 	digest := strings.Repeat("ab", 32)
-	rule := Rule{File: digest, Digest: digest, Name: "dte01", Version: "2.0.1", Bundle: "document", Document: "01", Schema: 2}
-	return Desired{Group: "norte", Version: 1, Issued: at, Expires: at.Add(time.Hour), By: "ana", Live: State{Rules: []Rule{rule}},
-		Rollout: &Rollout{Name: "r1", State: State{Settings: digest}, Pilots: []string{"centro"}, Share: 500, Opened: at}}
+	rule := Rule{File: digest, Digest: digest, Name: "dte01", Version: "2.0.1", Bundle: "document", Document: "01",
+		Schema: 2}
+	return Desired{Group: "norte", Version: 1, Issued: at, Expires: at.Add(time.Hour), By: "ana",
+		Live: State{Rules: []Rule{rule}},
+		Rollout: &Rollout{Name: "r1", State: State{Settings: digest}, Pilots: []string{"centro"}, Share: 500,
+			Opened: at}}
 }
 
 // What is sealed opens with the right key, for the right place, and with nothing else.
@@ -58,14 +61,15 @@ func TestDesired(t *testing.T) {
 		version int64
 		want    error
 	}{
-		"another key":        {forged, "norte", 1, ErrSignature},
-		"another group":      {data, "sur", 1, ErrOther},
-		"another version":    {data, "norte", 2, ErrOther},
-		"an act":             {act, "norte", 1, ErrFormat},
-		"a cut one":          {data[:len(data)-1], "norte", 1, ErrFormat},
-		"something behind":   {append(bytes.Clone(data), '{'), "norte", 1, ErrFormat},
-		"a longer signature": {bytes.Replace(data, []byte(`"signature":"`), []byte(`"signature":"AAAA`), 1), "norte", 1, ErrSignature},
-		"empty":              {nil, "norte", 1, ErrFormat},
+		"another key":      {forged, "norte", 1, ErrSignature},
+		"another group":    {data, "sur", 1, ErrOther},
+		"another version":  {data, "norte", 2, ErrOther},
+		"an act":           {act, "norte", 1, ErrFormat},
+		"a cut one":        {data[:len(data)-1], "norte", 1, ErrFormat},
+		"something behind": {append(bytes.Clone(data), '{'), "norte", 1, ErrFormat},
+		"a longer signature": {bytes.Replace(data, []byte(`"signature":"`), []byte(`"signature":"AAAA`), 1), "norte", 1,
+			ErrSignature},
+		"empty": {nil, "norte", 1, ErrFormat},
 	} {
 		if _, err := super.OpenDesired(c.data, []Key{key}, c.group, c.version); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -95,13 +99,17 @@ func TestDesired_EveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range [][2]string{{`"chain":"super"`, `"chain":"Super"`}, {`"head":`, `"Head":`}, {`"kind":"desired"`, `"kind":"act"`}, {`"version":1`, `"Version":1`}, {`"version":1`, `"version":1,"version":2`}, {`"version":1`, `"version":1,"more":2`},
-		{`"version":1`, `"version":null`}, {`"version":1`, `"version":1.5`}, {`"share":500`, `"share":10001`}, {`"centro"`, `"Centro"`}, {`"centro"`, `"../centro"`}, {`"live"`, `"alive"`}} {
+	for _, change := range [][2]string{{`"chain":"super"`, `"chain":"Super"`}, {`"head":`, `"Head":`},
+		{`"kind":"desired"`, `"kind":"act"`}, {`"version":1`, `"Version":1`}, {`"version":1`,
+			`"version":1,"version":2`}, {`"version":1`, `"version":1,"more":2`},
+		{`"version":1`, `"version":null`}, {`"version":1`, `"version":1.5`}, {`"share":500`, `"share":10001`},
+		{`"centro"`, `"Centro"`}, {`"centro"`, `"../centro"`}, {`"live"`, `"alive"`}} {
 		changed := bytes.Replace(payload, []byte(change[0]), []byte(change[1]), 1)
 		if bytes.Equal(changed, payload) {
 			t.Fatalf("%s is not there", change[0])
 		}
-		if err := super.parse("desired", changed, new(Desired)); !errors.Is(err, ErrFormat) && !errors.Is(err, ErrOther) {
+		if err := super.parse("desired", changed, new(Desired)); !errors.Is(err, ErrFormat) &&
+			!errors.Is(err, ErrOther) {
 			t.Errorf("%s: %v", change[1], err)
 		}
 	}
@@ -126,14 +134,15 @@ func TestFollows(t *testing.T) {
 		"which it mends":      {&other, Verified{1, Digest([]byte("another"))}, ErrOther, true},
 		"mends none of later": {&other, Verified{2, Digest([]byte("another"))}, ErrOther, false},
 	} {
-		if err := c.d.Follows(c.last); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || c.d.Mended(c.last) != c.mend {
+		if err := c.d.Follows(c.last); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) ||
+			c.d.Mended(c.last) != c.mend {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestChain_Objects: no object of another chain, of the other ambiente or of another kind opens, whoever signed it. Every type that is
-// signed is here: the test finds them by their methods.
+// TestChain_Objects: no object of another chain, of the other ambiente or of another kind opens, whoever signed it.
+// Every type that is signed is here: the test finds them by their methods.
 func TestChain_Objects(t *testing.T) {
 	box, key := signer(1)
 	digest := Digest([]byte("x"))
@@ -141,10 +150,12 @@ func TestChain_Objects(t *testing.T) {
 	seal := map[string]func(Chain) ([]byte, error){
 		"Desired": func(c Chain) ([]byte, error) { return c.SealDesired(desired(), box) },
 		"Enrolment": func(c Chain) ([]byte, error) {
-			return c.SealEnrolment(Enrolment{Branch: "centro", Epoch: 1, Key: EncodeKey(key.Public), At: at, By: "ana"}, box)
+			return c.SealEnrolment(Enrolment{Branch: "centro", Epoch: 1, Key: EncodeKey(key.Public), At: at, By: "ana"},
+				box)
 		},
 		"Status": func(c Chain) ([]byte, error) {
-			return c.SealStatus(Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public), Sequence: 1, At: at}, box)
+			return c.SealStatus(Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public),
+				Sequence: 1, At: at}, box)
 		},
 		"Act": func(c Chain) ([]byte, error) {
 			return c.SealAct(Act{Branch: "centro", Epoch: 1, Number: 1, At: at, What: ActLive}, box)
@@ -153,15 +164,20 @@ func TestChain_Objects(t *testing.T) {
 			return c.SealPiece(Piece{Branch: "centro", Epoch: 1, Number: 1, File: "0000000001.copy"}, body, box)
 		},
 		"Base": func(c Chain) ([]byte, error) {
-			return c.SealBase(Base{Branch: "centro", Epoch: 1, Number: 1, At: at, Parts: []Part{{File: "0000000001.copy", Digest: digest, First: 1, Piece: 1, Last: digest}}}, box)
+			return c.SealBase(Base{Branch: "centro", Epoch: 1, Number: 1, At: at,
+				Parts: []Part{{File: "0000000001.copy", Digest: digest, First: 1, Piece: 1, Last: digest}}}, box)
 		},
 		"WholeCopy": func(c Chain) ([]byte, error) {
 			return c.SealWholeCopy(WholeCopy{Branch: "centro", Epoch: 1, Piece: 1, At: at}, box)
 		},
 	}
 	open := map[string]func(Chain, []byte) error{
-		"Desired":   func(c Chain, b []byte) error { _, err := c.OpenDesired(b, []Key{key}, "norte", 1); return err },
-		"Enrolment": func(c Chain, b []byte) error { _, err := c.OpenEnrolment(b, []Key{key}, "centro", 1); return err },
+		"Desired": func(c Chain, b []byte) error { _, err := c.OpenDesired(b, []Key{key}, "norte", 1); return err },
+		"Enrolment": func(c Chain, b []byte) error {
+			_, err := c.OpenEnrolment(b, []Key{key}, "centro",
+				1)
+			return err
+		},
 		"Status":    func(c Chain, b []byte) error { _, err := c.OpenStatus(b, "centro", 1, key); return err },
 		"Act":       func(c Chain, b []byte) error { _, err := c.OpenAct(b, "centro", 1, key); return err },
 		"Piece":     func(c Chain, b []byte) error { _, _, err := c.OpenPiece(b, "centro", 1, 1, key); return err },
@@ -189,7 +205,8 @@ func TestChain_Objects(t *testing.T) {
 				}
 			}
 		}
-		for _, of := range []Chain{{}, {Name: "super"}, {Name: "Super", Ambiente: "00"}, {Name: "super", Ambiente: "02"}} {
+		for _, of := range []Chain{{}, {Name: "super"}, {Name: "Super", Ambiente: "00"}, {Name: "super",
+			Ambiente: "02"}} {
 			if _, err := write(of); !errors.Is(err, ErrFormat) {
 				t.Errorf("%s of %v is written: %v", kind, of, err)
 			}
@@ -208,10 +225,12 @@ func TestStillTrusted(t *testing.T) {
 	}
 }
 
-// A share is that part of the boxes, a wider ring holds the narrower one, and two roll-outs do not begin with the same boxes.
+// A share is that part of the boxes, a wider ring holds the narrower one, and two roll-outs do not begin with the same
+// boxes.
 func TestRollout_Ring(t *testing.T) {
 	const boxes = 5000
-	narrow, wide, other := Rollout{Name: "r1", Share: 500}, Rollout{Name: "r1", Share: 2500}, Rollout{Name: "r2", Share: 500}
+	narrow, wide, other := Rollout{Name: "r1", Share: 500}, Rollout{Name: "r1", Share: 2500}, Rollout{Name: "r2",
+		Share: 500}
 	var n, w, both int
 	for i := range boxes {
 		branch := fmt.Sprintf("sucursal-%d", i)
@@ -250,7 +269,8 @@ func TestRollout_Takes(t *testing.T) {
 		at     time.Time
 		want   bool
 	}{
-		"a pilot": {r, "centro", at, true}, "too early": {r, "centro", at.Add(-1), false}, "another": {r, "norte", at, false}, "held": {held, "centro", at, false},
+		"a pilot": {r, "centro", at, true}, "too early": {r, "centro", at.Add(-1), false}, "another": {r, "norte", at,
+			false}, "held": {held, "centro", at, false},
 	} {
 		if got := c.r.Takes(c.branch, c.at); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -264,7 +284,8 @@ func TestState_Over(t *testing.T) {
 	}
 	below := State{Rules: []Rule{rule("01", "1.0.0", 1), rule("01", "2.0.0", 2), rule("03", "1.0.0", 3)}, Settings: "s"}
 	got := State{Rules: []Rule{rule("01", "2.0.1", 2)}}.Over(below)
-	if fmt.Sprint(got) != fmt.Sprint(State{Rules: []Rule{rule("01", "2.0.1", 2), rule("01", "1.0.0", 1), rule("03", "1.0.0", 3)}, Settings: "s"}) {
+	if fmt.Sprint(got) != fmt.Sprint(State{Rules: []Rule{rule("01", "2.0.1", 2), rule("01", "1.0.0", 1),
+		rule("03", "1.0.0", 3)}, Settings: "s"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -272,7 +293,8 @@ func TestState_Over(t *testing.T) {
 func TestStatus(t *testing.T) {
 	box, key := signer(3)
 	thief, other := signer(4)
-	s := Status{Branch: "centro", Group: "norte", Epoch: 2, Key: EncodeKey(key.Public), Sequence: 1, At: at, Ready: true}
+	s := Status{Branch: "centro", Group: "norte", Epoch: 2, Key: EncodeKey(key.Public), Sequence: 1, At: at,
+		Ready: true}
 	data, err := super.SealStatus(s, box)
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +323,8 @@ func TestStatus(t *testing.T) {
 func TestEnrolmentAndAct(t *testing.T) {
 	director, key := signer(1)
 	box, boxKey := signer(3)
-	data, err := super.SealEnrolment(Enrolment{Branch: "centro", Epoch: 2, Key: EncodeKey(boxKey.Public), At: at, By: "ana", Points: []Point{{"M001", "P001"}}}, director)
+	data, err := super.SealEnrolment(Enrolment{Branch: "centro", Epoch: 2, Key: EncodeKey(boxKey.Public), At: at,
+		By: "ana", Points: []Point{{"M001", "P001"}}}, director)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +338,8 @@ func TestEnrolmentAndAct(t *testing.T) {
 	if _, err := super.OpenEnrolment(data, []Key{boxKey}, "centro", 2); !errors.Is(err, ErrSignature) {
 		t.Error(err)
 	}
-	act, err := super.SealAct(Act{Branch: "centro", Epoch: 2, Number: 7, At: at, What: ActRefused, Reason: "casos"}, box)
+	act, err := super.SealAct(Act{Branch: "centro", Epoch: 2, Number: 7, At: at, What: ActRefused, Reason: "casos"},
+		box)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,21 +349,26 @@ func TestEnrolmentAndAct(t *testing.T) {
 	if _, err := super.OpenAct(act, "centro", 8, e.BoxKeyOf()); !errors.Is(err, ErrOther) {
 		t.Error(err)
 	}
-	if _, err := super.SealAct(Act{Branch: "centro", Number: 7, At: at, What: "sold"}, box); !errors.Is(err, ErrFormat) {
+	if _, err := super.SealAct(Act{Branch: "centro", Number: 7, At: at, What: "sold"}, box); !errors.Is(err,
+		ErrFormat) {
 		t.Error(err)
 	}
 }
 
 func TestSettings(t *testing.T) {
-	data, err := EncodeSettings(Settings{Poll: "2m", Closed: []string{"2026-12-25"}, Payments: map[string]string{"EFECTIVO": "01"}})
+	data, err := EncodeSettings(Settings{Poll: "2m", Closed: []string{"2026-12-25"},
+		Payments: map[string]string{"EFECTIVO": "01"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || s.ReportEvery() != 0 || s.Payments["EFECTIVO"] != "01" {
+	if s, err := ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || s.ReportEvery() != 0 ||
+		s.Payments["EFECTIVO"] != "01" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for _, text := range []string{`{}`, `{"kind":"settings","poll":"1s"}`, `{"kind":"settings","data":"/"}`, `{"kind":"settings","api":{"listen":":80"}}`,
-		`{"kind":"settings","closed":["mañana"]}`, `{"kind":"settings","print_footer":"a\nb"}`, `{"kind":"settings","payment_codes":{"x":"1"}}`, `{"kind":"settings","Poll":"1m"}`} {
+	for _, text := range []string{`{}`, `{"kind":"settings","poll":"1s"}`, `{"kind":"settings","data":"/"}`,
+		`{"kind":"settings","api":{"listen":":80"}}`,
+		`{"kind":"settings","closed":["mañana"]}`, `{"kind":"settings","print_footer":"a\nb"}`,
+		`{"kind":"settings","payment_codes":{"x":"1"}}`, `{"kind":"settings","Poll":"1m"}`} {
 		if _, err := ParseSettings([]byte(text)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -348,9 +377,12 @@ func TestSettings(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for got, want := range map[string]string{
-		DesiredKey("norte", 12): "fleet/v1/desired/norte/000000000012.jws", BoxKey("centro", 2): "fleet/v1/boxes/centro/2.jws", StatusKey("centro", 2): "fleet/v1/status/centro/2.jws",
-		ActKey("centro", 3): "fleet/v1/acts/centro/000000000003.jws", SegmentKey("centro", 2, 9): "copy/v1/centro/2/000000000009",
-		BaseKey("centro", 2, 9): "copy/v1/centro/2/base/000000000009.jws", PartKey("centro", 2, "ab"): "copy/v1/centro/2/part/ab", WholeKey("centro", 2): "copy/v1/centro/2/whole.jws",
+		DesiredKey("norte", 12): "fleet/v1/desired/norte/000000000012.jws", BoxKey("centro",
+			2): "fleet/v1/boxes/centro/2.jws", StatusKey("centro", 2): "fleet/v1/status/centro/2.jws",
+		ActKey("centro", 3): "fleet/v1/acts/centro/000000000003.jws", SegmentKey("centro", 2,
+			9): "copy/v1/centro/2/000000000009",
+		BaseKey("centro", 2, 9): "copy/v1/centro/2/base/000000000009.jws", PartKey("centro", 2,
+			"ab"): "copy/v1/centro/2/part/ab", WholeKey("centro", 2): "copy/v1/centro/2/whole.jws",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -359,7 +391,8 @@ func TestKeys(t *testing.T) {
 	if b, epoch, ok := StatusOf(StatusKey("centro", 2)); !ok || b != "centro" || epoch != 2 {
 		t.Error(b, epoch, ok)
 	}
-	for _, key := range []string{"fleet/v1/status/centro.jws", "fleet/v1/status/centro/02.jws", "fleet/v1/status/centro/-1.jws", "fleet/v1/status/../2.jws", "fleet/v1/acts/centro/2.jws"} {
+	for _, key := range []string{"fleet/v1/status/centro.jws", "fleet/v1/status/centro/02.jws",
+		"fleet/v1/status/centro/-1.jws", "fleet/v1/status/../2.jws", "fleet/v1/acts/centro/2.jws"} {
 		if _, _, ok := StatusOf(key); ok {
 			t.Errorf("%s is a status", key)
 		}
@@ -381,9 +414,11 @@ func TestStatus_Bounds(t *testing.T) {
 	for i := range maxRows + 1 {
 		many[strconv.Itoa(i)] = 1
 	}
-	for name, last := range map[string]map[string]uint64{"a number": {"00/01/M001/P001/2026": 1 << 60}, "a text": {strings.Repeat("x", maxText+1): 1},
+	for name, last := range map[string]map[string]uint64{"a number": {"00/01/M001/P001/2026": 1 << 60},
+		"a text":       {strings.Repeat("x", maxText+1): 1},
 		"a line break": {"a\nb": 1}, "rows": many} {
-		s := Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public), Sequence: 1, At: at, Copy: &Shipped{Last: last}}
+		s := Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public), Sequence: 1, At: at,
+			Copy: &Shipped{Last: last}}
 		if _, err := super.SealStatus(s, box); err == nil {
 			t.Errorf("%s without a bound is signed", name)
 		}

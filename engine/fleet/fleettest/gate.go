@@ -11,8 +11,9 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Gate is a shelf of rules that computes nothing: it lets bundles in by the keys, the version floor and the dates, as the
-// branch's own does, and remembers what a store would. For chains of thousands of boxes, and for crashes at every step.
+// Gate is a shelf of rules that computes nothing: it lets bundles in by the keys, the version floor and the dates, as
+// the branch's own does, and remembers what a store would. For chains of thousands of boxes, and for crashes at every
+// step.
 type Gate struct {
 	Keys     bundle.Keys
 	Ambiente string
@@ -78,13 +79,16 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 	defer g.mu.Unlock()
 	m := b.Manifest
 	window := m.Validity[g.Ambiente]
-	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: window.From}, false}
-	g.list = slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest && h.cancelled }) // it may come again
+	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document,
+		Schema: m.Schema, From: window.From}, false}
+	// it may come again
+	g.list = slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest && h.cancelled })
 	for _, h := range g.list {
 		if h.Digest == b.Digest && g.where(&h.Bundle) != fleet.Spare && h.Off == "" {
 			return fleet.Admission{}, nil
 		}
-		if h.Kind == m.Kind && h.Document == m.Document && h.Schema == m.Schema && bundle.Compare(m.Version, h.Version) <= 0 {
+		if h.Kind == m.Kind && h.Document == m.Document && h.Schema == m.Schema && bundle.Compare(m.Version,
+			h.Version) <= 0 {
 			return fleet.Admission{Refused: "floor", Reason: "not above " + h.Version}, nil
 		}
 	}
@@ -117,12 +121,15 @@ func (g *Gate) StepBack(_ context.Context, to fleet.Bundle, o fleet.Order) error
 	if err != nil {
 		return err
 	}
-	if h := g.list[at]; h.From > g.Today() || g.Ends[h.Name+" "+h.Version] != "" && g.Ends[h.Name+" "+h.Version] < g.Today() {
-		return fmt.Errorf("%s %s begins on %s and ended on %q", to.Name, to.Version, h.From, g.Ends[h.Name+" "+h.Version])
+	if h := g.list[at]; h.From > g.Today() || g.Ends[h.Name+" "+h.Version] != "" &&
+		g.Ends[h.Name+" "+h.Version] < g.Today() {
+		return fmt.Errorf("%s %s begins on %s and ended on %q", to.Name, to.Version, h.From,
+			g.Ends[h.Name+" "+h.Version])
 	}
 	var off []int
 	for i, h := range g.list {
-		if h.Kind == to.Kind && h.Document == to.Document && h.Schema == to.Schema && bundle.Compare(h.Version, to.Version) > 0 && h.Off == "" && h.From <= g.Today() {
+		if h.Kind == to.Kind && h.Document == to.Document && h.Schema == to.Schema && bundle.Compare(h.Version,
+			to.Version) > 0 && h.Off == "" && h.From <= g.Today() {
 			off = append(off, i)
 		}
 	}
@@ -149,7 +156,10 @@ func (g *Gate) Cancel(_ context.Context, coming fleet.Bundle, o fleet.Order) err
 	if h := g.list[at]; h.Off != "" || h.From <= g.Today() {
 		return fmt.Errorf("%s %s is off, or has begun on %s", coming.Name, coming.Version, h.From)
 	}
-	g.commit("cancel "+coming.Name+" "+coming.Version, func() { g.list[at].Off, g.list[at].Reason, g.list[at].cancelled = fleet.OffCentre, o.Reason, true })
+	g.commit("cancel "+coming.Name+" "+coming.Version, func() {
+		g.list[at].Off, g.list[at].Reason,
+			g.list[at].cancelled = fleet.OffCentre, o.Reason, true
+	})
 	return nil
 }
 

@@ -127,7 +127,8 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 }
 
 func (s *Store) write(key string, data []byte) {
-	s.objects[key] = object{now: &fleetproto.Object{Data: bytes.Clone(data), Modified: s.now()}, before: s.objects[key].now}
+	s.objects[key] = object{now: &fleetproto.Object{Data: bytes.Clone(data), Modified: s.now()},
+		before: s.objects[key].now}
 }
 
 // Get implements wire.Store.
@@ -165,7 +166,8 @@ func (s *Store) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[f
 			list = nil
 			for _, key := range slices.Sorted(maps.Keys(s.objects)) {
 				if o := s.objects[key].now; o != nil && strings.HasPrefix(key, prefix) && key > after {
-					list = append(list, fleetproto.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified, Tag: fleetproto.Digest(o.Data)})
+					list = append(list, fleetproto.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified,
+						Tag: fleetproto.Digest(o.Data)})
 				}
 			}
 			return 0, nil
@@ -210,5 +212,8 @@ func (s *Store) Lose(key string) {
 func (s *Store) Keys(prefix string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.objects)), func(key string) bool { return !strings.HasPrefix(key, prefix) })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.objects)), func(key string) bool {
+		return !strings.HasPrefix(key,
+			prefix)
+	})
 }

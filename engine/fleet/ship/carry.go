@@ -30,7 +30,8 @@ type waiting struct {
 	done chan struct{}
 }
 
-// maxPending is how many changes are counted: some days' sales. A branch whose store is silent for longer counts no further.
+// maxPending is how many changes are counted: some days' sales. A branch whose store is silent for longer counts no
+// further.
 const maxPending = 1 << 18
 
 // recount finds how many changes of the copy wait since before this run, or since before the epoch.
@@ -50,8 +51,9 @@ func (s *Shipper) recount(ctx context.Context) {
 	s.carried.before = max(0, n-int64(already)) // those that were sold before the count are counted already
 }
 
-// Carry is told of each change that the copy's medium has. With Sync it returns once the store has the change too, or when it is
-// known that this will not be for now: then the branch goes on, and what it sells is lost with the box until the store has it.
+// Carry is told of each change that the copy's medium has. With Sync it returns once the store has the change too, or
+// when it is known that this will not be for now: then the branch goes on, and what it sells is lost with the box until
+// the store has it.
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
 	s.mu.Lock()
@@ -86,8 +88,8 @@ func (s *Shipper) Carry(file string, end int64) {
 // inStore is how far the store has the copy. The caller holds mu.
 func (s *Shipper) inStore() place { return place{s.state.File, s.state.Offset} }
 
-// has reports whether the store has a change. Names of files prove nothing: a file counts as far as this box knows that it shipped it.
-// The caller holds mu.
+// has reports whether the store has a change. Names of files prove nothing: a file counts as far as this box knows that
+// it shipped it. The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
 
 // behind is how many changes the store does not have. The caller holds mu.
@@ -116,8 +118,8 @@ func (s *Shipper) arrived() {
 	})
 }
 
-// caughtUp says after a look whether changes wait for the store from now on: it has all that there was, which a rebuild would take, and
-// answers in time.
+// caughtUp says after a look whether changes wait for the store from now on: it has all that there was, which a rebuild
+// would take, and answers in time.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")

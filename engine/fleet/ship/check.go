@@ -58,10 +58,10 @@ func sameDay(a, b time.Time) bool {
 	return a.UTC().Truncate(24 * time.Hour).Equal(b.UTC().Truncate(24 * time.Hour))
 }
 
-// Check compares what a rebuild would read in the store with what this box has shipped, and ships again what the store has lost or
-// altered, while the second copy has it. Pieces that no base holds are read back, with their signatures, and joined in a base; what the
-// bases hold is compared with the store's list, by size and tag, and read where the tag is another one. Shipped says what was found.
-// Crash anywhere: the next call goes on with what is not joined yet.
+// Check compares what a rebuild would read in the store with what this box has shipped, and ships again what the store
+// has lost or altered, while the second copy has it. Pieces that no base holds are read back, with their signatures,
+// and joined in a base; what the bases hold is compared with the store's list, by size and tag, and read where the tag
+// is another one. Shipped says what was found. Crash anywhere: the next call goes on with what is not joined yet.
 func (s *Shipper) Check(ctx context.Context) error {
 	lacks, err := s.check(ctx)
 	s.mu.Lock()
@@ -127,8 +127,8 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	return "", nil
 }
 
-// soundParts finds which parts of the bases the store holds unaltered, and ships those again that it does not, while the second copy has
-// their bytes.
+// soundParts finds which parts of the bases the store holds unaltered, and ships those again that it does not, while
+// the second copy has their bytes.
 func (s *Shipper) soundParts(ctx context.Context, c chest) (map[string]bool, error) {
 	tags := make(map[string]string)
 	for e, err := range c.store.List(ctx, fleetproto.PartsFolder(c.branch, c.epoch)) {
@@ -169,12 +169,14 @@ func (s *Shipper) soundParts(ctx context.Context, c chest) (map[string]bool, err
 func (s *Shipper) partAgain(ctx context.Context, key string, p *fleetproto.Part) error {
 	body, err := section(filepath.Join(s.o.Folder, p.File), p.Offset, p.Size)
 	if err != nil || fleetproto.Digest(body) != p.Digest {
-		return fmt.Errorf("%w: the second copy does not have the bytes of part %s any more", fleetproto.ErrOther, p.Digest)
+		return fmt.Errorf("%w: the second copy does not have the bytes of part %s any more", fleetproto.ErrOther,
+			p.Digest)
 	}
 	return s.o.Store.Put(ctx, key, body)
 }
 
-// around is where the copy stands before a gap and behind it: as the parts say, or as the box knows of its first and last piece.
+// around is where the copy stands before a gap and behind it: as the parts say, or as the box knows of its first and
+// last piece.
 func around(held []*fleetproto.Part, gap Span, until state) (before, behind link) {
 	if gap.From == 1 {
 		before.file = until.First
@@ -241,8 +243,9 @@ func (r *rollUp) span(ctx context.Context, of Span, at, end link) error {
 	return r.flush(ctx)
 }
 
-// heal ships the bytes of lost pieces again from the second copy: all that lies between the piece before them and the one behind them.
-// A piece has bytes of one file, and at most maxPiece of them: there are no fewer pieces than chunks of the files.
+// heal ships the bytes of lost pieces again from the second copy: all that lies between the piece before them and the
+// one behind them. A piece has bytes of one file, and at most maxPiece of them: there are no fewer pieces than chunks
+// of the files.
 func (r *rollUp) heal(ctx context.Context, gap Span, from place, to link) error {
 	chunks, ok := r.between(from, to.place)
 	if n := int64(len(chunks)); !ok || n == 0 || n > gap.To-gap.From+1 {
@@ -263,8 +266,8 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from place, to link) error 
 	return nil
 }
 
-// between are the bytes of the second copy from one place to another, in chunks; false: it does not have all of them. A file that is
-// not there between the two was void: both lie on the same medium.
+// between are the bytes of the second copy from one place to another, in chunks; false: it does not have all of them. A
+// file that is not there between the two was void: both lie on the same medium.
 func (r *rollUp) between(from, to place) (list []load, ok bool) {
 	paths, err := filepath.Glob(filepath.Join(r.s.o.Folder, "*.copy"))
 	if err != nil {
@@ -304,7 +307,8 @@ func (r *rollUp) between(from, to place) (list []load, ok bool) {
 
 // add puts bytes of pieces, from first to the one that ends at a link, behind those that came before.
 func (r *rollUp) add(ctx context.Context, first int64, at link, offset int64, body []byte) error {
-	if at.file != r.open.File || offset != r.open.Offset+int64(len(r.body)) || first != r.open.Piece+1 || len(r.body)+len(body) > fleetproto.MaxPart {
+	if at.file != r.open.File || offset != r.open.Offset+int64(len(r.body)) || first != r.open.Piece+1 ||
+		len(r.body)+len(body) > fleetproto.MaxPart {
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
@@ -365,13 +369,14 @@ func (r *rollUp) save(ctx context.Context) error {
 		return err
 	}
 	if err := r.s.o.Store.Create(ctx, fleetproto.BaseKey(r.c.branch, r.c.epoch, r.base.Number), data); err != nil {
-		return fmt.Errorf("creating base %d: %w", r.base.Number, err) // there already: of an earlier call, whose answer was lost
+		// there already: of an earlier call, whose answer was lost
+		return fmt.Errorf("creating base %d: %w", r.base.Number, err)
 	}
 	return nil
 }
 
-// markWhole says once an epoch that the store has the whole copy. The caller has just shipped all that a live copy held. If we crash
-// before the state is saved, the next look finds the mark there.
+// markWhole says once an epoch that the store has the whole copy. The caller has just shipped all that a live copy
+// held. If we crash before the state is saved, the next look finds the mark there.
 func (s *Shipper) markWhole(ctx context.Context) error {
 	err := s.putWhole(ctx, s.o.Store.Create)
 	if errors.Is(err, fleetproto.ErrExists) {

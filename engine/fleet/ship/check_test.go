@@ -42,7 +42,8 @@ func (w *world) check() {
 // status writes the box's status, as the agent does.
 func (w *world) status() {
 	w.t.Helper()
-	data, err := chain.SealStatus(fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1, Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), Sequence: 1,
+	data, err := chain.SealStatus(fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1,
+		Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), Sequence: 1,
 		At: time.Now(), Copy: w.ship.Shipped()}, box)
 	if err == nil {
 		err = w.store.Put(context.Background(), fleetproto.StatusKey("centro", 1), data)
@@ -72,8 +73,8 @@ func (w *world) read() (keys map[string]int, bytes int) {
 	return keys, bytes
 }
 
-// TestBase: of a branch of two years a rebuild reads the bases, their parts and the pieces of the last month: a few objects, and the
-// copy's bytes once.
+// TestBase: of a branch of two years a rebuild reads the bases, their parts and the pieces of the last month: a few
+// objects, and the copy's bytes once.
 func TestBase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -109,11 +110,13 @@ func TestBase(t *testing.T) {
 		if most := size + days*4096; bytes > most {
 			t.Errorf("%d bytes, more than %d", bytes, most)
 		}
-		t.Logf("%d pieces shipped; a rebuild reads %d objects, %d bytes of a copy of %d", days*pieces+1, len(keys), bytes, size)
+		t.Logf("%d pieces shipped; a rebuild reads %d objects, %d bytes of a copy of %d", days*pieces+1, len(keys),
+			bytes, size)
 	})
 }
 
-// TestBase_Faults: whatever goes wrong with one request while a base is made, the next call makes it, once, and a rebuild uses it.
+// TestBase_Faults: whatever goes wrong with one request while a base is made, the next call makes it, once, and a
+// rebuild uses it.
 func TestBase_Faults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		play := func(fault func(fleettest.Request) fleettest.Fault) *world {
@@ -157,8 +160,8 @@ func TestBase_Faults(t *testing.T) {
 	})
 }
 
-// TestBase_Altered: a base that is altered, forged or lacks a part costs a rebuild nothing but time, for the pieces say the same. Where a
-// piece is gone that a base holds, the base brings it.
+// TestBase_Altered: a base that is altered, forged or lacks a part costs a rebuild nothing but time, for the pieces say
+// the same. Where a piece is gone that a base holds, the base brings it.
 func TestBase_Altered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, harm := range map[string]func(w *world, bases, parts []string){
@@ -167,10 +170,15 @@ func TestBase_Altered(t *testing.T) {
 				b[len(b)/2] ^= 1
 				_ = w.store.Put(t.Context(), bases[0], b)
 			},
-			"base exchanged": func(w *world, bases, _ []string) { _ = w.store.Put(t.Context(), bases[0], w.store.Held(bases[1])) },
+			"base exchanged": func(w *world, bases, _ []string) {
+				_ = w.store.Put(t.Context(), bases[0],
+					w.store.Held(bases[1]))
+			},
 			"base forged": func(w *world, bases, parts []string) {
-				b, err := chain.SealBase(fleetproto.Base{Branch: "centro", Epoch: 1, Number: 1, At: time.Now(), Parts: []fleetproto.Part{{File: "0000000001.copy",
-					Size: 1, Digest: strings.Repeat("0", 64), First: 1, Piece: 8, Last: strings.Repeat("0", 64)}}}, other)
+				b, err := chain.SealBase(fleetproto.Base{Branch: "centro", Epoch: 1, Number: 1, At: time.Now(),
+					Parts: []fleetproto.Part{{File: "0000000001.copy",
+						Size: 1, Digest: strings.Repeat("0", 64), First: 1, Piece: 8, Last: strings.Repeat("0", 64)}}},
+					other)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -188,7 +196,8 @@ func TestBase_Altered(t *testing.T) {
 				w.sellDay(n, 4)
 				w.check()
 			}
-			harm(w, w.store.Keys(fleetproto.CopyFolder+"centro/1/base/"), w.store.Keys(fleetproto.CopyFolder+"centro/1/part/"))
+			harm(w, w.store.Keys(fleetproto.CopyFolder+"centro/1/base/"), w.store.Keys(fleetproto.CopyFolder+
+				"centro/1/part/"))
 			if got, f, err := w.fetch(); err != nil || f.Doubt == nil || f.Pieces != 12 || got != contents(t, w.dir) {
 				t.Errorf("%s: %+v %v", name, f, err)
 			}
@@ -212,8 +221,8 @@ func (w *world) lose(pieces ...int64) {
 	}
 }
 
-// TestCheck_Heals: whatever pieces, parts and bases the store has lost or altered while the box lives, the box finds it within a day and
-// ships it again from its second copy; then a rebuild reads everything.
+// TestCheck_Heals: whatever pieces, parts and bases the store has lost or altered while the box lives, the box finds it
+// within a day and ships it again from its second copy; then a rebuild reads everything.
 func TestCheck_Heals(t *testing.T) {
 	alter := func(t *testing.T, w *world, key string) {
 		b := w.store.Held(key)
@@ -223,14 +232,18 @@ func TestCheck_Heals(t *testing.T) {
 		}
 	}
 	for name, harm := range map[string]func(t *testing.T, w *world, bases, parts []string){
-		"a piece":          func(_ *testing.T, w *world, _, _ []string) { w.lose(21) },
-		"the first piece":  func(_ *testing.T, w *world, _, _ []string) { w.lose(1) },
-		"the last piece":   func(_ *testing.T, w *world, _, _ []string) { w.lose(24) },
-		"pieces of files":  func(_ *testing.T, w *world, _, _ []string) { w.lose(18, 19, 20, 21, 22, 24) },
-		"all pieces":       func(_ *testing.T, w *world, _, _ []string) { w.lose(17, 18, 19, 20, 21, 22, 23, 24) },
-		"an altered piece": func(t *testing.T, w *world, _, _ []string) { alter(t, w, fleetproto.SegmentKey("centro", 1, 20)) },
+		"a piece":         func(_ *testing.T, w *world, _, _ []string) { w.lose(21) },
+		"the first piece": func(_ *testing.T, w *world, _, _ []string) { w.lose(1) },
+		"the last piece":  func(_ *testing.T, w *world, _, _ []string) { w.lose(24) },
+		"pieces of files": func(_ *testing.T, w *world, _, _ []string) { w.lose(18, 19, 20, 21, 22, 24) },
+		"all pieces":      func(_ *testing.T, w *world, _, _ []string) { w.lose(17, 18, 19, 20, 21, 22, 23, 24) },
+		"an altered piece": func(t *testing.T, w *world, _, _ []string) {
+			alter(t, w, fleetproto.SegmentKey("centro", 1,
+				20))
+		},
 		"a swapped piece": func(t *testing.T, w *world, _, _ []string) {
-			_ = w.store.Put(t.Context(), fleetproto.SegmentKey("centro", 1, 20), w.store.Held(fleetproto.SegmentKey("centro", 1, 21)))
+			_ = w.store.Put(t.Context(), fleetproto.SegmentKey("centro", 1, 20),
+				w.store.Held(fleetproto.SegmentKey("centro", 1, 21)))
 		},
 		"a part":          func(_ *testing.T, w *world, _, parts []string) { w.store.Lose(parts[0]) },
 		"an altered part": func(t *testing.T, w *world, _, parts []string) { alter(t, w, parts[1]) },
@@ -242,7 +255,10 @@ func TestCheck_Heals(t *testing.T) {
 			w.store.Lose(parts[0])
 			w.lose(1, 2, 3, 4, 5, 20)
 		},
-		"the word that it is whole": func(_ *testing.T, w *world, _, _ []string) { w.store.Lose(fleetproto.WholeKey("centro", 1)) },
+		"the word that it is whole": func(_ *testing.T, w *world, _,
+			_ []string) {
+			w.store.Lose(fleetproto.WholeKey("centro", 1))
+		},
 		"everything": func(_ *testing.T, w *world, _, _ []string) {
 			for _, key := range w.store.Keys(fleetproto.CopyFolder) {
 				w.store.Lose(key)
@@ -257,7 +273,8 @@ func TestCheck_Heals(t *testing.T) {
 					w.check()
 				}
 				w.sellDay(2, 8)
-				harm(t, w, w.store.Keys(fleetproto.BasesFolder("centro", 1)), w.store.Keys(fleetproto.PartsFolder("centro", 1)))
+				harm(t, w, w.store.Keys(fleetproto.BasesFolder("centro", 1)),
+					w.store.Keys(fleetproto.PartsFolder("centro", 1)))
 				if restart {
 					w.start(box, 1)
 				}
@@ -274,8 +291,8 @@ func TestCheck_Heals(t *testing.T) {
 	}
 }
 
-// TestCheck_Lacks: what the store has lost and the second copy has no more is named while the box lives, also after a start, and a rebuild
-// names the same.
+// TestCheck_Lacks: what the store has lost and the second copy has no more is named while the box lives, also after a
+// start, and a rebuild names the same.
 func TestCheck_Lacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -299,12 +316,14 @@ func TestCheck_Lacks(t *testing.T) {
 	})
 }
 
-// TestCheck_Daily: a shipper that runs makes one base a day by itself, and costs few requests: they are counted for the runbook.
+// TestCheck_Daily: a shipper that runs makes one base a day by itself, and costs few requests: they are counted for the
+// runbook.
 func TestCheck_Daily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var err error
-		w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk,
+		w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
+			Epoch: func() int64 { return 1 }, State: w.disk,
 			Cloned: func() {}, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Every: 30 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
@@ -324,8 +343,10 @@ func TestCheck_Daily(t *testing.T) {
 			t.Error(err)
 		}
 		bases := len(w.store.Keys(fleetproto.BasesFolder("centro", 1)))
-		// Each piece is written once and read once; a day has a base, its parts (written, read), the base read once, and 3 lists.
-		if bases < days-1 || bases > days || verbs["create"] > sales*days+4*days || verbs["get"] > sales*days+4*days || verbs["list"] > 4*days {
+		// Each piece is written once and read once; a day has a base, its parts (written, read), the base read once,
+		// and 3 lists.
+		if bases < days-1 || bases > days || verbs["create"] > sales*days+4*days || verbs["get"] > sales*days+4*days ||
+			verbs["list"] > 4*days {
 			t.Errorf("%d bases, %v", bases, verbs)
 		}
 		w.status()
@@ -335,9 +356,9 @@ func TestCheck_Daily(t *testing.T) {
 	})
 }
 
-// TestFetch_Campaign: whatever subset of what a store acknowledged it loses, truncates, alters, swaps or puts back, a rebuild is either
-// complete, up to the piece that the box's last status names at least, or says what it lacks. Then the living box finds the same, and the
-// store is whole again.
+// TestFetch_Campaign: whatever subset of what a store acknowledged it loses, truncates, alters, swaps or puts back, a
+// rebuild is either complete, up to the piece that the box's last status names at least, or says what it lacks. Then
+// the living box finds the same, and the store is whole again.
 func TestFetch_Campaign(t *testing.T) {
 	seeds := uint64(60)
 	if os.Getenv("DTE_SOAK") == "1" {
@@ -396,7 +417,8 @@ func TestFetch_Campaign(t *testing.T) {
 			}
 			w.check()
 			w.status()
-			if got, f, err := w.fetch(); err != nil || f.Lacks() != "" || got != contents(t, w.dir) || w.ship.Shipped().Lacks != "" {
+			if got, f, err := w.fetch(); err != nil || f.Lacks() != "" || got != contents(t, w.dir) ||
+				w.ship.Shipped().Lacks != "" {
 				t.Fatalf("seed %d: %v\nthe box has not mended it: %+v %s %v", seed, did, f, f.Lacks(), err)
 			}
 		})
@@ -438,7 +460,8 @@ func TestFetch_Parallel(t *testing.T) {
 		const count = 1000
 		previous := ""
 		for n := int64(1); n <= count; n++ {
-			data, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: n, Previous: previous, File: "0000000001.copy", Offset: 4 * (n - 1)}, []byte("sale"), box)
+			data, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: n, Previous: previous,
+				File: "0000000001.copy", Offset: 4 * (n - 1)}, []byte("sale"), box)
 			if err == nil {
 				err = w.store.Create(t.Context(), fleetproto.SegmentKey("centro", 1, n), data)
 			}
@@ -452,12 +475,13 @@ func TestFetch_Parallel(t *testing.T) {
 			return fleettest.None
 		}
 		began, shown := time.Now(), int64(0)
-		f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, t.TempDir(), func(done, total int64) {
-			if done < shown || done > total {
-				t.Errorf("%d of %d behind %d", done, total, shown)
-			}
-			shown = done
-		})
+		f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0,
+			t.TempDir(), func(done, total int64) {
+				if done < shown || done > total {
+					t.Errorf("%d of %d behind %d", done, total, shown)
+				}
+				shown = done
+			})
 		took := time.Since(began)
 		if err != nil || f.Pieces != count || took > 4*time.Second || shown == 0 {
 			t.Errorf("%v, %+v %v", took, f, err)
@@ -466,8 +490,8 @@ func TestFetch_Parallel(t *testing.T) {
 	})
 }
 
-// TestFetch_Rotated: the director's key was changed. A box that knows only the new one is told so, and not that there is no copy; with
-// both, or once the box was enrolled again, the copy is found.
+// TestFetch_Rotated: the director's key was changed. A box that knows only the new one is told so, and not that there
+// is no copy; with both, or once the box was enrolled again, the copy is found.
 func TestFetch_Rotated(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -478,13 +502,16 @@ func TestFetch_Rotated(t *testing.T) {
 		_, err := ship.Fetch(t.Context(), w.store, chain, keys, "centro", 0, dir, nil)
 		return contents(t, dir), err
 	}
-	if _, err := fetch(fleetproto.Public(next)); !errors.Is(err, ship.ErrNothing) || !errors.Is(err, fleetproto.ErrSignature) || !strings.Contains(err.Error(), "fleet.director_key") {
+	if _, err := fetch(fleetproto.Public(next)); !errors.Is(err, ship.ErrNothing) ||
+		!errors.Is(err, fleetproto.ErrSignature) || !strings.Contains(err.Error(), "fleet.director_key") {
 		t.Error(err)
 	}
-	if got, err := fetch(fleetproto.Public(next), fleetproto.Public(director)); err != nil || got != contents(t, w.dir) {
+	if got, err := fetch(fleetproto.Public(next), fleetproto.Public(director)); err != nil ||
+		got != contents(t, w.dir) {
 		t.Error(got, err)
 	}
-	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 3, Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), At: time.Now(), By: "ana"}, next)
+	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 3,
+		Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), At: time.Now(), By: "ana"}, next)
 	if err == nil {
 		err = w.store.Create(t.Context(), fleetproto.BoxKey("centro", 3), data)
 	}
@@ -496,15 +523,18 @@ func TestFetch_Rotated(t *testing.T) {
 	w.start(box, 3)
 	w.steps()
 	dir := t.TempDir()
-	f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next), fleetproto.Public(director)}, "centro", 1, dir, nil)
+	f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next),
+		fleetproto.Public(director)}, "centro", 1, dir, nil)
 	if err != nil || f.Epoch != 1 || contents(t, dir) != head {
 		t.Errorf("of epoch 1: %+v %v", f, err)
 	}
-	f, err = ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next), fleetproto.Public(director)}, "centro", 0, t.TempDir(), nil)
+	f, err = ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next),
+		fleetproto.Public(director)}, "centro", 0, t.TempDir(), nil)
 	if err != nil || f.Epoch != 3 || len(f.Older) != 1 || f.Older[0] != 1 {
 		t.Errorf("of the last epoch: %+v %v", f, err)
 	}
-	if _, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 2, t.TempDir(), nil); !errors.Is(err, ship.ErrNothing) {
+	if _, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 2,
+		t.TempDir(), nil); !errors.Is(err, ship.ErrNothing) {
 		t.Errorf("of a box that shipped nothing: %v", err)
 	}
 	if got, err := fetch(fleetproto.Public(next)); err != nil || got != contents(t, w.dir) {
@@ -512,8 +542,8 @@ func TestFetch_Rotated(t *testing.T) {
 	}
 }
 
-// TestFetch_CutShort: a fetch that any request ends goes on where it was: what it brought is not asked for again, but for the few objects
-// behind its last note, and the folder ends as that of a fetch at one go.
+// TestFetch_CutShort: a fetch that any request ends goes on where it was: what it brought is not asked for again, but
+// for the few objects behind its last note, and the folder ends as that of a fetch at one go.
 func TestFetch_CutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -528,7 +558,8 @@ func TestFetch_CutShort(t *testing.T) {
 		keys, _ := w.read()
 		whole := contents(t, w.dir)
 		fetch := func(dir string) (ship.Fetched, error) {
-			return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+			return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0,
+				dir, nil)
 		}
 		requests := 0
 		for _, n := range keys {
@@ -587,7 +618,8 @@ func TestFetch_CutShort(t *testing.T) {
 	})
 }
 
-// TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between one fetch and the next, the last one brings all.
+// TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between one fetch and the next, the
+// last one brings all.
 func TestFetch_Resumed(t *testing.T) {
 	seeds := uint64(25)
 	if os.Getenv("DTE_SOAK") == "1" {
@@ -597,7 +629,8 @@ func TestFetch_Resumed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, dir, dice := newWorld(t), t.TempDir(), rand.New(rand.NewPCG(seed, 24))
 			fetch := func() (ship.Fetched, error) {
-				return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+				return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro",
+					0, dir, nil)
 			}
 			for n := range 2 + dice.IntN(4) {
 				w.sellDay(n, 1+dice.IntN(20))

@@ -14,8 +14,9 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// chest is what one box has shipped, in the store. What a store says is never believed further than this: an object that bears the
-// box's signature, or whose digest such an object names, is what the box shipped. That an object is not there proves nothing.
+// chest is what one box has shipped, in the store. What a store says is never believed further than this: an object
+// that bears the box's signature, or whose digest such an object names, is what the box shipped. That an object is not
+// there proves nothing.
 type chest struct {
 	store  fleetproto.Lister
 	chain  fleetproto.Chain
@@ -54,7 +55,8 @@ func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))}
 
 // disproved reports whether an object does not prove itself, whoever asks for it again.
 func disproved(err error) bool {
-	return slices.ContainsFunc([]error{fleetproto.ErrNotFound, fleetproto.ErrTooLarge, fleetproto.ErrFormat, fleetproto.ErrSignature, fleetproto.ErrOther},
+	return slices.ContainsFunc([]error{fleetproto.ErrNotFound, fleetproto.ErrTooLarge, fleetproto.ErrFormat,
+		fleetproto.ErrSignature, fleetproto.ErrOther},
 		func(of error) bool { return errors.Is(err, of) })
 }
 
@@ -98,7 +100,8 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
-// bases reads the bases that the store shows, by number, and why some of them cannot be used. What known has is not read again.
+// bases reads the bases that the store shows, by number, and why some of them cannot be used. What known has is not
+// read again.
 func (c chest) bases(ctx context.Context, known map[int64]listedBase) (map[int64]listedBase, error, error) {
 	all := make(map[int64]listedBase)
 	var numbers []int64
@@ -115,7 +118,8 @@ func (c chest) bases(ctx context.Context, known map[int64]listedBase) (map[int64
 		}
 	}
 	var doubt []error
-	err := inOrder(ctx, len(numbers), func(int) int64 { return fleetproto.MaxJWS / 16 }, func(ctx context.Context, i int) (*fleetproto.Base, error) {
+	err := inOrder(ctx, len(numbers), func(int) int64 { return fleetproto.MaxJWS / 16 }, func(ctx context.Context,
+		i int) (*fleetproto.Base, error) {
 		held, err := c.store.Get(ctx, fleetproto.BaseKey(c.branch, c.epoch, numbers[i]), fleetproto.MaxJWS)
 		if err != nil {
 			return nil, err
@@ -141,9 +145,11 @@ type listedBase struct {
 	tag string
 }
 
-// parts are the usable parts of bases, in order, the pieces before their end that none of them holds, and the last piece that one does.
-// Of parts that hold the same piece the newer base's is taken: it was made because something was wrong with the other.
-func parts(bases map[int64]listedBase, usable func(*fleetproto.Part) bool) (list []*fleetproto.Part, gaps []Span, end int64) {
+// parts are the usable parts of bases, in order, the pieces before their end that none of them holds, and the last
+// piece that one does. Of parts that hold the same piece the newer base's is taken: it was made because something was
+// wrong with the other.
+func parts(bases map[int64]listedBase, usable func(*fleetproto.Part) bool) (list []*fleetproto.Part, gaps []Span,
+	end int64) {
 	numbers := slices.Sorted(maps.Keys(bases))
 	for _, n := range slices.Backward(numbers) {
 		if bases[n].Base == nil {
@@ -151,8 +157,12 @@ func parts(bases map[int64]listedBase, usable func(*fleetproto.Part) bool) (list
 		}
 		for i := range bases[n].Parts {
 			p := &bases[n].Parts[i]
-			at, same := slices.BinarySearchFunc(list, p.First, func(q *fleetproto.Part, first int64) int { return cmp.Compare(q.First, first) })
-			if same || at > 0 && list[at-1].Piece >= p.First || at < len(list) && list[at].First <= p.Piece || usable != nil && !usable(p) {
+			at, same := slices.BinarySearchFunc(list, p.First, func(q *fleetproto.Part,
+				first int64) int {
+				return cmp.Compare(q.First, first)
+			})
+			if same || at > 0 && list[at-1].Piece >= p.First || at < len(list) && list[at].First <= p.Piece ||
+				usable != nil && !usable(p) {
 				continue
 			}
 			list = slices.Insert(list, at, p)
@@ -205,7 +215,8 @@ func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("piece %d: %w", g.first, err)
 	}
-	return &load{file: p.File, offset: p.Offset, body: body, previous: p.Previous, digest: fleetproto.Digest(held.Data)}, nil
+	return &load{file: p.File, offset: p.Offset, body: body, previous: p.Previous,
+		digest: fleetproto.Digest(held.Data)}, nil
 }
 
 // pieces is a cargo for each piece of a span.
@@ -216,10 +227,13 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with what the objects hold, in their order. A part that does not prove itself is replaced by its pieces; use gets the
-// reason why a piece does not, with a load of nil. previous is the digest of the piece before the first; empty: it is not known.
-func (c chest) bring(ctx context.Context, list []cargo, previous *string, use func(g cargo, l *load, err error) error) error {
-	return inOrder(ctx, len(list), func(i int) int64 { return list[i].size }, func(ctx context.Context, i int) (*load, error) {
+// bring calls use with what the objects hold, in their order. A part that does not prove itself is replaced by its
+// pieces; use gets the reason why a piece does not, with a load of nil. previous is the digest of the piece before the
+// first; empty: it is not known.
+func (c chest) bring(ctx context.Context, list []cargo, previous *string, use func(g cargo, l *load,
+	err error) error) error {
+	return inOrder(ctx, len(list), func(i int) int64 { return list[i].size }, func(ctx context.Context, i int) (*load,
+		error) {
 		return c.get(ctx, list[i])
 	}, func(i int, l *load, err error) error {
 		g := list[i]
@@ -243,9 +257,10 @@ func (c chest) bring(ctx context.Context, list []cargo, previous *string, use fu
 	})
 }
 
-// inOrder calls get for each index below n, several at once, and use with each result in the order of the indices. It ends with the
-// first error of use. size is what a result takes in memory.
-func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(context.Context, int) (T, error), use func(int, T, error) error) error {
+// inOrder calls get for each index below n, several at once, and use with each result in the order of the indices. It
+// ends with the first error of use. size is what a result takes in memory.
+func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(context.Context, int) (T, error),
+	use func(int, T, error) error) error {
 	type result struct {
 		value T
 		err   error

@@ -28,23 +28,24 @@ type Fetched struct {
 	Before int64 // of Bytes, brought by an earlier call
 	// Doubt is why bases or parts were not used, and their pieces in their place; nil: all were.
 	Doubt error
-	// Missing are pieces that the box has shipped and the store does not give back; the folder has a gap of zeros there. Why is the
-	// reason of the first.
+	// Missing are pieces that the box has shipped and the store does not give back; the folder has a gap of zeros
+	// there. Why is the reason of the first.
 	Missing []Span
 	Why     error
 	// Status is the last status that the box wrote; nil: the store has none that its key has signed.
 	Status *fleetproto.Status
 }
 
-// Lacks returns what is not proven of a fetched copy, in words. Empty: it holds everything that the box had shipped when it wrote its
-// last status.
+// Lacks returns what is not proven of a fetched copy, in words. Empty: it holds everything that the box had shipped
+// when it wrote its last status.
 func (f *Fetched) Lacks() string {
 	var list []string
 	if len(f.Missing) > 0 {
 		list = append(list, fmt.Sprintf("the store has lost or altered %s of the copy (%v)", spans(f.Missing), f.Why))
 	}
 	if f.Status == nil {
-		list = append(list, fmt.Sprintf("the store has no status that the box of epoch %d signed, therefore nothing names its last piece", f.Epoch))
+		list = append(list, fmt.Sprintf("the store has no status that the box of epoch %d signed, therefore nothing "+
+			"names its last piece", f.Epoch))
 	}
 	if n := len(f.Newer); n > 0 {
 		list = append(list, fmt.Sprintf("the box of epoch %d sold after this copy", f.Newer[n-1]))
@@ -73,16 +74,18 @@ func spans(list []Span) string {
 	return "pieces " + strings.Join(words, ", ")
 }
 
-// Fetch brings the second copy of a branch's last box that has its whole copy in the store into a folder of its own, or, where no box
-// has said so, of the last box that shipped anything: the parts of its bases, and the pieces that no base holds. All are signed by that
-// box's enrolled key, or named by what is. A base or a part that does not prove itself is passed over, for the pieces say the same. The
-// pieces are those that the store lists and those that the box's last status, its bases and its word that the copy is whole speak of:
-// what the store does not give back of them is Missing, and the rest is brought. An error is of the attempt: a fetch that was cut short
-// goes on in the same folder. Remove removes the folder and the note of how far the fetch came.
+// Fetch brings the second copy of a branch's last box that has its whole copy in the store into a folder of its own,
+// or, where no box has said so, of the last box that shipped anything: the parts of its bases, and the pieces that no
+// base holds. All are signed by that box's enrolled key, or named by what is. A base or a part that does not prove
+// itself is passed over, for the pieces say the same. The pieces are those that the store lists and those that the
+// box's last status, its bases and its word that the copy is whole speak of: what the store does not give back of them
+// is Missing, and the rest is brought. An error is of the attempt: a fetch that was cut short goes on in the same
+// folder. Remove removes the folder and the note of how far the fetch came.
 //
-// With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant. show gets how far the work is; nil:
-// nobody looks.
-func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key, branch string, epoch int64, folder string,
+// With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant. show gets how far the
+// work is; nil: nobody looks.
+func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
+	branch string, epoch int64, folder string,
 	show func(done, total int64),
 ) (Fetched, error) {
 	shipped, stray, err := boxes(ctx, store, chain, director, branch, epoch)
@@ -93,7 +96,8 @@ func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 	switch {
 	case at >= 0 && (epoch == 0 || shipped[at].epoch == epoch):
 	case len(stray.why) > 0:
-		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has enrolled: %w", ErrNothing, errors.Join(stray.why...))
+		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has "+
+			"enrolled: %w", ErrNothing, errors.Join(stray.why...))
 	case epoch != 0:
 		return Fetched{}, fmt.Errorf("%w of the box of epoch %d", ErrNothing, epoch)
 	default:
@@ -132,7 +136,8 @@ type strays struct {
 }
 
 // boxes are a branch's boxes that shipped something, ascending, up to an epoch; 0: all.
-func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key, branch string, until int64) (list []chest, stray strays, err error) {
+func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
+	branch string, until int64) (list []chest, stray strays, err error) {
 	last := int64(0)
 	for e, err := range store.List(ctx, fleetproto.BoxesFolder+branch+"/") {
 		if err != nil {
@@ -142,7 +147,8 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			last = max(last, n)
 		}
 	}
-	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ { // one more: its enrolment may be what is lost
+	// one more: its enrolment may be what is lost
+	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
 		if none, err := c.empty(ctx); err != nil {
 			return nil, stray, err
@@ -158,7 +164,8 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			e, err = c.chain.OpenEnrolment(held.Data, director, branch, epoch)
 		}
 		if err != nil {
-			stray.shipped, stray.why = append(stray.shipped, epoch), append(stray.why, fmt.Errorf("epoch %d: %w", epoch, err))
+			stray.shipped, stray.why = append(stray.shipped, epoch), append(stray.why, fmt.Errorf("epoch %d: %w", epoch,
+				err))
 			continue
 		}
 		c.box = e.BoxKeyOf()
@@ -200,8 +207,8 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 // unlisted is how many pieces are asked for that the store does not list, and that something else names.
 const unlisted = 10_000
 
-// manifest are the objects that hold the copy, in order, up to the last piece that anything in the store names; unasked are pieces
-// behind them that are not asked for, because the store lists none of so many.
+// manifest are the objects that hold the copy, in order, up to the last piece that anything in the store names; unasked
+// are pieces behind them that are not asked for, because the store lists none of so many.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list []cargo, unasked Span, err error) {
 	bases, doubt, err := c.bases(ctx, nil)
 	if err != nil {

@@ -4,11 +4,14 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	behindDesc = prometheus.NewDesc("dte_fleet_ship_behind_changes",
-		"Changes of the store that the chain's store does not have: what is lost, at most, when the box and its media are.", nil, nil)
-	shippedDesc = prometheus.NewDesc("dte_fleet_shipped_timestamp_seconds", "When something was last shipped; 0: not since the start.", nil, nil)
-	lacksDesc   = prometheus.NewDesc("dte_fleet_ship_incomplete",
+		"Changes of the store that the chain's store does not have: what is lost, at most, when the box and its media "+
+			"are.", nil, nil)
+	shippedDesc = prometheus.NewDesc("dte_fleet_shipped_timestamp_seconds",
+		"When something was last shipped; 0: not since the start.", nil, nil)
+	lacksDesc = prometheus.NewDesc("dte_fleet_ship_incomplete",
 		"1 while a rebuild from the chain's store would not be complete, or while that could not be checked.", nil, nil)
-	waitsDesc = prometheus.NewDesc("dte_fleet_ship_sync", "1 while sales wait for the chain's store (ship = \"sync\"); 0 while they go on without.", nil, nil)
+	waitsDesc = prometheus.NewDesc("dte_fleet_ship_sync", "1 while sales wait for the chain's store (ship = "+
+		"\"sync\"); 0 while they go on without.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

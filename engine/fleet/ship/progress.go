@@ -11,10 +11,10 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// progress is a folder that a fetch fills, and how far it has come: the folder holds every piece up to the last one, whether the piece
-// came by itself or in a part. The note of it stands beside the folder. It is written once the folder and its files are on the medium,
-// and may be behind what the folder holds: a piece that is fetched again overwrites itself. Who rebuilds a store of the folder finds
-// bytes that were changed meanwhile.
+// progress is a folder that a fetch fills, and how far it has come: the folder holds every piece up to the last one,
+// whether the piece came by itself or in a part. The note of it stands beside the folder. It is written once the folder
+// and its files are on the medium, and may be behind what the folder holds: a piece that is fetched again overwrites
+// itself. Who rebuilds a store of the folder finds bytes that were changed meanwhile.
 type progress struct {
 	Branch string           `json:"branch"`
 	Epoch  int64            `json:"epoch"`
@@ -36,8 +36,8 @@ const noteEvery = 64
 // progressOf is the name of the progress of a folder.
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
-// resume returns how far an earlier fetch of the same box has come into the folder. What it brought of another box is removed, and
-// everything where the folder does not have what the note says.
+// resume returns how far an earlier fetch of the same box has come into the folder. What it brought of another box is
+// removed, and everything where the folder does not have what the note says.
 func resume(folder, branch string, epoch int64) (*progress, error) {
 	data, err := os.ReadFile(progressOf(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,8 @@ func (p *progress) holds(folder string) bool {
 	return true
 }
 
-// put writes bytes where they belong in a file; what was behind them is void. gap: bytes before them may be missing, and are zero.
+// put writes bytes where they belong in a file; what was behind them is void. gap: bytes before them may be missing,
+// and are zero.
 func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	f := p.file
 	if f == nil || filepath.Base(f.Name()) != name {

@@ -1,5 +1,5 @@
-// Package ship carries a box's second copy into the chain's store, a few seconds behind the sales, and brings it back to where a
-// dead box is rebuilt. It knows files that grow at their end, and nothing of what is in them.
+// Package ship carries a box's second copy into the chain's store, a few seconds behind the sales, and brings it back
+// to where a dead box is rebuilt. It knows files that grow at their end, and nothing of what is in them.
 package ship
 
 import (
@@ -31,8 +31,8 @@ const (
 	askFor          = time.Minute
 )
 
-// ErrCloned means that the store holds a piece of this box's own signature with other bytes than this box has: its disk was
-// copied, and both copies run, or an older one was put back.
+// ErrCloned means that the store holds a piece of this box's own signature with other bytes than this box has: its disk
+// was copied, and both copies run, or an older one was put back.
 var ErrCloned = errors.New("another copy of this box ships under its name")
 
 // File is a small file that is replaced whole.
@@ -78,16 +78,18 @@ type Shipper struct {
 	basesOf  int64             // epoch
 	readBack map[string]string // parts that were read back: their sizes and tags in the list
 
-	mu      sync.Mutex
-	state   state
-	sent    map[string]int64 // how far files are in the store: the last one, and those of this run that the copy still has
+	mu    sync.Mutex
+	state state
+	// how far files are in the store: the last one, and those of this run that the copy still has
+	sent    map[string]int64
 	checked checked
 	at      time.Time // of the last piece
 	why     string    // it does not go on
 	carried carried
 }
 
-// state is how far the copy is in the store. It is saved before and behind each piece: lost, it is found again in the store.
+// state is how far the copy is in the store. It is saved before and behind each piece: lost, it is found again in the
+// store.
 type state struct {
 	Epoch    int64  `json:"epoch"`
 	Number   int64  `json:"number"`
@@ -97,8 +99,8 @@ type state struct {
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
 	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and it says so
-	// Tried are the pieces that were sent as the next one, without an answer yet. The store may have any of them, and the copy may
-	// have lost its bytes since: a start voids the end of the copy and writes it again.
+	// Tried are the pieces that were sent as the next one, without an answer yet. The store may have any of them, and
+	// the copy may have lost its bytes since: a start voids the end of the copy and writes it again.
 	Tried []try `json:"tried,omitempty"`
 }
 
@@ -112,7 +114,8 @@ type try struct {
 
 // New returns a shipper that goes on where the last one stopped.
 func New(o Options) (*Shipper, error) {
-	o.Every, o.Patience, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Patience, DefaultPatience), cmp.Or(o.Logger, slog.Default())
+	o.Every, o.Patience, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Patience, DefaultPatience), cmp.Or(o.Logger,
+		slog.Default())
 	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: bell.New()}
 	b, err := o.State.Load()
 	if err != nil {
@@ -177,7 +180,8 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 	if why == "" && s.o.Sync && !s.carried.live {
 		why = "sales do not wait for the store: it is not caught up yet, or slow"
 	}
-	return &fleetproto.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why, Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
+	return &fleetproto.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why,
+		Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
 }
 
 // copyLive reports whether the copy holds all that the store does.
@@ -211,7 +215,8 @@ func (s *Shipper) Step(ctx context.Context) error {
 		if n > 0 && s.o.Restart != nil {
 			s.o.Restart(s.state.File)
 		}
-		return fmt.Errorf("%w: %s was shipped last, and no file in %s has a later name", errBefore, s.state.File, s.o.Folder)
+		return fmt.Errorf("%w: %s was shipped last, and no file in %s has a later name", errBefore, s.state.File,
+			s.o.Folder)
 	}
 	sizes := make(map[string]int64)
 	s.all = true
@@ -239,7 +244,10 @@ func (s *Shipper) Step(ctx context.Context) error {
 	s.mu.Lock()
 	maps.DeleteFunc(s.sent, func(name string, _ int64) bool { return gone(name) })
 	if live && s.all { // what files held that were taken away, a live copy holds in later ones
-		s.carried.pending = slices.DeleteFunc(s.carried.pending, func(p place) bool { return p.file < s.state.File && gone(p.file) })
+		s.carried.pending = slices.DeleteFunc(s.carried.pending, func(p place) bool {
+			return p.file < s.state.File &&
+				gone(p.file)
+		})
 	}
 	s.mu.Unlock()
 	if live && s.all && s.state.Number > 0 && !s.state.Whole {
@@ -288,12 +296,13 @@ func section(path string, from, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// piece creates the next piece. One that is there already is an earlier attempt whose answer was lost: it counts if this box noted
-// that it sent it, or has its bytes, whatever it is cut to.
+// piece creates the next piece. One that is there already is an earlier attempt whose answer was lost: it counts if
+// this box noted that it sent it, or has its bytes, whatever it is cut to.
 func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	p := fleetproto.Piece{Branch: s.o.Branch, Epoch: s.state.Epoch, Number: s.state.Number + 1, Previous: s.state.Previous, File: filepath.Base(path), Offset: from}
+	p := fleetproto.Piece{Branch: s.o.Branch, Epoch: s.state.Epoch, Number: s.state.Number + 1,
+		Previous: s.state.Previous, File: filepath.Base(path), Offset: from}
 	data, err := s.o.Chain.SealPiece(p, body, s.o.Box)
 	if err != nil {
 		return err
@@ -355,15 +364,17 @@ func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
 	if p.Number == 1 {
 		first = p.File
 	}
-	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: fleetproto.Digest(data), File: p.File, Offset: p.Offset + int64(len(body)), First: first, Whole: s.state.Whole}
+	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: fleetproto.Digest(data), File: p.File,
+		Offset: p.Offset + int64(len(body)), First: first, Whole: s.state.Whole}
 	s.sent[p.File] = s.state.Offset
 	s.arrived()
 	s.mu.Unlock()
 	return s.save() // if we crash before this line, the piece is adopted
 }
 
-// find begins an epoch: behind the last piece of it that this box's key has signed, where its state was lost. What the copy has behind
-// that piece is shipped next. The pieces do not tell a box that lost its state from its copy: a copy has a state.
+// find begins an epoch: behind the last piece of it that this box's key has signed, where its state was lost. What the
+// copy has behind that piece is shipped next. The pieces do not tell a box that lost its state from its copy: a copy
+// has a state.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	c := chest{s.o.Store, s.o.Chain, s.o.Branch, epoch, fleetproto.Public(s.o.Box)}
 	n := state{Epoch: epoch}

@@ -53,8 +53,10 @@ func newWorld(t *testing.T) *world {
 func (w *world) start(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
 	var err error
-	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: key, Folder: w.dir, Epoch: func() int64 { return epoch }, State: w.disk,
-		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }})
+	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: key, Folder: w.dir,
+		Epoch: func() int64 { return epoch }, State: w.disk,
+		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -83,7 +85,8 @@ func (w *world) steps() {
 func (w *world) fetch() (string, ship.Fetched, error) {
 	w.t.Helper()
 	dir := w.t.TempDir()
-	got, err := ship.Fetch(context.Background(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+	got, err := ship.Fetch(context.Background(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)},
+		"centro", 0, dir, nil)
 	return contents(w.t, dir), got, err
 }
 
@@ -103,14 +106,16 @@ func contents(t *testing.T, dir string) (text string) {
 	return text
 }
 
-// TestShip_Faults: whatever goes wrong with one request, and wherever the box starts again, the store ends with the copy, once.
+// TestShip_Faults: whatever goes wrong with one request, and wherever the box starts again, the store ends with the
+// copy, once.
 func TestShip_Faults(t *testing.T) {
 	play := func(fault func(fleettest.Request) fleettest.Fault, restart int) *world {
 		w := newWorld(t)
 		w.store.Fault = fault
 		n := 0
 		w.store.Seen = func(fleettest.Request, error) { n++ }
-		for i, piece := range [][2]string{{"0000000001.copy", "head"}, {"0000000001.copy", "-one"}, {"0000000001.copy", "-two"}, {"0000000002.copy", "next"}, {"0000000002.copy", "-more"}} {
+		for i, piece := range [][2]string{{"0000000001.copy", "head"}, {"0000000001.copy", "-one"}, {"0000000001.copy",
+			"-two"}, {"0000000002.copy", "next"}, {"0000000002.copy", "-more"}} {
 			w.grow(piece[0], piece[1])
 			if i == restart {
 				w.disk = &fleettest.File{} // and what it remembered is lost
@@ -143,7 +148,8 @@ func TestShip_Faults(t *testing.T) {
 	}
 }
 
-// A start writes the end of the copy again, in another file. A piece of before it whose answer was lost is the box's own all the same.
+// A start writes the end of the copy again, in another file. A piece of before it whose answer was lost is the box's
+// own all the same.
 func TestShip_Voided(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -176,12 +182,14 @@ func TestShip_Voided(t *testing.T) {
 	w.start(box, 1)
 	w.steps()
 	got, f, err := w.fetch()
-	if want := "0000000001.copy: \"head-sold\"\n0000000003.copy: \"head-sold\"\n"; err != nil || got != want || w.cloned != 0 {
+	if want := "0000000001.copy: \"head-sold\"\n0000000003.copy: \"head-sold\"\n"; err != nil || got != want ||
+		w.cloned != 0 {
 		t.Errorf("%s %+v %v, cloned %d", got, f, err, w.cloned)
 	}
 }
 
-// A copy of the box that runs too finds other bytes under its own name, and numbers nothing any more, also after a start.
+// A copy of the box that runs too finds other bytes under its own name, and numbers nothing any more, also after a
+// start.
 func TestShip_Cloned(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -209,14 +217,16 @@ func TestShip_Cloned(t *testing.T) {
 	}
 }
 
-// A piece under the box's name that another key signed is not taken for its own: the box says so, and ships nothing behind it.
+// A piece under the box's name that another key signed is not taken for its own: the box says so, and ships nothing
+// behind it.
 func TestShip_Forged(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
 	w.steps()
 	key := fleetproto.SegmentKey("centro", 1, 2)
-	forged, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: fleetproto.Digest(w.store.Held(fleetproto.SegmentKey("centro", 1, 1))),
-		File: "0000000001.copy", Offset: 4}, []byte("-more"), other)
+	forged, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: 2,
+		Previous: fleetproto.Digest(w.store.Held(fleetproto.SegmentKey("centro", 1, 1))),
+		File:     "0000000001.copy", Offset: 4}, []byte("-more"), other)
 	if err == nil {
 		err = w.store.Put(t.Context(), key, forged)
 	}
@@ -230,13 +240,14 @@ func TestShip_Forged(t *testing.T) {
 			failed++
 		}
 	}
-	if failed == 0 || w.cloned != 0 || !bytes.Equal(w.store.Held(key), forged) || w.store.Held(fleetproto.SegmentKey("centro", 1, 3)) != nil {
+	if failed == 0 || w.cloned != 0 || !bytes.Equal(w.store.Held(key), forged) ||
+		w.store.Held(fleetproto.SegmentKey("centro", 1, 3)) != nil {
 		t.Errorf("said %d times, cloned %d", failed, w.cloned)
 	}
 }
 
-// A piece that was altered, exchanged, lost by the store, or written by somebody else is missing: it is named, a gap is in its place, and
-// what is behind it is taken.
+// A piece that was altered, exchanged, lost by the store, or written by somebody else is missing: it is named, a gap is
+// in its place, and what is behind it is taken.
 func TestFetch_Altered(t *testing.T) {
 	for name, harm := range map[string]func(w *world, key func(int64) string){
 		"altered": func(w *world, key func(int64) string) {
@@ -244,10 +255,15 @@ func TestFetch_Altered(t *testing.T) {
 			b[len(b)-1] ^= 1
 			_ = w.store.Put(t.Context(), key(2), b)
 		},
-		"exchanged": func(w *world, key func(int64) string) { _ = w.store.Put(t.Context(), key(2), w.store.Held(key(3))) },
-		"lost":      func(w *world, key func(int64) string) { w.store.Lose(key(2)) },
+		"exchanged": func(w *world, key func(int64) string) {
+			_ = w.store.Put(t.Context(), key(2),
+				w.store.Held(key(3)))
+		},
+		"lost": func(w *world, key func(int64) string) { w.store.Lose(key(2)) },
 		"forged": func(w *world, key func(int64) string) {
-			b, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: fleetproto.Digest(w.store.Held(key(1))), File: "0000000001.copy", Offset: 4}, []byte("forged"), other)
+			b, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: 2,
+				Previous: fleetproto.Digest(w.store.Held(key(1))), File: "0000000001.copy", Offset: 4},
+				[]byte("forged"), other)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +276,8 @@ func TestFetch_Altered(t *testing.T) {
 			w.steps()
 		}
 		harm(w, func(n int64) string { return fleetproto.SegmentKey("centro", 1, n) })
-		if got, f, err := w.fetch(); err != nil || f.Pieces != 2 || !slices.Equal(f.Missing, []ship.Span{{From: 2, To: 2}}) || !strings.Contains(f.Lacks(), "altered piece 2 of the copy") ||
+		if got, f, err := w.fetch(); err != nil || f.Pieces != 2 || !slices.Equal(f.Missing,
+			[]ship.Span{{From: 2, To: 2}}) || !strings.Contains(f.Lacks(), "altered piece 2 of the copy") ||
 			got != "0000000001.copy: \"head\\x00\\x00\\x00\\x00-two\"\n" {
 			t.Errorf("%s: %s %+v %v", name, got, f, err)
 		}
@@ -274,7 +291,8 @@ func TestFetch_Altered(t *testing.T) {
 // TestShip_Store: a store whose box and media are lost is made again of what was shipped, with every number.
 func TestShip_Store(t *testing.T) {
 	dir := t.TempDir()
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler)}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -310,19 +328,21 @@ func TestShip_Store(t *testing.T) {
 	}
 	w.steps()
 	folder := t.TempDir()
-	got, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, folder, nil)
+	got, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0,
+		folder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := storage.Options{Dir: filepath.Join(dir, "again"), MarkPath: filepath.Join(dir, "again.mark"), Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	again := storage.Options{Dir: filepath.Join(dir, "again"), MarkPath: filepath.Join(dir, "again.mark"),
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 	b, err := storage.Assemble(t.Context(), storage.Sources{Copy: folder}, again, nil)
 	if err != nil || len(storetest.Missing(b)) > 0 || b.Last[series] != records || got.Parts == 0 || got.Doubt != nil {
 		t.Errorf("%+v, %v; %+v", b, err, got)
 	}
 }
 
-// TestShip_OneLookBehind: of the file that grows, only what was there at the look before is shipped: the rest may not be on the medium
-// yet. A file that has a later one beside it is whole.
+// TestShip_OneLookBehind: of the file that grows, only what was there at the look before is shipped: the rest may not
+// be on the medium yet. A file that has a later one beside it is whole.
 func TestShip_OneLookBehind(t *testing.T) {
 	w := newWorld(t)
 	shipped := func(want string) {

@@ -51,13 +51,15 @@ func newSeller(t *testing.T) *seller {
 		return fleettest.None
 	}
 	now := func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
-	s.mode = ship.Options{Store: s.store, Chain: chain, Branch: "centro", Box: box, Folder: s.dir, Epoch: func() int64 { return 1 }, Sync: true,
+	s.mode = ship.Options{Store: s.store, Chain: chain, Branch: "centro", Box: box, Folder: s.dir,
+		Epoch: func() int64 { return 1 }, Sync: true,
 		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(warnings{slog.DiscardHandler, &s.left}),
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, s.dir, file, end)
 		}}
 	dir := t.TempDir()
-	s.options = storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: now, Logger: slog.New(slog.DiscardHandler), FakeTime: true,
+	s.options = storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: now,
+		Logger: slog.New(slog.DiscardHandler), FakeTime: true,
 		SecondCopy: s.dir}
 	if err := storage.Create(s.options); err != nil {
 		t.Fatal(err)
@@ -140,7 +142,8 @@ func (s *seller) sell() time.Duration {
 func (s *seller) shipped() int64 {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	_, err := ship.Fetch(context.Background(), s.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+	_, err := ship.Fetch(context.Background(), s.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro",
+		0, dir, nil)
 	if errors.Is(err, ship.ErrNothing) {
 		return 0
 	}
@@ -154,8 +157,8 @@ func (s *seller) shipped() int64 {
 	return n
 }
 
-// TestCarry: whatever goes wrong with requests, a sale that was acknowledged while sales waited for the chain's store is in it, and what
-// the branch says that it has not shipped is never less than what a rebuild would lack.
+// TestCarry: whatever goes wrong with requests, a sale that was acknowledged while sales waited for the chain's store
+// is in it, and what the branch says that it has not shipped is never less than what a rebuild would lack.
 func TestCarry(t *testing.T) {
 	seeds := uint64(4)
 	if os.Getenv("DTE_SOAK") == "1" {
@@ -183,7 +186,8 @@ func TestCarry(t *testing.T) {
 				faulty.Store(false)
 				if n%5 == 0 {
 					if lost, told := s.sold-s.shipped(), s.ship.Shipped().Behind; told < lost {
-						t.Fatalf("seed %d: a rebuild lacks %d changes, and the branch says that %d are not shipped", seed, lost, told)
+						t.Fatalf("seed %d: a rebuild lacks %d changes, and the branch says that %d are not shipped",
+							seed, lost, told)
 					}
 				}
 				if !live || s.left.Load() != before || s.ship.Shipped().Why != "" {
@@ -195,7 +199,8 @@ func TestCarry(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Minute)
-			if got, status := s.shipped(), s.ship.Shipped(); got != s.sold || status.Behind != 0 || status.Why != "" || status.Mode != "sync" {
+			if got, status := s.shipped(), s.ship.Shipped(); got != s.sold || status.Behind != 0 || status.Why != "" ||
+				status.Mode != "sync" {
 				t.Errorf("seed %d: %d of %d are in the store, %+v", seed, got, s.sold, status)
 			}
 			if waited < 8 {
@@ -205,8 +210,8 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// A store that does not answer costs one sale its patience, and the next ones nothing; when it answers again it gets everything, and
-// sales wait again.
+// A store that does not answer costs one sale its patience, and the next ones nothing; when it answers again it gets
+// everything, and sales wait again.
 func TestCarry_Silent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeller(t)
@@ -294,7 +299,8 @@ func (b *branch) sells(n int) {
 		var key [32]byte
 		_, _ = rand.Read(code[:])
 		_, _ = rand.Read(key[:])
-		e, err := b.db.Append(b.t.Context(), storage.Keys{Series: syncSeries, Idempotency: &storage.Idempotency{Key: key}}, storage.Draft{Code: code, State: 1, Head: []byte(`{"a":1}`)})
+		e, err := b.db.Append(b.t.Context(), storage.Keys{Series: syncSeries,
+			Idempotency: &storage.Idempotency{Key: key}}, storage.Draft{Code: code, State: 1, Head: []byte(`{"a":1}`)})
 		if err != nil {
 			b.t.Fatalf("%v: %v", b.did, err)
 		}
@@ -331,7 +337,8 @@ func (b *branch) holds(db *storage.Store, where string) {
 func (b *branch) fetched() string {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	got, err := ship.Fetch(context.Background(), b.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+	got, err := ship.Fetch(context.Background(), b.store, chain, []fleetproto.Key{fleetproto.Public(director)},
+		"centro", 0, dir, nil)
 	if err != nil || len(got.Missing) > 0 {
 		b.t.Fatalf("%v: %+v %v", b.did, got, err)
 	}
@@ -446,7 +453,8 @@ func (b *branch) step() {
 		}},
 		{"ship state lost", func() { b.close(); b.disk = &fleettest.File{}; b.open() }},
 		{"clock", func() {
-			b.clock.Store(int64([]time.Duration{0, -time.Hour, 26 * time.Hour, -6 * 365 * 24 * time.Hour}[b.dice.IntN(4)]))
+			b.clock.Store(int64([]time.Duration{0, -time.Hour, 26 * time.Hour,
+				-6 * 365 * 24 * time.Hour}[b.dice.IntN(4)]))
 		}},
 		{"backup", func() {
 			b.backup = b.t.TempDir() + "/backup"
@@ -478,8 +486,8 @@ func (b *branch) step() {
 	s.do()
 }
 
-// TestShip_Media: whatever becomes of the branch's card, store, mark, clock and the shipper's own state, while the chain's store
-// answers, each sale that waited for it comes back from it, once.
+// TestShip_Media: whatever becomes of the branch's card, store, mark, clock and the shipper's own state, while the
+// chain's store answers, each sale that waited for it comes back from it, once.
 func TestShip_Media(t *testing.T) {
 	first, seeds := uint64(32), uint64(2) // 32: a clock that was set back before a restoration
 	if os.Getenv("DTE_SOAK") == "1" {
@@ -492,8 +500,9 @@ func TestShip_Media(t *testing.T) {
 	for seed := first; seed < first+seeds && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &branch{seller: newSeller(t), dice: mathrand.New(mathrand.NewPCG(seed, 3)), answers: make(map[storage.Code]uint64),
-					keys: make(map[storage.Code][32]byte), used: make(map[uint64]storage.Code)}
+				b := &branch{seller: newSeller(t), dice: mathrand.New(mathrand.NewPCG(seed, 3)),
+					answers: make(map[storage.Code]uint64),
+					keys:    make(map[storage.Code][32]byte), used: make(map[uint64]storage.Code)}
 				if seed%3 == 2 {
 					b.close()
 					b.mode.Sync = false
@@ -525,7 +534,8 @@ func TestShip_Media(t *testing.T) {
 	t.Logf("%d times all was in the chain's store at once", waited)
 }
 
-// TestCarry_Epoch: what was shipped under an epoch before counts as not shipped, until the box has shipped it under its new one.
+// TestCarry_Epoch: what was shipped under an epoch before counts as not shipped, until the box has shipped it under its
+// new one.
 func TestCarry_Epoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeller(t)
@@ -556,8 +566,8 @@ func TestCarry_Epoch(t *testing.T) {
 	})
 }
 
-// TestCarry_CardTaken: a card that is exchanged while the box runs, with changes on it that were not shipped, leaves nothing behind:
-// the new card holds them, and they are counted until they are shipped, and not for ever.
+// TestCarry_CardTaken: a card that is exchanged while the box runs, with changes on it that were not shipped, leaves
+// nothing behind: the new card holds them, and they are counted until they are shipped, and not for ever.
 func TestCarry_CardTaken(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -581,7 +591,8 @@ func TestCarry_CardTaken(t *testing.T) {
 	}
 }
 
-// TestCarry_EarlierNames: a copy whose files have earlier names than what was shipped is set aside and begun anew, and shipped whole.
+// TestCarry_EarlierNames: a copy whose files have earlier names than what was shipped is set aside and begun anew, and
+// shipped whole.
 func TestCarry_EarlierNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeller(t)

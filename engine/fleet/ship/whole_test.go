@@ -16,7 +16,8 @@ import (
 // enrol gives the branch to a box.
 func (w *world) enrol(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
-	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(fleetproto.Public(key).Public), At: time.Now(), By: "ana"}, director)
+	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
+		Key: fleetproto.EncodeKey(fleetproto.Public(key).Public), At: time.Now(), By: "ana"}, director)
 	if err == nil {
 		err = w.store.Put(w.t.Context(), fleetproto.BoxKey("centro", epoch), data)
 	}
@@ -30,8 +31,9 @@ func (w *world) whole(epoch int64) bool {
 	return w.store.Held(fleetproto.WholeKey("centro", epoch)) != nil
 }
 
-// TestFetch_Whole: until a box has its whole copy in the store, whatever request ends its shipping, a rebuild takes that of the box before
-// it, and says so: of another box, and of the same one that was enrolled again and ships everything anew.
+// TestFetch_Whole: until a box has its whole copy in the store, whatever request ends its shipping, a rebuild takes
+// that of the box before it, and says so: of another box, and of the same one that was enrolled again and ships
+// everything anew.
 func TestFetch_Whole(t *testing.T) {
 	for name, key := range map[string]fleetproto.Signer{"another box": other, "the same box": box} {
 		for ends := 0; ends <= 8; ends++ {
@@ -65,7 +67,8 @@ func TestFetch_Whole(t *testing.T) {
 				if f.Epoch != 2 || got != contents(t, w.dir) || !slices.Equal(f.Older, []int64{1}) || f.Newer != nil {
 					t.Errorf("%s is whole: %+v\n%s", name, f, got)
 				}
-			case f.Epoch != 1 || got != old || (f.Newer == nil) != (w.store.Held(fleetproto.SegmentKey("centro", 2, 1)) == nil):
+			case f.Epoch != 1 || got != old || (f.Newer == nil) != (w.store.Held(fleetproto.SegmentKey("centro", 2,
+				1)) == nil):
 				t.Errorf("%s, ends at %d: %+v\n%s", name, ends, f, got)
 			}
 			if w.whole(2) != (ends >= 5) { // two lists, two pieces and the mark
@@ -84,7 +87,8 @@ func TestShip_NotLive(t *testing.T) {
 	w := newWorld(t)
 	live := false
 	var err error
-	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk,
+	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
+		Epoch: func() int64 { return 1 }, State: w.disk,
 		Cloned: func() {}, Live: func() bool { return live }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -106,10 +110,12 @@ func (w *world) shippedWhole() (ship.Fetched, error) {
 	return f, err
 }
 
-// A word that a copy is whole counts for its epoch and by its box's signature alone, and not where the store has lost what was whole.
+// A word that a copy is whole counts for its epoch and by its box's signature alone, and not where the store has lost
+// what was whole.
 func TestFetch_WholeForged(t *testing.T) {
 	mark := func(t *testing.T, epoch int64, key fleetproto.Signer) []byte {
-		data, err := chain.SealWholeCopy(fleetproto.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()}, key)
+		data, err := chain.SealWholeCopy(fleetproto.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()},
+			key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,9 +125,16 @@ func TestFetch_WholeForged(t *testing.T) {
 		put  func(t *testing.T, w *world) []byte
 		want error
 	}{
-		"of an earlier epoch": {func(_ *testing.T, w *world) []byte { return w.store.Held(fleetproto.WholeKey("centro", 1)) }, fleetproto.ErrOther},
-		"of another key":      {func(t *testing.T, _ *world) []byte { return mark(t, 2, other) }, fleetproto.ErrSignature},
-		"a piece":             {func(_ *testing.T, w *world) []byte { return w.store.Held(fleetproto.SegmentKey("centro", 2, 1)) }, fleetproto.ErrFormat},
+		"of an earlier epoch": {func(_ *testing.T, w *world) []byte {
+			return w.store.Held(fleetproto.WholeKey("centro",
+				1))
+		}, fleetproto.ErrOther},
+		"of another key": {func(t *testing.T, _ *world) []byte { return mark(t, 2, other) },
+			fleetproto.ErrSignature},
+		"a piece": {func(_ *testing.T,
+			w *world) []byte {
+			return w.store.Held(fleetproto.SegmentKey("centro", 2, 1))
+		}, fleetproto.ErrFormat},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -143,7 +156,8 @@ func TestFetch_WholeForged(t *testing.T) {
 			if _, f, err := w.fetch(); !errors.Is(err, c.want) {
 				t.Errorf("%+v %v", f, err)
 			}
-			f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 2, t.TempDir(), nil)
+			f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro",
+				2, t.TempDir(), nil)
 			if err != nil || f.Whole || f.Epoch != 2 {
 				t.Errorf("of epoch 2 all the same: %+v %v", f, err)
 			}
@@ -158,7 +172,8 @@ func TestFetch_WholeForged(t *testing.T) {
 	w.grow("0000000002.copy", "more")
 	w.steps()
 	w.store.Lose(fleetproto.SegmentKey("centro", 1, 2))
-	if _, f, err := w.fetch(); err != nil || !errors.Is(f.Why, fleetproto.ErrNotFound) || !strings.Contains(f.Lacks(), "piece 2") {
+	if _, f, err := w.fetch(); err != nil || !errors.Is(f.Why, fleetproto.ErrNotFound) || !strings.Contains(f.Lacks(),
+		"piece 2") {
 		t.Errorf("%+v %v", f, err)
 	}
 }

@@ -31,7 +31,8 @@ func Decode(t *testing.T, img image.Image) string {
 		t.Fatal(err)
 	}
 	// The code fills the picture: the decoder's own search for it misses some upright ones.
-	r, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
+	r, err := qrcode.NewQRCodeReader().Decode(bitmap,
+		map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
 	if err != nil {
 		t.Fatal(err)
 	}

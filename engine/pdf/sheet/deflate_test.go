@@ -9,8 +9,8 @@ import (
 	"github.com/go-pdf/fpdf"
 )
 
-// TestDeflated: the bytes are those that fpdf writes when it compresses, whatever the pages hold; a PDF of another form is refused
-// and not spoiled.
+// TestDeflated: the bytes are those that fpdf writes when it compresses, whatever the pages hold; a PDF of another form
+// is refused and not spoiled.
 func TestDeflated(t *testing.T) {
 	written := func(compress bool) []byte {
 		f := fpdf.New("P", "mm", "A4", "")
@@ -21,7 +21,8 @@ func TestDeflated(t *testing.T) {
 		f.SetFont("Helvetica", "", 8)
 		for range 30 {
 			f.AddPage()
-			for _, s := range []string{"stream", "endstream", "obj", "<</Length 5>>", "xref", "0000000123 00000 n ", "startxref", "%%EOF", "áéíóú \\ ( )"} {
+			for _, s := range []string{"stream", "endstream", "obj", "<</Length 5>>", "xref", "0000000123 00000 n ",
+				"startxref", "%%EOF", "áéíóú \\ ( )"} {
 				f.MultiCell(0, 4, s+"\n"+s, "", "", false)
 				f.RawWriteStr("% obj\n<</Length 7>>\nstream\n123\nendstream\n% \nxref\n0 9")
 			}
@@ -39,8 +40,10 @@ func TestDeflated(t *testing.T) {
 	if err != nil || !bytes.Equal(got, want) || pages != 31 {
 		t.Errorf("%d bytes of %d pages, want %d: %v", len(got), pages, len(want), err)
 	}
-	for _, change := range []struct{ from, to string }{{"/Length ", "/Length 9"}, {"\nxref\n", "\nxfer\n"}, {"0000000000 65535 f ", "0000000000 65535 x "}, {"startxref", "startxfer"}} {
-		if _, err := deflated(bytes.ReplaceAll(raw, []byte(change.from), []byte(change.to)), func() {}); !errors.Is(err, errForm) {
+	for _, change := range []struct{ from, to string }{{"/Length ", "/Length 9"}, {"\nxref\n", "\nxfer\n"},
+		{"0000000000 65535 f ", "0000000000 65535 x "}, {"startxref", "startxfer"}} {
+		if _, err := deflated(bytes.ReplaceAll(raw, []byte(change.from), []byte(change.to)), func() {}); !errors.Is(err,
+			errForm) {
 			t.Errorf("with %q for %q: %v", change.to, change.from, err)
 		}
 	}

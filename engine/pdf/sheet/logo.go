@@ -46,7 +46,8 @@ func ReadLogo(data []byte) (*Logo, error) {
 	l := &Logo{png: out.Bytes(), w: float64(c.Width), h: float64(c.Height)}
 	w, h := l.Fit(2*mailWidth, 2*mailHeight) // twice the shown size, for screens of high resolution
 	var small bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, shrink(flat, int(w), int(h))); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, shrink(flat, int(w),
+		int(h))); err != nil {
 		return nil, err
 	}
 	l.mail = small.Bytes()

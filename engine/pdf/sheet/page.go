@@ -213,7 +213,8 @@ func (f *Fonts) Para(s string, width, align float64, st Style) []Line {
 	var out []Line
 	for _, t := range f.Wrap(s, width, 0, st) {
 		w := f.Width(t, st.Size, st.Bold)
-		out = append(out, Line{Height: st.Size * Leading, Pieces: []Piece{{DX: max(0, (width-w)*align), W: w, Text: t, Style: st}}})
+		out = append(out, Line{Height: st.Size * Leading, Pieces: []Piece{{DX: max(0, (width-w)*align), W: w, Text: t,
+			Style: st}}})
 	}
 	return out
 }
@@ -274,7 +275,10 @@ func (f *Fonts) Clean(s string) string {
 // Paragraphs returns the cleaned lines of a text whose line breaks count, without empty lines.
 func (f *Fonts) Paragraphs(s string) []string {
 	var out []string
-	for _, l := range strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029' }) {
+	for _, l := range strings.FieldsFunc(s, func(r rune) bool {
+		return r == '\n' || r == '\r' || r == '\u2028' ||
+			r == '\u2029'
+	}) {
 		if l = f.Clean(l); l != "" {
 			out = append(out, l)
 		}

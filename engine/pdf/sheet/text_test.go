@@ -37,7 +37,8 @@ func TestWrap(t *testing.T) {
 	st := Style{Size: 8}
 	for _, s := range []string{
 		"", "uno", "Café de altura molido, tueste medio, bolsa de una libra", strings.Repeat("W", 500),
-		strings.Repeat("supercalifragilístico-", 40), "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01", strings.Repeat("i ", 300) + strings.Repeat("Ñ", 90) + " fin",
+		strings.Repeat("supercalifragilístico-", 40), "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01", strings.Repeat("i ",
+			300) + strings.Repeat("Ñ", 90) + " fin",
 	} {
 		for _, width := range []float64{9, 30, 80, 300} {
 			for _, indent := range []float64{0, 5} {
@@ -57,18 +58,21 @@ func TestWrap(t *testing.T) {
 			}
 		}
 	}
-	if got := f.Wrap("3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01", 100, 0, st); len(got) != 2 || !strings.HasSuffix(got[0], "-") {
+	if got := f.Wrap("3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01", 100, 0, st); len(got) != 2 || !strings.HasSuffix(got[0],
+		"-") {
 		t.Errorf("a code breaks at a hyphen: %q", got)
 	}
 }
 
-// TestLabelled: of a label and its value no text is lost, no line is too wide, and none is broken without need, however long either is.
+// TestLabelled: of a label and its value no text is lost, no line is too wide, and none is broken without need, however
+// long either is.
 func TestLabelled(t *testing.T) {
 	f, err := LoadFonts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, label := range []string{"NIT", "Documento", strings.Repeat("Actividad económica ", 3), strings.Repeat("Larga ", 40)} {
+	for _, label := range []string{"NIT", "Documento", strings.Repeat("Actividad económica ", 3),
+		strings.Repeat("Larga ", 40)} {
 		for _, value := range []string{"uno", strings.Repeat("Café de altura ", 20)} {
 			for _, width := range []float64{60, 120, 300} {
 				var text strings.Builder
@@ -79,7 +83,8 @@ func TestLabelled(t *testing.T) {
 				for _, l := range lines {
 					for _, p := range l.Pieces {
 						text.WriteString(p.Text)
-						if p.DX < 0 || p.DX+p.W > width+0.01 || l.Height <= 0 || p.W > f.Width(p.Text, p.Style.Size, p.Style.Bold)+0.01 {
+						if p.DX < 0 || p.DX+p.W > width+0.01 || l.Height <= 0 || p.W > f.Width(p.Text, p.Style.Size,
+							p.Style.Bold)+0.01 {
 							t.Errorf("%.20s, width %v: %+v", label, width, p)
 						}
 					}

@@ -13,17 +13,20 @@ func TestPrinted(t *testing.T) {
 		want     string
 	}{
 		{"0", 2, "0.00"}, {"100", 2, "100.00"}, {"100.5", 2, "100.50"}, {"25.88495575", 2, "25.88495575"},
-		{"2.00", 0, "2.00"}, {"12", 0, "12"}, {"-5", 2, "-5.00"}, {"1234", 2, "1,234.00"}, {"-1234567.8", 2, "-1,234,567.80"},
+		{"2.00", 0, "2.00"}, {"12", 0, "12"}, {"-5", 2, "-5.00"}, {"1234", 2, "1,234.00"}, {"-1234567.8", 2,
+			"-1,234,567.80"},
 		{"999999999999.12345678", 2, "999,999,999,999.12345678"}, {"100000", 0, "100,000"},
 		{"1.4381E-4", 2, "0.00014381"}, {"1e3", 2, "1,000.00"}, {"12.345e+1", 2, "123.45"}, {"12.345e1", 2, "123.45"},
-		{"5e-1", 2, "0.50"}, {"1e400", 2, "1e400"}, {"-1e-400", 2, "-1e-400"}, {"", 2, ""}, {"0e0", 2, "0.00"}, {"0.10000000", 2, "0.10000000"},
+		{"5e-1", 2, "0.50"}, {"1e400", 2, "1e400"}, {"-1e-400", 2, "-1e-400"}, {"", 2, ""}, {"0e0", 2, "0.00"},
+		{"0.10000000", 2, "0.10000000"},
 		{"1e3", 0, "1,000"}, {"12.5e3", 0, "12,500"}, {"12.5e1", 0, "125"},
 	} {
 		if got := Printed(c.literal, c.decimals); got != c.want {
 			t.Errorf("printed(%q, %d) = %q, want %q", c.literal, c.decimals, got, c.want)
 		}
 	}
-	for literal, zero := range map[string]bool{"0": true, "0.00": true, "-0.0": true, "0e9": true, "0.01": false, "1e-9": false} {
+	for literal, zero := range map[string]bool{"0": true, "0.00": true, "-0.0": true, "0e9": true, "0.01": false,
+		"1e-9": false} {
 		if isZero(literal) != zero {
 			t.Errorf("isZero(%q) = %v", literal, !zero)
 		}
@@ -36,8 +39,8 @@ type plainCleaner struct{}
 func (plainCleaner) Clean(s string) string        { return s }
 func (plainCleaner) Paragraphs(s string) []string { return []string{s} }
 
-// TestView_Signs: wherever a document has an amount, its sign is printed: the total, the sums, the taxes, the payments, the lines. A
-// percentage is none.
+// TestView_Signs: wherever a document has an amount, its sign is printed: the total, the sums, the taxes, the payments,
+// the lines. A percentage is none.
 func TestView_Signs(t *testing.T) {
 	maker := Maker{Text: plainCleaner{}}
 	for _, sign := range []string{"", "-"} {
@@ -69,7 +72,8 @@ func TestView_Signs(t *testing.T) {
 			t.Errorf("a payment: %q", cells)
 		}
 		row := v.Items.Rows[0]
-		if row.Sale.Amount != number+" G" || row.Sale.Sum != sign+"1,234.5 × "+number || len(row.Sale.More) != 1 || row.Sale.More[0].Value != number+" A" {
+		if row.Sale.Amount != number+" G" || row.Sale.Sum != sign+"1,234.5 × "+number || len(row.Sale.More) != 1 ||
+			row.Sale.More[0].Value != number+" A" {
 			t.Errorf("a line of a ticket: %+v", row.Sale)
 		}
 	}
@@ -78,7 +82,8 @@ func TestView_Signs(t *testing.T) {
 // TestDollars: the sign stands before the currency.
 func TestDollars(t *testing.T) {
 	b := builder{Cleaner: plainCleaner{}}
-	for literal, want := range map[string]string{"5": "$5.00", "-5": "-$5.00", "-0.004": "-$0.004", "0": "$0.00", "-1e3": "-$1,000.00"} {
+	for literal, want := range map[string]string{"5": "$5.00", "-5": "-$5.00", "-0.004": "-$0.004", "0": "$0.00",
+		"-1e3": "-$1,000.00"} {
 		v, err := dte.Parse([]byte(literal))
 		if err != nil {
 			t.Fatal(err)

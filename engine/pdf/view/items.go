@@ -74,7 +74,8 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns are the common ones with those of the type's view. One that reads a member of a common column takes its place.
+// columns are the common ones with those of the type's view. One that reads a member of a common column takes its
+// place.
 func (b *builder) columns() []spec {
 	if len(b.of.Columns) == 0 {
 		return columns
@@ -134,7 +135,8 @@ func (b *builder) items(pause func()) Table {
 			ok = has(used)
 		case s.when == ifSale:
 			ok = ok && !purchase
-		case !related && len(b.of.Columns) == 0 && (s.names[0] == "numeroDocumento" || s.names[0] == "codigoRetencionMH"):
+		case !related && len(b.of.Columns) == 0 && (s.names[0] == "numeroDocumento" ||
+			s.names[0] == "codigoRetencionMH"):
 			ok = false
 		}
 		if ok || s.col.Flex {
@@ -226,7 +228,8 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 	}
 	for _, c := range []struct{ name, label, mark string }{
 		{"montoDescu", "Descuento", ""}, {"ventaGravada", "Gravado", " G"}, {"ventaExenta", "Exento", " E"},
-		{"ventaNoSuj", "No sujeto", " N"}, {"compra", "Compra", ""}, {"valor", "Valor", ""}, {"noGravado", "No afecto", " A"},
+		{"ventaNoSuj", "No sujeto", " N"}, {"compra", "Compra", ""}, {"valor", "Valor", ""}, {"noGravado", "No afecto",
+			" A"},
 	} {
 		a := v.Get(c.name)
 		switch {

@@ -58,7 +58,8 @@ var sequence = []string{
 const taxRows = "tributos"
 
 // finals are the names of the amount that all comes to, the first that is there.
-var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal", "total"}
+var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal",
+	"total"}
 
 // summary fills in what comes below the lines.
 func (b *builder) summary(v *View) {
@@ -96,7 +97,8 @@ func (b *builder) summary(v *View) {
 		row(name)
 	}
 	for _, m := range s.Members() {
-		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name } // it stands elsewhere, and may be no amount
+		// it stands elsewhere, and may be no amount
+		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name }
 		if !slices.Contains(sequence, m.Name) && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
 			!slices.ContainsFunc(b.of.Fields, named) {
 			row(m.Name)
@@ -169,7 +171,8 @@ func (b *builder) settlement(v *View, s dte.Value) {
 	add("Número de pago electrónico", b.text(s, "numPagoElectronico"))
 	add("Incoterms", b.text(s, "descIncoterms", "codIncoterms"))
 	list := s.Get("pagos")
-	t := Table{Title: "Pagos", Cols: []Col{{Head: "Forma de pago", Flex: true}, {Head: "Referencia"}, {Head: "Plazo"}, {Head: "Monto", Numeric: true}}}
+	t := Table{Title: "Pagos", Cols: []Col{{Head: "Forma de pago", Flex: true}, {Head: "Referencia"}, {Head: "Plazo"},
+		{Head: "Monto", Numeric: true}}}
 	for i := range list.Len() {
 		p := list.Index(i)
 		term := b.coded(p, "CAT-018", "plazo")
@@ -180,7 +183,8 @@ func (b *builder) settlement(v *View, s dte.Value) {
 		if a := p.Get("montoPago"); a.Kind() == dte.KindNumber {
 			amount = b.dollars(a)
 		}
-		t.Rows = append(t.Rows, Row{Cells: []string{b.coded(p, "CAT-017", "codigo"), b.text(p, "referencia"), term, amount}})
+		t.Rows = append(t.Rows, Row{Cells: []string{b.coded(p, "CAT-017", "codigo"), b.text(p, "referencia"), term,
+			amount}})
 	}
 	v.Payments = t.trim()
 }
@@ -192,12 +196,15 @@ func (b *builder) groups() []Table {
 		{"ventaTercero", "Venta a cuenta de terceros"}, {"compraTercero", "Compra a cuenta de terceros"},
 	} {
 		if p := b.doc.Get(third.name); p.Kind() == dte.KindObject {
-			t := Table{Title: third.title, Cols: []Col{{Head: "NIT o documento"}, {Head: "Nombre", Flex: true}, {Head: "Domicilio"}}}
-			t.Rows = []Row{{Cells: []string{b.identifier(p, "numDocumento"), b.text(p, "nombre"), b.coded(p, "CAT-032", "codDomiciliado")}}}
+			t := Table{Title: third.title, Cols: []Col{{Head: "NIT o documento"}, {Head: "Nombre", Flex: true},
+				{Head: "Domicilio"}}}
+			t.Rows = []Row{{Cells: []string{b.identifier(p, "numDocumento"), b.text(p, "nombre"), b.coded(p, "CAT-032",
+				"codDomiciliado")}}}
 			out = append(out, t.trim())
 		}
 	}
-	t := Table{Title: "Documentos relacionados", Cols: []Col{{Head: "Tipo de documento"}, {Head: "Generación"}, {Head: "Número de documento", Flex: true}, {Head: "Fecha"}}}
+	t := Table{Title: "Documentos relacionados", Cols: []Col{{Head: "Tipo de documento"}, {Head: "Generación"},
+		{Head: "Número de documento", Flex: true}, {Head: "Fecha"}}}
 	for _, r := range list(b.doc.Get("documentoRelacionado")) {
 		t.Rows = append(t.Rows, Row{Cells: []string{
 			b.coded(r, "CAT-002", "tipoDocumento"), b.coded(r, "CAT-007", "tipoGeneracion"),
@@ -205,7 +212,8 @@ func (b *builder) groups() []Table {
 		}})
 	}
 	out = append(out, t.trim())
-	t = Table{Title: "Otros documentos asociados", Cols: []Col{{Head: "Tipo"}, {Head: "Identificación"}, {Head: "Descripción", Flex: true}}}
+	t = Table{Title: "Otros documentos asociados", Cols: []Col{{Head: "Tipo"}, {Head: "Identificación"},
+		{Head: "Descripción", Flex: true}}}
 	for _, o := range list(b.doc.Get("otrosDocumentos")) {
 		doctor := o.Get("medico")
 		t.Rows = append(t.Rows, Row{Cells: []string{

@@ -1,5 +1,5 @@
-// Package view is what a document says on paper, in words and in print order, before any layout: parties, lines, sums, with the
-// texts of the catalogues. Amounts are printed digit for digit, as the document has them.
+// Package view is what a document says on paper, in words and in print order, before any layout: parties, lines, sums,
+// with the texts of the catalogues. Amounts are printed digit for digit, as the document has them.
 package view
 
 import (
@@ -278,7 +278,8 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 		reason = b.coded(id, "CAT-005", "tipoContingencia")
 	}
 	add(&v.Facts, "Motivo de contingencia", reason)
-	add(&v.Facts, "Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id, "horEmi")))
+	add(&v.Facts, "Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id,
+		"horEmi")))
 	add(&v.Received, "Procesado por Hacienda", b.Clean(d.Received))
 	add(&v.Facts, "Fusión", b.text(id, "fusion"))
 	add(&v.Facts, "Moneda", b.text(id, "tipoMoneda"))
@@ -303,7 +304,8 @@ func (b *builder) receptorName() (string, dte.Value) {
 
 // ownFields adds the values that the type's view names. A value that is printed of every type takes the view's label.
 func (b *builder) ownFields(v *View) {
-	blocks := map[string]*[]Field{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms, "issue": &v.Facts}
+	blocks := map[string]*[]Field{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms,
+		"issue": &v.Facts}
 	common := map[string]int{}
 	for in, fields := range blocks {
 		common[in] = len(*fields)
@@ -435,7 +437,7 @@ type Document struct {
 	Received string // fhProcesamiento as MH gave it, "01/12/2026 10:15:30"; may be ""
 	State    State
 	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may hold line breaks
-	// Rest, if not nil, is called between two pieces of work, at each line and page, and may sleep: 2,000 lines take a tenth of a
-	// second of the processor and more, and others want it too.
+	// Rest, if not nil, is called between two pieces of work, at each line and page, and may sleep: 2,000 lines take a
+	// tenth of a second of the processor and more, and others want it too.
 	Rest func()
 }

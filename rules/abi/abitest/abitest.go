@@ -1,6 +1,6 @@
-// Package abitest is the conformance kit of rule modules: whatever language a guest is written in, Run holds it
-// against what rules/abi/README.md asks of every module, in compiler and interpreter. What the right amounts are only its author
-// knows: those are the golden cases of its bundle.
+// Package abitest is the conformance kit of rule modules: whatever language a guest is written in, Run holds it against
+// what rules/abi/README.md asks of every module, in compiler and interpreter. What the right amounts are only its
+// author knows: those are the golden cases of its bundle.
 package abitest
 
 import (
@@ -48,7 +48,8 @@ func Run(t *testing.T, wasm []byte, o Options) {
 	for _, f := range r.Findings {
 		t.Errorf("%s: %s", f.Check, f.Text)
 	}
-	t.Logf("%s: a call used at most %d units of fuel; a manifest declares ten times that, \"fuel\": %d", r.Description.Name, r.Fuel, 10*r.Fuel)
+	t.Logf("%s: a call used at most %d units of fuel; a manifest declares ten times that, \"fuel\": %d",
+		r.Description.Name, r.Fuel, 10*r.Fuel)
 }
 
 // Examine holds a module against every check. The error is that it cannot be loaded at all.
@@ -80,7 +81,8 @@ func Examine(ctx context.Context, wasm []byte, o Options) (_ *Report, err error)
 	for _, check := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"documents", x.takes}, {"determinism", x.determinism}, {"sizes", x.sizes}, {"extremes", x.extremes}, {"overflow", x.overflow},
+	}{{"documents", x.takes}, {"determinism", x.determinism}, {"sizes", x.sizes}, {"extremes", x.extremes},
+		{"overflow", x.overflow},
 		{"lying headers", x.liars}, {"growth", x.growth}} {
 		x.name = check.name
 		if err := check.run(ctx); err != nil {

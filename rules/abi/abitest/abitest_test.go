@@ -21,7 +21,8 @@ func TestRun_Sum(t *testing.T) {
 // TestExamine: each fault of a guest is found, by the check that is for it.
 func TestExamine(t *testing.T) {
 	calls := func(n int, then ...byte) []byte { // after n calls
-		return w.Join(w.I32Const(8), w.I32Const(8), w.Op(w.I32Load, 2, 0), w.I32Const(1), []byte{w.I32Add}, w.Op(w.I32Store, 2, 0),
+		return w.Join(w.I32Const(8), w.I32Const(8), w.Op(w.I32Load, 2, 0), w.I32Const(1), []byte{w.I32Add},
+			w.Op(w.I32Store, 2, 0),
 			w.I32Const(8), w.Op(w.I32Load, 2, 0), w.I32Const(n), []byte{w.I32GtU, w.If, w.Empty}, then, []byte{w.End})
 	}
 	lines := w.Join(w.I32Const(w.BufferAt), w.Op(w.I32Load, 2, 20), w.Op(w.LocalSet, 1))
@@ -31,23 +32,34 @@ func TestExamine(t *testing.T) {
 		change      func(*w.Sum)
 	}{
 		{"refuses everything", "documents", func(s *w.Sum) { s.Before = w.Join(w.I32Const(-1), []byte{w.Return}) }},
-		{"answers by what it was asked before", "determinism", func(s *w.Sum) { s.Before = calls(3, w.Join(w.I64Const(1), w.Op(w.LocalSet, 3))...) }},
+		{"answers by what it was asked before", "determinism", func(s *w.Sum) {
+			s.Before = calls(3,
+				w.Join(w.I64Const(1), w.Op(w.LocalSet, 3))...)
+		}},
 		{"takes 100 lines", "sizes", func(s *w.Sum) {
-			s.Check = w.Join(s.Check, w.Op(w.LocalGet, 1), w.I32Const(100), []byte{w.I32GtU, w.If, w.Empty, w.Unreachable, w.End})
+			s.Check = w.Join(s.Check, w.Op(w.LocalGet, 1), w.I32Const(100), []byte{w.I32GtU, w.If, w.Empty,
+				w.Unreachable, w.End})
 		}},
 		{"traps on a negative amount", "extremes", func(s *w.Sum) {
-			s.Add = w.Join(s.Add, w.Op(w.LocalGet, 4), w.I64Const(0), []byte{w.I64LtS, w.If, w.Empty, w.Unreachable, w.End})
+			s.Add = w.Join(s.Add, w.Op(w.LocalGet, 4), w.I64Const(0), []byte{w.I64LtS, w.If, w.Empty, w.Unreachable,
+				w.End})
 		}},
 		{"wraps around", "overflow", func(s *w.Sum) { s.Add = wrap }},
 		{"names no line", "overflow", func(s *w.Sum) { s.Line = -2 }},
 		{"believes every header", "lying headers", func(s *w.Sum) { s.Check = lines }},
 		{"traps on a lie", "lying headers", func(s *w.Sum) {
-			s.Check = slices.Concat(w.Op(w.LocalGet, 0), w.I32Const(40), []byte{w.I32LtU, w.If, w.Empty, w.Unreachable, w.End}, s.Check)
+			s.Check = slices.Concat(w.Op(w.LocalGet, 0), w.I32Const(40), []byte{w.I32LtU, w.If, w.Empty, w.Unreachable,
+				w.End}, s.Check)
 		}},
-		{"takes memory", "growth", func(s *w.Sum) { s.Before = calls(0, w.Join(w.I32Const(1), []byte{0x40, 0, w.Drop})...) }},
+		{"takes memory", "growth", func(s *w.Sum) {
+			s.Before = calls(0, w.Join(w.I32Const(1), []byte{0x40, 0,
+				w.Drop})...)
+		}},
 		{"takes its time", "growth", func(s *w.Sum) {
-			s.Before = calls(0, w.Join(w.I32Const(8), w.Op(w.I32Load, 2, 0), w.Op(w.LocalSet, 2), []byte{w.Loop, w.Empty},
-				w.Op(w.LocalGet, 2), w.I32Const(1), []byte{w.I32Sub}, w.Op(w.LocalTee, 2), w.Op(w.BrIf, 0), []byte{w.End})...)
+			s.Before = calls(0, w.Join(w.I32Const(8), w.Op(w.I32Load, 2, 0), w.Op(w.LocalSet, 2), []byte{w.Loop,
+				w.Empty},
+				w.Op(w.LocalGet, 2), w.I32Const(1), []byte{w.I32Sub}, w.Op(w.LocalTee, 2), w.Op(w.BrIf, 0),
+				[]byte{w.End})...)
 		}},
 	} {
 		s := w.NewSum()

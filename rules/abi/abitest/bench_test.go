@@ -17,7 +17,8 @@ import (
 func BenchmarkEvaluate(b *testing.B) {
 	parts, manifest := plugintest.Parts(b, "dte01/v2")
 	for _, engine := range []string{"compiler", "interpreter"} {
-		host, err := rules.NewHost(context.Background(), rules.Options{Engine: engine, CacheDir: filepath.Join(plugintest.Root(b), "var", "build", "cache")})
+		host, err := rules.NewHost(context.Background(), rules.Options{Engine: engine,
+			CacheDir: filepath.Join(plugintest.Root(b), "var", "build", "cache")})
 		if err != nil {
 			b.Fatal(err)
 		}

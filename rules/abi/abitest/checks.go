@@ -130,14 +130,18 @@ func (x *examination) extremes(ctx context.Context) error {
 }
 
 func same(a, b *abi.Output) bool {
-	return slices.Equal(a.Lines, b.Lines) && slices.Equal(a.Summary, b.Summary) && slices.Equal(a.Taxes, b.Taxes) && slices.Equal(a.Faults, b.Faults)
+	return slices.Equal(a.Lines, b.Lines) && slices.Equal(a.Summary, b.Summary) && slices.Equal(a.Taxes, b.Taxes) &&
+		slices.Equal(a.Faults, b.Faults)
 }
 
 // overflow: a document of three lines with the largest amounts does not fit, and is refused by the name of a line.
 func (x *examination) overflow(ctx context.Context) error {
 	d := x.report.Description
 	for i, in := range x.documents {
-		if in.N == 0 || !slices.ContainsFunc(d.Columns, func(f abi.Field) bool { return f.Kind == "amount" && f.Required }) {
+		if in.N == 0 || !slices.ContainsFunc(d.Columns, func(f abi.Field) bool {
+			return f.Kind == "amount" &&
+				f.Required
+		}) {
 			continue
 		}
 		in = repeated(in, 3)
@@ -153,7 +157,8 @@ func (x *examination) overflow(ctx context.Context) error {
 		if f, refused := x.refusal(&out); !refused {
 			x.find("document %d with amounts of 92,000,000,000.00 is taken: %v", i, out.Summary)
 		} else if f.Line < 0 {
-			x.find("document %d with amounts of 92,000,000,000.00 is refused with %s, which names no line", i, d.Faults[f.Code].Code)
+			x.find("document %d with amounts of 92,000,000,000.00 is refused with %s, which names no line", i,
+				d.Faults[f.Code].Code)
 		}
 	}
 	return nil
@@ -269,7 +274,8 @@ func (x *examination) growth(ctx context.Context) error {
 		x.find("its memory grew by %d bytes in %d calls", grown, x.options.Calls)
 	}
 	if after > before+before/4 {
-		x.find("its fuel grows from call to call: at most %d units at first, %d after %d calls", before, after, x.options.Calls)
+		x.find("its fuel grows from call to call: at most %d units at first, %d after %d calls", before, after,
+			x.options.Calls)
 	}
 	return nil
 }

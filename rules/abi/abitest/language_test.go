@@ -20,11 +20,12 @@ import (
 
 // language is how the example of a language is built.
 type language struct {
-	name    string
-	find    func(root string) string // its compiler, "" when it is not here
-	args    []string                 // into out
-	folder  string                   // below example
-	install [][]string               // commands that make a compiler be here; none: from no registry that this test uses
+	name   string
+	find   func(root string) string // its compiler, "" when it is not here
+	args   []string                 // into out
+	folder string                   // below example
+	// commands that make a compiler be here; none: from no registry that this test uses
+	install [][]string
 	missing string
 }
 
@@ -33,21 +34,29 @@ var languages = []language{
 		find: func(root string) string {
 			return first(filepath.Join(root, "var", "build", "node_modules", ".bin", "asc"), "asc")
 		},
-		install: [][]string{{"npm", "install", "--prefix", filepath.Join("var", "build"), "assemblyscript"}}, missing: "npm install --prefix var/build assemblyscript"},
-	{name: "C", args: []string{"--target=wasm32", "-O2", "-nostdlib", "-fno-builtin", "-mno-bulk-memory", "-Wl,--no-entry", "-Wl,-z,stack-size=65536", "sum.c", "-o"},
+		install: [][]string{{"npm", "install", "--prefix", filepath.Join("var", "build"), "assemblyscript"}},
+		missing: "npm install --prefix var/build assemblyscript"},
+	{name: "C", args: []string{"--target=wasm32", "-O2", "-nostdlib", "-fno-builtin", "-mno-bulk-memory",
+		"-Wl,--no-entry", "-Wl,-z,stack-size=65536", "sum.c", "-o"},
 		find: func(string) string {
 			if first("wasm-ld") == "" {
 				return ""
 			}
 			return first("clang")
 		},
-		install: [][]string{{"apt-get", "install", "-y", "--no-install-recommends", "clang", "lld"}}, missing: "clang and wasm-ld: apt-get install clang lld"},
-	{name: "Rust", args: []string{"--target", "wasm32-unknown-unknown", "--edition", "2021", "--crate-type", "cdylib", "-C", "opt-level=2", "-C", "panic=abort",
+		install: [][]string{{"apt-get", "install", "-y", "--no-install-recommends", "clang", "lld"}},
+		missing: "clang and wasm-ld: apt-get install clang lld"},
+	{name: "Rust", args: []string{"--target", "wasm32-unknown-unknown", "--edition", "2021", "--crate-type", "cdylib",
+		"-C", "opt-level=2", "-C", "panic=abort",
 		"-C", "target-feature=-bulk-memory,-multivalue,-reference-types", "sum.rs", "-o"}, find: rustc,
-		install: [][]string{{"apt-get", "install", "-y", "--no-install-recommends", "rustc", "libstd-rust-dev-wasm32", "lld"}},
-		missing: "rustc with the target wasm32-unknown-unknown: rustup target add wasm32-unknown-unknown, or apt-get install rustc libstd-rust-dev-wasm32 lld"},
-	{name: "TinyGo", folder: "tinygo", args: []string{"build", "-target", "wasm-unknown", "-opt", "2", "-panic", "trap", "sum.go", "-o"},
-		find: func(string) string { return first("tinygo") }, missing: "tinygo: neither npm nor Debian has it, see tinygo.org"},
+		install: [][]string{{"apt-get", "install", "-y", "--no-install-recommends", "rustc", "libstd-rust-dev-wasm32",
+			"lld"}},
+		missing: "rustc with the target wasm32-unknown-unknown: rustup target add wasm32-unknown-unknown, or apt-get " +
+			"install rustc libstd-rust-dev-wasm32 lld"},
+	{name: "TinyGo", folder: "tinygo", args: []string{"build", "-target", "wasm-unknown", "-opt", "2", "-panic", "trap",
+		"sum.go", "-o"},
+		find:    func(string) string { return first("tinygo") },
+		missing: "tinygo: neither npm nor Debian has it, see tinygo.org"},
 }
 
 // first is the first of some programs that is here.
@@ -75,7 +84,8 @@ func rustc(string) string {
 }
 
 // TestLanguages: the guest of the interface's page, in languages that are not Go, passes the kit and answers what the
-// hand-written one answers. Where the compiler is not here it says so; make languages installs what npm and Debian have.
+// hand-written one answers. Where the compiler is not here it says so; make languages installs what npm and Debian
+// have.
 func TestLanguages(t *testing.T) {
 	root := plugintest.Root(t)
 	for _, l := range languages {
@@ -145,7 +155,8 @@ func answersAlike(t *testing.T, wasm []byte) {
 		for i, p := range probes {
 			answers[i], _, errs[i] = p.Send(message, abi.OutputSize(abi.MaxLines, 1, 1, 0), len(message), 1e6)
 		}
-		if !bytes.Equal(answers[0], answers[1]) || errors.Is(errs[0], rules.ErrRefused) != errors.Is(errs[1], rules.ErrRefused) {
+		if !bytes.Equal(answers[0], answers[1]) || errors.Is(errs[0], rules.ErrRefused) != errors.Is(errs[1],
+			rules.ErrRefused) {
 			t.Fatalf("to %x: %x, %v and by hand %x, %v", message, answers[0], errs[0], answers[1], errs[1])
 		}
 	}

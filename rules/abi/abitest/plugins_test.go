@@ -26,13 +26,15 @@ var own = map[string]abi.Input{
 	"dte14/v2": {N: 2, Scalars: []int64{1, none, none}, Lines: []int64{
 		2 * one, 35 * one / 10, none, 0,
 		one / 3, 120 * one, one, 2}},
-	"retorno/v1": {N: 1, Scalars: []int64{0, none, none, 1130 * one / 100, none, none, none, none, none, 0, 0, none, none, none, none, none},
+	"retorno/v1": {N: 1, Scalars: []int64{0, none, none, 1130 * one / 100, none, none, none, none, none, 0, 0, none,
+		none, none, none, none},
 		Lines: []int64{one, 1130 * one / 100, 0, one, none, none, none, none, 1130 * one / 100, none, none, none, 0}},
 }
 
 // TestPlugins: every module of this repository passes the kit.
 func TestPlugins(t *testing.T) {
-	for _, name := range []string{"dte01/v2", "dte03/v4", "dte05/v4", "dte06/v4", "dte07/v2", "dte14/v2", "retorno/v1"} {
+	for _, name := range []string{"dte01/v2", "dte03/v4", "dte05/v4", "dte06/v4", "dte07/v2", "dte14/v2",
+		"retorno/v1"} {
 		t.Run(name, func(t *testing.T) {
 			parts, manifest := plugintest.Parts(t, name)
 			host, err := rules.NewHost(context.Background(), rules.Options{Engine: "interpreter"})

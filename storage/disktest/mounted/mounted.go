@@ -1,7 +1,8 @@
-// Package mounted puts a disk of disktest under programs as they are: a folder of this machine whose files the kernel asks the
-// disk for, by FUSE. What a program did not sync is forgotten by Disk.Crash, as a power cut does.
+// Package mounted puts a disk of disktest under programs as they are: a folder of this machine whose files the kernel
+// asks the disk for, by FUSE. What a program did not sync is forgotten by Disk.Crash, as a power cut does.
 //
-// A write reaches the disk when the program makes it, not later: the kernel keeps no pages. Owners, modes and times are not kept.
+// A write reaches the disk when the program makes it, not later: the kernel keeps no pages. Owners, modes and times are
+// not kept.
 package mounted
 
 import (
@@ -20,12 +21,15 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// Mount shows the disk at a folder that exists, until the returned function is called. It needs /dev/fuse and the right to mount.
+// Mount shows the disk at a folder that exists, until the returned function is called. It needs /dev/fuse and the right
+// to mount.
 func Mount(disk *disktest.Disk, at string) (unmount func() error, err error) {
 	long, none := time.Hour, time.Duration(0)
 	root := &node{disk: disk}
-	server, err := fs.Mount(at, root, &fs.Options{EntryTimeout: &long, AttrTimeout: &none, NegativeTimeout: &none, // all changes come by this mount
-		MountOptions: fuse.MountOptions{DirectMountStrict: true, DisableXAttrs: true, FsName: "disktest", Name: "disktest"}})
+	// all changes come by this mount
+	server, err := fs.Mount(at, root, &fs.Options{EntryTimeout: &long, AttrTimeout: &none, NegativeTimeout: &none,
+		MountOptions: fuse.MountOptions{DirectMountStrict: true, DisableXAttrs: true, FsName: "disktest",
+			Name: "disktest"}})
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +43,8 @@ func Mount(disk *disktest.Disk, at string) (unmount func() error, err error) {
 	}), nil
 }
 
-// patience is how long a folder may be busy: a process that has just been forked holds the files of the one that made it.
+// patience is how long a folder may be busy: a process that has just been forked holds the files of the one that made
+// it.
 const patience = 15 * time.Second
 
 // node is a file or a folder: its path is where the mount's tree has it.
@@ -166,7 +171,8 @@ func (n *node) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.Entry
 	return n.child(ctx, name, out)
 }
 
-func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle,
+	uint32, syscall.Errno) {
 	f, err := n.disk.Create(n.path(name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, nil, 0, errno(err)
@@ -232,7 +238,8 @@ func (n *node) Rename(_ context.Context, name string, to fs.InodeEmbedder, newNa
 	return errno(n.disk.Rename(n.path(name), to.(*node).path(newName)))
 }
 
-func (n *node) Link(ctx context.Context, of fs.InodeEmbedder, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+func (n *node) Link(ctx context.Context, of fs.InodeEmbedder, name string, out *fuse.EntryOut) (*fs.Inode,
+	syscall.Errno) {
 	if err := n.disk.Link(of.(*node).path(""), n.path(name)); err != nil {
 		return nil, errno(err)
 	}

@@ -41,22 +41,26 @@ var phrases = []struct{ code, en, es string }{
 	{"forged", "its status is not its box's: %s", "el informe no es de su caja: %s"},
 	{"older", "its status was put back: %s", "pusieron un informe anterior: %s"},
 	{"acts", "the store has lost its acts %s", "el almacén perdió sus actos %s"},
-	{"version", "holds version %d of what is desired, which the store does not have", "tiene la versión %d de lo que se pide, que el almacén no tiene"},
+	{"version", "holds version %d of what is desired, which the store does not have",
+		"tiene la versión %d de lo que se pide, que el almacén no tiene"},
 	{"overlap", "another branch has its point of sale: %s", "otra sucursal tiene su punto de venta: %s"},
 	{"unbound", "its enrolment does not name its point of sale: %s", "su inscripción no nombra su punto de venta: %s"},
 	{"lost", "silent for %s", "sin noticias desde hace %s"},
 	{"late", "a legal deadline passed %s ago", "un plazo legal venció hace %s"},
-	{"former", "the box of epoch %d, which was replaced, still writes its status", "la caja de la época %d, ya reemplazada, sigue informando"},
+	{"former", "the box of epoch %d, which was replaced, still writes its status",
+		"la caja de la época %d, ya reemplazada, sigue informando"},
 	{"returned", "went back by itself from %s: %s", "volvió por sí misma de %s: %s"},
 	{"refused", "refused %s: %s", "rechazó %s: %s"},
-	{"rejected", "MH refuses %d of the last %d documents or events of %s", "Hacienda rechaza %d de los últimos %d documentos o eventos de %s"},
+	{"rejected", "MH refuses %d of the last %d documents or events of %s",
+		"Hacienda rechaza %d de los últimos %d documentos o eventos de %s"},
 	{"ended", "certificate %s has ended", "venció el certificado %s"},
 	{"never", "enrolled, and never heard of", "inscrita, y nunca informó"},
 	{"stranger", "another box, %s, waits to be enrolled in its place", "otra caja, %s, espera inscripción en su lugar"},
 	{"silent", "silent for %s", "sin noticias desde hace %s"},
 	{"contingency", "in contingency for %s; %s left by law", "en contingencia desde hace %s; quedan %s de ley"},
 	{"owing", "%d documents wait for MH; %s left by law", "%d documentos esperan a Hacienda; quedan %s de ley"},
-	{"delay", "its status was signed %s before it was written: it was put back, or the box's clock is wrong", "su informe se firmó %s antes de escribirse: lo pusieron de nuevo, o el reloj de la caja está mal"},
+	{"delay", "its status was signed %s before it was written: it was put back, or the box's clock is wrong",
+		"su informe se firmó %s antes de escribirse: lo pusieron de nuevo, o el reloj de la caja está mal"},
 	{"group", "reports group %s, is enrolled in %s", "informa el grupo %s, está inscrita en %s"},
 	{"trouble", "does not do what is desired: %s", "no hace lo que se pide: %s"},
 	{"expired", "what it runs was good until %s", "lo que tiene valía hasta %s"},
@@ -122,7 +126,8 @@ func (s *Survey) Rows() []*Row {
 			}
 			return r.Concerns[0].rank()
 		}
-		return cmp.Or(b.Level()-a.Level(), rank(a)-rank(b), a.deadline().Compare(b.deadline()), strings.Compare(a.Name, b.Name))
+		return cmp.Or(b.Level()-a.Level(), rank(a)-rank(b), a.deadline().Compare(b.deadline()), strings.Compare(a.Name,
+			b.Name))
 	})
 	return list
 }

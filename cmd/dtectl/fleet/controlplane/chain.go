@@ -1,5 +1,5 @@
-// Package centre reads a chain's store as its centre sees it: what is desired, whose a branch is, what the boxes report and did, and
-// what of that somebody should know. It writes orders; which, the verbs of dtectl fleet say.
+// Package centre reads a chain's store as its centre sees it: what is desired, whose a branch is, what the boxes report
+// and did, and what of that somebody should know. It writes orders; which, the verbs of dtectl fleet say.
 package controlplane
 
 import (

@@ -16,12 +16,14 @@ type Ring struct {
 	Failed    []string `json:"failed"`    // refused it, went back by themselves, or MH refuses what it makes
 	Waiting   int      `json:"waiting"`   // have not said yet
 	Silent    int      `json:"silent"`    // of those, how many say nothing at all
-	Confirmed int      `json:"confirmed"` // of those that took it: they have read the last order, and reported since the ring was watched long enough
-	Doubtful  []string `json:"doubtful"`  // the store has lost or put back something of theirs: nothing that they report counts
+	// of those that took it: they have read the last order, and reported since the ring was watched long enough
+	Confirmed int `json:"confirmed"`
+	// the store has lost or put back something of theirs: nothing that they report counts
+	Doubtful []string `json:"doubtful"`
 }
 
-// Measure counts the enrolled branches of a roll-out's ring. A branch counts as its own box reports it, and only under this
-// roll-out's name.
+// Measure counts the enrolled branches of a roll-out's ring. A branch counts as its own box reports it, and only under
+// this roll-out's name.
 func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	m := Ring{Failed: []string{}, Doubtful: []string{}}
 	var ordered int64
@@ -57,11 +59,13 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns the bundles in force in a branch that MH refuses there: of a roll-out, or all of them for nil. It is the one
-// criterion of MH's refusals, for a ring and for a concern. No number of documents or points of sale is needed.
+// refusedByMH returns the bundles in force in a branch that MH refuses there: of a roll-out, or all of them for nil. It
+// is the one criterion of MH's refusals, for a ring and for a concern. No number of documents or points of sale is
+// needed.
 func refusedByMH(s *fleetproto.Status, of *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
-		mine := of == nil || slices.ContainsFunc(of.State.Rules, func(o fleetproto.Rule) bool { return o.Digest == r.Digest })
+		mine := of == nil || slices.ContainsFunc(of.State.Rules,
+			func(o fleetproto.Rule) bool { return o.Digest == r.Digest })
 		if r.Live && mine && r.Outcomes.Grave() {
 			list = append(list, r)
 		}
@@ -93,15 +97,19 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	case m.Boxes == 0:
 		return "" // a ring without a box proves nothing, and holds up nobody
 	case len(m.Doubtful) > 0:
-		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept", strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))
+		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept",
+			strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))
 	case m.Succeeded < need:
 		return fmt.Sprintf("%d of %d branches took it, %d must", m.Succeeded, m.Boxes, need)
-	case r.Share == fleetproto.Whole && m.Waiting > m.Silent: // the last ring: who is there has its say; who is away finds it in force
-		return fmt.Sprintf("%d of %d branches took it, %d that are there have not said yet", m.Succeeded, m.Boxes, m.Waiting-m.Silent)
+	// the last ring: who is there has its say; who is away finds it in force
+	case r.Share == fleetproto.Whole && m.Waiting > m.Silent:
+		return fmt.Sprintf("%d of %d branches took it, %d that are there have not said yet", m.Succeeded, m.Boxes,
+			m.Waiting-m.Silent)
 	case now.Before(soak):
 		return fmt.Sprintf("the ring is watched until %s", Local(soak))
 	case m.Confirmed < need:
-		return fmt.Sprintf("%d branches have read the last order and reported since the ring was watched long enough, %d must", m.Confirmed, need)
+		return fmt.Sprintf("%d branches have read the last order and reported since the ring was watched long enough, "+
+			"%d must", m.Confirmed, need)
 	}
 	return ""
 }

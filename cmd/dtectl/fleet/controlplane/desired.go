@@ -15,21 +15,22 @@ import (
 type Version struct {
 	*fleetproto.Desired
 	Digest string
-	// Last is the object behind which the next version is made. It is the head itself, or what lies behind it and the director did not sign.
+	// Last is the object behind which the next version is made. It is the head itself, or what lies behind it and the
+	// director did not sign.
 	Last fleetproto.Verified
 	// Lost are versions that this centre or a box of the group knows, and the store does not.
 	Lost []fleetproto.Verified
 }
 
-// maxMends are named by a version, the newest; what boxes report is mended only while there are fewer than maxForeignVersions: a digest
-// proves nothing, and each report could name another one.
+// maxMends are named by a version, the newest; what boxes report is mended only while there are fewer than
+// maxForeignVersions: a digest proves nothing, and each report could name another one.
 const maxMends = 500
 
 // maxForeignVersions are passed over, of objects under a group's versions that the director did not sign.
 const maxForeignVersions = 50
 
-// Head is the last version of a group that the director has signed; nil: there is none. A list may lag, therefore it is asked on from
-// there until there is none, as a box does. What somebody else put there is passed over.
+// Head is the last version of a group that the director has signed; nil: there is none. A list may lag, therefore it is
+// asked on from there until there is none, as a box does. What somebody else put there is passed over.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
 	for e, err := range c.Store.List(ctx, fleetproto.DesiredFolder(group)) {
@@ -46,7 +47,8 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var fault error
 	for i, n := range numbers {
 		if i == maxForeignVersions {
-			return nil, fmt.Errorf("%d objects that this director did not sign lie on top of %s: the store's owner must delete them: %w", i, group, fault)
+			return nil, fmt.Errorf("%d objects that this director did not sign lie on top of %s: the store's owner "+
+				"must delete them: %w", i, group, fault)
 		}
 		v, err := c.Version(ctx, group, n)
 		if err == nil {
@@ -141,8 +143,8 @@ func (c *Chain) RestoreAll(ctx context.Context) (put []string, err error) {
 	return put, err
 }
 
-// Before is the version that a version was made behind; nil: it is the first. The digest proves it, whoever signed it: a director's
-// key that is believed no longer may have.
+// Before is the version that a version was made behind; nil: it is the first. The digest proves it, whoever signed it:
+// a director's key that is believed no longer may have.
 func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	if v.Version == 1 {
 		return nil, nil
@@ -160,15 +162,18 @@ func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 }
 
 // Next publishes the version behind the head, as change makes it of what is desired now. Nobody else can have published
-// that number: the store creates it once. It is above each version that a box reports: what the store lost is filled with the head's own
-// state, and the new version mends it. Without a time in expires it is good for as long as the head was from its beginning.
-func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time, change func(*fleetproto.Desired) error) (*fleetproto.Desired, error) {
+// that number: the store creates it once. It is above each version that a box reports: what the store lost is filled
+// with the head's own state, and the new version mends it. Without a time in expires it is good for as long as the head
+// was from its beginning.
+func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
+	change func(*fleetproto.Desired) error) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)
 	d, life := fleetproto.Desired{Group: group, Version: 1}, DefaultLife
 	if head != nil {
 		life = head.Expires.Sub(head.Issued)
 		d = *head.Desired
-		d.Version, d.Previous, d.Mends = head.Last.Version+1, head.Last.Digest, append(slices.Clone(head.Mends), head.Lost...)
+		d.Version, d.Previous, d.Mends = head.Last.Version+1, head.Last.Digest, append(slices.Clone(head.Mends),
+			head.Lost...)
 		if head.Last.Version != head.Version {
 			d.Mends = append(d.Mends, fleetproto.Verified{Version: head.Version, Digest: head.Digest})
 		}
@@ -192,7 +197,8 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	for slices.ContainsFunc(d.Mends, func(m fleetproto.Verified) bool { return m.Version >= d.Version }) {
 		filler := *head.Desired
 		filler.Version, filler.Previous, filler.Mends = d.Version, d.Previous, nil
-		filler.Issued, filler.Expires, filler.By, filler.Reason = d.Issued, d.Expires, d.By, "in place of a version that the store has lost"
+		filler.Issued, filler.Expires, filler.By, filler.Reason = d.Issued, d.Expires, d.By,
+			"in place of a version that the store has lost"
 		digest, err := c.write(ctx, filler, director)
 		if err != nil {
 			return nil, err
@@ -211,16 +217,18 @@ func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetp
 	}
 	if err := c.CreateOnce(ctx, fleetproto.DesiredKey(d.Group, d.Version), data); err != nil {
 		if errors.Is(err, fleetproto.ErrExists) {
-			return "", fmt.Errorf("version %d of %s was published by somebody else at this moment: look at dtectl fleet status, then try again", d.Version, d.Group)
+			return "", fmt.Errorf("version %d of %s was published by somebody else at this moment: look at dtectl "+
+				"fleet status, then try again", d.Version, d.Group)
 		}
-		return "", fmt.Errorf("publishing version %d of %s: %w (it may be there: look at dtectl fleet status)", d.Version, d.Group, err)
+		return "", fmt.Errorf("publishing version %d of %s: %w (it may be there: look at dtectl fleet status)",
+			d.Version, d.Group, err)
 	}
 	c.keepVersion(d.Group, d.Version, data)
 	return fleetproto.Digest(data), nil
 }
 
-// DefaultLife is how long a desired state is good for: a store that shows boxes an old state for longer makes them alarm. dtectl
-// fleet roll signs it again when half of it is over.
+// DefaultLife is how long a desired state is good for: a store that shows boxes an old state for longer makes them
+// alarm. dtectl fleet roll signs it again when half of it is over.
 const DefaultLife = 90 * 24 * time.Hour
 
 // CreateOnce creates an object; one that is there with the same bytes was put there by this attempt or an equal one.

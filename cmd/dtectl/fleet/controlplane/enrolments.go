@@ -14,8 +14,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// enrolments are read once while the store gives them the same tag. They are kept in a file, and verified when they are read from it as when they come
-// from the store.
+// enrolments are read once while the store gives them the same tag. They are kept in a file, and verified when they are
+// read from it as when they come from the store.
 type enrolments struct {
 	c       *Chain
 	mu      sync.Mutex
@@ -33,11 +33,13 @@ type cached struct {
 }
 
 func NewEnrolments(c *Chain) *enrolments {
-	e := &enrolments{c: c, held: make(map[string]*fleetproto.Enrolment), objects: make(map[string][]byte), foreign: make(map[string]string),
-		tags: make(map[string]string)}
+	e := &enrolments{c: c, held: make(map[string]*fleetproto.Enrolment), objects: make(map[string][]byte),
+		foreign: make(map[string]string),
+		tags:    make(map[string]string)}
 	var held cached
 	if file := e.file(); file != "" {
-		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &held) == nil && held.Objects != nil && held.Foreign != nil {
+		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &held) == nil && held.Objects != nil &&
+			held.Foreign != nil {
 			e.objects, e.foreign = held.Objects, held.Foreign
 		}
 	}
@@ -65,7 +67,8 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 			return nil, err
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, fleetproto.BoxesFolder), "/")
-		if n, ok := fleetproto.NumberOf(entry.Key); ok && entry.Key == fleetproto.BoxKey(name, n) && fleetproto.CheckName(name) == nil {
+		if n, ok := fleetproto.NumberOf(entry.Key); ok && entry.Key == fleetproto.BoxKey(name, n) &&
+			fleetproto.CheckName(name) == nil {
 			found = append(found, candidate{name, n, entry.Tag})
 			e.mu.Lock()
 			e.tags[entry.Key] = entry.Tag
@@ -104,7 +107,9 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 
 // Strangers tells of an object that the director did not put there.
 func Strangers(err error) bool {
-	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) || errors.Is(err, fleetproto.ErrOther) || errors.Is(err, fleetproto.ErrTooLarge) || errors.Is(err, fleetproto.ErrNotFound)
+	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) ||
+		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, fleetproto.ErrTooLarge) ||
+		errors.Is(err, fleetproto.ErrNotFound)
 }
 
 // Get is one enrolment, signed by the director.

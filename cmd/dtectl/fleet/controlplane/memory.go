@@ -16,8 +16,9 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// A store may lose an object, or have an older one put back, and every signature in it is still right. The centre therefore keeps on its
-// own disk what it has seen: of each branch the newest status, and each version that was published.
+// A store may lose an object, or have an older one put back, and every signature in it is still right. The centre
+// therefore keeps on its own disk what it has seen: of each branch the newest status, and each version that was
+// published.
 
 // seen is what the centre has seen of a branch.
 type seen struct {
@@ -84,8 +85,8 @@ func (c *Chain) versionsFolder(group string) string {
 	return filepath.Join(c.Cache, "desired-"+fleetproto.Fingerprint(c.Director.Public), group)
 }
 
-// keepVersion keeps the bytes of a version that the director has signed, the first that it sees under a number. Where the folder cannot be
-// written, remember says so.
+// keepVersion keeps the bytes of a version that the director has signed, the first that it sees under a number. Where
+// the folder cannot be written, remember says so.
 func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	if c.Cache == "" {
 		return

@@ -95,7 +95,8 @@ type branchReport struct {
 var LevelNames = [...]string{Fine: "ok", Warning: "warn", Bad: "bad"}
 
 func (s *Survey) Report(shows func(*Row) bool) report {
-	out := report{At: s.At.UTC().Truncate(time.Second), Counts: s.Counts(), Groups: []groupReport{}, Faults: append([]string{}, s.Faults...), Branches: []branchReport{}}
+	out := report{At: s.At.UTC().Truncate(time.Second), Counts: s.Counts(), Groups: []groupReport{},
+		Faults: append([]string{}, s.Faults...), Branches: []branchReport{}}
 	for _, v := range s.Groups {
 		g := groupReport{Group: v.Group, Desired: v.Desired}
 		if r := v.Rollout; r != nil {
@@ -108,7 +109,8 @@ func (s *Survey) Report(shows func(*Row) bool) report {
 		if !shows(r) {
 			continue
 		}
-		b := branchReport{Branch: r.Name, Group: r.Group(), Seen: r.Seen, Level: LevelNames[r.Level()], Status: r.Status, Concerns: []string{}, Codes: []string{}}
+		b := branchReport{Branch: r.Name, Group: r.Group(), Seen: r.Seen, Level: LevelNames[r.Level()],
+			Status: r.Status, Concerns: []string{}, Codes: []string{}}
 		if r.Enrolment != nil {
 			b.Epoch = r.Enrolment.Epoch
 		}
@@ -123,7 +125,8 @@ func (s *Survey) Report(shows func(*Row) bool) report {
 // Print writes a survey for people.
 func (s *Survey) Print(out io.Writer, shows func(*Row) bool) error {
 	n := s.Counts()
-	term.Fprintf(out, "%d branches: %d sell, %d cannot, %d in contingency, %d silent", n.Branches, n.Selling, n.Closed, n.Contingency, n.Silent)
+	term.Fprintf(out, "%d branches: %d sell, %d cannot, %d in contingency, %d silent", n.Branches, n.Selling, n.Closed,
+		n.Contingency, n.Silent)
 	if n.Waiting > 0 {
 		term.Fprintf(out, ", %d wait to be enrolled", n.Waiting)
 	}
@@ -135,7 +138,8 @@ func (s *Survey) Print(out io.Writer, shows func(*Row) bool) error {
 		term.Fprintf(out, "%s version %d, good until %s: %s\n", v.Group, v.Version, Local(v.Expires), Describe(v.Live))
 		if r := v.Rollout; r != nil {
 			m := s.Measure(r, v.Group)
-			term.Fprintf(out, "  %s %s, %s: %d took it, %d failed, %d have not said yet\n", r.Name, Describe(r.State), RingWords(r, m.Boxes), m.Succeeded, len(m.Failed), m.Waiting)
+			term.Fprintf(out, "  %s %s, %s: %d took it, %d failed, %d have not said yet\n", r.Name, Describe(r.State),
+				RingWords(r, m.Boxes), m.Succeeded, len(m.Failed), m.Waiting)
 			if why := m.Wants(r, s.At); why != "" {
 				term.Fprintf(out, "  next ring: %s\n", why)
 			} else {
@@ -163,7 +167,8 @@ func (s *Survey) Print(out io.Writer, shows func(*Row) bool) error {
 		for _, c := range r.Concerns {
 			words = append(words, c.Say("en"))
 		}
-		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Group(), r.State(), seen, reached, stage, strings.Join(words, "; "))
+		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Group(), r.State(), seen, reached, stage,
+			strings.Join(words, "; "))
 	}
 	return w.Flush()
 }

@@ -17,20 +17,23 @@ import (
 type Branch struct {
 	Name      string
 	Enrolment *fleetproto.Enrolment // the highest; nil: no box is enrolled
-	// Status is what its box says; of a branch without an enrolment, what a box says that could be enrolled. nil: nothing that can be believed.
+	// Status is what its box says; of a branch without an enrolment, what a box says that could be enrolled. nil:
+	// nothing that can be believed.
 	Status *fleetproto.Status
-	// Stranger is a box that is not the enrolled one and writes the branch's status: one that waits to take its place, or one that
-	// was replaced and still runs (Former, its epoch).
+	// Stranger is a box that is not the enrolled one and writes the branch's status: one that waits to take its place,
+	// or one that was replaced and still runs (Former, its epoch).
 	Stranger *fleetproto.Status
 	Former   int64
-	// Seen is when the status was written: by the store's clock, or by the box's where that is earlier. Zero: there is none.
+	// Seen is when the status was written: by the store's clock, or by the box's where that is earlier. Zero: there is
+	// none.
 	Seen  time.Time
 	Fault string // why what rests in the store is not believed
 	// PutBack is why the newest status in the store is not the newest that the box wrote. It is not shown then.
 	PutBack string
 	// LostEpoch is the epoch whose enrolment was seen, and which the store does not have any more; 0: none.
 	LostEpoch int64
-	// Missing are acts that the store has lost, and Holds a version of the desired state that the box verified and the store does not have.
+	// Missing are acts that the store has lost, and Holds a version of the desired state that the box verified and the
+	// store does not have.
 	Missing []int64
 	Holds   *fleetproto.Verified
 	Delay   time.Duration // between the signing of the status and its writing, where it is too long
@@ -80,7 +83,8 @@ func (s *Survey) Desired(group string) *Version {
 	return nil
 }
 
-// Holder returns the branch, another than the one that is named, to which the director gave a point of sale; nil: there is none.
+// Holder returns the branch, another than the one that is named, to which the director gave a point of sale; nil: there
+// is none.
 func (s *Survey) Holder(p fleetproto.Point, but string) *Branch {
 	for _, b := range s.Branches {
 		if b.Name != but && b.Enrolment != nil && slices.Contains(b.Enrolment.Points, p) {
@@ -118,8 +122,8 @@ type Surveyor struct {
 	skew   atomic.Int64 // how far the store's clock is ahead of ours, in ns
 }
 
-// written are the statuses of a branch that count: that of the enrolled box, that of a box that waits to be enrolled, and the last one
-// of a box that was replaced.
+// written are the statuses of a branch that count: that of the enrolled box, that of a box that waits to be enrolled,
+// and the last one of a box that was replaced.
 type written struct {
 	enrolled             int64 // the epoch of the branch's box; 0: no box is enrolled
 	own, waiting, former fleetproto.Entry
@@ -148,8 +152,8 @@ func NewSurveyor(c *Chain) *Surveyor {
 	return &Surveyor{Chain: c, statuses: make(map[string]known), enrolments: NewEnrolments(c)}
 }
 
-// surveyWithin bounds a survey: a store whose lists never end must not hold up the next one. Of branches that nobody enrolled and of
-// groups only so many are read: whoever can write to the store can name them.
+// surveyWithin bounds a survey: a store whose lists never end must not hold up the next one. Of branches that nobody
+// enrolled and of groups only so many are read: whoever can write to the store can name them.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000
@@ -204,7 +208,8 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	s.newest(branches)
 	out.Branches = branches
 	if waiting > maxWaiting {
-		out.Faults = append(out.Faults, fmt.Sprintf("%d branches that nobody enrolled have a status: %d of them are shown", waiting, maxWaiting))
+		out.Faults = append(out.Faults, fmt.Sprintf("%d branches that nobody enrolled have a status: %d of them are "+
+			"shown", waiting, maxWaiting))
 	}
 	out.overlaps()
 	groups, err := s.Chain.Groups(ctx)
@@ -212,7 +217,8 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		return nil, fmt.Errorf("listing groups: %w", err)
 	}
 	if len(groups) > maxGroups {
-		out.Faults = append(out.Faults, fmt.Sprintf("the store has %d groups: %d of them are read", len(groups), maxGroups))
+		out.Faults = append(out.Faults, fmt.Sprintf("the store has %d groups: %d of them are read", len(groups),
+			maxGroups))
 		groups = groups[:maxGroups]
 	}
 	for _, g := range groups {
@@ -223,7 +229,9 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		case err != nil:
 			return nil, fmt.Errorf("reading what %s shall run: %w", g, err)
 		case head == nil:
-			out.Faults = append(out.Faults, fmt.Sprintf("the store has lost what %s shall run: dtectl fleet roll puts it back", g))
+			out.Faults = append(out.Faults,
+				fmt.Sprintf("the store has lost what %s shall run: dtectl fleet roll puts "+
+					"it back", g))
 		default:
 			out.Groups = append(out.Groups, head)
 		}
@@ -261,8 +269,10 @@ func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) (
 	return list, nil
 }
 
-// branch reads one's statuses and says whose they are. An error is the store's; what is wrong with an object is a fault of the branch.
-func (s *Surveyor) branch(ctx context.Context, name string, w *written, keep func(string, known)) (b *Branch, err error) {
+// branch reads one's statuses and says whose they are. An error is the store's; what is wrong with an object is a fault
+// of the branch.
+func (s *Surveyor) branch(ctx context.Context, name string, w *written, keep func(string, known)) (b *Branch,
+	err error) {
 	b = &Branch{Name: name}
 	var box []fleetproto.Key
 	if w.enrolled > 0 {
@@ -307,7 +317,8 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written, keep fun
 // maxDelay is how much later than its signing a status is written: by a right clock, and a box that retries.
 const maxDelay = 10 * time.Minute
 
-// earlier is when a status was new. Whoever puts an old one back gives it a new time of the store, and cannot sign a new one.
+// earlier is when a status was new. Whoever puts an old one back gives it a new time of the store, and cannot sign a
+// new one.
 func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	if s != nil && s.At.Before(written) {
 		return s.At
@@ -347,7 +358,8 @@ func (s *Surveyor) newest(branches []*Branch) {
 			b.PutBack = fmt.Sprintf("the store has lost its status, of which number %d was seen", m.Sequence)
 		case sequence > 0 && sequence < m.Sequence:
 			b.PutBack = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)
-		case m.Twice, sequence > 0 && sequence == m.Sequence && !m.At.IsZero() && !at.Equal(m.At): // a box never gives a number twice
+		// a box never gives a number twice
+		case m.Twice, sequence > 0 && sequence == m.Sequence && !m.At.IsZero() && !at.Equal(m.At):
 			m.Twice = true
 			b.PutBack = "two boxes with one key write it: one is a copy of the other's disk"
 		case sequence > 0:
@@ -360,7 +372,8 @@ func (s *Surveyor) newest(branches []*Branch) {
 	}
 }
 
-// maxAhead is how far a box may be ahead of the store. A box that reports more is not believed: nobody published so much.
+// maxAhead is how far a box may be ahead of the store. A box that reports more is not believed: nobody published so
+// much.
 const maxAhead = 16
 
 // compareVersions finds the versions that a box or this centre holds, and the store does not.
@@ -377,13 +390,15 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			}
 		}
 		if len(v.Lost) > 0 {
-			out.Faults = append(out.Faults, fmt.Sprintf("the store has lost version %d of %s: dtectl fleet roll puts it back, or mends it", v.Lost[0].Version, v.Group))
+			out.Faults = append(out.Faults, fmt.Sprintf("the store has lost version %d of %s: dtectl fleet roll puts "+
+				"it back, or mends it", v.Lost[0].Version, v.Group))
 		}
 	}
 	digests := make(map[string]string) // of the store's versions, by key
 	for _, b := range out.Branches {
 		v := out.Desired(b.Group())
-		if v == nil || b.Enrolment == nil || b.Status == nil || b.Status.Group != v.Group || b.Status.Desired.Digest == "" {
+		if v == nil || b.Enrolment == nil || b.Status == nil || b.Status.Group != v.Group ||
+			b.Status.Desired.Digest == "" {
 			continue
 		}
 		held := fleetproto.Verified{Version: b.Status.Desired.Version, Digest: b.Status.Desired.Digest}
@@ -401,11 +416,13 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		if digest == held.Digest || slices.Contains(v.Mends, held) { // a box that is away takes the version that mends it
+		// a box that is away takes the version that mends it
+		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}
 		b.Holds = &held
-		if held.Version <= v.Last.Version+maxAhead && !slices.Contains(v.Lost, held) && len(v.Lost)+len(v.Mends) < maxForeignVersions {
+		if held.Version <= v.Last.Version+maxAhead && !slices.Contains(v.Lost, held) &&
+			len(v.Lost)+len(v.Mends) < maxForeignVersions {
 			v.Lost = append(v.Lost, held)
 		}
 	}
@@ -454,7 +471,8 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		m := s.seen[b.Name]
 		for n := m.Acts + 1; n <= b.Status.Acts && len(m.Missing) < maxMissing; n++ {
 			if key := fleetproto.ActKey(b.Name, n); !listed[key] {
-				if _, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS); errors.Is(err, fleetproto.ErrNotFound) { // else the list lags
+				// else the list lags
+				if _, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS); errors.Is(err, fleetproto.ErrNotFound) {
 					m.Missing = append(m.Missing, n)
 				}
 			}
@@ -466,7 +484,8 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 }
 
 // status reads one that was written; the zero known where none was.
-func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int64, keep func(string, known), box ...fleetproto.Key) (k known, err error) {
+func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int64, keep func(string, known),
+	box ...fleetproto.Key) (k known, err error) {
 	if e.Key == "" {
 		return k, nil
 	}

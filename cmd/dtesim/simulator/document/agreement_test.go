@@ -38,7 +38,8 @@ func (g *guarded) MatchString(s string) bool {
 func compileGuarded(pattern string) (jsonschema.Regexp, error) {
 	g := &guarded{}
 	var rest string
-	if rest, g.newline = strings.CutPrefix(pattern, "^(?!.*[\r\n])"); g.newline { // the characters themselves, in MH's file
+	// the characters themselves, in MH's file
+	if rest, g.newline = strings.CutPrefix(pattern, "^(?!.*[\r\n])"); g.newline {
 		rest = "^" + rest
 	}
 	if rest, g.fusion = strings.CutPrefix(rest, `^(?!([0-9])\1+$)(?!0{7})`); g.fusion {
@@ -241,10 +242,12 @@ var dresses = map[string]func(root Object, previous bool){
 	"nothing": func(Object, bool) {},
 	"everything": func(root Object, previous bool) {
 		if root.Null("documentoRelacionado") {
-			fill(root, "documentoRelacionado", []any{map[string]any{"tipoDocumento": "04", "tipoGeneracion": num("1"), "numeroDocumento": "X", "fechaEmision": "2026-12-01"}})
+			fill(root, "documentoRelacionado", []any{map[string]any{"tipoDocumento": "04", "tipoGeneracion": num("1"),
+				"numeroDocumento": "X", "fechaEmision": "2026-12-01"}})
 		}
 		doctor := map[string]any{"nombre": "Dra. Paz", "nit": nil, "docIdentificacion": "12", "tipoServicio": num("1")}
-		other := map[string]any{"codDocAsociado": num("3"), "descDocumento": "abc", "detalleDocumento": "abcd", "medico": doctor}
+		other := map[string]any{"codDocAsociado": num("3"), "descDocumento": "abc", "detalleDocumento": "abcd",
+			"medico": doctor}
 		third := map[string]any{"nit": "06142501881024", "nombre": "Tercero", "codDomiciliado": num("1")}
 		if previous {
 			other["descDocumento"], other["detalleDocumento"] = nil, nil
@@ -255,12 +258,14 @@ var dresses = map[string]func(root Object, previous bool){
 		if _, event := root.Object("identificacion")["tipoEvento"]; event {
 			root.Object("identificacion")["motivoContin"] = nil // its schema has it for contingency only
 		}
-		if tipo := root.Object("identificacion").Text("tipoDte"); tipo != "11" && tipo != "15" { // whose papers have other members
+		// whose papers have other members
+		if tipo := root.Object("identificacion").Text("tipoDte"); tipo != "11" && tipo != "15" {
 			fill(root, "otrosDocumentos", []any{other})
 		}
 		fill(root, "ventaTercero", third)
 		fill(root, "apendice", []any{map[string]any{"campo": "campo", "etiqueta": "etiqueta", "valor": "v"}})
-		extension := map[string]any{"nombEntrega": "Quien entrega", "docuEntrega": "12345", "nombRecibe": "Quien recibe", "docuRecibe": "12345", "observaciones": "o"}
+		extension := map[string]any{"nombEntrega": "Quien entrega", "docuEntrega": "12345",
+			"nombRecibe": "Quien recibe", "docuRecibe": "12345", "observaciones": "o"}
 		if _, notes := root.Object("resumen")["totalPagar"]; notes {
 			extension["placaVehiculo"] = "P123"
 		}
@@ -268,7 +273,8 @@ var dresses = map[string]func(root Object, previous bool){
 			fill(root, "extension", extension)
 		}
 		sum := root.Object("resumen")
-		fill(sum, "tributos", []any{map[string]any{"codigo": "D1", "descripcion": "FF", "valor": num("1")}, map[string]any{"codigo": "C8", "descripcion": "CC", "valor": num("1")}})
+		fill(sum, "tributos", []any{map[string]any{"codigo": "D1", "descripcion": "FF", "valor": num("1")},
+			map[string]any{"codigo": "C8", "descripcion": "CC", "valor": num("1")}})
 		fill(sum, "numPagoElectronico", "1")
 		fill(sum, "observaciones", "o")
 		if items := root.Objects("cuerpoDocumento"); len(items) > 0 {
@@ -375,7 +381,8 @@ func places(path string, v any, into []place) []place {
 	return into
 }
 
-var literals = []string{"0", "-1", "1", "0.01", "0.001", "1e-8", "1e-9", "1e2", "99999999999.99", "100000000000", "1e11", "-99999999999.99",
+var literals = []string{"0", "-1", "1", "0.01", "0.001", "1e-8", "1e-9", "1e2", "99999999999.99", "100000000000",
+	"1e11", "-99999999999.99",
 	"2", "3.0", "5", "99", "100", "2000", "2001", "100.01", "6", "7", "1.5"}
 
 func mutate(r *rand.Rand, root Object) string {
@@ -393,7 +400,8 @@ func mutate(r *rand.Rand, root Object) string {
 		v = json.Number(literals[r.IntN(len(literals))])
 	case 4, 5:
 		s, _ := p.get.(string)
-		v = []string{"", "x", s + "x", strings.ToLower(s), s + "\n", "\n" + s, strings.Repeat("ñ", lengths[r.IntN(len(lengths))]+r.IntN(2)),
+		v = []string{"", "x", s + "x", strings.ToLower(s), s + "\n", "\n" + s, strings.Repeat("ñ",
+			lengths[r.IntN(len(lengths))]+r.IntN(2)),
 			"12:3:00", "23:59:5", "2026-13-01", "20", "02"}[r.IntN(12)]
 	case 6:
 		v = []any{true, []any{}, map[string]any{}, []any{nil}, []any{"20", "20"}}[r.IntN(5)]

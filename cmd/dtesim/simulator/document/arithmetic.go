@@ -52,11 +52,13 @@ func totals(d *Document) *Refusal {
 		d.expect("totalExenta", d.sums("ventaExenta")),
 		d.expect("totalGravada", d.sums("ventaGravada")),
 		d.expect("totalNoGravado", d.sums("noGravado")),
-		d.expect("subTotalVentas", add(sum.number("totalNoSuj"), sum.number("totalExenta"), sum.number("totalGravada"))),
+		d.expect("subTotalVentas", add(sum.number("totalNoSuj"), sum.number("totalExenta"),
+			sum.number("totalGravada"))),
 	); r != nil {
 		return r
 	}
-	for _, pair := range [][2]string{{"descuNoSuj", "totalNoSuj"}, {"descuExenta", "totalExenta"}, {"descuGravada", "totalGravada"}} {
+	for _, pair := range [][2]string{{"descuNoSuj", "totalNoSuj"}, {"descuExenta", "totalExenta"}, {"descuGravada",
+		"totalGravada"}} {
 		if sum.number(pair[0]).Cmp(sum.number(pair[1])) > 0 {
 			return NotAllowed("resumen." + pair[0])
 		}

@@ -10,15 +10,27 @@ import (
 
 // Codes of CAT v1.1 (07/2026) that the documents received here use.
 var (
-	receiverDocuments = words("36 13 37 03 02")                                                                                                      // CAT-022
-	payments          = words("01 02 03 04 05 08 09 11 12 13 14 99")                                                                                 // CAT-017
-	terms             = words("01 02 03")                                                                                                            // CAT-018: days, months, years
-	DocumentTypes     = words("01 03 04 05 06 07 08 09 11 14 15")                                                                                    // CAT-002, without events
-	withholdings      = words("22 C4 C9")                                                                                                            // CAT-006
-	bodyTaxes         = words("A8 57 90 D4 D5 A6")                                                                                                   // CAT-015 section 2: an item of their own
-	summaryTaxes      = words("20 C3 59 71 D1 C8 D5 D4")                                                                                             // CAT-015 section 1: added in the summary
-	informativeTaxes  = words("C5 C6 C7 19 28 31 32 33 34 35 36 37 38 39 42 43 44 50 51 52 53 54 55 58 77 78 79 85 86 91 92 A1 A5 A7 A9")            // CAT-015 section 3
-	units             = words("1 2 6 9 10 13 15 18 20 22 23 24 26 30 32 33 34 36 37 38 39 40 42 43 44 45 46 47 49 50 51 52 53 54 55 56 57 58 59 99") // CAT-014
+	// CAT-022
+	receiverDocuments = words("36 13 37 03 02")
+	// CAT-017
+	payments = words("01 02 03 04 05 08 09 11 12 13 14 99")
+	// CAT-018: days, months, years
+	terms = words("01 02 03")
+	// CAT-002, without events
+	DocumentTypes = words("01 03 04 05 06 07 08 09 11 14 15")
+	// CAT-006
+	withholdings = words("22 C4 C9")
+	// CAT-015 section 2: an item of their own
+	bodyTaxes = words("A8 57 90 D4 D5 A6")
+	// CAT-015 section 1: added in the summary
+	summaryTaxes = words("20 C3 59 71 D1 C8 D5 D4")
+	// CAT-015 section 3
+	informativeTaxes = words(
+		"C5 C6 C7 19 28 31 32 33 34 35 36 37 38 39 42 43 44 50 51 52 53 54 55 58 77 78 79 85 86 " +
+			"91 92 A1 A5 A7 A9")
+	// CAT-014
+	units = words("1 2 6 9 10 13 15 18 20 22 23 24 26 30 32 33 34 36 37 38 39 40 42 43 44 45 46 47 49 50 " +
+		"51 52 53 54 55 56 57 58 59 99")
 )
 
 const (

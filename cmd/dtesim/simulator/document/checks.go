@@ -49,7 +49,8 @@ func itself(d *Document) *Refusal {
 	return nil
 }
 
-// issuer is the party that issues, the member that holds it, and where its NIT stands: a donee (15) is named as a person is.
+// issuer is the party that issues, the member that holds it, and where its NIT stands: a donee (15) is named as a
+// person is.
 func (d *Document) issuer() (party Object, name, nit string) {
 	name, nit = "emisor", "nit"
 	if d.Tipo == "15" {
@@ -129,9 +130,9 @@ func checkRemarks(d *Document) *Refusal {
 	return nil
 }
 
-// dated compares fecEmi with the day of reception in El Salvador. Earlier is sealed with an observation (observed up
-// to four days late) unless a contingency explains it, later is refused. NV2 Anexo IV n.º 10 is said to allow up to five days ahead; a branch has no
-// reason to, and a clock that runs in UTC looks exactly so.
+// dated compares fecEmi with the day of reception in El Salvador. Earlier is sealed with an observation (observed up to
+// four days late) unless a contingency explains it, later is refused. NV2 Anexo IV n.º 10 is said to allow up to five
+// days ahead; a branch has no reason to, and a clock that runs in UTC looks exactly so.
 func dated(d *Document) (notes []string, _ *Refusal) {
 	id := d.Root.Object("identificacion")
 	issue := id.Text("fecEmi")

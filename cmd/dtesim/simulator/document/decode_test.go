@@ -9,8 +9,10 @@ import (
 
 // The parser reads what encoding/json reads, apart from what it refuses on purpose.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":[1,-2.5e+3,"x\n\u00e1\"\\",null,true,false,{"b":{}}],"":""}`, " {\t\"a\" :\r\n1 , \"b\":[ ] } ",
-		`{"a":1,"a":2}`, `[1]`, `{"a":"\ud83d\ude00 \udc00"}`, `{"n":1e99999}`, `{"a":[[[[]]]]}`, `{"a":1}x`, `{"a":"\\"}`, ``, `{`} {
+	for _, s := range []string{`{}`, `{"a":[1,-2.5e+3,"x\n\u00e1\"\\",null,true,false,{"b":{}}],"":""}`,
+		" {\t\"a\" :\r\n1 , \"b\":[ ] } ",
+		`{"a":1,"a":2}`, `[1]`, `{"a":"\ud83d\ude00 \udc00"}`, `{"n":1e99999}`, `{"a":[[[[]]]]}`, `{"a":1}x`,
+		`{"a":"\\"}`, ``, `{`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

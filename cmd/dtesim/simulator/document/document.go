@@ -14,8 +14,9 @@ var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
 // Issuer is a taxpayer as MH has it registered.
 type Issuer struct {
-	NIT       string         // 9 or 14 digits, no hyphens: also the user of the login
-	Password  string         // of the API, not of the portal: 13 to 25 characters, with letters, digits and others (MT2)
+	NIT string // 9 or 14 digits, no hyphens: also the user of the login
+	// of the API, not of the portal: 13 to 25 characters, with letters, digits and others (MT2)
+	Password  string
 	PublicKey *rsa.PublicKey // of the certificate in force; every signature is held against this one
 
 	// NRC, when not empty, is the only one that the issuer's documents may bear.

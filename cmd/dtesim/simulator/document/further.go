@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// This file reads the types that few taxpayers issue: 04, 08, 09, 11 and 15 (MF2 pp.29-52; ME, the manual of fields of the generation
-// before, whose arithmetic DTE 2.0 kept).
+// This file reads the types that few taxpayers issue: 04, 08, 09, 11 and 15 (MF2 pp.29-52; ME, the manual of fields of
+// the generation before, whose arithmetic DTE 2.0 kept).
 
 var (
 	remission   = []func(*Document) *Refusal{named, totals, taxed, remitted}
@@ -21,7 +21,8 @@ func (it Object) bears(code string) bool { return slices.Contains(it.texts("trib
 
 // remitted checks a 04: every taxed item bears VAT, or the 0 % of an export; what is to be remitted is not paid.
 func remitted(d *Document) *Refusal {
-	if title := d.Root.Object("receptor").Text("bienTitulo"); !slices.Contains(words("01 02 03 04 05"), title) { // CAT-025
+	// CAT-025
+	if title := d.Root.Object("receptor").Text("bienTitulo"); !slices.Contains(words("01 02 03 04 05"), title) {
 		return NotAllowed("receptor.bienTitulo")
 	}
 	abroad := 0
@@ -55,7 +56,8 @@ func remitted(d *Document) *Refusal {
 	return d.expect("montoTotalOperacion", add(sum.number("subTotal"), d.levied()))
 }
 
-// destined checks what an 11 says of where its goods leave the country. Services have neither office, nor regime, nor INCOTERM.
+// destined checks what an 11 says of where its goods leave the country. Services have neither office, nor regime, nor
+// INCOTERM.
 func destined(d *Document) *Refusal {
 	emisor, sum := d.Root.Object("emisor"), d.Root.Object("resumen")
 	kind := emisor.Integer("tipoItemExpor")
@@ -86,7 +88,8 @@ func destined(d *Document) *Refusal {
 	return nil
 }
 
-// exported checks the amounts of an 11: insurance and freight are in the operation (ME field 68, and the refusals that others met).
+// exported checks the amounts of an 11: insurance and freight are in the operation (ME field 68, and the refusals that
+// others met).
 func exported(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	discount := "descuGravada"
@@ -108,13 +111,15 @@ func exported(d *Document) *Refusal {
 			return NotAllowed("resumen.tributos.codigo")
 		}
 	}
-	if r := First(d.expect("totalGravada", d.sums("ventaGravada")), d.expect("totalNoGravado", d.sums("noGravado"))); r != nil {
+	if r := First(d.expect("totalGravada", d.sums("ventaGravada")), d.expect("totalNoGravado",
+		d.sums("noGravado"))); r != nil {
 		return r
 	}
 	if sum.number(discount).Cmp(sum.number("totalGravada")) > 0 {
 		return NotAllowed("resumen." + discount)
 	}
-	total := add(sub(sum.number("totalGravada"), sum.number(discount)), sum.number("seguro"), sum.number("flete"), d.levied())
+	total := add(sub(sum.number("totalGravada"), sum.number(discount)), sum.number("seguro"), sum.number("flete"),
+		d.levied())
 	return First(
 		d.expect("totalDescu", add(d.sums("montoDescu"), sum.number(discount))),
 		d.expect("montoTotalOperacion", total),
@@ -159,7 +164,8 @@ func donated(d *Document) *Refusal {
 		}
 		want := rounded(sub(product(it.number("valorUni"), it.number("cantidad")), it.number(depreciation)), 8)
 		if !near(want, it.number("valor")) {
-			return miscalculated("cuerpoDocumento.valor", item(n, "valor CALCULO INCORRECTO, se esperaba "+want.FloatString(8)))
+			return miscalculated("cuerpoDocumento.valor", item(n, "valor CALCULO INCORRECTO, se esperaba "+
+				want.FloatString(8)))
 		}
 		if kind == 1 {
 			money.Add(money, it.number("valor"))
@@ -178,7 +184,8 @@ func donated(d *Document) *Refusal {
 	return d.expect("valorTotal", d.sums("valor"))
 }
 
-// settledSales checks an 08 (MF2 p.43; ME fields 43-60): what was invalidated is below zero, and no sum but those of the kinds is.
+// settledSales checks an 08 (MF2 p.43; ME fields 43-60): what was invalidated is below zero, and no sum but those of
+// the kinds is.
 func settledSales(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		switch {
@@ -188,12 +195,14 @@ func settledSales(d *Document) *Refusal {
 			return Misshapen("cuerpoDocumento.numeroDocumento")
 		case !near(it.number("ivaItem"), rounded(product(it.number("ventaGravada"), d.law.VAT), 8)):
 			return miscalculated("cuerpoDocumento.ivaItem", item(i+1, "ivaItem"))
-		case it.number("ventaGravada").Sign() != 0 != it.bears("20"), it.number("exportaciones").Sign() != 0 != it.bears("C3"):
+		case it.number("ventaGravada").Sign() != 0 != it.bears("20"),
+			it.number("exportaciones").Sign() != 0 != it.bears("C3"):
 			return lacking("cuerpoDocumento.tributos", item(i+1, "tributos"))
 		}
 	}
 	sum := d.Root.Object("resumen")
-	if r := First(taxed(d), d.expect("totalNoSuj", d.sums("ventaNoSuj")), d.expect("totalExenta", d.sums("ventaExenta")),
+	if r := First(taxed(d), d.expect("totalNoSuj", d.sums("ventaNoSuj")), d.expect("totalExenta",
+		d.sums("ventaExenta")),
 		d.expect("totalGravada", d.sums("ventaGravada")), d.expect("exportacion", d.sums("exportaciones")),
 		d.expect("totalExportacion", d.sums("exportaciones"))); r != nil {
 		return r
@@ -208,7 +217,8 @@ func settledSales(d *Document) *Refusal {
 	if sum.number("ivaPerci").Sign() < 0 {
 		return NotAllowed("resumen.ivaPerci")
 	}
-	sold := floored(add(sum.number("totalNoSuj"), sum.number("totalExenta"), sum.number("totalGravada"), d.sums("exportaciones")))
+	sold := floored(add(sum.number("totalNoSuj"), sum.number("totalExenta"), sum.number("totalGravada"),
+		d.sums("exportaciones")))
 	return First(
 		d.expect("subTotalVentas", sold),
 		d.expect("montoTotalOperacion", add(sum.number("subTotalVentas"), d.levied())),
@@ -238,7 +248,8 @@ func stated(d *Document) *Refusal {
 		{"iva", product(body.number("montoSujetoPercepcion"), d.law.VAT)},
 		{"ivaPercibido", product(body.number("montoSujetoPercepcion"), perceivedOfCards)},
 		{"ivaComision", product(body.number("comision"), d.law.VAT)},
-		{"liquidoApagar", sub(body.number("valorOperaciones"), body.number("ivaPercibido"), body.number("comision"), body.number("ivaComision"))},
+		{"liquidoApagar", sub(body.number("valorOperaciones"), body.number("ivaPercibido"), body.number("comision"),
+			body.number("ivaComision"))},
 	} {
 		if !near(rounded(field.want, 2), body.number(field.name)) {
 			return miscalculated("cuerpoDocumento." + field.name)

@@ -44,7 +44,8 @@ func TestFurther(t *testing.T) {
 					t.Fatal(err)
 				}
 				for name, v := range root.Object(part) {
-					if _, amount := v.(json.Number); !amount || slices.Contains(told, name) || tipo == "07" && name == "totalIva" {
+					if _, amount := v.(json.Number); !amount || slices.Contains(told, name) || tipo == "07" &&
+						name == "totalIva" {
 						continue
 					}
 					if r := judged(t, tipo, c.Document, part, name); r == nil {
@@ -78,7 +79,8 @@ func judged(t *testing.T, tipo string, text []byte, part, member string) *Refusa
 	if notes := form.check(root); len(notes) > 0 {
 		return unschemed(strings.Join(notes, "; "))
 	}
-	d := &Document{Submission: Submission{Tipo: tipo, Version: version}, Root: root, Previous: form.previous, law: todays(),
+	d := &Document{Submission: Submission{Tipo: tipo, Version: version}, Root: root, Previous: form.previous,
+		law:    todays(),
 		Issuer: Issuer{NIT: "06141804941035", NRC: "2390516"}}
 	return form.judge(d)
 }

@@ -34,7 +34,8 @@ func originated(d *Document) *Refusal {
 	}
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		if !codes[it.Text("codigoGeneracion")] {
-			return NotAllowed("cuerpoDocumento.codigoGeneracion", item(i+1, "codigoGeneracion no figura en documentoRelacionado"))
+			return NotAllowed("cuerpoDocumento.codigoGeneracion",
+				item(i+1, "codigoGeneracion no figura en documentoRelacionado"))
 		}
 		foreign := []string{"compra"}
 		if kind == "14" {
@@ -78,7 +79,8 @@ func returned(d *Document) *Refusal {
 	); r != nil {
 		return r
 	}
-	goods := add(sum.number("totalNoSuj"), sum.number("totalExenta"), sum.number("totalGravada"), sum.number("totalCompraExcluidos"))
+	goods := add(sum.number("totalNoSuj"), sum.number("totalExenta"), sum.number("totalGravada"),
+		sum.number("totalCompraExcluidos"))
 	total := add(sum.number("subTotalVentas"), d.levied(), sum.number("totalSeguro"), sum.number("totalFlete"))
 	kept := add(sum.number("ivaRete"), sum.number("reteRenta"))
 	return First(

@@ -28,7 +28,8 @@ func identified(d *Document) *Refusal {
 // named checks a receiver who must be identified: 04, 11, 14, 15, and from DTE 2.0 on 05, 06, 07 and 08.
 func named(d *Document) *Refusal {
 	r, name := d.receiver()
-	return d.identity(r, name, "tipoDocumento", "numDocumento", d.Previous && slices.Contains(words("04 11 15"), d.Tipo))
+	return d.identity(r, name, "tipoDocumento", "numDocumento", d.Previous && slices.Contains(words("04 11 15"),
+		d.Tipo))
 }
 
 // identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; hyphens tells
@@ -88,7 +89,8 @@ func included(d *Document) *Refusal {
 		}
 	}
 	sum := d.Root.Object("resumen")
-	return d.expect("totalIva", sub(d.sums("ivaItem"), product(sum.number("descuGravada"), d.law.included()))) // ME field 89
+	// ME field 89
+	return d.expect("totalIva", sub(d.sums("ivaItem"), product(sum.number("descuGravada"), d.law.included())))
 }
 
 func invoiced(d *Document) *Refusal {

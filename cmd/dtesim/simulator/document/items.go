@@ -99,7 +99,8 @@ func itemised(d *Document) *Refusal {
 			continue
 		}
 		// MF2 p.45: montoDescu is the discount of the whole line.
-		want := rounded(sub(new(big.Rat).Mul(it.number("precioUni"), it.number("cantidad")), it.number("montoDescu")), 8)
+		want := rounded(sub(new(big.Rat).Mul(it.number("precioUni"), it.number("cantidad")), it.number("montoDescu")),
+			8)
 		if got := it.number(column); !within(want, got, tolerance) {
 			return miscalculated("cuerpoDocumento."+column,
 				item(n, fmt.Sprintf("%s CALCULO INCORRECTO, se esperaba %s", column, want.FloatString(8))))
@@ -125,7 +126,8 @@ func (d *Document) catalogued(it Object, n int) *Refusal {
 	if kind < 1 || kind > taxItem || kind == taxItem && ofPurchase && !taxable { // a purchase (14) knows no tax items
 		return NotAllowed("cuerpoDocumento.tipoItem", item(n, "tipoItem"))
 	}
-	if _, stated := it["uniMedida"]; stated && !d.law.lists("CAT-014", units, fmt.Sprint(unit)) { // 18 need not state it
+	// 18 need not state it
+	if _, stated := it["uniMedida"]; stated && !d.law.lists("CAT-014", units, fmt.Sprint(unit)) {
 		return NotAllowed("cuerpoDocumento.uniMedida", item(n, "uniMedida"))
 	}
 	for _, code := range it.texts("tributos") {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Law is what another law would change: rates, thresholds and codes, as data. The arithmetic over them stays this package's.
-// A nil number, and codes that are not named, are as they were the day before.
+// Law is what another law would change: rates, thresholds and codes, as data. The arithmetic over them stays this
+// package's. A nil number, and codes that are not named, are as they were the day before.
 type Law struct {
 	Document string // type of CAT-002 that it is for, "" for all
 	From     string // first day, yyyy-mm-dd: by the date of the document, of a note or retorno by that of its original
@@ -25,8 +25,8 @@ type Law struct {
 	PerGallon map[string]*big.Rat
 	// PerUnit are further taxes of the summary in USD a unit, whatever the unit is, by code.
 	PerUnit map[string]*big.Rat
-	// Layout is the JSON Schema of the type in generation Version: documents of a type that this package has no reading of are held to
-	// it, and their amounts to nothing.
+	// Layout is the JSON Schema of the type in generation Version: documents of a type that this package has no reading
+	// of are held to it, and their amounts to nothing.
 	Layout  []byte
 	Version int
 	// Codes are further codes by catalogue, "CAT-015". A further code of CAT-015 is a tax that is added in the summary.
@@ -35,7 +35,8 @@ type Law struct {
 
 // todays is the law that this package was written after.
 func todays() Law {
-	return Law{VAT: big.NewRat(13, 100), Withheld: big.NewRat(1, 100), Income: big.NewRat(10, 100), LeastBase: leastBase, Identification: identification,
+	return Law{VAT: big.NewRat(13, 100), Withheld: big.NewRat(1, 100), Income: big.NewRat(10, 100),
+		LeastBase: leastBase, Identification: identification,
 		PerGallon: gallonTaxes}
 }
 
@@ -62,7 +63,8 @@ func (s *Laws) Enact(laws ...Law) error {
 		}
 		for name, r := range map[string]*big.Rat{"VAT": l.VAT, "withheld": l.Withheld, "income": l.Income} {
 			if r != nil && (r.Sign() < 0 || r.Cmp(one) >= 0) {
-				return fmt.Errorf("the law of %s has the rate %s for %s: a share, 0.15 for 15 %%", l.From, r.RatString(), name)
+				return fmt.Errorf("the law of %s has the rate %s for %s: a share, 0.15 for 15 %%", l.From,
+					r.RatString(), name)
 			}
 		}
 	}
@@ -121,7 +123,8 @@ func (s *Laws) On(tipo, day string) Law {
 		if l.From > day || l.Document != "" && l.Document != tipo {
 			continue
 		}
-		for _, pair := range []struct{ to, from **big.Rat }{{&now.VAT, &l.VAT}, {&now.Withheld, &l.Withheld}, {&now.Income, &l.Income},
+		for _, pair := range []struct{ to, from **big.Rat }{{&now.VAT, &l.VAT}, {&now.Withheld, &l.Withheld},
+			{&now.Income, &l.Income},
 			{&now.LeastBase, &l.LeastBase}, {&now.Identification, &l.Identification}} {
 			if *pair.from != nil {
 				*pair.to = *pair.from

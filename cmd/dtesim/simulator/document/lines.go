@@ -6,16 +6,19 @@ import (
 
 // This file holds what MF2 says of special lines and of the sections that all types share. Each check names its page.
 
-// besides are the amounts that a line outside the tax base has at 0.00 beside its columns (MF2 p.30), where its type has
-// them.
-var besides = []string{"montoDescu", "psv", "ivaItem", "ivaPerci", "totalIva", "ivaRete", "reteRenta", "seguro", "flete"}
+// besides are the amounts that a line outside the tax base has at 0.00 beside its columns (MF2 p.30), where its type
+// has them.
+var besides = []string{"montoDescu", "psv", "ivaItem", "ivaPerci", "totalIva", "ivaRete", "reteRenta", "seguro",
+	"flete"}
 
-// levies checks the taxes that a line names. MF2 pp.32-35: C3 is for exports alone (FEXE, NRE and CLE), D4 for MH itself. A line that is a tax (section 2) has neither discount nor suggested price nor charge,
-// its amount is taxed, and it names tax 20 alone, or none at all where prices include VAT (pp.33-34). Code 007.
+// levies checks the taxes that a line names. MF2 pp.32-35: C3 is for exports alone (FEXE, NRE and CLE), D4 for MH
+// itself. A line that is a tax (section 2) has neither discount nor suggested price nor charge, its amount is taxed,
+// and it names tax 20 alone, or none at all where prices include VAT (pp.33-34). Code 007.
 func (d *Document) levies(it Object, n int) *Refusal {
 	named := it.texts("tributos")
 	for _, code := range named {
-		if code == "D4" || code == "C3" && !slices.Contains(words("01 04 11 18"), d.Tipo) { // in those two C3 is a matter of the schema
+		// in those two C3 is a matter of the schema
+		if code == "D4" || code == "C3" && !slices.Contains(words("01 04 11 18"), d.Tipo) {
 			return NotAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
 		}
 	}
@@ -51,7 +54,8 @@ func numbered(d *Document) *Refusal {
 	return nil
 }
 
-// checkOneType checks that the documents of documentoRelacionado are of one type (MF2 p.37; p.26 for a retorno). Code 007.
+// checkOneType checks that the documents of documentoRelacionado are of one type (MF2 p.37; p.26 for a retorno). Code
+// 007.
 func checkOneType(d *Document) *Refusal {
 	related := d.Root.Objects("documentoRelacionado")
 	for _, rel := range related {

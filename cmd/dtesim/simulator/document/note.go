@@ -26,7 +26,8 @@ func linked(d *Document) *Refusal {
 	}
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		if d.relation(it.Text("numeroDocumento")) == nil {
-			return NotAllowed("cuerpoDocumento.numeroDocumento", item(i+1, "numeroDocumento no figura en documentoRelacionado"))
+			return NotAllowed("cuerpoDocumento.numeroDocumento",
+				item(i+1, "numeroDocumento no figura en documentoRelacionado"))
 		}
 	}
 	return nil

@@ -3,8 +3,8 @@ package document
 // purchase checks a 14: what a taxpayer bought from someone outside the VAT.
 var purchase = []func(*Document) *Refusal{named, checkPurchase}
 
-// checkPurchase checks the summary. The income tax withheld is a tenth of the services of natural persons; which items are
-// those a document does not tell, so anything up to a tenth of the whole passes.
+// checkPurchase checks the summary. The income tax withheld is a tenth of the services of natural persons; which items
+// are those a document does not tell, so anything up to a tenth of the whole passes.
 func checkPurchase(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	if r := d.expect("totalCompra", d.sums("compra")); r != nil {
@@ -21,7 +21,8 @@ func checkPurchase(d *Document) *Refusal {
 			return r
 		}
 	}
-	if most := rounded(product(sum.number("subTotal"), d.law.Income), 2); sum.number("reteRenta").Cmp(add(most, cent)) > 0 {
+	if most := rounded(product(sum.number("subTotal"), d.law.Income), 2); sum.number("reteRenta").Cmp(add(most,
+		cent)) > 0 {
 		return miscalculated("resumen.reteRenta")
 	}
 	return First(

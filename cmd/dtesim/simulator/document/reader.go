@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Reader holds a document to whatever can be said of it without the books: its signature, its schema, the law of its day, the
-// taxpayers that MH knows.
+// Reader holds a document to whatever can be said of it without the books: its signature, its schema, the law of its
+// day, the taxpayers that MH knows.
 type Reader struct {
 	Laws
 	Taxpayers       map[string]bool // NITs; empty: any

@@ -21,7 +21,8 @@ func miscalculated(path string, notes ...string) *Refusal {
 
 // lacking: the text was observed, its code was not published.
 func lacking(path string, notes ...string) *Refusal {
-	return &Refusal{Code: "003", Class: "13", Text: "[" + path + "] FALTAN DATOS PARA VALIDAR INFORMACION", Notes: notes}
+	return &Refusal{Code: "003", Class: "13", Text: "[" + path + "] FALTAN DATOS PARA VALIDAR INFORMACION",
+		Notes: notes}
 }
 
 // Misshapen: observed.

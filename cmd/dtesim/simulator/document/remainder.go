@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// Fits tells whether what is left of an original of law l covers the note or retorno; before are the notes and retornos that
-// changed what is left. A debit note adds to its original.
+// Fits tells whether what is left of an original of law l covers the note or retorno; before are the notes and retornos
+// that changed what is left. A debit note adds to its original.
 func (d *Document) Fits(original *Document, before []*Document, l Law) *Refusal {
 	if d.Tipo == "06" {
 		return nil
@@ -33,8 +33,8 @@ func (d *Document) Fits(original *Document, before []*Document, l Law) *Refusal 
 	return nil
 }
 
-// gross is what a column of the note or retorno is to be multiplied by to compare it with its original, of a type and law l: an
-// invoice has VAT in its prices, a note has not.
+// gross is what a column of the note or retorno is to be multiplied by to compare it with its original, of a type and
+// law l: an invoice has VAT in its prices, a note has not.
 func (d *Document) gross(original, column string, l Law) *big.Rat {
 	if original == "01" && d.Tipo != "18" && column == "ventaGravada" {
 		return l.gross()
@@ -90,7 +90,8 @@ func (d *Document) counted(original *Document, before []*Document) *Refusal {
 				continue
 			}
 			if rest.Sub(rest, it.number("cantidad")).Sign() < 0 && r == d {
-				return NotAllowed("cuerpoDocumento.cantidad", item(i+1, "cantidad mayor que la del documento relacionado"))
+				return NotAllowed("cuerpoDocumento.cantidad",
+					item(i+1, "cantidad mayor que la del documento relacionado"))
 			}
 		}
 	}

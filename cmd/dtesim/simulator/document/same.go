@@ -14,7 +14,8 @@ func (d *Document) SameParties(original *Document) *Refusal {
 // del emisor deben ser los mismos detallados en el DTE al que se le aplique"). Code 007.
 func (d *Document) SameIssuer(o *Document) *Refusal {
 	now, was := d.Root.Object("emisor"), o.Root.Object("emisor")
-	for _, pair := range [][2]string{{"nombre", "nombre"}, {"codEstableMH", "codEstable"}, {"codPuntoVentaMH", "codPuntoVenta"}} {
+	for _, pair := range [][2]string{{"nombre", "nombre"}, {"codEstableMH", "codEstable"}, {"codPuntoVentaMH",
+		"codPuntoVenta"}} {
 		said := was.Text(pair[0])
 		if said == "" {
 			said = was.Text(pair[1]) // DTE 2.0 documents call MH's codes so
@@ -26,13 +27,14 @@ func (d *Document) SameIssuer(o *Document) *Refusal {
 	return nil
 }
 
-// sameReceiver checks that a retorno says of the receiver what its origin says (MF2 p.28, step 1), and that it is for the
-// same third party (p.26). A DUI may have lost its hyphen between generations. Code 007.
+// sameReceiver checks that a retorno says of the receiver what its origin says (MF2 p.28, step 1), and that it is for
+// the same third party (p.26). A DUI may have lost its hyphen between generations. Code 007.
 func (d *Document) sameReceiver(o *Document) *Refusal {
 	was, _ := o.receiver()
 	now, _ := d.receiver()
 	for _, field := range []string{"tipoDocumento", "numDocumento", "nombre"} {
-		if got, want := now.Text(field), was.Text(field); got != want && (field != "numDocumento" || unhyphened(got) != unhyphened(want)) {
+		if got, want := now.Text(field), was.Text(field); got != want && (field != "numDocumento" ||
+			unhyphened(got) != unhyphened(want)) {
 			return NotAllowed("documento."+field, "No es el receptor del documento relacionado")
 		}
 	}
@@ -69,9 +71,10 @@ func (d *Document) sameTaxpayer(o *Document) *Refusal {
 	return NotAllowed(name+"."+field, "No es el receptor del documento relacionado")
 }
 
-// Describes checks that an invalidation repeats the document that it takes back: its type, seal, number, date and receiver,
-// null where that is null. Telephone and mail may be null all the same: no refusal for that was published. The schema before
-// DTE 2.0 has no null for the receiver's document and name, so what an anonymous invoice puts there is not compared.
+// Describes checks that an invalidation repeats the document that it takes back: its type, seal, number, date and
+// receiver, null where that is null. Telephone and mail may be null all the same: no refusal for that was published.
+// The schema before DTE 2.0 has no null for the receiver's document and name, so what an anonymous invoice puts there
+// is not compared.
 func (d *Document) Describes(original *Document, seal string) *Refusal {
 	said := d.Root.Object("documento")
 	id := original.Root.Object("identificacion")

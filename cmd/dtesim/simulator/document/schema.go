@@ -100,7 +100,8 @@ var compiled = sync.OnceValue(func() map[generation]*schema {
 	return all
 })
 
-// unguarded reads MH's patterns without the lookaheads that they begin with, which Go's expressions have not: each forbids line breaks.
+// unguarded reads MH's patterns without the lookaheads that they begin with, which Go's expressions have not: each
+// forbids line breaks.
 func unguarded(pattern string) (jsonschema.Regexp, error) {
 	for strings.HasPrefix(pattern, "^(?!") {
 		depth, end := 0, len(pattern)

@@ -5,8 +5,8 @@ import "slices"
 // voucher checks a 03: prices without VAT, which the summary adds.
 var voucher = []func(*Document) *Refusal{checkReceiver, totals, taxed, charged, vouched, sized}
 
-// checkReceiver checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its code
-// was not published).
+// checkReceiver checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its
+// code was not published).
 func checkReceiver(d *Document) *Refusal {
 	r, field := d.Root.Object("receptor"), "nit"
 	if _, has := r[field]; !has { // a note of DTE 2.0 identifies by kind and number

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Install serves a handler on a listener, unless an outage is in force, until remove is called. An outage closes the port; its end
-// listens on the same address again. failed gets the first failure of serving.
+// Install serves a handler on a listener, unless an outage is in force, until remove is called. An outage closes the
+// port; its end listens on the same address again. failed gets the first failure of serving.
 func (s *Hostility) Install(handler http.Handler, first net.Listener, failed chan<- error) (remove func(), _ error) {
 	d := &door{handler: handler, first: first, address: first.Addr(), listen: s.listen, failed: failed}
 	s.switching.Lock()

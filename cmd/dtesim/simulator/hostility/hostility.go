@@ -28,7 +28,8 @@ type Hostility struct {
 }
 
 // New returns one that is calm.
-func New(clock func() time.Time, listen func(network, address string) (net.Listener, error), log *slog.Logger) *Hostility {
+func New(clock func() time.Time, listen func(network, address string) (net.Listener, error),
+	log *slog.Logger) *Hostility {
 	return &Hostility{clock: clock, listen: listen, log: log, chaos: Calm(), spoken: make(chan struct{})}
 }
 

@@ -54,18 +54,20 @@ type Chaos struct {
 
 	// DelayMS holds every answer back, in milliseconds of the process. The request is processed at once.
 	DelayMS int `json:"delay_ms"`
-	// LotMS is how long a lot is in process, in milliseconds of Options.Now. It holds for the lots received from then on.
+	// LotMS is how long a lot is in process, in milliseconds of Options.Now. It holds for the lots received from then
+	// on.
 	LotMS int `json:"lot_ms"`
 	// ClockMS is how far MH's clock is ahead of Options.Now, in milliseconds; behind when negative.
 	ClockMS int64 `json:"clock_ms"`
 
 	// LaxOrigins lets a note name an invoice. MH refuses such a note (ME, MF2); the product's API admits it.
 	LaxOrigins bool `json:"lax_origins"`
-	// LaxDates lets an invalidation of a 03, 05, 06, 07 or retorno of DTE 2.0 bear any day of its window, as integrators
-	// report. MF2 pp.9-17 wants the document's own date.
+	// LaxDates lets an invalidation of a 03, 05, 06, 07 or retorno of DTE 2.0 bear any day of its window, as
+	// integrators report. MF2 pp.9-17 wants the document's own date.
 	LaxDates bool `json:"lax_dates"`
-	// StrictBase refuses a withholding or perception of one percent on an invoice or voucher whose base is below 100.00 USD
-	// (CT art. 162). Off because no refusal for it was published: the law binds the parties, and MH seals such documents.
+	// StrictBase refuses a withholding or perception of one percent on an invoice or voucher whose base is below 100.00
+	// USD (CT art. 162). Off because no refusal for it was published: the law binds the parties, and MH seals such
+	// documents.
 	StrictBase bool `json:"strict_base"`
 	// LoginCode answers every login with one of MH's codes of authentication, 100 to 111 (MT2). 0 is none.
 	LoginCode int `json:"login_code"`
@@ -73,8 +75,10 @@ type Chaos struct {
 
 // LoginTexts are MH's codes of authentication (MT2). The manuals print the codes and not the body that bears them: the
 // member's name and the spelling are ours.
-var LoginTexts = map[int]string{100: "Usuario incorrecto", 101: "Contactar a soporte", 102: "No se pudo autenticar", 103: "Contraseña expirada",
-	104: "Debe cambiar la contraseña", 105: "Cambio de contraseña requerido", 106: "Credenciales inválidas", 107: "Token inválido", 108: "Token requerido",
+var LoginTexts = map[int]string{100: "Usuario incorrecto", 101: "Contactar a soporte", 102: "No se pudo autenticar",
+	103: "Contraseña expirada",
+	104: "Debe cambiar la contraseña", 105: "Cambio de contraseña requerido", 106: "Credenciales inválidas",
+	107: "Token inválido", 108: "Token requerido",
 	109: "Error al generar el token", 110: "Tipo no válido", 111: "Parámetro no válido"}
 
 // What Only may name.
@@ -89,8 +93,8 @@ const (
 // Calm is the state at the start. A real lot of 100 takes minutes; half a second keeps a demonstration lively.
 func Calm() Chaos { return Chaos{LotMS: 500} }
 
-// maxDelay bounds an answer's delay in ms: beyond an hour, silence is meant. maxLot bounds what is in process and maxClock
-// a clock that is wrong.
+// maxDelay bounds an answer's delay in ms: beyond an hour, silence is meant. maxLot bounds what is in process and
+// maxClock a clock that is wrong.
 const (
 	maxDelay = 3_600_000
 	maxLot   = 7 * 24 * maxDelay
@@ -100,7 +104,8 @@ const (
 func (c *Chaos) Check() error {
 	for name, n := range map[string]int{
 		"lost_answers": c.LostAnswers, "half_answers": c.HalfAnswers, "lost_requests": c.LostRequests,
-		"late_requests": c.LateRequests, "late_ms": c.LateMS, "server_errors": c.ServerErrors, "html": c.HTML, "expired_tokens": c.ExpiredTokens, "reject": c.Reject,
+		"late_requests": c.LateRequests, "late_ms": c.LateMS, "server_errors": c.ServerErrors, "html": c.HTML,
+		"expired_tokens": c.ExpiredTokens, "reject": c.Reject,
 		"reject_events": c.RejectEvents, "reject_lots": c.RejectLots, "lose_lots": c.LoseLots,
 		"stuck_lots": c.StuckLots, "delay_ms": c.DelayMS, "lot_ms": c.LotMS,
 	} {

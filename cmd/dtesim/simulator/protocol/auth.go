@@ -43,7 +43,8 @@ func (s *Protocol) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if code := s.Hostilities().LoginCode; code != 0 {
-		s.Reply(w, r, http.StatusOK, map[string]string{"status": "ERROR", "error": "Unauthorized", "codigo": strconv.Itoa(code), "message": hostility.LoginTexts[code]})
+		s.Reply(w, r, http.StatusOK, map[string]string{"status": "ERROR", "error": "Unauthorized",
+			"codigo": strconv.Itoa(code), "message": hostility.LoginTexts[code]})
 		return
 	}
 	user, password := r.PostForm.Get("user"), r.PostForm.Get("pwd")

@@ -39,7 +39,8 @@ func (s *Protocol) receiveEvent(w http.ResponseWriter, r *http.Request) {
 	sub := document.Enclosed(*e.Documento)
 	sub.Tipo = document.Contingencia
 	d := &document.Document{Submission: sub, Issuer: holder(r), At: at, Done: at}
-	a := eventAnswer{Estado: "RECIBIDO", FechaHora: at.Format(registry.Stamp), Mensaje: "Documento recibido", Observaciones: []string{}}
+	a := eventAnswer{Estado: "RECIBIDO", FechaHora: at.Format(registry.Stamp), Mensaje: "Documento recibido",
+		Observaciones: []string{}}
 	if seal, bad := s.registry.JudgeEvent(d, *e.NIT); bad != nil {
 		a = refusedEvent(at, bad)
 	} else {

@@ -22,7 +22,8 @@ func (s *Protocol) annul(w http.ResponseWriter, r *http.Request) {
 		Version   *int    `json:"version"`
 		Documento *string `json:"documento"`
 	}
-	if err := json.Unmarshal(body, &e); err != nil || e.Ambiente == nil || e.IDEnvio == nil || e.Version == nil || e.Documento == nil {
+	if err := json.Unmarshal(body, &e); err != nil || e.Ambiente == nil || e.IDEnvio == nil || e.Version == nil ||
+		e.Documento == nil {
 		a := registry.Rejected(text(e.Ambiente), "", at, document.Incomplete())
 		s.Reply(w, r, a.Status(), a)
 		return

@@ -52,9 +52,11 @@ func (s *Protocol) receiveLot(w http.ResponseWriter, r *http.Request) {
 	if err := json.Unmarshal(body, &e); err == nil {
 		bad = s.acceptable(&e, holder(r))
 	}
-	a := lotAnswer{Version: 1, Ambiente: e.Ambiente, VersionApp: 1, IDEnvio: e.IDEnvio, FhProcesamiento: at.Format(registry.Stamp)}
+	a := lotAnswer{Version: 1, Ambiente: e.Ambiente, VersionApp: 1, IDEnvio: e.IDEnvio,
+		FhProcesamiento: at.Format(registry.Stamp)}
 	if bad != nil {
-		a.Estado, a.CodigoMsg, a.DescripcionMsg, a.ClasificaMsg, a.Observaciones = "RECHAZADO", bad.Code, bad.Text, registry.OrNull(bad.Class), bad.Notes
+		a.Estado, a.CodigoMsg, a.DescripcionMsg, a.ClasificaMsg, a.Observaciones = "RECHAZADO", bad.Code, bad.Text,
+			registry.OrNull(bad.Class), bad.Notes
 		s.Deliver(w, r, hostility.Lots, http.StatusBadRequest, a, nil)
 		return
 	}
@@ -69,7 +71,8 @@ func (s *Protocol) receiveLot(w http.ResponseWriter, r *http.Request) {
 	}
 	code := s.registry.Queue(subs, holder(r), at)
 	s.log.Debug("lot", "code", code, "documents", len(subs))
-	a.Estado, a.CodigoLote, a.CodigoMsg, a.DescripcionMsg, a.ClasificaMsg = "RECIBIDO", &code, "001", "LOTE RECIBIDO", registry.OrNull("10")
+	a.Estado, a.CodigoLote, a.CodigoMsg, a.DescripcionMsg, a.ClasificaMsg = "RECIBIDO", &code, "001", "LOTE RECIBIDO",
+		registry.OrNull("10")
 	s.Deliver(w, r, hostility.Lots, http.StatusOK, a, nil)
 }
 

@@ -23,8 +23,10 @@ type Protocol struct {
 }
 
 // New returns the handlers over a registry; nobody is logged in.
-func New(h *hostility.Hostility, r *document.Reader, g *registry.Registry, issuers []document.Issuer, log *slog.Logger) *Protocol {
-	p := &Protocol{Hostility: h, reader: r, registry: g, issuers: make(map[string]document.Issuer), log: log, sessions: make(map[string]session)}
+func New(h *hostility.Hostility, r *document.Reader, g *registry.Registry, issuers []document.Issuer,
+	log *slog.Logger) *Protocol {
+	p := &Protocol{Hostility: h, reader: r, registry: g, issuers: make(map[string]document.Issuer), log: log,
+		sessions: make(map[string]session)}
 	for _, i := range issuers {
 		p.issuers[i.NIT] = i
 	}

@@ -22,7 +22,8 @@ func (s *Protocol) query(w http.ResponseWriter, r *http.Request) {
 		CodigoGeneracion *string `json:"codigoGeneracion"`
 	}
 	at := s.Now()
-	if err := json.Unmarshal(body, &q); err != nil || q.NITEmisor == nil || q.TipoDte == nil || q.CodigoGeneracion == nil {
+	if err := json.Unmarshal(body, &q); err != nil || q.NITEmisor == nil || q.TipoDte == nil ||
+		q.CodigoGeneracion == nil {
 		a := registry.Rejected("", text(q.CodigoGeneracion), at, document.Incomplete())
 		s.Deliver(w, r, hostility.Queries, a.Status(), a, nil)
 		return

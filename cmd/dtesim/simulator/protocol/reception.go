@@ -42,7 +42,8 @@ func (s *Protocol) receive(w http.ResponseWriter, r *http.Request) {
 		s.Fault(w, r, http.StatusInternalServerError, "No message available")
 		return
 	}
-	sub := document.Submission{Ambiente: *e.Ambiente, Tipo: *e.TipoDte, Code: *e.CodigoGeneracion, JWS: *e.Documento, Version: *e.Version}
+	sub := document.Submission{Ambiente: *e.Ambiente, Tipo: *e.TipoDte, Code: *e.CodigoGeneracion, JWS: *e.Documento,
+		Version: *e.Version}
 	d := &document.Document{Submission: sub, Issuer: holder(r), At: at, Done: at}
 	if s.Strikes(hostility.Documents, func(c *hostility.Chaos) *int { return &c.LateRequests }) {
 		d.Done = at.Add(time.Duration(s.Hostilities().LateMS) * time.Millisecond)

@@ -37,7 +37,8 @@ type Attempt struct {
 }
 
 func (r *record) attempt(attempts int) Attempt {
-	return Attempt{Attempts: attempts, Accepted: true, Invalidated: r.invalidated, Sello: r.sello(), Document: r.payload, At: r.at}
+	return Attempt{Attempts: attempts, Accepted: true, Invalidated: r.invalidated, Sello: r.sello(),
+		Document: r.payload, At: r.at}
 }
 
 // Received counts what was received.

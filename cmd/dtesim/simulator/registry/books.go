@@ -30,7 +30,8 @@ func (r *record) sello() string { return *r.answer.SelloRecibido }
 
 // read is the document again.
 func (r *record) read() *document.Document {
-	return document.Reread(document.Submission{Ambiente: r.ambiente, Tipo: r.tipo, Code: r.code(), Version: r.version}, r.payload)
+	return document.Reread(document.Submission{Ambiente: r.ambiente, Tipo: r.tipo, Code: r.code(), Version: r.version},
+		r.payload)
 }
 
 // active are the notes and retornos that were not invalidated themselves.
@@ -100,7 +101,8 @@ func number(d *document.Document) string {
 	if id.Null("numeroControl") {
 		return ""
 	}
-	return strings.Join([]string{d.Issuer.NIT, id.Text("ambiente"), id.Text("fecEmi")[:4], id.Text("numeroControl")}, "|")
+	return strings.Join([]string{d.Issuer.NIT, id.Text("ambiente"), id.Text("fecEmi")[:4], id.Text("numeroControl")},
+		"|")
 }
 
 // admit seals a document unless its code or number is there already, or what it refers to does not bear it. A refused

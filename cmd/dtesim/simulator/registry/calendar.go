@@ -30,7 +30,8 @@ func lasting(tipo string) bool { return tipo == "01" || tipo == "11" || tipo == 
 
 func business(day time.Time) bool {
 	weekday := day.Weekday()
-	return weekday != time.Saturday && weekday != time.Sunday && !slices.Contains(holidays, day.Format("01-02")) && !holy(day)
+	return weekday != time.Saturday && weekday != time.Sunday && !slices.Contains(holidays, day.Format("01-02")) &&
+		!holy(day)
 }
 
 // holy tells Thursday, Friday and Saturday of Holy Week (Código de Trabajo art. 190).

@@ -70,7 +70,8 @@ func (b *books) report(d *document.Document) (seal string, _ *document.Refusal) 
 	}
 	if d.At.After(until) {
 		b.breach("event %s came after %s", d.Code, until.Format(time.DateTime))
-		return "", document.NotAllowed("motivo.fFin/motivo.hFin", "El plazo para informar la contingencia terminó el "+until.Format(Stamp))
+		return "", document.NotAllowed("motivo.fFin/motivo.hFin", "El plazo para informar la contingencia terminó el "+
+			until.Format(Stamp))
 	}
 	items := d.Root.Objects("detalleDTE")
 	var known []string
@@ -99,7 +100,8 @@ func (b *books) announce(d *document.Document, sello string, turn int64) *cause 
 	m := d.Root.Object("motivo")
 	began, ended := d.Span()
 	c := &cause{nit: d.Issuer.NIT, ambiente: d.Ambiente, motive: m.Text("motivoContingencia"), turn: turn}
-	c.Event = Event{Code: d.Code, Sello: sello, At: d.At, Began: began, Ended: ended, Kind: m.Integer("tipoContingencia")}
+	c.Event = Event{Code: d.Code, Sello: sello, At: d.At, Began: began, Ended: ended,
+		Kind: m.Integer("tipoContingencia")}
 	for _, it := range d.Root.Objects("detalleDTE") {
 		code := it.Text("codigoGeneracion")
 		b.announced[code] = &notice{cause: c, tipo: it.Text("tipoDoc")}
@@ -120,7 +122,8 @@ func (b *books) listed(d *document.Document) *document.Refusal {
 	n := b.announced[d.Code]
 	if n == nil || n.nit != d.Issuer.NIT || n.ambiente != d.Ambiente || n.turn > d.Turn {
 		b.breach("%s was sent before its event was received", d.Code)
-		return document.Absent("identificacion.tipoContingencia", "El documento no figura en ningún evento de contingencia recibido")
+		return document.Absent("identificacion.tipoContingencia",
+			"El documento no figura en ningún evento de contingencia recibido")
 	}
 	if !n.told {
 		b.breach("%s was sent before the seal of its event was answered", d.Code)
@@ -142,7 +145,8 @@ func (b *books) listed(d *document.Document) *document.Refusal {
 	}
 	if until := n.At.Add(documentTime); d.At.After(until) {
 		b.breach("%s came after %s", d.Code, until.Format(time.DateTime))
-		return document.NotAllowed("identificacion.fecEmi", "El plazo para transmitir el documento terminó el "+until.Format(Stamp))
+		return document.NotAllowed("identificacion.fecEmi", "El plazo para transmitir el documento terminó el "+
+			until.Format(Stamp))
 	}
 	return nil
 }

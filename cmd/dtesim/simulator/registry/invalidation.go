@@ -37,11 +37,13 @@ func (b *books) invalidate(d *document.Document) (Answer, *document.Refusal) {
 	if held.invalidated {
 		return Answer{}, document.Exists("documento.codigoGeneracion")
 	}
-	if r := document.First(d.Describes(held.read(), held.sello()), d.SameIssuer(held.read()), b.replaced(d, held), timely(d, held)); r != nil {
+	if r := document.First(d.Describes(held.read(), held.sello()), d.SameIssuer(held.read()), b.replaced(d, held),
+		timely(d, held)); r != nil {
 		return Answer{}, r
 	}
 	if len(held.active()) > 0 {
-		return Answer{}, document.NotAllowed("documento.codigoGeneracion", "El documento tiene notas o retornos vigentes")
+		return Answer{}, document.NotAllowed("documento.codigoGeneracion",
+			"El documento tiene notas o retornos vigentes")
 	}
 	if b.hostility.Take(func(c *hostility.Chaos) *int { return &c.RejectEvents }) {
 		return Answer{}, document.NotAllowed("motivo.motivoAnulacion", Provoked)

@@ -24,8 +24,9 @@ type kept struct {
 	Answer  Answer    `json:"answer"`
 }
 
-// Keep takes up what an earlier authority accepted, and writes whatever is accepted from now on behind it. What refused an attempt,
-// lots in process and counters of attempts are not kept. A line that a crash tore is dropped. Call it before anything is received.
+// Keep takes up what an earlier authority accepted, and writes whatever is accepted from now on behind it. What refused
+// an attempt, lots in process and counters of attempts are not kept. A line that a crash tore is dropped. Call it
+// before anything is received.
 func (s *Registry) Keep(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -43,7 +44,8 @@ func (s *Registry) Keep(path string) error {
 			break
 		}
 		var k kept
-		if err := json.Unmarshal(bytes.TrimSpace(line), &k); err != nil || k.Answer.CodigoGeneracion == nil || k.Answer.SelloRecibido == nil {
+		if err := json.Unmarshal(bytes.TrimSpace(line), &k); err != nil || k.Answer.CodigoGeneracion == nil ||
+			k.Answer.SelloRecibido == nil {
 			return errors.Join(fmt.Errorf("%s: line %d is no accepted document: %w", path, n, err), f.Close())
 		}
 		s.books.restore(&k)
@@ -90,7 +92,8 @@ func (b *books) write(d *document.Document, a Answer) {
 
 // restore enters what was accepted before.
 func (b *books) restore(k *kept) {
-	d := document.Reread(document.Submission{Ambiente: k.Ambient, Tipo: k.Tipo, Code: *k.Answer.CodigoGeneracion, Version: k.Version}, k.Payload)
+	d := document.Reread(document.Submission{Ambiente: k.Ambient, Tipo: k.Tipo, Code: *k.Answer.CodigoGeneracion,
+		Version: k.Version}, k.Payload)
 	d.Issuer.NIT, d.Payload, d.At, d.Done = k.NIT, k.Payload, k.At, k.At
 	held := b.enter(d, k.Answer)
 	switch k.Tipo {

@@ -54,7 +54,8 @@ func (s *Registry) Queue(subs []document.Submission, issuer document.Issuer, at 
 			if r == nil && d.Root.Object("identificacion").Integer("tipoOperacion") == 1 {
 				cyclic = true
 				if r = windowed(d); r == nil && !room {
-					r = document.NotAllowed("identificacion.tipoOperacion", fmt.Sprintf("Ya se recibieron %d lotes de facturación cíclica", s.mostLots))
+					r = document.NotAllowed("identificacion.tipoOperacion",
+						fmt.Sprintf("Ya se recibieron %d lotes de facturación cíclica", s.mostLots))
 				}
 			}
 			l.entries[i] = entry{d, notes, r}
@@ -122,15 +123,16 @@ func (b *books) settleLots(now time.Time) {
 				}
 				e.refusal = r
 			}
-			b.log.Debug("refused in a lot", "code", e.Code, "message", e.refusal.Code, "text", e.refusal.Text, "notes", e.refusal.Notes)
+			b.log.Debug("refused in a lot", "code", e.Code, "message", e.refusal.Code, "text", e.refusal.Text, "notes",
+				e.refusal.Notes)
 			l.verdicts.Rechazados = append(l.verdicts.Rechazados, Rejected(e.Ambiente, e.Code, l.due, e.refusal))
 		}
 		l.entries = nil
 	}
 }
 
-// LotVerdicts are those upon an issuer's lot. They are nil while the lot is in process; known is false for a lot that MH does not
-// hold.
+// LotVerdicts are those upon an issuer's lot. They are nil while the lot is in process; known is false for a lot that
+// MH does not hold.
 func (s *Registry) LotVerdicts(code, nit string) (_ *Verdicts, known bool) {
 	s.lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,8 @@ func (b *books) origins(d *document.Document) ([]*record, *document.Refusal) {
 			continue
 		}
 		o := b.records[rel.Text(field)]
-		if o == nil || o.nit != d.Issuer.NIT || o.ambiente != d.Ambiente || o.tipo != rel.Text("tipoDocumento") || o.turn > d.Turn {
+		if o == nil || o.nit != d.Issuer.NIT || o.ambiente != d.Ambiente || o.tipo != rel.Text("tipoDocumento") ||
+			o.turn > d.Turn {
 			b.breach("%s was sent before %s was sealed", d.Code, rel.Text(field))
 			return nil, document.Absent("documentoRelacionado." + field)
 		}
@@ -44,7 +45,8 @@ func (b *books) origins(d *document.Document) ([]*record, *document.Refusal) {
 		}
 		// From the seal: MF2 p.27 also says from the date of issue, which is no later.
 		if day := d.Date(); day < o.date || day > addMonths(o.at.Format(time.DateOnly), months) {
-			return nil, document.NotAllowed("identificacion.fecEmi", fmt.Sprintf("Fuera de los %d meses del documento relacionado", months))
+			return nil, document.NotAllowed("identificacion.fecEmi",
+				fmt.Sprintf("Fuera de los %d meses del documento relacionado", months))
 		}
 		if r := d.SameParties(o.read()); r != nil {
 			return nil, r

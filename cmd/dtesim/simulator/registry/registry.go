@@ -12,8 +12,8 @@ import (
 	"dtegate/cmd/dtesim/simulator/hostility"
 )
 
-// Registry is what MH has received. All methods may be called at once. It calls the hostility while it holds mu; the hostility
-// never calls back.
+// Registry is what MH has received. All methods may be called at once. It calls the hostility while it holds mu; the
+// hostility never calls back.
 type Registry struct {
 	reader    *document.Reader
 	hostility *hostility.Hostility

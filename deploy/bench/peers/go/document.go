@@ -48,7 +48,8 @@ type sale struct {
 	Condition int `json:"condicionOperacion"`
 }
 
-// A document has MH's members of a consumer invoice; those that such a sale has no use for stay as they are in the form.
+// A document has MH's members of a consumer invoice; those that such a sale has no use for stay as they are in the
+// form.
 type document struct {
 	Identificacion struct {
 		Version     int             `json:"version"`
@@ -108,13 +109,14 @@ type document struct {
 		Total              amount          `json:"montoTotalOperacion"`
 		Untaxed            amount          `json:"totalNoGravado"`
 		ToPay              amount          `json:"totalPagar"`
-		Words              string          `json:"totalLetras"` // the form's: all sales of the measurement have one total
-		VAT                amount          `json:"totalIva"`
-		Balance            amount          `json:"saldoFavor"`
-		Condition          int             `json:"condicionOperacion"`
-		Payments           []payment       `json:"pagos"`
-		Electronic         json.RawMessage `json:"numPagoElectronico"`
-		Remarks            json.RawMessage `json:"observaciones"`
+		// the form's: all sales of the measurement have one total
+		Words      string          `json:"totalLetras"`
+		VAT        amount          `json:"totalIva"`
+		Balance    amount          `json:"saldoFavor"`
+		Condition  int             `json:"condicionOperacion"`
+		Payments   []payment       `json:"pagos"`
+		Electronic json.RawMessage `json:"numPagoElectronico"`
+		Remarks    json.RawMessage `json:"observaciones"`
 	} `json:"resumen"`
 	Appendix json.RawMessage `json:"apendice"`
 }
@@ -150,7 +152,8 @@ type payment struct {
 // of fills a copy of the form with a sale.
 func (form document) of(s *sale) (*document, error) {
 	d := &form
-	d.Receptor.Name, d.Receptor.DocumentType, d.Receptor.Document, d.Receptor.Mail = s.Receptor.Name, s.Receptor.DocumentType, s.Receptor.Document, s.Receptor.Mail
+	d.Receptor.Name, d.Receptor.DocumentType, d.Receptor.Document, d.Receptor.Mail = s.Receptor.Name,
+		s.Receptor.DocumentType, s.Receptor.Document, s.Receptor.Mail
 	d.Lines = make([]line, len(s.Items))
 	var total, discount, vat amount
 	for i, item := range s.Items {
@@ -159,8 +162,9 @@ func (form document) of(s *sale) (*document, error) {
 			return nil, fmt.Errorf("items[%d]: no such sale", i)
 		}
 		within := (taxed*13*2 + 113) / (113 * 2) // half up
-		d.Lines[i] = line{Number: i + 1, Type: 1, Quantity: item.Quantity, Code: item.Code, Unit: 59, Description: item.Description,
-			Price: item.Price, Discount: item.Discount, Taxed: taxed, VAT: within}
+		d.Lines[i] = line{Number: i + 1, Type: 1, Quantity: item.Quantity, Code: item.Code, Unit: 59,
+			Description: item.Description,
+			Price:       item.Price, Discount: item.Discount, Taxed: taxed, VAT: within}
 		total, discount, vat = total+taxed, discount+item.Discount, vat+within
 	}
 	total, vat = cents(total), cents(vat)

@@ -1,5 +1,5 @@
-// Command dtepeer is a reference to measure dted beside: a consumer invoice as a service with net/http and PostgreSQL issues it.
-// It has no rules, no retries, no contingency.
+// Command dtepeer is a reference to measure dted beside: a consumer invoice as a service with net/http and PostgreSQL
+// issues it. It has no rules, no retries, no contingency.
 package main
 
 import (
@@ -47,7 +47,8 @@ func main() {
 		status, answer := http.StatusCreated, any(nil)
 		record, err := p.issue(r)
 		if err != nil {
-			status, answer = http.StatusInternalServerError, map[string]string{"status": "error", "message": err.Error()}
+			status, answer = http.StatusInternalServerError, map[string]string{"status": "error",
+				"message": err.Error()}
 		} else {
 			answer = map[string]any{"status": "success", "data": record}
 		}
@@ -93,7 +94,8 @@ func (p *peer) open(ctx context.Context) (err error) {
 }
 
 func (p *peer) login() error {
-	resp, err := p.client.PostForm(p.mh+"/seguridad/auth", url.Values{"user": {os.Getenv("PEER_NIT")}, "pwd": {os.Getenv("PEER_PASSWORD")}})
+	resp, err := p.client.PostForm(p.mh+"/seguridad/auth", url.Values{"user": {os.Getenv("PEER_NIT")},
+		"pwd": {os.Getenv("PEER_PASSWORD")}})
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,8 @@ func (p *peer) issue(r *http.Request) (*record, error) {
 	if rec.Sello, err = p.send(ctx, rec); err != nil {
 		return nil, err
 	}
-	_, err = p.db.Exec(ctx, "UPDATE document SET estado = $2, sello = $3 WHERE code = $1", rec.Code, rec.Estado, rec.Sello)
+	_, err = p.db.Exec(ctx, "UPDATE document SET estado = $2, sello = $3 WHERE code = $1", rec.Code, rec.Estado,
+		rec.Sello)
 	return rec, err
 }
 
@@ -153,7 +156,8 @@ func (p *peer) store(ctx context.Context, rec *record, d *document, point int) e
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
 	var last int64
-	if err := tx.QueryRow(ctx, "UPDATE series SET last = last + 1 WHERE point = $1 RETURNING last", point).Scan(&last); err != nil {
+	if err := tx.QueryRow(ctx, "UPDATE series SET last = last + 1 WHERE point = $1 RETURNING last",
+		point).Scan(&last); err != nil {
 		return err
 	}
 	sold := fmt.Sprintf("P%03d", point)
@@ -168,7 +172,8 @@ func (p *peer) store(ctx context.Context, rec *record, d *document, point int) e
 	if rec.JWS, err = p.sign(rec.JSON); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "INSERT INTO document (code, number, jws) VALUES ($1, $2, $3)", rec.Code, rec.Number, rec.JWS); err != nil {
+	if _, err := tx.Exec(ctx, "INSERT INTO document (code, number, jws) VALUES ($1, $2, $3)", rec.Code, rec.Number,
+		rec.JWS); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
@@ -186,7 +191,8 @@ func (p *peer) sign(payload []byte) (string, error) {
 
 // send sends a document to MH, and returns its seal.
 func (p *peer) send(ctx context.Context, rec *record) (string, error) {
-	body, err := json.Marshal(map[string]any{"ambiente": "00", "idEnvio": 1, "version": p.form.Identificacion.Version, "tipoDte": "01",
+	body, err := json.Marshal(map[string]any{"ambiente": "00", "idEnvio": 1, "version": p.form.Identificacion.Version,
+		"tipoDte":   "01",
 		"documento": rec.JWS, "codigoGeneracion": rec.Code})
 	if err != nil {
 		return "", err

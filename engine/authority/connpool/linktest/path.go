@@ -1,5 +1,5 @@
-// Package linktest is a slow and lossy way between a client and a server, for tests: over a socket, or in memory and in the
-// fake time of testing/synctest.
+// Package linktest is a slow and lossy way between a client and a server, for tests: over a socket, or in memory and in
+// the fake time of testing/synctest.
 package linktest
 
 import (
@@ -15,10 +15,11 @@ import (
 
 // Path delays what passes. Set its fields before use, and later only by Change.
 type Path struct {
-	// OneWay is how long a packet takes in one direction. A connect takes two of them, a request and its answer as well.
+	// OneWay is how long a packet takes in one direction. A connect takes two of them, a request and its answer as
+	// well.
 	OneWay time.Duration
-	// Loss is the share of packets that are lost, from 0 to 1. TCP repeats a SYN after 1, 2, 4 seconds, and data after the
-	// round trip and 400 ms, doubling.
+	// Loss is the share of packets that are lost, from 0 to 1. TCP repeats a SYN after 1, 2, 4 seconds, and data after
+	// the round trip and 400 ms, doubling.
 	Loss float64
 	// Name is how long the name server takes beside OneWay; Connect what a connect takes beside its round trip.
 	Name, Connect time.Duration
