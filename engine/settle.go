@@ -25,8 +25,7 @@ type sending struct {
 	wait     time.Duration // how long the till waits; 0: as long as the policy takes
 }
 
-const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma " +
-	"Idempotency-Key"
+const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
 
 // settleDocument brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
@@ -86,8 +85,8 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 			return entry, refusal.Internal(err)
 		}
 		return entry, &refusal.Error{Code: refusal.CodeInternal, Err: why,
-			Message: "El equipo perdió los datos de " + h.ControlNumber +
-				" y Hacienda no lo tiene: emita la venta otra vez, con otra Idempotency-Key"}
+			Message: fmt.Sprintf("El equipo perdió los datos de %s y Hacienda no lo tiene: emita la venta otra vez, con otra Idempotency-Key",
+				h.ControlNumber)}
 	}
 	return entry, refusal.Unavailable(errPutOff, pending)
 }

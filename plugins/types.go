@@ -22,11 +22,13 @@ var described embed.FS
 
 // Earlier are the types that bundles bore before bundles described their types: they stand for what such a bundle does not say.
 func Earlier() []*bundle.Type {
-	return slices.DeleteFunc(slices.Clone(Types()), func(t *bundle.Type) bool { return !slices.Contains(Issued(), t.Document) })
+	return slices.DeleteFunc(Types(), func(t *bundle.Type) bool { return !slices.Contains(Issued(), t.Document) })
 }
 
-// Types are the types of documents whose sources lie here.
-var Types = sync.OnceValue(func() (types []*bundle.Type) {
+// Types returns the types of documents whose sources lie here, in a slice of the caller's own.
+func Types() []*bundle.Type { return slices.Clone(readTypes()) }
+
+var readTypes = sync.OnceValue(func() (types []*bundle.Type) {
 	manifests, err := fs.Glob(described, "*/*/manifest.json")
 	seen := make(map[string]bool)
 	for _, name := range manifests {

@@ -259,7 +259,7 @@ func TestAPI_BadInput(t *testing.T) {
 			`"pagos"`}},
 		{"payments that do not add up", "/dte/dte01", with(sale01, `"condicionOperacion":1`,
 			`"condicionOperacion":1,"pagos":[{"codigo":"01","montoPago":1},{"codigo":"02","montoPago":2}]`), 400,
-			[]string{"pagos[].montoPago", "PAYMENTS_NOT_TOTAL"}},
+			[]string{"pagos", "PAYMENTS_NOT_TOTAL"}},
 		{"condition 4", "/dte/dte01", with(sale01, `"condicionOperacion":1`, `"condicionOperacion":4`), 400,
 			[]string{"condicionOperacion", "RANGE"}},
 		{"bad DUI", "/dte/dte01", with(sale01, `012345678`, `01234567`), 400, []string{"receptor.numDocumento"}},
