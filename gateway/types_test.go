@@ -1,12 +1,18 @@
 package gateway
 
 import (
+	"errors"
+
 	"dtegate/engine/record"
 	"dtegate/plugins"
 )
 
-// The tills ask for all shipped types.
-var _ = record.Learn(plugins.Types()...)
-
-// contractText is the contract of a branch that issues them.
-var contractText, contractErr = OpenAPI(plugins.Types())
+// contractText is the contract of a branch that issues all shipped types.
+var contractText = func() []byte {
+	learned := record.Learn(plugins.Types()...)
+	text, err := OpenAPI(plugins.Types())
+	if err := errors.Join(learned, err); err != nil {
+		panic(err)
+	}
+	return text
+}()
