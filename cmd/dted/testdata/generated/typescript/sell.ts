@@ -5,7 +5,7 @@ import type { components, paths } from "./dte.js";
 type Registro = components["schemas"]["Registro"];
 
 // @ts-expect-error a note without its items is none: the contract gives a note a type
-const noNote: components["schemas"]["SolicitudNota"] = { codigoGeneracion: null };
+const noNote: components["schemas"]["Solicitud05"] = { codigoGeneracion: null };
 void noNote;
 
 const client = createClient<paths>({ baseUrl: process.env.DTE_URL ?? "", headers: { "x-api-token": process.env.DTE_TOKEN } });
