@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,14 +190,16 @@ func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
 
-// Issued returns the types of documents that the branch issues today: a rule is in force, and the branch may issue the
+// Issued returns the types of documents that the branch issues today, by CAT-002: a rule is in force, and the branch may issue the
 // type.
 func (e *Engine) Issued() []*bundle.Type {
 	today := dte.Date(e.now())
-	return slices.DeleteFunc(e.rules().Types(e.issuer.Ambiente, today), func(t *bundle.Type) bool {
+	types := slices.DeleteFunc(e.rules().Types(e.issuer.Ambiente, today), func(t *bundle.Type) bool {
 		_, err := e.rules().Pick(t.Document, e.issuer.Ambiente, today)
 		return err != nil || !e.open(t.Document)
 	})
+	slices.SortFunc(types, func(a, b *bundle.Type) int { return strings.Compare(a.Document, b.Document) })
+	return types
 }
 
 // Documents returns what was issued.

@@ -68,10 +68,11 @@ func TestType_Invented(t *testing.T) {
 	}
 	b.write("rules.key", private)
 	o.does("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "form.json",
-		"TODO")
+		"TO SAY")
 	o.does("rules test boleta --update --source "+from, "boleta/v1", "would pass")
 	o.refused("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "exists")
 	o.refused("rules new otra --type 77 --source "+from, "--schema")
+	o.refused("rules build boleta/v1 --source "+from+" --key "+filepath.Join(b.dir, "rules.key"), "still says", "TO SAY")
 	o.does("rules test prenda/v1 --source "+from+" --module "+from+"/prenda.wasm", "2 golden cases")
 	o.does("rules build prenda/v1 --source " + from + " --module " + from + "/prenda.wasm --out " + b.dir + " --key " +
 		filepath.Join(b.dir, "rules.key"))

@@ -154,9 +154,7 @@ func read(doc Document) (*sealed, error) {
 	if d.total, err = decimal.NewFromString(doc.Total); err != nil {
 		return wrong(fmt.Errorf("total: %w", err))
 	}
-	if d.hour = id.HorEmi; len(d.hour) == 7 { // MH's schema allows seconds of one digit
-		d.hour = d.hour[:6] + "0" + d.hour[6:]
-	}
+	d.hour = twoDigits(id.HorEmi)
 	if len(doc.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		d.establishment = doc.ControlNumber[7:11]
 	}
@@ -215,4 +213,22 @@ func (d *sealed) count() {
 			d.item = kind
 		}
 	}
+}
+
+// twoDigits returns an hour with two digits of seconds: MH's schema allows one.
+func twoDigits(hour string) string {
+	if len(hour) == 7 {
+		return hour[:6] + "0" + hour[6:]
+	}
+	return hour
+}
+
+// retentions returns what the lines of a withholding voucher add up to by the code of CAT-006: the base, and the VAT.
+func (d *sealed) retentions() (bases, amounts map[string]decimal.Decimal) {
+	bases, amounts = make(map[string]decimal.Decimal), make(map[string]decimal.Decimal)
+	for i := range d.Cuerpo {
+		code := d.Cuerpo[i].Retention
+		bases[code], amounts[code] = bases[code].Add(d.Cuerpo[i].Base), amounts[code].Add(d.Cuerpo[i].Retained)
+	}
+	return bases, amounts
 }

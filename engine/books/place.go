@@ -282,11 +282,7 @@ func (p *placement) withheld(d *sealed) {
 		p.motive = "el sujeto no tiene NIT ni DUI (columnas A e I, pp. 41 y 47); se declara a mano"
 		return
 	}
-	bases, amounts := make(map[string]decimal.Decimal), make(map[string]decimal.Decimal)
-	for i := range d.Cuerpo {
-		code := d.Cuerpo[i].Retention
-		bases[code], amounts[code] = bases[code].Add(d.Cuerpo[i].Base), amounts[code].Add(d.Cuerpo[i].Retained)
-	}
+	bases, amounts := d.retentions()
 	var parts []string
 	for _, code := range slices.Sorted(maps.Keys(bases)) {
 		base, amount := bases[code], amounts[code]

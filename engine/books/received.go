@@ -170,10 +170,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 		return no("no tiene la forma de un documento: %s", text(err.Error()))
 	}
 	id := &d.Identificacion
-	d.Code, d.Date, d.hour = id.CodigoGeneracion, id.FecEmi, id.HorEmi
-	if len(d.hour) == 7 {
-		d.hour = d.hour[:6] + "0" + d.hour[6:]
-	}
+	d.Code, d.Date, d.hour = id.CodigoGeneracion, id.FecEmi, twoDigits(id.HorEmi)
 	if d.customer = d.Receptor; d.customer == nil {
 		d.customer = &party{}
 	}
@@ -290,11 +287,7 @@ func (p *placement) bought(d *sealed, s *Settings) {
 // withheldFrom places a voucher of a customer that withheld VAT of the taxpayer.
 func (p *placement) withheldFrom(d *sealed) {
 	nit, dui := supplier(d)
-	bases, amounts := make(map[string]decimal.Decimal), make(map[string]decimal.Decimal)
-	for i := range d.Cuerpo {
-		code := d.Cuerpo[i].Retention
-		bases[code], amounts[code] = bases[code].Add(d.Cuerpo[i].Base), amounts[code].Add(d.Cuerpo[i].Retained)
-	}
+	bases, amounts := d.retentions()
 	for _, code := range slices.Sorted(maps.Keys(bases)) {
 		if code == "22" {
 			p.add(annex07, nit, day(d.Date), "07", d.Seal, plain(d.Code), money(bases[code]), money(amounts[code]), dui,

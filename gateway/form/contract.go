@@ -233,7 +233,8 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	if m.Catalogue != "" {
 		about = strings.TrimSpace(about + " " + m.Catalogue + ".")
 	}
-	shape := fieldsOf(m)[0].shape
+	f := fieldsOf(m)[0] // as the decoder reads it
+	shape := f.shape
 	switch {
 	case shape == isObject:
 		loose := m.Use != ""
@@ -273,9 +274,8 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 		}
 		s, about = c.component(name, t, o), ""
 	case shape == isList:
-		limit := fieldsOf(m)[0].limit
 		s = js(`{"type":"array"}`).With("items", c.component(name, t, c.object(t, "", m.Members, nil, false))).
-			With("minItems", js("1")).With("maxItems", dte.Num(dte.Amount(limit)*dte.Scale))
+			With("minItems", js("1")).With("maxItems", dte.Num(dte.Amount(f.limit)*dte.Scale))
 	case shape == isTexts:
 		s = js(`{"type":"array","items":{"type":"string"}}`)
 	case m.Equals != "":

@@ -130,7 +130,7 @@ func (c *newCommand) ofSchema() error {
 	for _, f := range files {
 		term.Printf("%s\n", f)
 	}
-	term.Printf("Mend what says TODO, and what the schema cannot know: the arithmetic (rule.go), which members a till "+
+	term.Printf("Write what says TO SAY, and what the schema cannot know: the arithmetic (rule.go), which members a till "+
 		"says (form.json), the rates (manifest.json).\n"+
 		"  first case    dtectl rules test %s --update writes the document that comes of it: read it\n  try it        "+
 		"dtectl rules test %s\n", c.Name, c.Name)

@@ -14,8 +14,11 @@ import (
 	"dtegate/engine/record"
 )
 
+// unsaid begins what the author of a new type still has to write: no bundle is built with it.
+const unsaid = "TO SAY: "
+
 // NewType makes the folder of a type of document from MH's JSON Schema of it: plugins/<name> with the module, and a
-// generation with its first case. What the schema does not say is a text that begins with TODO. document is the type's
+// generation with its first case. What the schema does not say is a text that begins with unsaid. document is the type's
 // number in CAT-002.
 func NewType(folder, document string, schema []byte) (files []string, err error) {
 	s, err := dte.Parse(schema)
@@ -112,7 +115,7 @@ func (t *newType) read() {
 		case "apendice":
 			t.members = append(t.members, `{"use": "appendix"}`)
 		default:
-			t.member(part.Name, "", part.Value, isDue(t.schema, part.Name), 1)
+			t.members = append(t.members, describe(part.Name, "", part.Value, isDue(t.schema, part.Name), 1))
 			t.facts = append(t.facts, dte.Member{Name: part.Name, Value: sample(part.Value)})
 		}
 	}
@@ -137,7 +140,7 @@ func (t *newType) read() {
 	}
 	if t.sale {
 		t.inputs = []string{"cantidad", "precioUni"}
-		facts = facts.With("descripcion", dte.Str("TODO: what is sold")).With("cantidad", dte.Int(2)).With("precioUni",
+		facts = facts.With("descripcion", dte.Str("Un artículo")).With("cantidad", dte.Int(2)).With("precioUni",
 			dte.Int(10)).
 			With("tipoItem", dte.Int(1)).With("uniMedida", dte.Int(59))
 		t.members = append(t.members, `{"use": "sale"}`)
@@ -166,14 +169,14 @@ func (t *newType) read() {
 			t.inWords = m.Name
 		case t.sale && slices.Contains([]string{"condicionOperacion", "pagos", "observaciones", "tributos"}, m.Name):
 		default:
-			t.member(m.Name, "resumen.", m.Value, isDue(t.of("resumen"), m.Name), 1)
+			t.members = append(t.members, describe(m.Name, "resumen.", m.Value, isDue(t.of("resumen"), m.Name), 1))
 			resumen = resumen.With(m.Name, sample(m.Value))
 		}
 	}
 	for _, m := range t.of("emisor").Get("properties").Members() {
 		if !issuer.Get(m.Name).Exists() {
 			t.ofIssuer = append(t.ofIssuer, m.Name)
-			t.member(m.Name, "resumen.", m.Value, isDue(t.of("emisor"), m.Name), 1)
+			t.members = append(t.members, describe(m.Name, "resumen.", m.Value, isDue(t.of("emisor"), m.Name), 1))
 			resumen = resumen.With(m.Name, sample(m.Value))
 		}
 	}
@@ -182,10 +185,6 @@ func (t *newType) read() {
 			dte.Arr(dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")})))
 	}
 	t.facts = append(t.facts, dte.Member{Name: "resumen", Value: resumen})
-}
-
-func (t *newType) member(name, to string, s dte.Value, due bool, depth int) {
-	t.members = append(t.members, describe(name, to, s, due, depth))
 }
 
 // isDue reports whether an object wants a member, and not null.
@@ -273,11 +272,7 @@ func sample(s dte.Value) dte.Value {
 		return dte.Str("a@example.com")
 	}
 	least, _ := s.Get("minLength").Int()
-	text := "TODO" + strings.Repeat("x", int(max(0, least-4)))
-	if most, ok := s.Get("maxLength").Int(); ok {
-		text = text[:min(int64(len(text)), most)]
-	}
-	return dte.Str(text)
+	return dte.Str(strings.Repeat("x", int(max(1, least))))
 }
 
 func (t *newType) typePart() string {
@@ -296,21 +291,17 @@ func (t *newType) typePart() string {
  "operation": %q,
  "permission": %q,
  "effect": "nothing",
- "invalidation": {"months": 3, "source": "TODO: the law that sets the window"}}
+ "invalidation": {"months": 3, "source": "TO SAY: the law that sets the window"}}
 `, upper, t.title(), t.title(), t.name, "emitir"+title, upper)
 }
 
 func (t *newType) form() string {
-	return fmt.Sprintf("{\n \"about\": \"TODO: what the document is for.\",\n \"pays\": %v,\n \"members\": [\n  %s]}\n",
+	return fmt.Sprintf("{\n \"about\": \"TO SAY: what the document is for.\",\n \"pays\": %v,\n \"members\": [\n  %s]}\n",
 		t.sale, strings.Join(t.members, ",\n  "))
 }
 
 func (t *newType) view() string {
-	party := "receptor"
-	if !t.of(party).Exists() {
-		party = "TODO"
-	}
-	return fmt.Sprintf("{\n \"party\": {\"paths\": [%q], \"heading\": \"Receptor\"},\n \"final\": [%q]}\n", party,
+	return fmt.Sprintf("{\n \"party\": {\"paths\": [\"receptor\"], \"heading\": \"Receptor\"},\n \"final\": [%q]}\n",
 		t.total)
 }
 
@@ -367,7 +358,7 @@ func (t *newType) firstCase() string {
 		dte.Null()).With("motivoContin", dte.Null())
 	facts := dte.Obj(append([]dte.Member{{Name: "identificacion", Value: id}, {Name: "emisor", Value: issuer}},
 		t.facts...)...)
-	return "{\n\"why\": \"TODO: what this case shows\",\n\"facts\": " + string(facts.Append(nil)) +
+	return "{\n\"why\": \"TO SAY: what this case shows\",\n\"facts\": " + string(facts.Append(nil)) +
 		",\n\"document\": {}\n}\n"
 }
 
@@ -393,7 +384,7 @@ func (t *newType) rule() string {
 	}
 	amount := "in.Lines[i*columns]"
 	if len(t.inputs) == 0 {
-		amount = "sdk.One // TODO: no amount of a line comes from the till"
+		amount = "sdk.One // TO SAY: no amount of a line comes from the till"
 	} else if t.sale {
 		amount = "product"
 	}
@@ -405,7 +396,7 @@ func (t *newType) rule() string {
 		"\t},\n") +
 		"\tSummary: []string{" + strings.Join(quoted, ", ") + "},\n" +
 		"\tFaults: []abi.FaultText{faultOverflow: {Code: \"AMOUNT_OVERFLOW\", Message: \"El monto supera 92,000,000,000.00\"}},\n}\n\n" +
-		"// evaluate is a beginning. TODO: each output of a line, and each amount of the summary.\nfunc evaluate(in *abi.Input, out *abi.Output) {\n" +
+		"// evaluate is a beginning. TO SAY: each output of a line, and each amount of the summary.\nfunc evaluate(in *abi.Input, out *abi.Output) {\n" +
 		"\tout.Lines = sdk.Zeroed(out.Lines, in.N*outputs)\n\tvar total int64\n\tfor i := range in.N {\n"
 	if t.sale {
 		text += "\t\tproduct, ok := sdk.Times(in.Lines[i*columns], in.Lines[i*columns+1])\n\t\tif !ok {\n" +

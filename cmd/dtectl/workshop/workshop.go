@@ -258,6 +258,11 @@ func (w *Workshop) Build(ctx context.Context, name string, signer bundle.Signer)
 	if err := p.Rule.Close(ctx); err != nil {
 		return p.Manifest, nil, err
 	}
+	for part, text := range p.parts {
+		if bytes.Contains(text, []byte(`"`+unsaid)) {
+			return p.Manifest, nil, fmt.Errorf("it is not built: %s still says %q", part, unsaid)
+		}
+	}
 	data, err := bundle.Write(p.parts, p.Manifest, signer)
 	return p.Manifest, data, err
 }
