@@ -156,11 +156,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (reached,
 	if err := s.writable(); err != nil {
 		return reached{}, err
 	}
-	b.Store = hex.EncodeToString(s.mark.file.store[:])
-	marked, err := s.mark.readReached()
-	if err != nil {
-		return reached{}, err
-	}
+	marked, store := s.mark.durable()
+	b.Store = hex.EncodeToString(store[:])
 	if err := s.o.FS.RemoveAll(dir); err != nil {
 		return reached{}, err
 	}

@@ -55,7 +55,7 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	var marked reached
 	var markErr error
 	if s.mark != nil {
-		marked, markErr = s.mark.readReached()
+		marked, markErr = s.mark.prove()
 	}
 	snapshot := s.db.NewSnapshot()
 	report, err := fsck(ctx, snapshot, marked, markErr, nil)

@@ -140,20 +140,3 @@ func (n *names) named(sequence uint32) string {
 	defer n.mu.RUnlock()
 	return n.name[sequence]
 }
-
-// all returns the names in the order of their ids, from 1.
-func (n *names) all() []string {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	list := make([]string, n.last)
-	for sequence, name := range n.name {
-		list[sequence-1] = name
-	}
-	return list
-}
-
-func (n *names) highest() uint32 {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.last
-}

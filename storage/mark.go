@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // mark is the high-water mark: the last durable number of every series, kept outside of the store and synced on its
@@ -46,22 +44,20 @@ type mark struct {
 //
 // It returns what the file said. Series that the file names and the store lacks get a sequence id in names.
 func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reached, error) {
-	file, said, err := openMarkFile(o.FS, o.MarkPath)
+	file, said, err := openMarkFile(o.FS, o.MarkPath, true)
 	if errors.Is(err, errNoMark) && j.markLost {
 		if err := j.writeNew(o, j.newLine()); err != nil {
 			return nil, said, err
 		}
-		file, said, err = openMarkFile(o.FS, o.MarkPath)
+		file, said, err = openMarkFile(o.FS, o.MarkPath, true)
 	}
 	state := j.judge(o.MarkPath, file, said, err)
 	switch {
 	case file == nil:
 		return nil, said, j.refuse(o, state)
-	case state.Kind == MarkSound, state.Kind == MarkAhead && o.OpenBehind:
-	default:
+	case state.Kind != MarkSound && (state.Kind != MarkAhead || !o.OpenBehind):
 		return nil, said, errors.Join(j.refuse(o, state), file.close())
 	}
-	said = state.said
 	k := &mark{o: o, metrics: m, names: names, file: file,
 		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
@@ -72,8 +68,8 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 	}
 	// Of a restored store the mark keeps what it said itself, until Settle has settled what the two say.
 	if !j.restored {
-		for i, n := range j.last {
-			k.raise(uint32(i+1), n)
+		for _, row := range j.series {
+			k.raise(row.Sequence, row.Last)
 		}
 	}
 	// Written also when it says the same: the process before this one may have ended because a sync of the mark failed.
@@ -178,21 +174,6 @@ func (m *mark) run() {
 	}
 }
 
-// readReached returns what the mark says: in the file, as it is now.
-func (m *mark) readReached() (reached, error) {
-	m.mu.Lock()
-	least := reached{m.named, slices.Clone(m.said)}
-	m.mu.Unlock()
-	said, store, err := m.file.read()
-	if err != nil {
-		return reached{}, err
-	}
-	if err := compareMark(said.head(store), least.head(m.file.store)); err != nil {
-		return reached{}, fmt.Errorf("the file says less than was written to it: %w", err)
-	}
-	return said, nil
-}
-
 // renew makes the mark that of another store, or of the same one after a restoration, with what that holds. Nobody
 // appends meanwhile.
 func (m *mark) renew(store [16]byte, series map[string]seriesRow) {
@@ -205,7 +186,8 @@ func (m *mark) renew(store [16]byte, series map[string]seriesRow) {
 	for _, row := range series {
 		m.raise(row.Sequence, row.Last)
 	}
-	if err := m.file.rewrite(store, reached{m.named, m.known}); err != nil {
+	m.file.store = store
+	if err := m.file.write(reached{m.named, m.known}); err != nil {
 		m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 	}
 	m.said = slices.Clone(m.known)
@@ -221,15 +203,6 @@ func (m *mark) close() error {
 	return m.file.close()
 }
 
-// readMark returns what the file at path says, and of which store. errNoMark when there is no file.
-func readMark(fs vfs.FS, path string) (reached, [16]byte, error) {
-	file, said, err := openMarkFile(fs, path)
-	if err != nil {
-		return reached{}, [16]byte{}, err
-	}
-	return said, file.store, file.close()
-}
-
 // proofTries is how often the mark is read in one proof: a read that meets two writes sees neither slot whole.
 const proofTries = 3
 
@@ -240,11 +213,7 @@ func (s *Store) ProveMark() error {
 	if s.mark == nil {
 		return fmt.Errorf("proving the mark: %w", ErrReadOnly)
 	}
-	err := s.mark.prove()
-	for try := 1; err != nil && try < proofTries; try++ {
-		err = s.mark.prove()
-	}
-	if err != nil {
+	if _, err := s.mark.prove(); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrMark, s.o.MarkPath, err)
 	}
 	s.mark.proved.Store(s.o.Now().UnixNano())
@@ -259,16 +228,24 @@ func (s *Store) MarkProved() time.Time {
 	return time.Unix(0, s.mark.proved.Load()).UTC()
 }
 
-func (m *mark) prove() error {
+// durable is what was written to the file.
+func (m *mark) durable() (reached, [16]byte) {
 	m.mu.Lock()
-	least, store := reached{m.named, slices.Clone(m.said)}, m.file.store
-	m.mu.Unlock()
-	file, said, err := openMarkFile(m.o.FS, m.o.MarkPath)
-	if err != nil {
-		return err
+	defer m.mu.Unlock()
+	return reached{m.named, slices.Clone(m.said)}, m.file.store
+}
+
+// prove returns what the file says, which is at least what was written to it.
+func (m *mark) prove() (said reached, err error) {
+	least, store := m.durable()
+	for range proofTries {
+		var file *markFile
+		if file, said, err = openMarkFile(m.o.FS, m.o.MarkPath, true); err == nil {
+			err = errors.Join(file.close(), compareMark(said.head(file.store), least.head(store)))
+		}
+		if err == nil {
+			break
+		}
 	}
-	if err := file.close(); err != nil {
-		return err
-	}
-	return compareMark(said.head(file.store), least.head(store))
+	return said, err
 }

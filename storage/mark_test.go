@@ -57,7 +57,7 @@ func TestMark_StoreBehind(t *testing.T) {
 
 // encodeFile is a mark of the store on fs that says something else.
 func encodeFile(t *testing.T, fs vfs.FS, said reached) []byte {
-	m, _, err := openMarkFile(fs, markPath)
+	m, _, err := openMarkFile(fs, markPath, true)
 	if err == nil {
 		err = m.close()
 	}
@@ -111,7 +111,7 @@ func TestMark_Torn(t *testing.T) {
 	if err := Create(options(fs)); err != nil {
 		t.Fatal(err)
 	}
-	m, before, err := openMarkFile(fs, markPath)
+	m, before, err := openMarkFile(fs, markPath, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +124,8 @@ func TestMark_Torn(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := readFile(t, fs, markPath)
-		newest := slotOf(m.generation) * firstSlot
-		for _, at := range []int{0, 9, 20, 33, 37, 45, 53, 61, firstSlot - 4, firstSlot - 1} {
+		newest := int(slotAt(firstSlot, m.generation))
+		for _, at := range []int{0, 9, 20, 32, 35, 43, 44, 45, 53, len(m.buf) - 4, len(m.buf) - 1} {
 			torn := slices.Clone(whole)
 			torn[newest+at] ^= 1
 			writeFile(t, fs, "torn", torn)
@@ -139,7 +139,7 @@ func TestMark_Torn(t *testing.T) {
 	// A mark that is renewed has as many series, in another order.
 	for n := range uint64(2) {
 		now := reached{[]string{"c", "a", "b"}, []uint64{n, 2, 3}}
-		if err := m.rewrite(m.store, now); err != nil {
+		if err := m.write(now); err != nil {
 			t.Fatal(err)
 		}
 		if said, _, err := readMark(fs, markPath); err != nil || !reflect.DeepEqual(said, now) {
@@ -156,7 +156,7 @@ func TestMark_Grows(t *testing.T) {
 	if err := Create(options(fs)); err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := openMarkFile(fs, markPath)
+	m, _, err := openMarkFile(fs, markPath, true)
 	if err != nil {
 		t.Fatal(err)
 	}

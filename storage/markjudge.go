@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -66,6 +68,7 @@ const (
 // MarkState is what one mark file is to a store.
 type MarkState struct {
 	Path string
+	Used string // where the store's mark was when the store was last open; empty: that is not known
 	Kind string
 	What string // in a sentence
 	// Ahead lists what the store lacks, if the kind is MarkAhead.
@@ -81,11 +84,10 @@ type markJudge struct {
 	id       [16]byte
 	row      markRow
 	former   [][16]byte
-	names    names
-	last     []uint64 // by sequence - 1
-	restored bool     // and not reconciled yet
-	settling bool     // restored, or behind another medium: the mark may say more, also under a former identity
-	markLost bool     // restored without a mark
+	series   map[string]seriesRow
+	restored bool // and not reconciled yet
+	settling bool // restored, or behind another medium: the mark may say more, also under a former identity
+	markLost bool // restored without a mark
 }
 
 func newMarkJudge(r pebble.Reader) (*markJudge, error) {
@@ -104,16 +106,8 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 	if j.former, err = formerStores(r); err != nil {
 		return nil, err
 	}
-	series, err := readAllSeries(r)
-	if err != nil {
+	if j.series, err = readAllSeries(r); err != nil {
 		return nil, err
-	}
-	for name, row := range series {
-		j.names.add(name, row.Sequence)
-	}
-	j.last = make([]uint64, j.names.highest())
-	for _, row := range series {
-		j.last[row.Sequence-1] = row.Last
 	}
 	restored, err := restoration(r)
 	if err != nil {
@@ -128,15 +122,11 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 }
 
 // head is where the store's series end.
-func (j *markJudge) head() *Head {
-	h := reached{j.names.all(), j.last}.head(j.id)
-	h.Numbers, h.Slack = false, 0 // the store itself
-	return h
-}
+func (j *markJudge) head() *Head { return storeHead(j.id, nil, j.series) }
 
 // look judges the file at a path and alters nothing, also on a medium that cannot be written any more.
 func (j *markJudge) look(fs vfs.FS, path string) MarkState {
-	file, said, err := openMarkFileBy(fs, path, func() (vfs.File, error) { return fs.Open(path) })
+	file, said, err := openMarkFile(fs, path, false)
 	state := j.judge(path, file, said, err)
 	if file != nil {
 		_ = file.close() // nothing was written
@@ -146,7 +136,7 @@ func (j *markJudge) look(fs vfs.FS, path string) MarkState {
 
 // judge tells what a mark is to the store. err is what opening it came to.
 func (j *markJudge) judge(path string, file *markFile, said reached, err error) MarkState {
-	m := MarkState{Path: path}
+	m := MarkState{Path: path, Used: j.row.Path}
 	is := func(kind, format string, args ...any) MarkState {
 		m.Kind, m.What = kind, fmt.Sprintf("mark %s: ", path)+fmt.Sprintf(format, args...)
 		return m
@@ -158,10 +148,6 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 		return is(MarkUnreadable, "%v", err)
 	}
 	m.store, m.generation, m.said = file.store, file.generation, said
-	former := false
-	for _, id := range j.former {
-		former = former || id == m.store
-	}
 	newest := m.generation
 	if file.torn {
 		newest++ // the damaged slot may have held it
@@ -178,7 +164,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
 		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+
 			"numbers")
-	case former:
+	case slices.Contains(j.former, m.store):
 		return is(MarkOld, "it is of store %x, as this store was before it was restored: it does not know the last "+
 			"numbers", m.store)
 	case m.store != j.id:
@@ -214,7 +200,11 @@ func (j *markJudge) newLine() uint64 {
 
 // writeNew makes the store's mark anew.
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
-	return writeNewMark(o.FS, o.MarkPath, j.id, reached{j.names.all(), j.last}, firstSlot, generation)
+	var said reached
+	for name, row := range j.series {
+		said.names, said.numbers = append(said.names, name), append(said.numbers, row.Last)
+	}
+	return writeNewMark(o.FS, o.MarkPath, j.id, said, firstSlot, generation)
 }
 
 // LookAtMark returns what the mark file at a path is to this store, and changes nothing; "" is the configured file.
@@ -227,21 +217,5 @@ func (s *Store) LookAtMark(path string) (MarkState, error) {
 	if err != nil {
 		return MarkState{}, fmt.Errorf("judging mark %s: %w", path, err)
 	}
-	if path == "" {
-		path = s.o.MarkPath
-	}
-	return j.look(s.o.FS, path), nil
-}
-
-// MarkedAt is where the store's mark was when it was last open, "" when that is not known.
-func (s *Store) MarkedAt() (string, error) {
-	if err := s.enter(); err != nil {
-		return "", err
-	}
-	defer s.leave()
-	j, err := newMarkJudge(s.db)
-	if err != nil {
-		return "", err
-	}
-	return j.row.Path, nil
+	return j.look(s.o.FS, cmp.Or(path, s.o.MarkPath)), nil
 }

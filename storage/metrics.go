@@ -12,11 +12,11 @@ import (
 
 // metrics of the store. What Pebble counts itself is asked for at each scrape.
 type metrics struct {
-	appends  prometheus.Histogram
-	advances prometheus.Histogram
-	mark     prometheus.Histogram
-	sync     prometheus.Histogram
-	refused  prometheus.Counter
+	appends, advances, mark, sync prometheus.Histogram
+	refused                       prometheus.Counter
+
+	copyWait     prometheus.Histogram // these are collected only where a second copy is configured
+	copyFailures prometheus.Counter
 }
 
 // From 50 µs to 26 s: an fsync takes 0.1 ms on a good disk and seconds on a bad day.
@@ -33,59 +33,22 @@ func newMetrics() *metrics {
 		sync:     histogram("dte_store_sync_seconds", "Time that a written batch waits for the disk to have it."),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_refused_appends_total",
 			Help: "Appends that stored nothing and spent no number."}),
+		copyWait: histogram("dte_store_second_copy_wait_seconds",
+			"Time that a change waits for the second copy, the store having it."),
+		copyFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_second_copy_failures_total",
+			Help: "How often the second copy was given up for a while, or could not be begun."}),
 	}
 }
 
-func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.appends, m.advances, m.mark, m.sync, m.refused}
+func yes(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
-
-var (
-	diskDesc = prometheus.NewDesc("dte_store_disk_bytes", "Space that the store takes on its disk.", nil, nil)
-	freeDesc = prometheus.NewDesc("dte_store_free_bytes", "Space that is left on the store's disk.", nil, nil)
-	debtDesc = prometheus.NewDesc("dte_store_compaction_debt_bytes", "Bytes that compaction has still to move.", nil,
-		nil)
-	readAmpDesc = prometheus.NewDesc("dte_store_read_amplification", "Tables that a read may have to look at.", nil,
-		nil)
-	memoryDesc = prometheus.NewDesc("dte_store_memory_bytes", "Memory of cache and memtables.", nil, nil)
-	tablesDesc = prometheus.NewDesc("dte_store_tables_failing",
-		"1 while the disk does not take the store's tables; nothing new is issued then.", nil, nil)
-	retriesDesc = prometheus.NewDesc("dte_store_table_failures_total", "Attempts to write tables that failed.", nil,
-		nil)
-	readDesc = prometheus.NewDesc("dte_store_read_timestamp_seconds",
-		"When the last whole reading of the store's tables ended; 0 before the first.", nil, nil)
-	rottenDesc = prometheus.NewDesc("dte_store_read_damaged_tables",
-		"Damaged tables that the last whole reading found.", nil, nil)
-	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued "+
-		"then.", nil, nil)
-	seriesDesc = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)
-	backupDesc = prometheus.NewDesc("dte_store_backup_timestamp_seconds",
-		"When the latest backup was taken that was checked to its last row; 0: none was.", nil, nil)
-	provedDesc = prometheus.NewDesc("dte_store_mark_proved_timestamp_seconds",
-		"When the high-water mark's file was last opened by its path and said what was written to it.", nil, nil)
-	lostDesc = prometheus.NewDesc("dte_store_lost_numbers",
-		"Numbers without a record, given up when a restored store was reconciled.", nil, nil)
-)
 
 // Describe and Collect make the store its own collector. After Close it collects nothing.
-func (s *Store) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range s.metrics.own() {
-		c.Describe(ch)
-	}
-	if s.second != nil {
-		s.second.metrics.wait.Describe(ch)
-		s.second.metrics.failures.Describe(ch)
-		ch <- liveDesc
-		for _, d := range scrubMetrics {
-			ch <- d
-		}
-	}
-	ch <- behindDesc
-	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc,
-		readDesc, rottenDesc, damagedDesc, seriesDesc, backupDesc, provedDesc, lostDesc} {
-		ch <- d
-	}
-}
+func (s *Store) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
 
 // Collect implements prometheus.Collector.
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
@@ -93,54 +56,59 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	defer s.leave()
-	for _, c := range s.metrics.own() {
+	m := s.metrics
+	for _, c := range []prometheus.Collector{m.appends, m.advances, m.mark, m.sync, m.refused} {
 		c.Collect(ch)
 	}
-	gauge := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	send := func(kind prometheus.ValueType, name, help string, v float64) {
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), kind, v)
 	}
-	if copied, ok := s.SecondCopy(); ok {
-		s.second.metrics.wait.Collect(ch)
-		s.second.metrics.failures.Collect(ch)
-		copied.collect(ch)
+	gauge := func(name, help string, v float64) { send(prometheus.GaugeValue, name, help, v) }
+	counter := func(name, help string, v float64) { send(prometheus.CounterValue, name, help, v) }
+	if c, ok := s.SecondCopy(); ok {
+		m.copyWait.Collect(ch)
+		m.copyFailures.Collect(ch)
+		gauge("dte_store_second_copy_live", "1 while every acknowledged change is on the second medium too.",
+			yes(c.Live))
+		gauge("dte_store_second_copy_scrub_timestamp_seconds",
+			"When the second copy was last read through; 0 before the first time.", unixSeconds(c.Scrub.Last))
+		gauge("dte_store_second_copy_bad_segments",
+			"Segments of the second copy that are bad and could not be written anew.", float64(len(c.Scrub.Bad)))
+		counter("dte_store_second_copy_bad_segments_found_total",
+			"Segments of the second copy that were found bad.", float64(c.Scrub.Found))
+		counter("dte_store_second_copy_bad_segments_mended_total",
+			"Of these, the ones that were written anew from the store.", float64(c.Scrub.Mended))
 	}
-	behind := 0.0
-	if s.Behind() != nil {
-		behind = 1
-	}
-	gauge(behindDesc, behind)
-	m := s.db.Metrics()
-	gauge(diskDesc, float64(m.DiskSpaceUsage()))
+	gauge("dte_store_behind", "1 while another medium knows more than the store; nothing is numbered then.",
+		yes(s.Behind() != nil))
+	gauge("dte_store_disk_bytes", "Space that the store takes on its disk.", float64(s.db.Metrics().DiskSpaceUsage()))
 	if space, err := s.space(); err == nil {
-		gauge(freeDesc, float64(space.Free))
+		gauge("dte_store_free_bytes", "Space that is left on the store's disk.", float64(space.Free))
 	}
-	gauge(debtDesc, float64(m.Compact.EstimatedDebt))
-	gauge(readAmpDesc, float64(m.ReadAmp()))
-	gauge(memoryDesc, float64(uint64(m.BlockCache.Size)+m.MemTable.Size+m.MemTable.ZombieSize))
-	broken := 0.0
-	if s.damage.err() != nil {
-		broken = 1
-	}
-	gauge(damagedDesc, broken)
-	gauge(readDesc, float64(s.reading.at.Load())/1e9)
-	gauge(rottenDesc, float64(s.reading.tables.Load()))
+	gauge("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.",
+		yes(s.damage.err() != nil))
+	gauge("dte_store_read_timestamp_seconds",
+		"When the last whole reading of the store's tables ended; 0 before the first.", float64(s.reading.at.Load())/1e9)
+	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.",
+		float64(s.reading.tables.Load()))
 	if s.tables != nil {
-		failing := 0.0
-		if s.tables.err() != nil {
-			failing = 1
-		}
-		gauge(tablesDesc, failing)
-		ch <- prometheus.MustNewConstMetric(retriesDesc, prometheus.CounterValue, float64(s.tables.failures()))
+		gauge("dte_store_tables_failing",
+			"1 while the disk does not take the store's tables; nothing new is issued then.", yes(s.tables.err() != nil))
+		counter("dte_store_table_failures_total", "Attempts to write tables that failed.",
+			float64(s.tables.failures()))
 	}
-	gauge(seriesDesc, float64(s.names.highest()))
 	if at, err := lastBackup(s.db); err == nil {
-		gauge(backupDesc, unixSeconds(at))
+		gauge("dte_store_backup_timestamp_seconds",
+			"When the latest backup was taken that was checked to its last row; 0: none was.", unixSeconds(at))
 	}
 	if s.mark != nil {
-		gauge(provedDesc, unixSeconds(s.MarkProved()))
+		gauge("dte_store_mark_proved_timestamp_seconds",
+			"When the high-water mark's file was last opened by its path and said what was written to it.",
+			unixSeconds(s.MarkProved()))
 	}
 	if lost, err := s.lost(); err == nil {
-		gauge(lostDesc, float64(lost))
+		gauge("dte_store_lost_numbers", "Numbers without a record, given up when a restored store was reconciled.",
+			float64(lost))
 	}
 }
 

@@ -35,11 +35,8 @@ func TestMoveMark(t *testing.T) {
 	if e := put(t, s, "a", 11); e.Number != 6 {
 		t.Errorf("goes on at %d", e.Number)
 	}
-	if at, err := s.MarkedAt(); err != nil || at != newPath {
-		t.Errorf("at %s, %v", at, err)
-	}
 	state, err := s.LookAtMark(markPath + ".moved")
-	if err != nil || state.Kind != MarkOld {
+	if err != nil || state.Kind != MarkOld || state.Used != newPath {
 		t.Errorf("%+v, %v", state, err)
 	}
 	sound(t, s)

@@ -56,18 +56,12 @@ type MarkAim struct {
 // disk, or use Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can
 // be repeated: until it is complete no mark is valid, and the store does not open, or issues nothing.
 func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (*MarkProof, error) {
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
-	if o.Now == nil {
-		return nil, errors.New("storage: Options.Now is not set")
-	}
-	db, err := openPebble(&o, &damage{}, aim.Dry)
+	var p *MarkProof
+	err := withStore(&o, aim.Dry, func(db *pebble.DB) (err error) {
+		p, err = newMark(ctx, &o, db, aim, progress)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("making a new mark: %w", err)
-	}
-	p, err := newMark(ctx, &o, db, aim, progress)
-	if err = errors.Join(err, db.Close()); err != nil {
 		return p, fmt.Errorf("making a new mark: %w", err)
 	}
 	return p, nil
@@ -285,21 +279,29 @@ func setMarkAside(o *Options, kind string) (string, error) {
 // ErrMark if the file at from is not this store's newest mark; ErrExists if there is a file at the configured path that
 // is not an old mark of this store; ErrNoStore, ErrInUse.
 func MoveMark(from string, o Options) (string, error) {
-	if err := o.setDefaults(); err != nil {
-		return "", err
-	}
-	if o.Now == nil {
-		return "", errors.New("storage: Options.Now is not set")
-	}
-	db, err := openPebble(&o, &damage{}, false)
+	err := withStore(&o, false, func(db *pebble.DB) (err error) {
+		from, err = moveMark(&o, db, from)
+		return err
+	})
 	if err != nil {
-		return "", fmt.Errorf("moving the mark: %w", err)
-	}
-	from, err = moveMark(&o, db, from)
-	if err = errors.Join(err, db.Close()); err != nil {
 		return from, fmt.Errorf("moving the mark: %w", err)
 	}
 	return from, nil
+}
+
+// withStore opens a store that must not be open, for as long as fn takes.
+func withStore(o *Options, readOnly bool, fn func(db *pebble.DB) error) error {
+	if err := o.setDefaults(); err != nil {
+		return err
+	}
+	if o.Now == nil {
+		return errors.New("storage: Options.Now is not set")
+	}
+	db, err := openPebble(o, &damage{}, readOnly)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(db), db.Close())
 }
 
 func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
@@ -307,50 +309,42 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 	if err != nil {
 		return from, err
 	}
-	if from == "" {
-		from = j.row.Path
-	}
-	if from == "" || from == o.MarkPath {
+	if from = cmp.Or(from, j.row.Path); from == "" || from == o.MarkPath {
 		return from, fmt.Errorf("%w: the store's mark is at %s already, as far as the store knows; name the path "+
 			"where it was", ErrExists, o.MarkPath)
 	}
 	old, there := j.look(o.FS, from), j.look(o.FS, o.MarkPath)
-	usable := func(m MarkState) bool { return m.Kind == MarkSound || m.Kind == MarkAhead }
-	switch moved := usable(there) && there.generation > old.generation; {
-	case moved && (old.Kind == MarkMissing || old.store == there.store): // an attempt that was cut short
-	case !usable(old):
+	switch newer := there.usable() && there.generation > old.generation; {
+	case newer && (old.Kind == MarkMissing || old.store == there.store): // an attempt that was cut short
+	case !old.usable():
 		return from, fmt.Errorf("%w: %s", ErrMark, old.What)
-	case there.Kind == MarkForeign, there.Kind == MarkUnreadable, there.Kind == MarkLater, usable(there) &&
-		there.generation > old.generation:
+	case newer, there.Kind == MarkForeign, there.Kind == MarkUnreadable, there.Kind == MarkLater:
 		return from, fmt.Errorf("%w: %s", ErrExists, there.What)
 	default:
-		if err := makeParents(o.FS, o.MarkPath); err != nil {
-			return from, err
-		}
-		if err := writeNewMark(o.FS, o.MarkPath, old.store, old.said, firstSlot, old.generation+1); err != nil {
-			return from, err
-		}
 		there.generation = old.generation + 1
+		err = errors.Join(makeParents(o.FS, o.MarkPath),
+			writeNewMark(o.FS, o.MarkPath, old.store, old.said, firstSlot, there.generation))
+	}
+	if err != nil {
+		return from, err
 	}
 	// From here on the old file is an old mark.
 	if err := db.Set(keyMark, markRow{there.generation, o.MarkPath}.encode(), pebble.Sync); err != nil {
 		return from, err
 	}
-	if old.Kind != MarkMissing {
-		retire(o, from)
+	if old.Kind == MarkMissing {
+		return from, nil
+	}
+	// A medium that takes no write any more keeps it: the store knows that it is old.
+	if err = o.FS.Rename(from, from+".moved"); err == nil {
+		err = syncDir(o.FS, o.FS.PathDir(from))
+	}
+	if err != nil {
+		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", from, "error",
+			err)
 	}
 	return from, nil
 }
 
-// retire renames a mark that has moved, so that nobody takes it for one. A medium that takes no write any more keeps
-// it: the store knows that it is old.
-func retire(o *Options, path string) {
-	err := o.FS.Rename(path, path+".moved")
-	if err == nil {
-		err = syncDir(o.FS, o.FS.PathDir(path))
-	}
-	if err != nil {
-		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", path, "error",
-			err)
-	}
-}
+// usable reports whether a mark is the newest of its store.
+func (m *MarkState) usable() bool { return m.Kind == MarkSound || m.Kind == MarkAhead }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A
@@ -18,7 +16,6 @@ import (
 // log and metrics, and catches up when the medium is well again.
 type second struct {
 	s       *Store
-	metrics *secondMetrics
 	kick    chan struct{} // one element: there is something to do
 	stop    chan struct{}
 	stopped chan struct{}
@@ -82,7 +79,7 @@ const (
 var errSlow = errors.New("the medium does not answer in time")
 
 func newSecond(s *Store) *second {
-	return &second{s: s, scrub: readScrub(s.db), metrics: newSecondMetrics(), kick: make(chan struct{}, 1),
+	return &second{s: s, scrub: readScrub(s.db), kick: make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}),
 		status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
@@ -147,7 +144,7 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 	defer patience.Stop()
 	select {
 	case <-n.done:
-		c.metrics.wait.Observe(c.s.secondsSince(start))
+		c.s.metrics.copyWait.Observe(c.s.secondsSince(start))
 		if carry := c.s.o.Carry; carry != nil && n.end != (position{}) {
 			carry(segmentName(n.end.Segment), int64(n.end.Offset))
 		}
@@ -173,7 +170,7 @@ func (c *second) leave(why error) {
 	}
 	release(c.queue)
 	c.mode, c.queue, c.queued, c.lost = copyAway, nil, 0, false
-	c.metrics.failures.Inc()
+	c.s.metrics.copyFailures.Inc()
 	c.settled()
 	c.wake() // nobody else does: what is pushed from now on is not kept
 }
@@ -468,53 +465,4 @@ func (c *second) close() (busy bool) {
 	defer c.mu.Unlock()
 	c.closed = true
 	return c.users > 0
-}
-
-// secondMetrics are collected only where a second copy is configured.
-type secondMetrics struct {
-	wait     prometheus.Histogram
-	failures prometheus.Counter
-}
-
-func newSecondMetrics() *secondMetrics {
-	return &secondMetrics{
-		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_store_second_copy_wait_seconds",
-			Help: "Time that a change waits for the second copy, the store having it.", Buckets: latencyBuckets}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_second_copy_failures_total",
-			Help: "How often the second copy was given up for a while, or could not be begun."}),
-	}
-}
-
-var liveDesc = prometheus.NewDesc("dte_store_second_copy_live",
-	"1 while every acknowledged change is on the second medium too.", nil, nil)
-
-var (
-	scrubDesc = prometheus.NewDesc("dte_store_second_copy_scrub_timestamp_seconds",
-		"When the second copy was last read through; 0 before the first time.", nil, nil)
-	badDesc = prometheus.NewDesc("dte_store_second_copy_bad_segments",
-		"Segments of the second copy that are bad and could not be written anew.", nil, nil)
-	foundDesc = prometheus.NewDesc("dte_store_second_copy_bad_segments_found_total",
-		"Segments of the second copy that were found bad.", nil, nil)
-	mendedDesc = prometheus.NewDesc("dte_store_second_copy_bad_segments_mended_total",
-		"Of these, the ones that were written anew from the store.", nil, nil)
-	behindDesc = prometheus.NewDesc("dte_store_behind", "1 while another medium knows more than the store; nothing "+
-		"is numbered then.", nil, nil)
-	scrubMetrics = []*prometheus.Desc{scrubDesc, badDesc, foundDesc, mendedDesc}
-)
-
-func (c SecondCopy) collect(ch chan<- prometheus.Metric) {
-	live, at := 0.0, 0.0
-	if c.Live {
-		live = 1
-	}
-	if !c.Scrub.Last.IsZero() {
-		at = float64(c.Scrub.Last.Unix())
-	}
-	for d, v := range map[*prometheus.Desc]float64{liveDesc: live, scrubDesc: at, badDesc: float64(len(c.Scrub.Bad))} {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
-	}
-	for d, v := range map[*prometheus.Desc]float64{foundDesc: float64(c.Scrub.Found),
-		mendedDesc: float64(c.Scrub.Mended)} {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
-	}
 }

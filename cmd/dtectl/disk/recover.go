@@ -352,12 +352,14 @@ func (r *recovery) newMark(ctx context.Context) (reason string, err error) {
 			return "", exit(exitSource, "%w", err)
 		}
 	} else if s, err := storage.OpenReadOnly(r.o); err == nil {
-		used, bad := s.MarkedAt()
-		m, unknown := s.LookAtMark(cmp.Or(r.mark, used))
-		if err := errors.Join(bad, unknown, s.Close()); err != nil {
+		m, bad := s.LookAtMark(r.mark)
+		if r.mark == "" && m.Used != "" {
+			m, bad = s.LookAtMark(m.Used)
+		}
+		if err := errors.Join(bad, s.Close()); err != nil {
 			return "", err
 		}
-		if used != r.cfg.Mark && (m.Kind == storage.MarkSound || m.Kind == storage.MarkAhead) {
+		if m.Used != r.cfg.Mark && (m.Kind == storage.MarkSound || m.Kind == storage.MarkAhead) {
 			return "", exit(exitToDo, "the store's mark is %s: dtectl recover brings it here", m.Path)
 		}
 	}

@@ -227,10 +227,9 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 // markRemedy is what to do about the configured mark.
 func markRemedy(s *storage.Store, m storage.MarkState) string {
 	const anew = "; if the store's own mark cannot be found, dtectl recover proves the store and makes another"
-	used, err := s.MarkedAt()
-	if err == nil && used != "" && used != m.Path {
-		if at, err := s.LookAtMark(used); err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
-			return "the store's mark is " + used + ": dtectl recover brings it here"
+	if m.Used != "" && m.Used != m.Path {
+		if at, err := s.LookAtMark(m.Used); err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
+			return "the store's mark is " + m.Used + ": dtectl recover brings it here"
 		}
 	}
 	switch m.Kind {
