@@ -118,16 +118,15 @@ func TestShelf_Tampered(t *testing.T) {
 	}
 }
 
-// TestShelf_OldRecords: records of an earlier version bear no mark, and hold their bundle as it came. They open, and
-// are from then on this box's.
-func TestShelf_OldRecords(t *testing.T) {
+// TestShelf_Unmarked: records that bear no mark of this box, as those of a backup, open where pinned keys have signed
+// their bundle, and are from then on this box's.
+func TestShelf_Unmarked(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
 	x.shelf(shipped(t)) // without a key of the box: no marks
 	next := edition(t, "2.1.1")
 	b, a := opened(t, next)
-	x.record(b.Digest, a, storage.Part{Name: rulestore.PartBundle, Data: bundletest.Tampered(t, next,
-		bundletest.Payload)})
+	x.record(b.Digest, a, storage.Part{Name: rulestore.PartBundle, Data: next})
 	x.box = recordmac.New()
 	_, log := x.restart()
 	x.sells("2.1.1")
@@ -276,8 +275,8 @@ func TestShelf_BadRecords(t *testing.T) {
 			rulestore.TroubleDamaged, "the record says", nil},
 		"a forged bundle": {fb.Digest, fa, []storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched,
 			"0 of the 1 pinned keys have signed", next},
-		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged,
-			bundletest.Payload))}, rulestore.TroubleUnvouched, "0 of the 1 pinned keys", nil},
+		"a forged bundle in another form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged,
+			bundletest.Payload))}, rulestore.TroubleDamaged, "no such field", nil},
 		"a forged bundle with a mark": {fb.Digest, recordmac.New().Mark(must(json.Marshal(fa)), recordmac.Place{}),
 			[]storage.Part{bytesOf(forged)}, rulestore.TroubleUnvouched, "this box's mark", nil},
 		"a signed bundle from another day": {b.Digest, with(func(a *rulestore.Admitted) { a.From = "2026-03-01" }),

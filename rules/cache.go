@@ -48,8 +48,6 @@ func openCache(dir string) (*cache, error) {
 		info, err := e.Info()
 		switch {
 		case err != nil: // another process has removed the folder
-		case strings.HasPrefix(e.Name(), "wazero-"): // the folders of an earlier version
-			stale = append(stale, path)
 		case strings.HasPrefix(e.Name(), newPrefix):
 			if time.Since(info.ModTime()) > newFor {
 				stale = append(stale, path)

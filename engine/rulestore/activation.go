@@ -234,7 +234,7 @@ func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
 		return "it replaces none", nil
 	}
-	b, _, err := s.openBundle(before)
+	b, err := s.openBundle(before)
 	if err != nil {
 		return "", err
 	}

@@ -280,7 +280,7 @@ func (s *Store) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 
 // load opens a bundle of the shelf and loads it.
 func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
-	b, _, err := s.openBundle(i)
+	b, err := s.openBundle(i)
 	if err != nil {
 		return nil, err
 	}

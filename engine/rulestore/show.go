@@ -72,7 +72,7 @@ func Inspect(o Options) (*Listing, error) {
 		if i.trouble != nil {
 			continue
 		}
-		if _, _, err := s.openBundle(i); err != nil {
+		if _, err := s.openBundle(i); err != nil {
 			s.refuse(i, err)
 		}
 	}

@@ -46,11 +46,10 @@ func placeOf(e *storage.Entry) recordmac.Place {
 	return recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
 }
 
-// openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing. Bytes that an earlier
-// version stored as it was given them are returned in the form of today; old is true then.
-func (s *Store) openBundle(i *shelved) (b *bundle.Bundle, old bool, err error) {
-	fail := func(format string, args ...any) (*bundle.Bundle, bool, error) {
-		return nil, false, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version},
+// openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing.
+func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
+	fail := func(format string, args ...any) (*bundle.Bundle, error) {
+		return nil, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version},
 			args...)...)
 	}
 	s.mu.RLock()
@@ -60,13 +59,7 @@ func (s *Store) openBundle(i *shelved) (b *bundle.Bundle, old bool, err error) {
 	if err != nil {
 		return fail("%w", err)
 	}
-	b, err = bundle.Reopen(data, a.Digest)
-	if err != nil && word != recordmac.Own {
-		if packed, failed := bundle.Repair(data, a.Digest); failed == nil {
-			old = true
-			b, err = bundle.Reopen(packed, a.Digest)
-		}
-	}
+	b, err := bundle.Reopen(data, a.Digest)
 	if err != nil {
 		return fail("%w", err)
 	}
@@ -87,7 +80,7 @@ func (s *Store) openBundle(i *shelved) (b *bundle.Bundle, old bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i.vouched, i.signedBy = by, signers
-	return b, old, nil
+	return b, nil
 }
 
 // agrees compares a record with the manifest that is signed: a record may not say anything else.
@@ -144,22 +137,14 @@ func (s *Store) vet(ctx context.Context) {
 		if i.trouble != nil || i.word == recordmac.Own {
 			continue
 		}
-		b, old, err := s.openBundle(i)
-		if err != nil {
+		if _, err := s.openBundle(i); err != nil {
 			s.refuse(i, err)
 			continue
 		}
 		if s.o.Box == nil {
 			continue
 		}
-		var packed []byte
-		if old {
-			packed, err = b.Pack()
-		}
-		if err == nil {
-			err = s.rewrite(ctx, i, i.Admitted, packed)
-		}
-		if err != nil {
+		if err := s.rewrite(ctx, i, i.Admitted, nil); err != nil {
 			s.o.Logger.Warn("a stored rule could not be marked as this box's: the next start tries again", "rule",
 				i.Name, "version", i.Version, "error", err)
 		}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"dtegate/rules/signed"
-	"dtegate/rules/suggest"
 )
 
 // Extension of bundle files.
@@ -70,36 +69,16 @@ func Compare(a, b string) int {
 	return 0
 }
 
-// manifestForm: the names of parts are paths themselves, and a manifest without parameters is written with null.
-var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Free: "parts", Null: "params",
-	Hint: nearestMember,
-	Members: regexp.MustCompile(
-		`^(|name|version|kind|document|schema|abi|fuel|validity(\.[^.]*(\.(from|until))?)?|params(\[\d+\](\.(name|value|source))?)?|parts(\..*)?)$`)}
-
-// manifestMembers are the members of a manifest, each with the place where it stands, and names that people expect of a
-// date, each with where a manifest says it.
-var manifestMembers = [...][2]string{{"name", "name"}, {"version", "version"}, {"kind", "kind"},
-	{"document", "document"}, {"schema", "schema"}, {"abi", "abi"},
-	{"fuel", "fuel"}, {"validity", "validity"}, {"params", "params"}, {"value", "params[].value"},
-	{"source", "params[].source"},
-	{"from", dateFrom}, {"valid_from", dateFrom}, {"date", dateFrom}, {"ambiente", dateFrom}, {"until", dateUntil},
-	{"valid_until", dateUntil}}
-
 // How a manifest says the first and the last day of a rule.
 const (
 	dateFrom  = `validity."00".from (tests) and validity."01".from (production)`
 	dateUntil = `validity."00".until (tests) and validity."01".until (production)`
 )
 
-// nearestMember says where a manifest has what a member that it has not was meant to be.
-func nearestMember(path string) string {
-	names := make([]string, len(manifestMembers))
-	for i, m := range manifestMembers {
-		names[i] = m[0]
-	}
-	i, _ := suggest.Of(path[strings.LastIndexByte(path, '.')+1:], names)
-	return "; the nearest that there is: " + manifestMembers[i][1]
-}
+// manifestForm: a manifest without parameters is written with null.
+var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Null: "params",
+	Meant: map[string]string{"from": dateFrom, "valid_from": dateFrom, "date": dateFrom, "ambiente": dateFrom,
+		"until": dateUntil, "valid_until": dateUntil}}
 
 // fault is something wrong with a manifest: the path of the field, "params[2].value", and what.
 type fault struct{ path, text string }

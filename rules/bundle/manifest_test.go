@@ -39,7 +39,7 @@ func TestParseManifest_Places(t *testing.T) {
 			`manifest.json:3:17: valid_from: there is no such field; the nearest that there is: validity."00".from (tests) and validity."01".from (production)`},
 		{`"fuel": 1000`, `"verison": "2.0.0"`, `verison: there is no such field; the nearest that there is: version`},
 		{`"value": "0.13"`, `"valeu": "0.13"`,
-			`params[0].valeu: there is no such field; the nearest that there is: params[].value`},
+			`params[0].valeu: there is no such field; the nearest that there is: params[0].value`},
 		{`"kind": "document", `, `"kind": "document" `, `manifest.json:2:58: invalid character`},
 		{"]\n}", "]", `manifest.json:10:4: it ends too early`},
 		{"]\n}", "]\n}\n[]", `manifest.json:12:1: something follows`},

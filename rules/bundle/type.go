@@ -193,23 +193,10 @@ type ViewColumn struct {
 	Catalogue string   `json:"catalogue,omitempty"`
 }
 
-const (
-	memberPath  = `(members|extra)\[\d+\]`
-	memberNames = `name|use|shape|due(\[\d+\])?|extra|required|min|max|above|default|to|label|members|limit|numbered|person|` +
-		`blank|lines|equals|catalogue|format|about|component|layout(\.(before|since)(\[\d+\])?)?`
-)
-
 var (
-	typeForm = signed.Form{Name: typePart, Wrong: ErrFormat,
-		Members: regexp.MustCompile(`^(|name|es|en|path|operation|permission|effect|tests|contingency|closing|` +
-			`(origins|notLater)(\[\d+\])?|creditable(\.[^.]*(\[\d+\])?)?|invalidation(\.(months|businessDay|sameDate|noReplacement|source))?)$`)}
-	formForm = signed.Form{Name: formPart, Wrong: ErrFormat,
-		Members: regexp.MustCompile(`^(|about|pays|origin|related|receptorError|` +
-			`does(\[\d+\])?|either(\[\d+\](\[\d+\])?)?|members|examples(\..*)?|` + memberPath + `(\.` + memberPath +
-			`)*(\.(` + memberNames + `))?)$`)}
-	viewForm = signed.Form{Name: viewPart, Wrong: ErrFormat, Free: "labels",
-		Members: regexp.MustCompile(`^(|party(\.(heading|paths(\[\d+\])?))?|` +
-			`final(\[\d+\])?|labels(\..*)?|fields(\[\d+\](\.(path|label|catalogue|as|in))?)?|columns(\[\d+\](\.(paths(\[\d+\])?|head|as|catalogue))?)?)$`)}
+	typeForm       = signed.Form{Name: typePart, Wrong: ErrFormat}
+	formForm       = signed.Form{Name: formPart, Wrong: ErrFormat}
+	viewForm       = signed.Form{Name: viewPart, Wrong: ErrFormat}
 	typePath       = regexp.MustCompile(`^[a-z][a-z0-9]{1,30}$`)
 	typeName       = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,40}$`)
 	operationName  = regexp.MustCompile(`^[a-z][A-Za-z0-9]{1,40}$`)

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
@@ -59,12 +58,6 @@ type protected struct {
 	KeyID     string `json:"kid"`
 }
 
-var (
-	envelopeNames = regexp.MustCompile(
-		`^(|payload|protected|signature|signatures(\[\d+\](\.(protected|signature))?)?)$`)
-	protectedNames = regexp.MustCompile(`^(|alg|kid)$`)
-)
-
 // ParseEnvelope reads a signed document and returns it with its payload. It verifies nothing. It is the only reader of
 // the form in the house, therefore the code that admits a document and the code that opens it again cannot differ about
 // its content. It refuses what Form.Parse refuses, and base64url that could be written in another way. White space and
@@ -74,7 +67,7 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
 	}
 	e := new(Envelope)
-	if _, err := (Form{Name: name, Members: envelopeNames, Wrong: f.Format}).Parse(b, e); err != nil {
+	if _, err := (Form{Name: name, Wrong: f.Format}).Parse(b, e); err != nil {
 		return nil, nil, err
 	}
 	if flat := (Signature{e.Protected, e.Signature}); flat != (Signature{}) {
@@ -103,8 +96,7 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 			return nil, nil, err
 		}
 		var p protected
-		form := Form{Name: fmt.Sprintf("%s: signatures[%d].protected", name, i), Members: protectedNames,
-			Wrong: f.Format}
+		form := Form{Name: fmt.Sprintf("%s: signatures[%d].protected", name, i), Wrong: f.Format}
 		if _, err := form.Parse(header, &p); err != nil {
 			return nil, nil, err
 		}

@@ -4,27 +4,28 @@ package signed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"dtegate/rules/suggest"
 )
 
-// Form is the form that a JSON document may have.
+// Form is the form that a JSON document has: the members of the struct that it is parsed into, and no others.
 type Form struct {
-	Name    string         // of the file: errors begin with it
-	Members *regexp.Regexp // matches the paths that the document may have: "", "params[2].value"
-	Wrong   error          // every fault wraps it
-	// Free is the path of an object whose members may have any name and contain no members themselves; empty: none.
-	Free string
+	Name  string // of the file: errors begin with it
+	Wrong error  // every fault wraps it
 	// Null is a path that may be null; empty: none.
 	Null string
-	// Hint returns, for a path that the document may not have, a suggestion to append to the fault; nil suggests
-	// nothing.
-	Hint func(path string) string
+	// Meant says for names that people expect, and that the document does not have, where it has what they mean.
+	Meant map[string]string
 }
 
 // Places are the byte offsets of a JSON document's values by their path, "params[2].value".
@@ -34,7 +35,7 @@ type Places map[string]int
 // members that appear twice, null, text that is not UTF-8, and anything after the document. An error names the file,
 // line and column.
 func (f Form) Parse(b []byte, into any) (Places, error) {
-	at, err := f.positions(b)
+	at, err := f.positions(b, reflect.TypeOf(into).Elem())
 	if err != nil {
 		return nil, err
 	}
@@ -49,13 +50,13 @@ func (f Form) Parse(b []byte, into any) (Places, error) {
 	return at, nil
 }
 
-// positions walks a document and refuses what Parse refuses.
-func (f Form) positions(b []byte) (Places, error) {
+// positions walks a document of a type and refuses what Parse refuses.
+func (f Form) positions(b []byte, t reflect.Type) (Places, error) {
 	w := walker{form: f, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(Places)}
 	if !utf8.Valid(b) {
 		return nil, w.fault(0, "it is not UTF-8")
 	}
-	err := w.value("")
+	err := w.value("", t)
 	if end := w.next(); err == nil {
 		if _, after := w.d.Token(); !errors.Is(after, io.EOF) {
 			err = w.fault(end, "something follows")
@@ -78,18 +79,14 @@ type walker struct {
 	at   Places
 }
 
-// value reads the value at path.
-func (w *walker) value(path string) error {
+// value reads the value at path, which is to be of a type.
+func (w *walker) value(path string, t reflect.Type) error {
 	start := w.next()
 	if _, twice := w.at[path]; twice {
 		return w.fault(start, path+": stands twice")
 	}
-	if !w.form.Members.MatchString(path) {
-		hint := ""
-		if w.form.Hint != nil {
-			hint = w.form.Hint(path)
-		}
-		return w.fault(start, path+": there is no such field"+hint)
+	if t == nil {
+		return w.fault(start, path+": there is no such field")
 	}
 	w.at[path] = start
 	token, err := w.d.Token()
@@ -98,10 +95,10 @@ func (w *walker) value(path string) error {
 	}
 	switch token {
 	case json.Delim('{'):
-		err = w.object(path)
+		err = w.object(path, t)
 	case json.Delim('['):
 		for i := 0; w.d.More() && err == nil; i++ {
-			err = w.value(fmt.Sprintf("%s[%d]", path, i))
+			err = w.value(fmt.Sprintf("%s[%d]", path, i), below(t, ""))
 		}
 	case nil:
 		if path != "" && path == w.form.Null {
@@ -118,22 +115,76 @@ func (w *walker) value(path string) error {
 	return err
 }
 
-func (w *walker) object(path string) error {
+func (w *walker) object(path string, t reflect.Type) error {
 	for w.d.More() {
-		name, err := w.d.Token()
+		token, err := w.d.Token()
 		if err != nil {
 			return err
 		}
-		// Two members must not have the same path: only free names may contain dots, and nothing is below them.
-		if text, _ := name.(string); text == "" || (path == "" || path != w.form.Free) && strings.ContainsAny(text,
-			".[") {
-			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, text))
+		name, _ := token.(string)
+		// Two members must not have the same path: names contain dots only where nothing is below them.
+		free := t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String
+		if name == "" || !free && strings.ContainsAny(name, ".[") {
+			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, name))
 		}
-		if err := w.value(strings.TrimPrefix(fmt.Sprintf("%s.%s", path, name), ".")); err != nil {
+		below := below(t, name)
+		if below == nil {
+			return w.fault(w.next(), join(path, name)+": there is no such field"+w.hint(path, name, t))
+		}
+		if err := w.value(join(path, name), below); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// below returns the type of a member, or of an item of a list, nil for what the document does not have.
+func below(t reflect.Type, name string) reflect.Type {
+	switch kind := t.Kind(); {
+	case t == anything:
+		return t
+	case kind == reflect.Slice && name == "", kind == reflect.Map && name != "":
+		return bare(t.Elem())
+	case kind == reflect.Struct && name != "-":
+		for i := range t.NumField() {
+			if f := t.Field(i); name != "" && jsonName(f) == name {
+				return bare(f.Type)
+			}
+		}
+	}
+	return nil
+}
+
+// anything is the type of what a document may say in any form.
+var anything = reflect.TypeFor[json.RawMessage]()
+
+func bare(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// hint says what of an object, or of what the form knows people to mean, is nearest to a name that it does not have.
+func (w *walker) hint(path, name string, t reflect.Type) string {
+	names := slices.Sorted(maps.Keys(w.form.Meant))
+	if t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			names = append(names, jsonName(t.Field(i)))
+		}
+	}
+	i, letters := suggest.Of(name, names)
+	if i < 0 || letters > 2 {
+		return ""
+	}
+	return "; the nearest that there is: " + cmp.Or(w.form.Meant[names[i]], join(path, names[i]))
 }
 
 // next returns the offset at which the next token begins.

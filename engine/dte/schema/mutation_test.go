@@ -37,7 +37,7 @@ func newReferenceRegexp(source string) (jsonschema.Regexp, error) {
 	rest := source
 	for text, not := range map[string]func(string) bool{
 		"(?!.*[\r\n])":    func(s string) bool { return strings.ContainsAny(s, "\r\n") },
-		`(?!([0-9])\1+$)`: func(s string) bool { return len(s) > 1 && isDecimal(s[0]) && strings.Trim(s, s[:1]) == "" },
+		`(?!([0-9])\1+$)`: func(s string) bool { return len(s) > 1 && ('0' <= s[0] && s[0] <= '9') && strings.Trim(s, s[:1]) == "" },
 		`(?!0{7})`:        func(s string) bool { return strings.HasPrefix(s, "0000000") },
 	} {
 		if strings.Contains(rest, text) {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unsafe"
@@ -17,7 +18,7 @@ type run struct {
 	computed *Computed
 	// The resolved document: the values of all fields, the schema's constants and the module's answer among them
 	slots []slot
-	table []int32 // of repeated
+	order []int32 // of repeated
 	words [256]byte
 	forms []byte // texts that the overlay's forms made
 
@@ -388,35 +389,21 @@ func (r *run) write(dst []byte, fi int, si int32) []byte {
 	return append(dst, "null"...)
 }
 
-// repeated finds two equal items of a list; second is -1 when all differ.
-func (r *run) repeated(first, count int32, fi int) (int32, int32) {
-	const few = 12
-	if count <= few {
-		for i := range count {
-			for j := range i {
-				if r.equal(fi, first+i, first+j) {
-					return j, i
-				}
-			}
-		}
-		return -1, -1
-	}
-	size := 64
-	for size < int(count)*2 {
-		size *= 2
-	}
-	r.table = slices.Grow(r.table[:0], size)[:size]
-	clear(r.table)
+// repeated finds the first item of a list that equals an earlier one; second is -1 if all differ.
+func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
+	r.order = slices.Grow(r.order[:0], int(count))
 	for i := range count {
-		h := int(r.hash(fi, first+i, 14695981039346656037)) & (size - 1)
-		for ; r.table[h] != 0; h = (h + 1) & (size - 1) {
-			if j := r.table[h] - 1; r.equal(fi, first+i, first+j) {
-				return j, i
-			}
-		}
-		r.table[h] = i + 1
+		r.order = append(r.order, i)
 	}
-	return -1, -1
+	// Lines mostly differ in their first member and stand in its order: sorting compares each with its neighbour.
+	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(r.compare(fi, first+a, first+b), cmp.Compare(a, b)) })
+	second = -1
+	for n, i := range r.order[1:] {
+		if before := r.order[n]; (second < 0 || i < second) && r.compare(fi, first+before, first+i) == 0 {
+			earlier, second = before, i
+		}
+	}
+	return earlier, second
 }
 
 // children returns the slots and fields below a slot; step is 0 if all belong to one field.
@@ -431,38 +418,16 @@ func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	return 0, 0, 0
 }
 
-func (r *run) equal(fi int, a, b int32) bool {
+// compare orders the values of two slots of a field; 0: they are equal.
+func (r *run) compare(fi int, a, b int32) int {
 	x, y := &r.slots[a], &r.slots[b]
-	if x.kind != y.kind || x.exact != y.exact || x.num != y.num || x.count != y.count {
-		return false
-	}
-	if x.text != y.text && !(x.kind == dte.KindNumber && x.exact) {
-		return false
+	c := cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.num, y.num), cmp.Compare(x.count, y.count))
+	if c == 0 && !(x.exact && y.exact) {
+		c = cmp.Compare(x.text, y.text)
 	}
 	count, field, step := r.children(fi, x)
-	for i := range count {
-		if !r.equal(field+int(i)*step, x.first+i, y.first+i) {
-			return false
-		}
+	for i := int32(0); i < count && c == 0; i++ {
+		c = r.compare(field+int(i)*step, x.first+i, y.first+i)
 	}
-	return true
-}
-
-// hash is FNV-1a over the values that equal compares, eight bytes at a time for numbers.
-func (r *run) hash(fi int, si int32, h uint64) uint64 {
-	const prime = 1099511628211
-	s := &r.slots[si]
-	h = (h ^ uint64(s.kind)) * prime
-	h = (h ^ uint64(s.num)) * prime
-	h ^= h >> 29
-	if s.kind == dte.KindString {
-		for i := range len(s.text) {
-			h = (h ^ uint64(s.text[i])) * prime
-		}
-	}
-	count, field, step := r.children(fi, s)
-	for i := range count {
-		h = r.hash(field+int(i)*step, s.first+i, h)
-	}
-	return h
+	return c
 }

@@ -8,10 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
-	"strings"
-	"sync"
-	"time"
 
 	"dtegate/rules/signed"
 )
@@ -158,50 +154,11 @@ func (c Chain) parse(kind string, payload []byte, into signable) error {
 
 // parse reads a payload strictly and checks it.
 func parse(name string, payload []byte, into checker) error {
-	form := signed.Form{Name: name, Members: members(reflect.TypeOf(into).Elem()), Wrong: ErrFormat}
-	if _, err := form.Parse(payload, into); err != nil {
+	if _, err := (signed.Form{Name: name, Wrong: ErrFormat}).Parse(payload, into); err != nil {
 		return err
 	}
 	if err := into.check(); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
 	}
 	return nil
-}
-
-// members matches the paths of the JSON documents of a type.
-func members(t reflect.Type) *regexp.Regexp {
-	if form, ok := forms.Load(t); ok {
-		return form.(*regexp.Regexp)
-	}
-	form := regexp.MustCompile("^(" + strings.Join(append(paths("", t), ""), "|") + ")$")
-	forms.Store(t, form)
-	return form
-}
-
-// forms are the payloads' own, by type: the centre reads thousands.
-var forms sync.Map
-
-func paths(at string, t reflect.Type) (list []string) {
-	switch {
-	case t == reflect.TypeFor[time.Time]():
-	case t.Kind() == reflect.Pointer:
-		return paths(at, t.Elem())
-	case t.Kind() == reflect.Slice:
-		element := at + `\[\d+\]`
-		return append(paths(element, t.Elem()), element)
-	case t.Kind() == reflect.Map:
-		element := at + `\.[^.\[]+`
-		return append(paths(element, t.Elem()), element)
-	case t.Kind() == reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == "-" {
-				continue
-			}
-			path := strings.TrimPrefix(at+`\.`+regexp.QuoteMeta(name), `\.`)
-			list = append(append(list, path), paths(path, f.Type)...)
-		}
-	}
-	return list
 }
