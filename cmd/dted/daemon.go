@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"dtegate/cmd/dted/access"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/health"
-	"dtegate/cmd/dted/start"
 	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/audit"
@@ -82,11 +80,11 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 			d.close()
 		}
 	}()
-	in, faults := start.Read(ctx, cfg, start.Options{Catalogue: func(list, code string) (string,
+	in, faults := cfg.Inputs(ctx, config.InputOptions{Catalogue: func(list, code string) (string,
 		bool) {
 		return d.engine.Catalogue(list, code)
 	}})
-	if err := start.Refusal(faults); err != nil {
+	if err := config.Refusal(faults); err != nil {
 		return d, err
 	}
 	warnExposed(cfg, log)
@@ -99,7 +97,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := openStore(d, cfg); err != nil {
 		return d, err
 	}
-	if err := start.Rehearse(cfg, d.store.LastID(), log); err != nil {
+	if err := cfg.Rehearse(d.store.LastID(), log); err != nil {
 		return d, err
 	}
 	boxKey := openBoxKey(cfg, log)
@@ -113,11 +111,11 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
 		Password: authority.Password(in.Password),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now,
-		AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
+		Rehearsal: cfg.Authority.Rehearsal})
 	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
 		return d, err
 	}
-	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.LastActivity(), in.Delivery.Archive != nil,
+	if d.witness, err = newWitness(d, cfg.PointsOfSale(), d.gate.LastActivity(), in.Delivery.Archive != nil,
 		cfg.Now); err != nil {
 		return d, err
 	}
@@ -151,10 +149,10 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	d.gateway = gateway.New(gatewayOptions(d, cfg, in, status, registry))
 	d.access.PublishTo(d.gateway.SetTokens)
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
-		return d, start.Listening("api.listen", err)
+		return d, config.Listening("api.listen", err)
 	}
 	if d.ops, err = net.Listen("tcp", cfg.Ops.Listen); err != nil {
-		return d, start.Listening("ops.listen", err)
+		return d, config.Listening("ops.listen", err)
 	}
 	d.pulse = health.NewPulse(d.store, d.gate, status.ready, log)
 	return d, nil
@@ -162,25 +160,24 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 
 // warnExposed logs a warning for each secret that others can read.
 func warnExposed(cfg *config.Config, log *slog.Logger) {
-	exposed, _ := start.Exposed(cfg)
+	exposed, _ := cfg.Exposed()
 	for _, err := range exposed {
 		log.Warn("a secret is open to others", "error", err)
 	}
 }
 
-func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *authority.Client) engine.Options {
+func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client,
-		Shelf: d.shelf, Issuer: start.Issuer(cfg),
-		Policy: authority.Policy{Resends: cfg.Authority.Resends,
-			DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
-		Patience:    cmp.Or(time.Duration(cfg.Authority.Patience), 5*time.Second),
+		Shelf: d.shelf, Issuer: cfg.Seller(),
+		Policy:      authority.Policy{DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
+		Patience:    time.Duration(cfg.Authority.Patience),
 		PassCodes:   cfg.API.UnknownCodes == "pass",
 		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit,
 		Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
 
-func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status,
+func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 	registry *prometheus.Registry) gateway.Options {
 	apiTLS, opsTLS := d.access.Configs()
 	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Issued: d.engine.Issued,
@@ -188,7 +185,7 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status,
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
 		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
 		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: apiTLS, OpsTLS: opsTLS,
-		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes),
+		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: 4 * cfg.API.Rate, Large: int64(cfg.API.LargeBytes),
 			Daily: int64(cfg.API.DailyBytes)},
 		Usage: documents.NewUsage(d.store, d.shelf, cfg.Now()).Of,
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission",
@@ -324,7 +321,7 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 }
 
 // openShelf puts in force the bundles that were in force before, and the new ones of the rules folder.
-func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs,
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.Inputs,
 	boxKey *recordmac.Key) (*rulestore.Store, error) {
 	if d.host.Engine() == "compiler" {
 		// An unproven module runs here first, where it can do the least harm.
@@ -334,15 +331,14 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 			return nil, fmt.Errorf("starting the host of unproven rules: %w", err)
 		}
 	}
-	accept := func(b *rulestore.Book) error { return start.CheckIssuer(cfg, b) }
 	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules,
 		Box: boxKey, Types: plugins.Earlier(), Open: cfg.Types.Open, OnFailure: cfg.Rules.OnFailure.Kinds(),
-		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
+		Ambiente: cfg.Ambiente, Accept: cfg.CheckIssuer, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {
 		return nil, err
 	}
-	return shelf, accept(shelf.Book())
+	return shelf, cfg.CheckIssuer(shelf.Book())
 }
 
 // contingencyOptions returns the settings of contingency; missing ones take the engine's defaults.

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/dted/start"
 	"dtegate/cmd/version"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
@@ -31,7 +30,7 @@ import (
 
 // joinChain makes the branch part of a chain: its agent, the fence for every sale, and the shipper of the second copy.
 // Without [fleet] it does nothing.
-func joinChain(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) (err error) {
+func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, registry *prometheus.Registry) (err error) {
 	rules := &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: d.log, now: cfg.Now}
 	if d.fleet, err = openFleet(cfg, in, s, rules, d.log); err != nil || d.fleet == nil {
 		return err
@@ -50,7 +49,7 @@ func joinChain(d *daemon, cfg *config.Config, in *start.Inputs, s *status, regis
 }
 
 // openFleet makes the agent of a branch of a chain; nil without [fleet]. It does not ask the store yet.
-func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent,
+func openFleet(cfg *config.Config, in *config.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent,
 	error) {
 	f := cfg.Fleet
 	if f == nil {
@@ -68,8 +67,8 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 	for _, p := range cfg.Points {
 		points = append(points, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale})
 	}
-	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: f.Branch,
-		Group: f.Group, Director: in.Fleet.Directors, Box: boxKey, Points: points,
+	agent, err := fleet.New(fleet.Options{Store: in.Store, Chain: cfg.Chain(), Branch: f.Branch,
+		Group: f.Group, Director: in.Directors, Box: boxKey, Points: points,
 		Rules: rules, State: config.Keeper(f.State), Settings: f.Settings(), Describe: s.describe,
 		Poll: time.Duration(f.Poll), Report: time.Duration(f.Report),
 		Logger: log, Now: time.Now})
@@ -80,7 +79,7 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 }
 
 // openShipper makes the shipper that carries the second copy to the chain's store; nil if nothing is shipped.
-func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store *storage.Store,
+func openShipper(cfg *config.Config, in *config.Inputs, agent *fleet.Agent, store *storage.Store,
 	log *slog.Logger) (*ship.Shipper, error) {
 	if agent == nil || cfg.Fleet.Ship == "" {
 		return nil, nil
@@ -90,7 +89,7 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store
 		return nil, err
 	}
 	fence := agent.Fence()
-	return ship.New(ship.Options{Store: in.Fleet.Store, Chain: in.Fleet.Chain, Branch: cfg.Fleet.Branch, Box: boxKey,
+	return ship.New(ship.Options{Store: in.Store, Chain: cfg.Chain(), Branch: cfg.Fleet.Branch, Box: boxKey,
 		Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
 		Cloned: func() {
 			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
@@ -99,7 +98,7 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store
 			second, _ := store.SecondCopy()
 			return second.Live
 		}, Restart: store.CopyAfter, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now,
-		Sync: cfg.Fleet.Ship == "sync", Patience: time.Duration(cfg.Fleet.ShipPatience),
+		Sync: cfg.Fleet.Ship == "sync",
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)
 		}})

@@ -40,7 +40,7 @@ var Boxes = []Broken{
 		"rules.threshold: line "),
 	setting("a line that is no TOML", "[branch]", "[branch", "configuration", "", "line 5"),
 	setting("no ambiente", "ambiente = \"00\"", "ambiente = \"\"", "configuration", "ambiente",
-		`ambiente: is "", must be`),
+		"ambiente: is missing"),
 	setting("no NIT", "nit = \"06141804941035\"", "nit = \"\"", "configuration", "issuer.nit",
 		"issuer.nit: is missing"),
 	setting("no authority", "url = ", "# url = ", "configuration", "authority.url", "authority.url: is missing"),
@@ -52,7 +52,7 @@ var Boxes = []Broken{
 	setting("a point of sale twice", "[mail]", "[[point_of_sale]]\nid = 1\nestablecimiento = \"S001\"\npunto_venta = "+
 		"\"P002\"\n[mail]", "configuration", "point_of_sale", "stands twice"),
 	setting("an establishment in no form", `"S001"`, `"X001"`, "configuration", "point_of_sale.establecimiento",
-		`of id 1 is "X001", must be M, S, B or P and three digits`),
+		`is "X001", must be M, S, B or P and three digits`),
 	setting("an address without a port", "[api]\nlisten = \"127.0.0.1:0\"", "[api]\nlisten = \"127.0.0.1\"",
 		"configuration", "api.listen", `api.listen: is "127.0.0.1", must be an address and a port`),
 	{"production over plain HTTP", func(b *Box) {

@@ -211,30 +211,30 @@ func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body a
 
 // OwnOps is how the operators' listener of this box is reached: its certificate is the one in the box's own files.
 func OwnOps(cfg *config.Config) (address string, client *http.Client, err error) {
-	return ownListener(cfg, "ops.listen", cfg.Ops.Listen, &cfg.Ops.Transport)
+	return ownListener(cfg, "ops.listen", &cfg.Ops.Listener)
 }
 
 // OwnAPI is how the tills' listener of this box is reached.
 func OwnAPI(cfg *config.Config) (address string, client *http.Client, err error) {
-	return ownListener(cfg, "api.listen", cfg.API.Listen, &cfg.API.Transport)
+	return ownListener(cfg, "api.listen", &cfg.API.Listener)
 }
 
-func ownListener(cfg *config.Config, setting, listen string, transport *config.Transport) (address string,
-	client *http.Client, err error) {
-	host, port, err := net.SplitHostPort(listen)
+func ownListener(cfg *config.Config, setting string, l *config.Listener) (address string, client *http.Client,
+	err error) {
+	host, port, err := net.SplitHostPort(l.Listen)
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", setting, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	if !transport.Encrypted(listen) {
+	if !l.Encrypted() {
 		if err := onThisBox(host, strings.TrimSuffix(setting, ".listen")+".tls"); err != nil {
 			return "", nil, fmt.Errorf("%s: %w", setting, err)
 		}
 		return "http://" + net.JoinHostPort(host, port), &http.Client{}, nil
 	}
-	file := transport.Certificate
+	file := l.Certificate
 	if file == "" {
 		file = cfg.BoxAuthority().ServerFile()
 	}

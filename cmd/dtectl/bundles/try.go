@@ -13,7 +13,6 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/dted/start"
 	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -58,7 +57,7 @@ func (c *tryCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	term.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Ref.Name, rule.Ref.Version, rule.Ref.Digest, c.At,
 		cfg.Ambiente)
 	for _, s := range sales {
-		made, faults, err := r.Document(ctx, rule, start.Issuer(cfg), start.Points(cfg)[0], s.facts)
+		made, faults, err := r.Document(ctx, rule, cfg.Seller(), cfg.PointsOfSale()[0], s.facts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}

@@ -249,7 +249,6 @@ tokens = "tokens.toml"
 listen = %q
 tls = "off"                 # of the demonstration alone: see the defaults in cmd/dted/config
 rate = 10000                # requests a second by one token, the default is 50: the demonstration is measured
-burst = 10000
 
 [ops]
 listen = %q
@@ -259,8 +258,6 @@ admin_token_file = "admin.token"
 [authority]
 url = "http://%s"
 password_file = "authority.password"
-answer_timeout = "8s"       # MT1 §3.3
-resends = 2                 # MT1 §3.3
 ahead = %q                 # of the demonstration alone: a later day is rehearsed by it
 
 [contingency]

@@ -65,7 +65,7 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
 		Password: authority.Password(password), Ambiente: cfg.Ambiente,
 		UserAgent: "dtectl recover", Transport: way, Now: cfg.Now,
-		AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
+		Rehearsal: cfg.Authority.Rehearsal})
 	asked := 0
 	for _, l := range list {
 		series := strings.Split(l.Series, "/")

@@ -14,7 +14,6 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/dted/start"
 	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
@@ -39,7 +38,7 @@ func (d *doctor) configuration(path string) bool {
 
 // secrets are files that only the appliance's user may read. What of them cannot be read, files says.
 func (d *doctor) secrets() {
-	faults, sound := start.Exposed(d.cfg)
+	faults, sound := d.cfg.Exposed()
 	for _, err := range faults {
 		d.fail("secrets", "what the line says; dted starts all the same, and warns", "%v", err)
 	}
@@ -211,7 +210,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	}
 	d.stoppedBackup(s)
 	d.onMedia().read(s.LastReading())
-	if err := start.CheckRehearsal(d.cfg, s.LastID()); err != nil {
+	if err := d.cfg.CheckRehearsal(s.LastID()); err != nil {
 		d.fail("store", "dtectl init makes a store of its own for each", "%v", err)
 	}
 	d.listen()

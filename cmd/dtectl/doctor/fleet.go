@@ -10,12 +10,11 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/dted/start"
 	"dtegate/engine/fleet/fleetproto"
 )
 
 // fleet looks into the chain's store: whether it lets this box in, and whose the branch is.
-func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
+func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	const check = "fleet"
 	c := d.cfg.Fleet
 	box, err := c.Box()
@@ -34,7 +33,7 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 	defer cancel()
 	var last *fleetproto.Enrolment
 	for epoch := int64(1); ; epoch++ {
-		held, err := f.Store.Get(ctx, fleetproto.BoxKey(c.Branch, epoch), fleetproto.MaxJWS)
+		held, err := in.Store.Get(ctx, fleetproto.BoxKey(c.Branch, epoch), fleetproto.MaxJWS)
 		if errors.Is(err, fleetproto.ErrNotFound) {
 			break
 		}
@@ -48,7 +47,7 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 			d.warn(check, "see whether the store is there and takes this box's credentials; the branch sells without it", "%s: the store does not answer: %v", c.Store.Endpoint, err)
 			return
 		}
-		e, err := f.Chain.OpenEnrolment(held.Data, f.Directors, c.Branch, epoch)
+		e, err := d.cfg.Chain().OpenEnrolment(held.Data, in.Directors, c.Branch, epoch)
 		if errors.Is(err, fleetproto.ErrSignature) {
 			d.warn(check, "was the director's key changed? the key that signed it belongs in fleet.director_key, or "+
 				"the box is to be enrolled again; else find out who wrote it",

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"dtegate/cmd/dtectl/setup"
-	"dtegate/cmd/dted/start"
+	"dtegate/cmd/dted/config"
 )
 
 // remedies is what to do about what ends a start, by the check.
@@ -27,12 +27,12 @@ var remedies = map[string]string{
 
 // files reads what a start reads, by the same code, and prints what it refuses in the same words.
 func (d *doctor) files(ctx context.Context) {
-	in, faults := start.Read(ctx, d.cfg, start.Options{OpenKey: d.openKey})
+	in, faults := d.cfg.Inputs(ctx, config.InputOptions{OpenKey: d.openKey})
 	for _, f := range faults {
 		d.fail(f.Check, remedies[f.Check], "%v", &f)
 	}
 	sound := func(check string) bool {
-		return !slices.ContainsFunc(faults, func(f start.Fault) bool { return f.Check == check })
+		return !slices.ContainsFunc(faults, func(f config.Fault) bool { return f.Check == check })
 	}
 	if sound("key") {
 		d.until = in.Key.NotAfter()
@@ -66,8 +66,8 @@ func (d *doctor) files(ctx context.Context) {
 		}
 		d.ok("delivery", "%s, %s", mailed, archived)
 	}
-	if sound("fleet") && in.Fleet != nil {
-		d.fleet(ctx, in.Fleet)
+	if sound("fleet") && d.cfg.Fleet != nil {
+		d.fleet(ctx, in)
 	}
 	if sound("rules") {
 		d.refuse("issuer", in.CheckShipped(d.cfg))
@@ -79,7 +79,7 @@ func (d *doctor) listen() {
 	for _, l := range [][2]string{{"api.listen", d.cfg.API.Listen}, {"ops.listen", d.cfg.Ops.Listen}} {
 		listener, err := net.Listen("tcp", l[1])
 		if err != nil {
-			d.fail("listen", "ss -ltnp tells who has it; end that, or take another address", "%v", start.Listening(l[0],
+			d.fail("listen", "ss -ltnp tells who has it; end that, or take another address", "%v", config.Listening(l[0],
 				err))
 			continue
 		}

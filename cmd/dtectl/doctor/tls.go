@@ -3,7 +3,6 @@ package doctor
 import (
 	"time"
 
-	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
 	"dtegate/gateway/certificate"
 )
@@ -21,17 +20,14 @@ func (d *doctor) tls() {
 			}
 		}
 	}
-	for _, l := range []struct {
-		name, listen string
-		transport    config.Transport
-	}{{"api", d.cfg.API.Listen, d.cfg.API.Transport}, {"ops", d.cfg.Ops.Listen, d.cfg.Ops.Transport}} {
-		if !l.transport.Encrypted(l.listen) {
-			if l.transport.TLS == "off" {
-				d.ok("tls", "%s: plain HTTP, as the configuration says", l.name)
+	for name, l := range d.cfg.Listeners() {
+		if !l.Encrypted() {
+			if l.TLS == "off" {
+				d.ok("tls", "%s: plain HTTP, as the configuration says", name)
 			}
 			continue
 		}
-		file, do := l.transport.Certificate, "put a new certificate and its key there: the appliance takes them "+
+		file, do := l.Certificate, "put a new certificate and its key there: the appliance takes them "+
 			"without a restart"
 		if file == "" {
 			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running "+
@@ -41,11 +37,11 @@ func (d *doctor) tls() {
 		switch {
 		case err != nil: // the start makes the box's own anew; of another, and of what that needs, files says so
 		case d.now().After(leaf.NotAfter):
-			d.fail("tls", do, "%s: the certificate ended on %s", l.name, dte.Date(leaf.NotAfter))
+			d.fail("tls", do, "%s: the certificate ended on %s", name, dte.Date(leaf.NotAfter))
 		case leaf.NotAfter.Sub(d.now()) < tlsSoon:
-			d.warn("tls", do, "%s: the certificate ends on %s", l.name, dte.Date(leaf.NotAfter))
+			d.warn("tls", do, "%s: the certificate ends on %s", name, dte.Date(leaf.NotAfter))
 		default:
-			d.ok("tls", "%s: until %s", l.name, dte.Date(leaf.NotAfter))
+			d.ok("tls", "%s: until %s", name, dte.Date(leaf.NotAfter))
 		}
 	}
 }

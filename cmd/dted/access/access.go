@@ -23,7 +23,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/dted/start"
 	"dtegate/engine/audit"
 	"dtegate/engine/seller"
 	"dtegate/gateway"
@@ -53,7 +52,7 @@ type Control struct {
 }
 
 // Open takes the tokens that were read, and reads the certificates.
-func Open(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *slog.Logger) (*Control, error) {
+func Open(cfg *config.Config, in *config.Inputs, trail *audit.Trail, log *slog.Logger) (*Control, error) {
 	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {},
 		broken: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
@@ -72,7 +71,7 @@ func Open(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *slog.Lo
 
 // Table is what the gateway starts with.
 func (a *Control) Table() gateway.TokenTable {
-	t, _ := tokens(a.cfg, a.file) // start.Read found it good
+	t, _ := tokens(a.cfg, a.file) // Config.Inputs found it good
 	return t
 }
 
@@ -316,8 +315,8 @@ func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error
 	if err := file.CheckPoints(c); err != nil {
 		return gateway.TokenTable{}, err
 	}
-	for _, p := range c.Points {
-		points[p.ID] = start.Point(c, p)
+	for _, p := range c.PointsOfSale() {
+		points[p.ID] = p
 	}
 	var list []gateway.Token
 	add := func(t *config.Token, hash string, until time.Time) {

@@ -57,20 +57,20 @@ func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, er
 		}
 		l.renew()
 	}
-	open := func(t config.Transport, listen string) (*certificate.Keeper, error) {
+	open := func(of config.Listener) (*certificate.Keeper, error) {
 		switch {
-		case !t.Encrypted(listen):
+		case !of.Encrypted():
 			return nil, nil
-		case t.Certificate != "":
-			return certificate.Open(t.Certificate, t.Key)
+		case of.Own():
+			return certificate.Open(l.own.ServerFile(), l.own.ServerFile())
 		}
-		return certificate.Open(l.own.ServerFile(), l.own.ServerFile())
+		return certificate.Open(of.Certificate, of.Key)
 	}
 	var err error
-	if l.api, err = open(cfg.API.Transport, cfg.API.Listen); err != nil {
+	if l.api, err = open(cfg.API.Listener); err != nil {
 		return nil, err
 	}
-	if l.ops, err = open(cfg.Ops.Transport, cfg.Ops.Listen); err != nil {
+	if l.ops, err = open(cfg.Ops.Listener); err != nil {
 		return nil, err
 	}
 	l.look()

@@ -107,7 +107,7 @@ func TestLoad_Production(t *testing.T) {
 		{"01", "https://u:p@mh.gob.sv", "", "", true, []string{"authority.url: must not hold a user"}},
 		{"01", "https://mh.gob.sv", "http://127.0.0.1:9000", "", false, []string{"archive.path_style"}},
 	} {
-		cfg := &Config{Ambiente: c.ambiente, Authority: Authority{URL: c.mh}, API: Listener{PublicURL: c.links}}
+		cfg := &Config{Ambiente: c.ambiente, Authority: Authority{URL: c.mh}, API: API{PublicURL: c.links}}
 		if c.archive != "" {
 			cfg.Archive = &Archive{Endpoint: c.archive, PathStyle: c.pathStyle}
 		}

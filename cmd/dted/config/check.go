@@ -3,149 +3,65 @@ package config
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// check says everything that is wrong with the settings, in the order of the sample. dted refuses it and dtectl doctor
-// prints it.
+// How far the clock may be off what the store knows before nothing is issued: a document's date and hour are law, its
+// year is its series.
+const (
+	ClockBack = 2 * time.Minute     // behind the latest time known right
+	ClockFar  = 31 * 24 * time.Hour // ahead of what the last process left: nobody knows how long the box was off
+)
+
+// Now is the branch's clock: the box's, or in a rehearsal of a later day, so much ahead of it.
+func (c *Config) Now() time.Time { return time.Now().Add(time.Duration(c.Authority.Ahead)) }
+
+// check returns what is wrong with settings that depend on each other.
 func (c *Config) check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if c.Ambiente != "00" && c.Ambiente != "01" {
-		fault("ambiente: is %q, must be \"00\" (test) or \"01\" (production)", c.Ambiente)
-	}
-	person := c.Contingency.Responsible
-	for _, s := range [][2]string{{"data", c.Data}, {"mark", c.Mark}, {"tokens", c.Tokens}, {"api.listen",
-		c.API.Listen}, {"ops.listen", c.Ops.Listen},
-		{"authority.url", c.Authority.URL}, {"authority.password_file", c.Authority.PasswordFile},
-		{"contingency.responsible.nombre", person.Name}, {"contingency.responsible.tipo_documento",
-			person.DocumentType},
-		{"contingency.responsible.numero_documento", person.Document}, {"key.file", c.Key.File}, {"key.passphrase_file",
-			c.Key.PassphraseFile},
-		{"rules.folder", c.Rules.Folder}, {"issuer.slug", c.Issuer.Slug}, {"issuer.nit", c.Issuer.NIT}} {
-		if s[1] == "" {
-			fault("%s: is missing", s[0])
-		}
-	}
-	if c.Rules.Engine != "compiler" && c.Rules.Engine != "interpreter" {
-		fault("rules.engine: is %q, must be \"compiler\" or \"interpreter\"", c.Rules.Engine)
-	}
-	if c.Rules.Threshold < 0 {
-		fault("rules.threshold: is %d, must be 1 or more", c.Rules.Threshold)
-	}
-	for kind, policy := range c.Rules.OnFailure.Kinds() {
-		if !slices.Contains([]string{"", "valid", "any", "refuse"}, policy) {
-			fault("rules.on_failure.%s: is %q, must be valid, any or refuse", kind, policy)
-		}
-	}
 	if len(c.Rules.Keys) < c.Rules.Threshold {
 		fault("rules.key: %d keys cannot give %d signatures", len(c.Rules.Keys), c.Rules.Threshold)
 	}
-	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.checkListen(),
-		c.Access.check(), c.checkLooks(), c.rehearsable(), c.checkProduction(),
-		c.Branch.checkHours(), c.Books.check(), c.Types.check(), c.checkFleet(), c.Webhook.check(), c.Authority.check(),
-		c.checkDurations(), c.checkPoints())
-	if c.API.Rate < 0 || c.API.Burst < 0 {
-		fault("api.rate, api.burst: must be 1 or more")
-	}
-	return errors.Join(faults...)
-}
-
-// check refuses an address over which anybody on the way reads the results, and one that is none.
-func (w *Webhook) check() error {
-	if w == nil {
-		return nil
-	}
-	u, err := url.Parse(w.URL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return fmt.Errorf("webhook.url: is %q, must be https://host/path", w.URL)
-	}
-	if host := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (host == nil ||
-		!host.IsLoopback()) {
-		return fmt.Errorf("webhook.url: is plain HTTP to %s: late results go by https, but to this machine",
-			u.Hostname())
-	}
-	if w.SecretFile == "" {
-		return errors.New("webhook.secret_file: is missing")
-	}
-	return nil
-}
-
-// checkListen refuses what is not an address and a port, and two listeners in one place.
-func (c *Config) checkListen() error {
-	var faults []error
-	for _, l := range [][2]string{{"api.listen", c.API.Listen}, {"ops.listen", c.Ops.Listen}} {
-		if l[1] == "" {
-			continue // check says so
+	for name, l := range c.Listeners() {
+		if (l.Certificate == "") != (l.Key == "") {
+			fault("%s.certificate, %s.key: the one needs the other", name, name)
 		}
-		_, port, err := net.SplitHostPort(l[1])
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 && port != "0" {
-			faults = append(faults, fmt.Errorf("%s: is %q, must be an address and a port, \"127.0.0.1:8080\"", l[0],
-				l[1]))
+		if l.TLS == "off" && l.Certificate != "" {
+			fault("%s.tls: is off, and %s.certificate is given", name, name)
 		}
 	}
-	if _, port, err := net.SplitHostPort(c.API.Listen); err == nil && port != "0" && c.API.Listen == c.Ops.Listen {
-		faults = append(faults, fmt.Errorf("ops.listen: is %q, which the tills have (api.listen)", c.Ops.Listen))
+	faults = append(faults, c.rehearsable(), c.checkProduction())
+	if c.API.Listen == c.Ops.Listen && c.API.Listen != "" && !strings.HasSuffix(c.API.Listen, ":0") {
+		fault("ops.listen: is %q, which the tills have (api.listen)", c.Ops.Listen)
 	}
-	return errors.Join(faults...)
-}
-
-// checkDurations refuses what lies before zero; what is missing, or 0, takes its default.
-func (c *Config) checkDurations() error {
-	var faults []error
-	check := func(name string, d Duration) {
-		if d < 0 {
-			faults = append(faults, fmt.Errorf("%s: is %v, must be above 0s", name, time.Duration(d)))
+	if c.Issuer.LogoURL != "" && c.Print.Logo == "" {
+		fault("issuer.logo_url: is only told to tills and prints nothing: name the picture's file in print.logo, or " +
+			"leave logo_url empty")
+	}
+	if len(c.Branch.Closed) > 0 && len(c.Branch.Hours) == 0 {
+		fault("branch.closed: needs branch.hours")
+	}
+	if f := c.Fleet; f != nil {
+		if f.Ship != "" && c.SecondCopy == "" {
+			fault("fleet.ship: needs second_copy: that is what is shipped")
+		}
+		if f.Store == nil {
+			fault("fleet.store: is missing, and there is no [archive] whose store it could be")
 		}
 	}
-	check("authority.answer_timeout", c.Authority.AnswerTimeout)
-	check("authority.patience", c.Authority.Patience)
-	if u := c.API.UnknownCodes; u != "" && u != "refuse" && u != "pass" {
-		faults = append(faults, fmt.Errorf("api.unknown_codes: is %q, must be refuse or pass", u))
-	}
-	if c.Authority.Resends < 0 {
-		faults = append(faults, fmt.Errorf("authority.resends: is %d, must be 0 or more", c.Authority.Resends))
-	}
-	k := &c.Contingency
-	for _, s := range []struct {
-		name string
-		d    Duration
-	}{{"probe_every", k.ProbeEvery}, {"stable", k.Stable},
-		{"report_after", k.ReportAfter}, {"doubt_for", k.DoubtFor}, {"lot_poll", k.LotPoll}, {"lot_patience",
-			k.LotPatience},
-		{"await_report", k.AwaitReport}} {
-		check("contingency."+s.name, s.d)
-	}
-	if m := c.Mail; m != nil {
-		check("mail.timeout", m.Timeout)
-		check("mail.give_up_after", m.GiveUpAfter)
-	}
-	return errors.Join(faults...)
-}
-
-var establishmentForm, pointForm = regexp.MustCompile(`^[MSBP][0-9]{3}$`), regexp.MustCompile(`^P[0-9]{3}$`)
-
-// checkPoints: the codes of a point of sale are the middle of its control numbers.
-func (c *Config) checkPoints() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if len(c.Points) == 0 {
 		fault("point_of_sale: at least one is needed")
 	}
 	seen := make(map[Point]bool)
 	for _, p := range c.Points {
-		if !establishmentForm.MatchString(p.Establishment) {
-			fault("point_of_sale.establecimiento: of id %d is %q, must be M, S, B or P and three digits", p.ID,
-				p.Establishment)
-		}
-		if !pointForm.MatchString(p.PointOfSale) {
-			fault("point_of_sale.punto_venta: of id %d is %q, must be P and three digits", p.ID, p.PointOfSale)
-		}
 		id, codes := Point{ID: p.ID}, Point{Establishment: p.Establishment, PointOfSale: p.PointOfSale}
 		if seen[id] || seen[codes] {
 			fault("point_of_sale: id %d or %s%s stands twice", p.ID, p.Establishment, p.PointOfSale)
@@ -153,4 +69,150 @@ func (c *Config) checkPoints() error {
 		seen[id], seen[codes] = true, true
 	}
 	return errors.Join(faults...)
+}
+
+// Encrypted tells whether the listener speaks TLS.
+func (l *Listener) Encrypted() bool {
+	host, _, err := net.SplitHostPort(l.Listen)
+	ip := net.ParseIP(host)
+	inside := err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	return l.TLS != "off" && (l.TLS == "on" || l.Certificate != "" || !inside)
+}
+
+// Own tells whether the listener has a certificate of the box's own authority.
+func (l *Listener) Own() bool { return l.Encrypted() && l.Certificate == "" }
+
+// Listeners are the listeners, with the names of their sections.
+func (c *Config) Listeners() iter.Seq2[string, *Listener] {
+	return func(yield func(string, *Listener) bool) {
+		_ = yield("api", &c.API.Listener) && yield("ops", &c.Ops.Listener)
+	}
+}
+
+// OwnAuthority tells whether any listener needs the box's own certificate authority.
+func (c *Config) OwnAuthority() bool { return c.API.Own() || c.Ops.Own() }
+
+// checkListen refuses what is not an address and a port.
+func checkListen(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 && port != "0" {
+		return fmt.Errorf("is %q, must be an address and a port, \"127.0.0.1:8080\"", text)
+	}
+	return nil
+}
+
+// CheckURL refuses an address to which nothing secret may be sent: anything but https, and plain HTTP to this machine
+// itself. Plain HTTP takes one of the spellings that every resolver reads alike: localhost, 127.0.0.0/8 as four
+// numbers, ::1.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL") // its words would quote what is in it
+	case u.User != nil:
+		return errors.New("must not hold a user or a password")
+	case u.Opaque != "" || u.Hostname() == "":
+		return errors.New("is not of the form https://host:port")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme != "http":
+		return fmt.Errorf("is of the scheme %q, must be https", u.Scheme)
+	case !thisMachine(u.Hostname()):
+		return fmt.Errorf("is plain HTTP to %q: must be https, except to this machine itself (127.0.0.1, [::1], "+
+			"localhost)", u.Hostname())
+	}
+	return nil
+}
+
+// thisMachine tells whether a host is an address of the loopback interface, in its usual spelling.
+func thisMachine(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Is4() && ip.IsLoopback() || ip == netip.IPv6Loopback()
+}
+
+// checkProduction refuses, in production, plain HTTP on the ways that passwords, documents and links go. A rehearsal on
+// one machine may use it there.
+func (c *Config) checkProduction() error {
+	if c.Ambiente != "01" {
+		return nil
+	}
+	var faults []error
+	check := func(name, text string) {
+		if text == "" {
+			return // of what is missing, the tags know
+		}
+		if err := CheckURL(text); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	check("authority.url", c.Authority.URL)
+	check("api.public_url", c.API.PublicURL)
+	store := func(name string, a *Archive) {
+		if a == nil {
+			return
+		}
+		check(name+".endpoint", a.Endpoint)
+		if u, err := url.Parse(a.Endpoint); err == nil && u.Scheme == "http" && !a.PathStyle {
+			faults = append(faults, fmt.Errorf("%s.path_style: must be true with plain HTTP: else the bucket's name "+
+				"goes before the host, and that is another machine's", name))
+		}
+	}
+	store("archive", c.Archive)
+	if c.Fleet != nil && c.Fleet.Store != c.Archive {
+		store("fleet.store", c.Fleet.Store)
+	}
+	return errors.Join(faults...)
+}
+
+// rehearsable checks that a rehearsal of production can be taken for nothing else: it is of production, and its
+// authority is on this machine, where MH never is.
+func (c *Config) rehearsable() error {
+	a := &c.Authority
+	switch {
+	case a.Ahead > 0 && c.Ambiente == "01" && !a.Rehearsal:
+		return errors.New("authority.ahead: a later day is rehearsed in the test ambiente, or with authority.rehearsal")
+	case a.Ahead == 0 && !a.Rehearsal:
+		return nil
+	case a.Rehearsal && c.Ambiente != "01":
+		return errors.New(`authority.rehearsal: production is rehearsed, ambiente "01"; the test ambiente needs none`)
+	}
+	if u, err := url.Parse(a.URL); err != nil || !thisMachine(u.Hostname()) {
+		return errors.New("authority.rehearsal, authority.ahead: the simulated authority is on this machine, " +
+			"authority.url must be one of loopback")
+	}
+	return nil
+}
+
+// nameOfPage is the name of a host as browsers write it.
+var nameOfPage = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
+
+// checkOrigin refuses a text that no browser sends as the origin of a page: an origin is compared as it is written, so
+// that one with a path, a capital letter or the scheme's own port would never match. A pattern is none, nor is "null",
+// which every file and sandboxed frame has.
+func checkOrigin(text string) error {
+	u, err := url.Parse(text)
+	if err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+		host := u.Hostname()
+		good := nameOfPage.MatchString(host)
+		if ip, err := netip.ParseAddr(host); err == nil {
+			good = ip.String() == host && ip.Zone() == ""
+		}
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		page := u.Scheme + "://" + host
+		port, err := strconv.ParseUint(u.Port(), 10, 16)
+		if err == nil && port != 0 && port != map[string]uint64{"https": 443, "http": 80}[u.Scheme] {
+			page += ":" + strconv.FormatUint(port, 10)
+		}
+		if good && text == page {
+			return nil
+		}
+	}
+	return fmt.Errorf("is %q, must be scheme, host and port alone, exactly as browsers write them "+
+		"(\"https://caja.example.com\"): in lower case, without a path or the scheme's own port, international names "+
+		"as xn--, IPv6 in its short form", text)
 }

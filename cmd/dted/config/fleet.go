@@ -10,100 +10,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
 )
-
-// Fleet is the chain that the branch is one of: where central IT says what its boxes run, and boxes how they are.
-type Fleet struct {
-	// Store is the chain's object store. Default: that of [archive].
-	Store  *Archive `toml:"store"`
-	Chain  string   `toml:"chain"`  // the chain's name: everything that is signed in it names it, and the ambiente
-	Branch string   `toml:"branch"` // the branch's name in the chain
-	Group  string   `toml:"group"`  // whose desired state it runs
-	// DirectorKey is a file with the public key that signs the desired state, or several while one takes over from
-	// another.
-	DirectorKey string `toml:"director_key"`
-	// Key is the file of the box's own key, made at the first start. It must not go where backups go. Default:
-	// fleet.key beside the file of tokens. State is what the box remembers of the chain. Default: fleet.state beside
-	// it.
-	Key    string   `toml:"key"`
-	State  string   `toml:"state"`
-	Poll   Duration `toml:"poll"`   // how often the desired state is asked for, default 2m
-	Report Duration `toml:"report"` // how often the status is written, default 15m
-	// Ship carries the second copy into the chain's store: "async", seconds behind the sales; "sync", before a sale is
-	// answered, which waits for that at most ShipPatience, default 2 s. Default: nothing is shipped.
-	Ship         string   `toml:"ship"`
-	ShipPatience Duration `toml:"ship_patience"`
-}
-
-// setDefaults resolves the files of [fleet] and sets its defaults.
-func (f *Fleet) setDefaults(c *Config, folder string) {
-	if f.Store == nil {
-		f.Store = c.Archive
-	} else {
-		resolve(folder, &f.Store.SecretFile)
-	}
-	beside := filepath.Dir(c.Tokens)
-	f.Key, f.State = cmp.Or(f.Key, filepath.Join(beside, "fleet.key")), cmp.Or(f.State, filepath.Join(beside,
-		"fleet.state"))
-	for _, p := range []*string{&f.DirectorKey, &f.Key, &f.State} {
-		resolve(folder, p)
-	}
-	f.Poll, f.Report = cmp.Or(f.Poll, Duration(2*time.Minute)), cmp.Or(f.Report, Duration(15*time.Minute))
-	f.ShipPatience = cmp.Or(f.ShipPatience, Duration(2*time.Second))
-}
 
 // Chain is the chain of the branch, as everything that is signed in it names it.
 func (c *Config) Chain() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Fleet.Chain, Ambiente: c.Ambiente}
 }
 
-func (c *Config) checkFleet() error {
-	f := c.Fleet
-	if f == nil {
-		return nil
-	}
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	for _, n := range [][2]string{{"fleet.chain", f.Chain}, {"fleet.branch", f.Branch}, {"fleet.group", f.Group}} {
-		if err := fleetproto.CheckName(n[1]); err != nil {
-			fault("%s: %w", n[0], err)
-		}
-	}
-	if f.Ship != "" && f.Ship != "async" && f.Ship != "sync" {
-		fault("fleet.ship: is %q, must be \"async\", \"sync\" or left out", f.Ship)
-	}
-	if f.Ship != "" && c.SecondCopy == "" {
-		fault("fleet.ship: needs second_copy: that is what is shipped")
-	}
-	if f.DirectorKey == "" {
-		fault("fleet.director_key: is missing")
-	}
-	if f.Store == nil {
-		fault("fleet.store: is missing, and there is no [archive] whose store it could be")
-	}
-	within := func(name string, d Duration, least, most time.Duration) {
-		if time.Duration(d) < least || time.Duration(d) > most {
-			fault("%s: is %v, must be from %v to %v", name, time.Duration(d), least, most)
-		}
-	}
-	within("fleet.poll", f.Poll, fleetproto.MinPoll, fleetproto.MaxPoll)
-	within("fleet.report", f.Report, fleetproto.MinReport, fleetproto.MaxReport)
-	within("fleet.ship_patience", f.ShipPatience, 100*time.Millisecond, 30*time.Second)
-	return errors.Join(faults...)
-}
-
 // Open returns the chain's store; it is not asked yet.
 func (f *Fleet) Open() (bucket.Bucket, error) {
-	a, err := f.Store.Open()
+	a, err := f.Store.open("fleet.store", 0)
 	if err != nil {
-		return bucket.Bucket{}, errors.New(strings.ReplaceAll(err.Error(), "archive.", "fleet.store."))
+		return bucket.Bucket{}, err
 	}
 	return bucket.New(a), nil
 }
@@ -162,29 +86,11 @@ func (f *Fleet) MakeBox() (s fleetproto.Signer, made bool, err error) {
 	return fleetproto.Signer{ID: f.Branch, Private: private}, true, WriteFile(f.Key, text)
 }
 
-// Keeper is a small file of the appliance, replaced whole.
-type Keeper string
-
-// Load returns its bytes, none when there is no file.
-func (k Keeper) Load() ([]byte, error) {
-	b, err := os.ReadFile(string(k))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return b, err
-}
-
-// Save is durable when it returns.
-func (k Keeper) Save(data []byte) error { return WriteFile(string(k), data) }
-
-// settingsFile is where the settings that the centre pushed are kept for the next start.
-func (f *Fleet) settingsFile() string { return f.State + ".settings" }
-
 // Shipping is the file of how far the second copy was shipped.
 func (f *Fleet) Shipping() Keeper { return Keeper(f.State + ".ship") }
 
-// Settings is the file of the settings that the centre pushed.
-func (f *Fleet) Settings() Keeper { return Keeper(f.settingsFile()) }
+// Settings is the file of the settings that the centre pushed, for the next start.
+func (f *Fleet) Settings() Keeper { return Keeper(f.State + ".settings") }
 
 // overlay lays what the centre pushed over what the file says. A file that cannot be used changes nothing: the agent
 // writes it anew when it has the store's.
@@ -215,4 +121,59 @@ func (c *Config) overlay() {
 		}
 		c.Payments[till] = code
 	}
+}
+
+// Identity is the chain as everything that is signed in it names it.
+func (c *Centre) Identity() fleetproto.Chain {
+	return fleetproto.Chain{Name: c.Chain, Ambiente: c.Ambiente}
+}
+
+// OpenStore returns the chain's store; it is not asked yet.
+func (c *Centre) OpenStore() (*archive.Archive, error) {
+	return c.Store.open("store", StoreConnections)
+}
+
+// Pinned reads the keys that must have signed a bundle.
+func (c *Centre) Pinned() (bundle.Keys, error) {
+	return (&Rules{Threshold: c.Threshold, Keys: c.Keys}).Pinned()
+}
+
+// Known reads the public half of the director's key.
+func (d *Director) Known() (ed25519.PublicKey, error) {
+	b, err := os.ReadFile(d.Public)
+	if err != nil {
+		return nil, fmt.Errorf("director.public: %w", err)
+	}
+	k, err := bundle.ParsePublic(b)
+	if err != nil {
+		return nil, fmt.Errorf("director.public: %s: %w", d.Public, err)
+	}
+	return k, nil
+}
+
+// Open opens the private half of the director's key: about 0.4 s.
+func (d *Director) Open() (ed25519.PrivateKey, error) {
+	if d.Key == "" {
+		return nil, errors.New("director.key: is missing: this verb signs an order")
+	}
+	sealed, err := os.ReadFile(d.Key)
+	if err != nil {
+		return nil, fmt.Errorf("director.key: %w", err)
+	}
+	passphrase, err := ReadSecret("director.passphrase_file", d.PassphraseFile)
+	if err != nil {
+		return nil, err
+	}
+	k, err := sign.OpenPrivate(sealed, []byte(passphrase))
+	if err != nil {
+		return nil, fmt.Errorf("director.key: %s: %w", d.Key, err)
+	}
+	public, err := d.Known()
+	if err != nil {
+		return nil, err
+	}
+	if !public.Equal(k.Public()) {
+		return nil, fmt.Errorf("director.public: %s is not the public half of %s", d.Public, d.Key)
+	}
+	return k, nil
 }

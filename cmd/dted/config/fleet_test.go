@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +16,17 @@ func TestFleet_Check(t *testing.T) {
 	sound := func() *Config {
 		c := &Config{Tokens: "/var/lib/dted/tokens.toml", Archive: &Archive{Endpoint: "https://s3.example.com"},
 			Fleet: &Fleet{Chain: "super", Branch: "centro", Group: "norte", DirectorKey: "director.pem"}}
-		c.Fleet.setDefaults(c, "/etc/dted")
 		return c
 	}
+	check := func(c *Config) error {
+		err := prepare(c, "", "/etc/dted")
+		c.presets()
+		return errors.Join(slices.DeleteFunc(append(Faults(err), Faults(c.check())...), func(err error) bool {
+			return !strings.HasPrefix(Setting(err), "fleet.")
+		})...)
+	}
 	c := sound()
-	if err := c.checkFleet(); err != nil || c.Fleet.Store != c.Archive || c.Fleet.Key != "/var/lib/dted/fleet.key" ||
+	if err := check(c); err != nil || c.Fleet.Store != c.Archive || c.Fleet.Key != "/var/lib/dted/fleet.key" ||
 		c.Fleet.DirectorKey != "/etc/dted/director.pem" || c.Fleet.Poll != Duration(2*time.Minute) {
 		t.Fatalf("%+v %v", c.Fleet, err)
 	}
@@ -27,7 +35,7 @@ func TestFleet_Check(t *testing.T) {
 		"fleet.branch: ":       func(c *Config) { c.Fleet.Branch = "Centro" },
 		"fleet.group: ":        func(c *Config) { c.Fleet.Group = "" },
 		"fleet.director_key: ": func(c *Config) { c.Fleet.DirectorKey = "" },
-		"fleet.store: ":        func(c *Config) { c.Fleet.Store = nil },
+		"fleet.store: ":        func(c *Config) { c.Archive = nil },
 		"fleet.poll: ":         func(c *Config) { c.Fleet.Poll = Duration(time.Second) },
 		"fleet.report: ":       func(c *Config) { c.Fleet.Report = Duration(24 * time.Hour) },
 		"fleet.ship: is":       func(c *Config) { c.SecondCopy, c.Fleet.Ship = "copy", "often" },
@@ -35,7 +43,7 @@ func TestFleet_Check(t *testing.T) {
 	} {
 		c := sound()
 		alter(c)
-		if err := c.checkFleet(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := check(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

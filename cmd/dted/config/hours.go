@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,20 +60,6 @@ func ofDay(text string) (time.Duration, error) {
 	}
 	t, err := time.Parse("15:04", text)
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, err
-}
-
-// checkHours refuses days without hours, and dates that are none.
-func (b *Branch) checkHours() error {
-	var faults []error
-	for _, day := range b.Closed {
-		if _, err := time.Parse(time.DateOnly, day); err != nil {
-			faults = append(faults, fmt.Errorf("branch.closed: %q is not a date like 2026-12-25", day))
-		}
-	}
-	if len(b.Closed) > 0 && len(b.Hours) == 0 {
-		faults = append(faults, errors.New("branch.closed: needs branch.hours"))
-	}
-	return errors.Join(faults...)
 }
 
 // Opening is a time in which the branch is open.

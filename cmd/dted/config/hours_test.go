@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -61,8 +62,11 @@ func TestHours_Refused(t *testing.T) {
 			t.Errorf("%q is taken", text)
 		}
 	}
-	if (&Branch{Closed: []string{"2026-13-01"}}).checkHours() == nil ||
-		(&Branch{Closed: []string{"2026-12-25"}}).checkHours() == nil {
-		t.Error("a date that is none, or days closed of a branch without hours, are taken")
+	if err := prepare(&Branch{Closed: []string{"2026-13-01"}}, "branch.", ""); err == nil {
+		t.Error("a date that is none is taken")
+	}
+	if err := (&Config{Branch: Branch{Closed: []string{"2026-12-25"}}}).check(); !strings.Contains(err.Error(),
+		"branch.closed: needs branch.hours") {
+		t.Error(err)
 	}
 }

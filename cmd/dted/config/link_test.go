@@ -10,8 +10,8 @@ func TestAuthority_ConnectTimeout(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Second: time.Second,
 		time.Minute:  time.Minute,
 		-time.Second: 0, time.Second - 1: 0, time.Minute + 1: 0, time.Hour: 0} {
-		a := Authority{URL: "https://mh.example", ConnectTimeout: Duration(given)}
-		err := a.check()
+		a := Authority{URL: "https://mh.example", PasswordFile: "/p", ConnectTimeout: Duration(given)}
+		err := prepare(&a, "authority.", "/")
 		switch {
 		case want == 0 && (err == nil || !strings.HasPrefix(err.Error(), "authority.connect_timeout: is ")):
 			t.Errorf("%v: %v", given, err)

@@ -24,9 +24,16 @@ func TestConfig_Looks(t *testing.T) {
 	} {
 		var cfg Config
 		c.change(&cfg)
-		if err := cfg.checkLooks(); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(),
-			c.want) {
-			t.Errorf("want %q, got %v", c.want, err)
+		var found []string
+		for _, err := range append(Faults(prepare(&cfg, "", "/")), Faults(cfg.check())...) {
+			switch Setting(err) {
+			case "issuer.logo_url", "issuer.color_principal", "issuer.color_secundario", "issuer.color_fondo",
+				"mail.greeting", "print.footer", "branch.nombre":
+				found = append(found, Setting(err)+": ")
+			}
+		}
+		if strings.Join(found, "") != c.want {
+			t.Errorf("want %q, got %v", c.want, found)
 		}
 	}
 	for _, c := range []struct{ branch, trade, name, want string }{{"Santa Ana", "La Ceiba", "La Ceiba, S.A.",

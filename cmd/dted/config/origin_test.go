@@ -36,16 +36,13 @@ func TestCheckOrigin(t *testing.T) {
 
 // TestLoad_Origins: the loader, which dted and dtectl doctor share, names the origin that it refuses.
 func TestLoad_Origins(t *testing.T) {
-	c := &Config{API: Listener{BrowserOrigins: []string{"https://caja.example.com", "https://caja.example.com/pos",
-		"https://caja.example.com"}}}
-	err := c.check()
-	for _, text := range []string{`api.browser_origins: "https://caja.example.com/pos" must be scheme, host and port alone`, `api.browser_origins: "https://caja.example.com" stands twice`} {
-		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%q is not in %v", text, err)
-		}
+	c := &Config{API: API{BrowserOrigins: []string{"https://caja.example.com", "https://caja.example.com/pos"}}}
+	want := `api.browser_origins: is "https://caja.example.com/pos", must be scheme, host and port alone`
+	if err := prepare(c, "", "/"); !strings.Contains(err.Error(), want) {
+		t.Errorf("%q is not in %v", want, err)
 	}
 	c.API.BrowserOrigins = c.API.BrowserOrigins[:1]
-	if err := c.check(); strings.Contains(err.Error(), "origins") {
+	if err := prepare(c, "", "/"); strings.Contains(err.Error(), "origins") {
 		t.Error(err)
 	}
 }

@@ -155,23 +155,26 @@ func TestEditTokens_Together(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	for _, c := range []struct {
 		listen string
-		t      Transport
+		l      Listener
 		want   bool
 	}{
-		{"127.0.0.1:8080", Transport{}, false}, {"[::1]:8080", Transport{}, false}, {"localhost:8080", Transport{},
+		{"127.0.0.1:8080", Listener{}, false}, {"[::1]:8080", Listener{}, false}, {"localhost:8080", Listener{},
 			false},
-		{"0.0.0.0:8080", Transport{}, true}, {":8080", Transport{}, true}, {"10.0.0.5:8080", Transport{}, true},
-		{"caja.example:8080", Transport{}, true},
-		{"0.0.0.0:8080", Transport{TLS: "off"}, false}, {"127.0.0.1:8080", Transport{TLS: "on"}, true},
-		{"127.0.0.1:8080", Transport{Certificate: "a", Key: "b"}, true},
+		{"0.0.0.0:8080", Listener{}, true}, {":8080", Listener{}, true}, {"10.0.0.5:8080", Listener{}, true},
+		{"caja.example:8080", Listener{}, true},
+		{"0.0.0.0:8080", Listener{TLS: "off"}, false}, {"127.0.0.1:8080", Listener{TLS: "on"}, true},
+		{"127.0.0.1:8080", Listener{Certificate: "a", Key: "b"}, true},
 	} {
-		if got := c.t.Encrypted(c.listen); got != c.want {
-			t.Errorf("%s %+v: %v", c.listen, c.t, got)
+		c.l.Listen = c.listen
+		if got := c.l.Encrypted(); got != c.want {
+			t.Errorf("%+v: %v", c.l, got)
 		}
 	}
-	for _, wrong := range []Transport{{TLS: "of"}, {Certificate: "a"}, {Key: "b"}, {TLS: "off", Certificate: "a",
+	for _, wrong := range []Listener{{TLS: "of"}, {Certificate: "a"}, {Key: "b"}, {TLS: "off", Certificate: "a",
 		Key: "b"}} {
-		if wrong.check("api") == nil {
+		c := &Config{API: API{Listener: wrong}}
+		if err := errors.Join(prepare(c, "", ""), c.check()); !strings.Contains(err.Error(), "api.tls: is") &&
+			!strings.Contains(err.Error(), "api.certificate, api.key: ") {
 			t.Errorf("%+v passes", wrong)
 		}
 	}

@@ -1,4 +1,4 @@
-package start
+package config
 
 import (
 	"os"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"dtegate/cmd/dted/config"
 )
 
 // Every secret of the configuration is looked at: each setting that names a file of one. A mode that lets others at a
@@ -18,7 +16,7 @@ func TestExposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, name := range config.Settings() {
+	for _, name := range Settings() {
 		if strings.HasSuffix(name, "_file") || slices.Contains([]string{"tokens", "box_key", "api.key", "ops.key",
 			"key.file"}, name) {
 			names = append(names, name)
@@ -31,15 +29,15 @@ func TestExposed(t *testing.T) {
 		}
 		return path
 	}
-	c := &config.Config{Tokens: at("tokens"), BoxKey: at("box_key"),
-		Mail:    &config.Mail{PasswordFile: at("mail.password_file")},
-		Archive: &config.Archive{SecretFile: at("archive.secret_file")},
-		Webhook: &config.Webhook{SecretFile: at("webhook.secret_file")},
-		Fleet:   &config.Fleet{Store: &config.Archive{SecretFile: at("fleet.store.secret_file")}}}
+	c := &Config{Tokens: at("tokens"), BoxKey: at("box_key"),
+		Mail:    &Mail{PasswordFile: at("mail.password_file")},
+		Archive: &Archive{SecretFile: at("archive.secret_file")},
+		Webhook: &Webhook{SecretFile: at("webhook.secret_file")},
+		Fleet:   &Fleet{Store: &Archive{SecretFile: at("fleet.store.secret_file")}}}
 	c.API.Key, c.Ops.Key, c.Ops.AdminTokenFile = at("api.key"), at("ops.key"), at("ops.admin_token_file")
 	c.Authority.PasswordFile, c.Key.File, c.Key.PassphraseFile = at("authority.password_file"), at("key.file"),
 		at("key.passphrase_file")
-	if faults, sound := Exposed(c); faults != nil || sound != len(names) {
+	if faults, sound := c.Exposed(); faults != nil || sound != len(names) {
 		t.Errorf("%v, %d sound", faults, sound)
 	}
 	for _, name := range names {
@@ -48,8 +46,8 @@ func TestExposed(t *testing.T) {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)
 			}
-			faults, _ := Exposed(c)
-			if (len(faults) == 1) != open || open && (config.Setting(faults[0]) != name ||
+			faults, _ := c.Exposed()
+			if (len(faults) == 1) != open || open && (Setting(faults[0]) != name ||
 				!strings.Contains(faults[0].Error(), "chmod 600 "+path)) {
 				t.Errorf("%s, mode %o: %v", name, mode, faults)
 			}
@@ -64,7 +62,7 @@ func TestExposed(t *testing.T) {
 	if err := os.Chmod(folder, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if faults, _ := Exposed(c); faults != nil {
+	if faults, _ := c.Exposed(); faults != nil {
 		t.Errorf("in a folder that is closed to others: %v", faults)
 	}
 }

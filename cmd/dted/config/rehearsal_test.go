@@ -1,19 +1,17 @@
-package start
+package config
 
 import (
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"dtegate/cmd/dted/config"
 )
 
 // A store is for production or for its rehearsal, and never changes from one to the other.
 func TestRehearse(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	of := func(data string, rehearsal bool, last uint64) error {
-		return Rehearse(&config.Config{Data: data, Authority: config.Authority{Rehearsal: rehearsal}}, last, log)
+		return (&Config{Data: data, Authority: Authority{Rehearsal: rehearsal}}).Rehearse(last, log)
 	}
 	dir := t.TempDir()
 	production, stage := filepath.Join(dir, "production"), filepath.Join(dir, "stage")

@@ -1,7 +1,4 @@
-// Package start reads and checks what dted needs before it opens its store: key, secrets, tokens, certificates, rules,
-// and the servers that documents go to. dted does not start with a fault that this package finds, and dtectl doctor
-// prints the same faults: with one loader, doctor is never more lenient than dted.
-package start
+package config
 
 import (
 	"cmp"
@@ -11,36 +8,150 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
-	"dtegate/cmd/dted/config"
+	"dtegate/engine/archive"
+	"dtegate/engine/authority/connpool"
 	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/mail"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/rules/bundle"
+	"dtegate/storage"
 )
+
+// What dted and dtectl make of a configuration alike.
+
+// Store is how the store is opened, without its second copy.
+func (c *Config) Store(log *slog.Logger) storage.Options {
+	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: c.Now}
+}
+
+// BoxAuthority is the box's own certificate authority, made or not.
+func (c *Config) BoxAuthority() *certificate.Own {
+	return &certificate.Own{Folder: c.TLS.Folder, Names: c.TLS.Names, Now: time.Now, Write: WriteFile}
+}
+
+// Link is the way to MH that dted sells over and doctor measures; it connects to nothing yet.
+func (a *Authority) Link() *connpool.Link {
+	return connpool.New(connpool.Options{URL: a.URL, ConnectTimeout: time.Duration(a.ConnectTimeout)})
+}
+
+// StoreName is what people call the store.
+func (c *Config) StoreName() string { return cmp.Or(c.Branch.Name, c.Issuer.TradeName, c.Issuer.Name) }
+
+// Open returns the archive; it is not asked yet.
+func (a *Archive) Open() (*archive.Archive, error) { return a.open("archive", 0) }
+
+// StoreConnections are how many requests the centre may make of the store at once: a chain's statuses are thousands of
+// small objects.
+const StoreConnections = 64
+
+// open returns the store of a section, which keeps so many connections; 0: a few.
+func (a *Archive) open(section string, connections int) (*archive.Archive, error) {
+	var secret string
+	if a.Credentials == "" || a.SecretFile != "" {
+		var err error
+		if secret, err = ReadSecret(section+".secret_file", a.SecretFile); err != nil {
+			return nil, err
+		}
+	}
+	opened, err := archive.New(archive.Options{
+		Endpoint:    a.Endpoint,
+		Region:      a.Region,
+		Bucket:      a.Bucket,
+		Prefix:      a.Prefix,
+		AccessKey:   a.AccessKey,
+		Secret:      archive.Secret(secret),
+		PathStyle:   a.PathStyle,
+		Credentials: a.Credentials,
+		Connections: connections,
+	})
+	return opened, inSettings(err, "archive: AccessKey and Secret", section+".access_key, "+section+".secret_file",
+		"archive: Endpoint", section+".endpoint", "archive: Credentials", section+".credentials",
+		"archive: Prefix", section+".prefix", "archive: Bucket", section+".bucket")
+}
+
+// inSettings names the setting in the error of a package about one of its options. names are options, as the error
+// begins, each before its setting.
+func inSettings(err error, names ...string) error {
+	for i := 0; err != nil && i < len(names); i += 2 {
+		if rest, ok := strings.CutPrefix(err.Error(), names[i]); ok {
+			return fmt.Errorf("%s: %s", names[i+1], strings.TrimLeft(rest, ": "))
+		}
+	}
+	return err
+}
+
+// Pinned reads the keys that may sign rules, all that are good, and says of each of the others why it is not.
+func (r *Rules) Pinned() (bundle.Keys, error) {
+	keys := bundle.Keys{Threshold: r.Threshold}
+	var faults []error
+	for _, k := range r.Keys {
+		key := bundle.Key{ID: k.ID}
+		b, err := os.ReadFile(k.File)
+		if err == nil {
+			if key.Public, err = bundle.ParsePublic(b); err != nil {
+				err = fmt.Errorf("%s: %w", k.File, err)
+			}
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("rules.key: %s: %w", k.ID, err))
+			continue
+		}
+		keys.Pinned = append(keys.Pinned, key)
+	}
+	if faults == nil {
+		faults = append(faults, keys.Check())
+	}
+	return keys, errors.Join(faults...)
+}
+
+// Box reads the box's key; fs.ErrNotExist when there is none yet.
+func (c *Config) Box() (*recordmac.Key, error) {
+	b, err := os.ReadFile(c.BoxKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the box's key: %w", err)
+	}
+	k, err := recordmac.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; put it back, or take it away: the next start makes another", c.BoxKey, err)
+	}
+	return k, nil
+}
+
+// MakeBox reads the box's key, and makes one where there is none. One that is there and cannot be read stays as it is.
+func (c *Config) MakeBox() (k *recordmac.Key, made bool, err error) {
+	k, err = c.Box()
+	if errors.Is(err, fs.ErrNotExist) {
+		k = recordmac.New()
+		return k, true, WriteFile(c.BoxKey, k.Text())
+	}
+	return k, false, err
+}
 
 // Inputs is the content of the files that a start reads.
 type Inputs struct {
 	Key      *sign.Key
 	Password string   // of MH's API
 	Admin    [32]byte // digest of the admin token; zero when the configuration names none
-	Tokens   *config.TokenFile
+	Tokens   *TokenFile
 	Delivery outbox.Delivery
-	Hook     string            // secret of the webhook; "": there is none
-	Fleet    *Fleet            // nil: the branch is of no chain
-	Rules    bundle.Keys       // keys that may sign rules
-	Shipped  map[string][]byte // bundles of the rules folder, by path
+	Hook     string // secret of the webhook; "": there is none
+	// Store and Directors are of the branch's chain, if it is of one: its object store, and who may sign what it runs.
+	Store     bucket.Bucket
+	Directors []fleetproto.Key
+	Rules     bundle.Keys       // keys that may sign rules
+	Shipped   map[string][]byte // bundles of the rules folder, by path
 }
 
 // Fault is one reason not to start.
@@ -52,16 +163,17 @@ type Fault struct {
 func (f *Fault) Error() string { return f.Err.Error() }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Options of Read.
-type Options struct {
+// InputOptions of Config.Inputs.
+type InputOptions struct {
 	// OpenKey opens a sealed key, default sign.Open. That takes half a second.
 	OpenKey func(sealed, passphrase []byte) (*sign.Key, error)
 	// Catalogue returns the words of a code of MH's catalogues when a document is printed; nil knows none.
 	Catalogue func(catalogue, code string) (string, bool)
 }
 
-// Read reads everything, even after a fault. It returns the faults in a fixed order, one for each thing to mend.
-func Read(ctx context.Context, c *config.Config, o Options) (*Inputs, []Fault) {
+// Inputs reads everything that a start needs, even after a fault. It returns the faults in a fixed order, one for each
+// thing to mend.
+func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) {
 	if o.OpenKey == nil {
 		o.OpenKey = sign.Open
 	}
@@ -73,27 +185,27 @@ func Read(ctx context.Context, c *config.Config, o Options) (*Inputs, []Fault) {
 	}{
 		{"key", func() (err error) { in.Key, err = key(c.Key, o.OpenKey); return err }},
 		{"authority", func() (err error) {
-			in.Password, err = config.ReadSecret("authority.password_file", c.Authority.PasswordFile)
+			in.Password, err = ReadSecret("authority.password_file", c.Authority.PasswordFile)
 			return err
 		}},
 		{"admin token", func() (err error) { in.Admin, err = adminToken(c.Ops.AdminTokenFile); return err }},
 		{"tokens", func() (err error) { in.Tokens, err = tokens(c); return err }},
 		{"tls", func() error { return certificates(c) }},
-		{"delivery", func() (err error) { in.Delivery, err = Delivery(c, o.Catalogue); return err }},
+		{"delivery", func() (err error) { in.Delivery, err = delivery(c, o.Catalogue); return err }},
 		{"delivery", func() (err error) {
 			if c.Webhook != nil {
-				in.Hook, err = config.ReadSecret("webhook.secret_file", c.Webhook.SecretFile)
+				in.Hook, err = ReadSecret("webhook.secret_file", c.Webhook.SecretFile)
 			}
 			return err
 		}},
-		{"fleet", func() (err error) { in.Fleet, err = openFleet(c); return err }},
+		{"fleet", func() error { return in.openFleet(c) }},
 		{"rules", func() (err error) { in.Rules, err = c.Rules.Pinned(); return err }},
 		{"rules", func() (err error) { in.Shipped, err = shipped(c.Rules.Folder); return err }},
 	} {
 		if ctx.Err() != nil && len(faults) > 0 {
 			break
 		}
-		for _, err := range config.Faults(part.read()) {
+		for _, err := range Faults(part.read()) {
 			faults = append(faults, Fault{part.check, err})
 		}
 	}
@@ -110,12 +222,12 @@ func Refusal(faults []Fault) error {
 }
 
 // key opens the sealed key and proves it with a test signature.
-func key(c config.Key, open func(sealed, passphrase []byte) (*sign.Key, error)) (*sign.Key, error) {
+func key(c Key, open func(sealed, passphrase []byte) (*sign.Key, error)) (*sign.Key, error) {
 	sealed, err := os.ReadFile(c.File)
 	if err != nil {
 		return nil, fmt.Errorf("key.file: %w", err)
 	}
-	passphrase, err := config.ReadSecret("key.passphrase_file", c.PassphraseFile)
+	passphrase, err := ReadSecret("key.passphrase_file", c.PassphraseFile)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +249,7 @@ func adminToken(file string) (digest [32]byte, err error) {
 	if file == "" {
 		return digest, nil
 	}
-	token, err := config.ReadSecret("ops.admin_token_file", file)
+	token, err := ReadSecret("ops.admin_token_file", file)
 	if err != nil {
 		return digest, err
 	}
@@ -149,37 +261,30 @@ func adminToken(file string) (digest [32]byte, err error) {
 }
 
 // tokens reads the tills' tokens.
-func tokens(c *config.Config) (*config.TokenFile, error) {
-	file, err := config.LoadTokens(c.Tokens)
-	if err != nil {
-		return nil, err
+func tokens(c *Config) (*TokenFile, error) {
+	file, err := LoadTokens(c.Tokens)
+	if err == nil {
+		err = file.CheckPoints(c)
 	}
-	return file, file.CheckPoints(c)
+	return file, err
 }
 
 // certificates reads the certificates of the encrypted listeners. A missing certificate of the box's own authority is
 // no fault: a start makes it.
-func certificates(c *config.Config) error {
+func certificates(c *Config) error {
 	var faults []error
-	own := false
-	for _, l := range []struct {
-		name, listen string
-		transport    config.Transport
-	}{{"api", c.API.Listen, c.API.Transport}, {"ops", c.Ops.Listen, c.Ops.Transport}} {
-		switch {
-		case !l.transport.Encrypted(l.listen):
-		case l.transport.Certificate == "":
-			own = true
-		default:
-			if _, err := certificate.Open(l.transport.Certificate, l.transport.Key); err != nil {
-				faults = append(faults, fmt.Errorf("%s.certificate, %s.key: %w", l.name, l.name, err))
+	for name, l := range c.Listeners() {
+		if l.Encrypted() && !l.Own() {
+			if _, err := certificate.Open(l.Certificate, l.Key); err != nil {
+				faults = append(faults, fmt.Errorf("%s.certificate, %s.key: %w", name, name, err))
 			}
 		}
 	}
-	if own {
+	if c.OwnAuthority() {
 		_, err := c.BoxAuthority().Authority()
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf(`no certificate for a listener that the LAN reaches: make the box's own authority with dtectl tls new, or name certificate and key, or set tls = "off": %w`, err)
+			err = fmt.Errorf("no certificate for a listener that the LAN reaches: make the box's own authority with "+
+				"dtectl tls new, or name certificate and key, or set tls = \"off\": %w", err)
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("tls.folder: %w", err))
@@ -207,29 +312,17 @@ func shipped(folder string) (map[string][]byte, error) {
 	return read, errors.Join(faults...)
 }
 
-// CheckShipped compares the issuer's data with the layouts of the bundles that were read and that pinned keys have
-// signed. A start does the same with all rules in force, see CheckIssuer.
-func (in *Inputs) CheckShipped(c *config.Config) error {
-	var bundles []*bundle.Bundle
-	for _, path := range slices.Sorted(maps.Keys(in.Shipped)) {
-		if b, err := in.Rules.Read(in.Shipped[path]); err == nil {
-			bundles = append(bundles, b)
-		}
-	}
-	return checkBundles(c, bundles)
-}
-
 // Listening returns the error for an address that dted cannot listen on.
 func Listening(setting string, err error) error {
-	if name := config.Variables[setting]; os.Getenv(name) != "" {
+	if name := Variables[setting]; os.Getenv(name) != "" {
 		setting += ": " + name
 	}
 	return fmt.Errorf("%s: %s", setting, strings.TrimPrefix(err.Error(), "listen tcp "))
 }
 
-// Delivery returns how documents reach their receivers and the archive. There is always a printer; mail and archive
+// delivery returns how documents reach their receivers and the archive. There is always a printer; mail and archive
 // depend on the configuration. It connects to nothing.
-func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (d outbox.Delivery, err error) {
+func delivery(c *Config, catalogue func(catalogue, code string) (string, bool)) (d outbox.Delivery, err error) {
 	var faults []error
 	d.Printer, err = printer(c, catalogue)
 	faults = append(faults, err)
@@ -238,7 +331,7 @@ func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, 
 		faults = append(faults, err)
 		_, d.Domain, _ = strings.Cut(m.From, "@")
 		d.Look = mail.Look{Trade: c.Issuer.TradeName, Color: c.Issuer.PrimaryColour, Greeting: m.Greeting}
-		d.Contingency, d.GiveUpAfter = m.Contingency, time.Duration(m.GiveUpAfter)
+		d.Contingency = m.Contingency
 	}
 	if a := c.Archive; a != nil {
 		d.Archive, err = a.Open()
@@ -247,10 +340,7 @@ func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, 
 	return d, errors.Join(faults...)
 }
 
-// printSettings replaces the names of options in errors of pdf.New by the names of settings.
-var printSettings = strings.NewReplacer("pdf: Style.Color", "issuer.color_principal", "pdf: Style.Logo", "print.logo")
-
-func printer(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (p *pdf.Printer, err error) {
+func printer(c *Config, catalogue func(catalogue, code string) (string, bool)) (p *pdf.Printer, err error) {
 	style := pdf.Style{Color: c.Issuer.PrimaryColour, Footer: c.Print.Footer}
 	if c.Print.Logo != "" {
 		if style.Logo, err = os.ReadFile(c.Print.Logo); err != nil {
@@ -258,65 +348,44 @@ func printer(c *config.Config, catalogue func(catalogue, code string) (string, b
 		}
 	}
 	view := func(document string) *bundle.View { return record.TypeOf(document).View }
-	if p, err = pdf.New(pdf.Options{Catalogue: catalogue, Type: view, Style: style}); err != nil {
-		return nil, errors.New(printSettings.Replace(err.Error()))
-	}
-	return p, nil
+	p, err = pdf.New(pdf.Options{Catalogue: catalogue, Type: view, Style: style})
+	return p, inSettings(err, "pdf: Style.Color", "issuer.color_principal", "pdf: Style.Logo", "print.logo")
 }
 
-// mailSettings maps the options of mail.New to settings.
-var mailSettings = map[string]string{"Host": "mail.host", "Port": "mail.port", "Security": "mail.security",
-	"From":     "mail.from",
-	"FromName": "issuer.nombre", "ReplyTo": "mail.reply_to"}
-
-func mailer(m *config.Mail, i *config.Issuer) (*mail.Sender, error) {
+func mailer(m *Mail, i *Issuer) (*mail.Sender, error) {
 	reply := m.ReplyTo
 	if reply == "" && mail.Mailable(i.Mail) {
 		reply = i.Mail // an answer goes to the store and not to a mailbox that nobody reads
 	}
 	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From,
-		FromName: cmp.Or(i.TradeName, i.Name), ReplyTo: reply, Timeout: time.Duration(m.Timeout)}
+		FromName: cmp.Or(i.TradeName, i.Name), ReplyTo: reply}
 	if m.User != "" {
-		password, err := config.ReadSecret("mail.password_file", m.PasswordFile)
+		password, err := ReadSecret("mail.password_file", m.PasswordFile)
 		if err != nil {
 			return nil, err
 		}
 		o.Password = mail.Secret(password)
 	}
 	s, err := mail.New(o)
-	var field *mail.FieldError
-	// Otherwise mail.New has a check that this table lacks
-	if errors.As(err, &field) && mailSettings[field.Field] != "" {
-		return nil, fmt.Errorf("%s: %s", mailSettings[field.Field], field.Text)
-	}
-	return s, err
-}
-
-// Fleet holds the files of a branch of a chain.
-type Fleet struct {
-	Store     bucket.Bucket
-	Chain     fleetproto.Chain
-	Directors []fleetproto.Key
+	return s, inSettings(err, "mail: Host", "mail.host", "mail: Port", "mail.port", "mail: Security", "mail.security",
+		"mail: FromName", "issuer.nombre", "mail: From", "mail.from", "mail: ReplyTo", "mail.reply_to")
 }
 
 // openFleet reads the keys of [fleet]. The first start makes the box's own key. If the key exists and cannot be read,
 // dted does not start: the centre knows the box by this key.
-func openFleet(c *config.Config) (*Fleet, error) {
+func (in *Inputs) openFleet(c *Config) error {
 	f := c.Fleet
 	if f == nil {
-		return nil, nil
+		return nil
 	}
-	made := &Fleet{Chain: c.Chain()}
-	var faults []error
-	var err error
-	made.Store, err = f.Open()
-	faults = append(faults, err)
-	made.Directors, err = f.Directors()
-	faults = append(faults, err)
-	if _, err = f.Box(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		faults = append(faults, err)
+	var store, directors error
+	in.Store, store = f.Open()
+	in.Directors, directors = f.Directors()
+	_, box := f.Box()
+	if errors.Is(box, fs.ErrNotExist) {
+		box = nil
 	}
-	return made, errors.Join(faults...)
+	return errors.Join(store, directors, box)
 }
 
 // rehearsed is the suffix of a file beside the store; the file marks a store with which production was rehearsed.
@@ -324,7 +393,7 @@ const rehearsed = ".rehearsal"
 
 // CheckRehearsal refuses to mix a rehearsal with production: a rehearsal begins with a store that has issued nothing,
 // and no appliance in production opens the store afterwards. lastID is the store's last record.
-func CheckRehearsal(c *config.Config, lastID uint64) error {
+func (c *Config) CheckRehearsal(lastID uint64) error {
 	mark := c.Data + rehearsed
 	_, err := os.Stat(mark)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -343,8 +412,8 @@ func CheckRehearsal(c *config.Config, lastID uint64) error {
 
 // Rehearse is CheckRehearsal, and marks the store of a rehearsal: its numbers and simulated seals never mix with real
 // ones.
-func Rehearse(c *config.Config, lastID uint64, log *slog.Logger) error {
-	if err := CheckRehearsal(c, lastID); err != nil || !c.Authority.Rehearsal {
+func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
+	if err := c.CheckRehearsal(lastID); err != nil || !c.Authority.Rehearsal {
 		return err
 	}
 	mark := c.Data + rehearsed
@@ -361,36 +430,20 @@ func Rehearse(c *config.Config, lastID uint64, log *slog.Logger) error {
 // remedy, in the order of the sample. They do not prevent a start: the secret may already be known, and a store that
 // does not sell does not help. dted warns of each at every start, and doctor fails. sound is how many secrets are
 // protected; missing files do not count.
-func Exposed(c *config.Config) (faults []error, sound int) {
-	secrets := [][2]string{{"tokens", c.Tokens}, {"box_key", c.BoxKey}, {"api.key", c.API.Key}, {"ops.key", c.Ops.Key},
-		{"ops.admin_token_file", c.Ops.AdminTokenFile}, {"authority.password_file", c.Authority.PasswordFile},
-		{"key.file", c.Key.File},
-		{"key.passphrase_file", c.Key.PassphraseFile}}
-	if c.Mail != nil {
-		secrets = append(secrets, [2]string{"mail.password_file", c.Mail.PasswordFile})
-	}
-	if c.Archive != nil {
-		secrets = append(secrets, [2]string{"archive.secret_file", c.Archive.SecretFile})
-	}
-	if c.Webhook != nil {
-		secrets = append(secrets, [2]string{"webhook.secret_file", c.Webhook.SecretFile})
-	}
-	if f := c.Fleet; f != nil {
-		secrets = append(secrets, [2]string{"fleet.key", f.Key})
-		if f.Store != c.Archive {
-			secrets = append(secrets, [2]string{"fleet.store.secret_file", f.Store.SecretFile})
-		}
-	}
-	for _, s := range secrets {
-		if s[1] == "" {
+func (c *Config) Exposed() (faults []error, sound int) {
+	seen := map[string]bool{"": true} // the chain's store may be the archive
+	for _, s := range settings(reflect.ValueOf(c).Elem(), "", false) {
+		if s.tag.Get("file") != "secret" || seen[s.value.String()] {
 			continue
 		}
-		mode, open, err := reach(s[1])
+		path := s.value.String()
+		seen[path] = true
+		mode, open, err := reach(path)
 		switch {
 		case err != nil: // the part that needs the file reports the error
 		case open:
 			faults = append(faults, fmt.Errorf("%s: others may read or alter %s (mode %04o): chmod 600 %s, and "+
-				"replace the secret if others use this machine", s[0], s[1], mode, s[1]))
+				"replace the secret if others use this machine", s.name, path, mode, path))
 		default:
 			sound++
 		}

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -46,3 +49,34 @@ func SyncFolder(path string) error {
 	}
 	return nil
 }
+
+// ReadSecret returns the line of a file that a setting names. An empty file is an error: no secret is empty.
+func ReadSecret(name, file string) (string, error) {
+	if file == "" {
+		return "", fmt.Errorf("%s: is missing", name)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	secret := strings.TrimSpace(string(b))
+	if secret == "" {
+		return "", fmt.Errorf("%s: %s is empty", name, file)
+	}
+	return secret, nil
+}
+
+// Keeper is a small file of the appliance, replaced whole.
+type Keeper string
+
+// Load returns its bytes, none when there is no file.
+func (k Keeper) Load() ([]byte, error) {
+	b, err := os.ReadFile(string(k))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// Save is durable when it returns.
+func (k Keeper) Save(data []byte) error { return WriteFile(string(k), data) }

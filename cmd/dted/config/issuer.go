@@ -1,20 +1,21 @@
-package start
+package config
 
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
-	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/rules/bundle"
 )
 
-// Issuer returns the taxpayer's data under the schemas' names; each generation of schemas takes the members that it
+// Seller returns the taxpayer's data under the schemas' names; each generation of schemas takes the members that it
 // has.
-func Issuer(c *config.Config) seller.Issuer {
+func (c *Config) Seller() seller.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {
 		if value == "" {
@@ -32,48 +33,45 @@ func Issuer(c *config.Config) seller.Issuer {
 		text("telefono", i.Phone), text("correo", i.Mail))}
 }
 
-// Point returns a point of sale of the branch.
-func Point(c *config.Config, p config.Point) seller.Point {
-	return seller.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
-}
-
-// Points returns all points of sale of the branch.
-func Points(c *config.Config) []seller.Point {
+// PointsOfSale returns all points of sale of the branch.
+func (c *Config) PointsOfSale() []seller.Point {
 	list := make([]seller.Point, len(c.Points))
 	for i, p := range c.Points {
-		list[i] = Point(c, p)
+		list[i] = seller.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment,
+			PointOfSale: p.PointOfSale}
 	}
 	return list
 }
 
 // CheckIssuer compares the issuer's data with the layouts of the rules in force: a fault is found at a start or when a
 // rule comes, not at the till.
-func CheckIssuer(c *config.Config, b *rulestore.Book) error {
-	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault {
-		return b.CheckIssuer(seller.Emisor(i,
-			p))
-	})
+func (c *Config) CheckIssuer(b *rulestore.Book) error {
+	return c.checkIssuer(b.CheckIssuer)
 }
 
-// checkBundles compares the issuer's data with the layouts in bundles that are not in force.
-func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
+// CheckShipped compares the issuer's data with the layouts of the bundles that were read and that pinned keys have
+// signed. A start does the same with all rules in force, see Config.CheckIssuer.
+func (in *Inputs) CheckShipped(c *Config) error {
+	var bundles []*bundle.Bundle
+	for _, path := range slices.Sorted(maps.Keys(in.Shipped)) {
+		if b, err := in.Rules.Read(in.Shipped[path]); err == nil {
+			bundles = append(bundles, b)
+		}
+	}
 	l, err := rulestore.ReadLayouts(bundles)
 	if err != nil {
 		return nil // the rules' own check reports the fault
 	}
-	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault {
-		return l.CheckIssuer(seller.Emisor(i,
-			p))
-	})
+	return c.checkIssuer(l.CheckIssuer)
 }
 
 // checkIssuer names each setting that a layout refuses, once.
-func checkIssuer(c *config.Config, check func(seller.Issuer, seller.Point) []dte.Fault) error {
+func (c *Config) checkIssuer(check func(emisor dte.Value) []dte.Fault) error {
 	seen := make(map[string]bool)
 	var faults []error
-	for _, p := range c.Points {
-		for _, f := range check(Issuer(c), Point(c, p)) {
-			s := settingOf(c, &p, f.Path)
+	for i, at := range c.PointsOfSale() {
+		for _, f := range check(seller.Emisor(c.Seller(), at)) {
+			s := settingOf(c, &c.Points[i], f.Path)
 			if !seen[s.name] {
 				seen[s.name] = true
 				faults = append(faults, s.fault(f.Code))
@@ -87,7 +85,7 @@ func checkIssuer(c *config.Config, check func(seller.Issuer, seller.Point) []dte
 type issuerSetting struct{ name, value, form string }
 
 // settingOf finds the setting behind a place in a document.
-func settingOf(c *config.Config, p *config.Point, path string) issuerSetting {
+func settingOf(c *Config, p *Point, path string) issuerSetting {
 	i, a := &c.Issuer, &c.Issuer.Address
 	member := strings.TrimPrefix(path, "emisor.")
 	s, ok := map[string]issuerSetting{
