@@ -28,15 +28,19 @@ func (r *Rule) checkType() error {
 		m := &r.Type.Form.Members[i]
 		at := "members[" + strconv.Itoa(i) + "]"
 		to := m.To
+		own := []string{m.Name, bundle.ToSummary + m.Name, LinesName + "[]." + m.Name}
 		switch {
-		case m.Use != "" && m.Name == "", to == bundle.ToNone, to == bundle.ToAppendix:
+		case m.Use != "" && m.Name == "":
+			continue
+		case to == bundle.ToNone, to == bundle.ToAppendix:
+			faults = append(faults, r.misplaces(m, at, to, own))
 			continue
 		case to == "":
 			to = m.Name
 		case strings.HasPrefix(to, bundle.ToLine):
-			to = LinesName + "." + to[len(bundle.ToLine):]
+			to = LinesName + "[]." + to[len(bundle.ToLine):]
 		}
-		faults = append(faults, givesOtherwise(m, at, to))
+		faults = append(faults, givesOtherwise(m, at, to), r.misplaces(m, at, to, own))
 		if !r.takes(to) {
 			wrong("form.json", at+".to", to)
 			continue
@@ -92,7 +96,8 @@ func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, 
 				continue
 			}
 			to = fact + "." + to
-			faults = append(faults, givesOtherwise(inner, path, to))
+			faults = append(faults, givesOtherwise(inner, path, to),
+				r.misplaces(inner, path, to, []string{fact + "." + inner.Name}))
 			if !r.takes(to) {
 				wrong("form.json", path, to)
 				continue
@@ -121,6 +126,21 @@ func givesOtherwise(m *bundle.Member, at, fact string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
+}
+
+// misplaces refuses a member that has a place of its own name, one of own, and goes elsewhere: the till would say one
+// thing, and the document another or nothing. The buyer is a person wherever the form reads it.
+func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
+	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
+	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway looks for the origin itself
+	switch {
+	case to == "receptor" && !m.Person && m.Use != "consumer" && m.Use != "taxpayer":
+		return fmt.Errorf("%w: form.json: %s: %q is not read as a person", bundle.ErrFormat, at, m.Name)
+	case len(own) > 0 && !slices.Contains(own, to) && (to != bundle.ToNone || !slices.Contains(names, m.Name)):
+		return fmt.Errorf("%w: form.json: %s: %q has a place of its own, %s, and goes to %s", bundle.ErrFormat,
+			at, m.Name, strings.Join(own, ", "), to)
+	}
+	return nil
 }
 
 // takes reports whether a fact has a place in the layout, is taken from by the overlay, or is an input of the module.

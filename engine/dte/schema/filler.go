@@ -369,10 +369,10 @@ func (f *Filler) Has(path string) bool {
 	return slices.ContainsFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
 }
 
-// Takes reports whether the layout has a place for the fact of a path, under that path or where the overlay takes it.
+// Takes reports whether the layout has a place for a fact, or for what is below it, where the overlay takes it.
 func (f *Filler) Takes(path string) bool {
 	return slices.ContainsFunc(f.fields, func(x field) bool {
-		return x.types != 0 && (x.document == path || x.path == path || strings.HasPrefix(x.path, path+".") ||
+		return x.types != 0 && (x.path == path || strings.HasPrefix(x.path, path+".") ||
 			strings.HasPrefix(x.path, path+"[]"))
 	})
 }
