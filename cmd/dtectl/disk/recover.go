@@ -167,11 +167,10 @@ func (r *recovery) fetch(ctx context.Context) error {
 		term.Printf("%d of the bytes had been fetched before\n", got.Before)
 	}
 	if got.Doubt != nil {
-		term.Printf("a base of the copy cannot be used, its pieces were read instead: %v\n", got.Doubt)
+		term.Printf("a part of the copy cannot be used, its pieces were read instead: %v\n", got.Doubt)
 	}
-	term.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts of %d "+
-		"bases were read\n",
-		r.cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts, got.Bases)
+	term.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts "+
+		"were read\n", r.cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts)
 	if len(got.Older) > 0 && !got.Whole {
 		term.Printf("boxes of earlier epochs shipped too, the last of them that of epoch %[1]d. If the box of epoch "+
 			"%[2]d died before its whole copy\n"+

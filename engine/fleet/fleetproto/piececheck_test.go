@@ -10,10 +10,11 @@ func TestPiece_Check(t *testing.T) {
 	before := Digest([]byte("before"))
 	for want, list := range map[bool][]Piece{
 		true: {{Epoch: 1, Number: 1}, {Epoch: 1, Number: 2, Previous: before}, {Epoch: 7, Number: 9, Previous: before,
-			Offset: 1}},
+			Offset: 1}, {Epoch: 1, First: 3, Number: 9, Last: before}, {Epoch: 1, First: 1, Number: 1}},
 		false: {{Epoch: 0, Number: 1}, {Epoch: 1, Number: 0}, {Epoch: 1, Number: 0, Previous: before},
 			{Epoch: 1, Number: 1, Previous: before}, {Epoch: 1, Number: 2}, {Epoch: 1, Number: 1, Offset: -1},
-			{Epoch: -1, Number: 1}},
+			{Epoch: -1, Number: 1}, {Epoch: 1, First: 10, Number: 9}, {Epoch: 1, First: -1, Number: 9},
+			{Epoch: 1, First: 1, Number: 9, Last: "?"}},
 	} {
 		for _, p := range list {
 			p.Branch, p.File, p.Digest = "centro", "0000000001.copy", Digest([]byte("body"))

@@ -9,8 +9,7 @@
 //	fleet/v1/status/<branch>/<epoch>.jws      Status: how the branch is             the box             overwritten by the box
 //	fleet/v1/acts/<branch>/<n>.jws            Act: what happened in the branch      the box             created once
 //	copy/v1/<branch>/<epoch>/<segment>        a segment of the second copy's log                        created once
-//	copy/v1/<branch>/<epoch>/base/<n>.jws     Base: months of the log in few parts    the box             created once
-//	copy/v1/<branch>/<epoch>/part/<sha256>    a part of a base                                          created once
+//	copy/v1/<branch>/<epoch>/part/<n>-<n>     the same bytes as the segments of these numbers           created once
 //	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the log is in the store      the box             created once
 //
 // Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The
@@ -144,10 +143,7 @@ func EpochFolder(branch string, epoch int64) string {
 // PiecesPrefix is what the keys of all pieces of an epoch begin with, and no other key.
 func PiecesPrefix(branch string, epoch int64) string { return EpochFolder(branch, epoch) + "0" }
 
-// BasesFolder and PartsFolder return the folders of an epoch's bases and of their parts.
-func BasesFolder(branch string, epoch int64) string { return EpochFolder(branch, epoch) + "base/" }
-
-// PartsFolder is described at BasesFolder.
+// PartsFolder returns the folder of an epoch's parts.
 func PartsFolder(branch string, epoch int64) string { return EpochFolder(branch, epoch) + "part/" }
 
 // SegmentKey returns the key of a segment of a branch's second copy; the first segment is 1.
@@ -155,14 +151,9 @@ func SegmentKey(branch string, epoch, segment int64) string {
 	return fmt.Sprintf("%s%012d", EpochFolder(branch, epoch), segment)
 }
 
-// BaseKey returns the key of a base of a branch's second copy; the first base is 1.
-func BaseKey(branch string, epoch, base int64) string {
-	return fmt.Sprintf("%s%012d.jws", BasesFolder(branch, epoch), base)
-}
-
-// PartKey returns the key of a base's part; digest is the Digest of its bytes.
-func PartKey(branch string, epoch int64, digest string) string {
-	return PartsFolder(branch, epoch) + digest
+// PartKey returns the key of the part that holds the pieces from one to another.
+func PartKey(branch string, epoch, first, last int64) string {
+	return fmt.Sprintf("%s%012d-%012d", PartsFolder(branch, epoch), first, last)
 }
 
 // WholeKey returns the key of the WholeCopy of a branch's epoch.
@@ -177,7 +168,7 @@ func StatusOf(key string) (branch string, epoch int64, ok bool) {
 	return branch, epoch, err == nil && epoch >= 0 && CheckName(branch) == nil && key == StatusKey(branch, epoch)
 }
 
-// NumberOf returns the number at the end of a key of versions, epochs, acts or bases; false if it has none.
+// NumberOf returns the number at the end of a key of versions, epochs or acts; false if it has none.
 func NumberOf(key string) (int64, bool) {
 	name, ok := strings.CutSuffix(key[strings.LastIndexByte(key, '/')+1:], ".jws")
 	n, err := strconv.ParseInt(name, 10, 64)

@@ -145,7 +145,6 @@ func TestFollows(t *testing.T) {
 // Every type that is signed is here: the test finds them by their methods.
 func TestChain_Objects(t *testing.T) {
 	box, key := signer(1)
-	digest := Digest([]byte("x"))
 	body := []byte("bytes")
 	seal := map[string]func(Chain) ([]byte, error){
 		"Desired": func(c Chain) ([]byte, error) { return c.SealDesired(desired(), box) },
@@ -163,10 +162,6 @@ func TestChain_Objects(t *testing.T) {
 		"Piece": func(c Chain) ([]byte, error) {
 			return c.SealPiece(Piece{Branch: "centro", Epoch: 1, Number: 1, File: "0000000001.copy"}, body, box)
 		},
-		"Base": func(c Chain) ([]byte, error) {
-			return c.SealBase(Base{Branch: "centro", Epoch: 1, Number: 1, At: at,
-				Parts: []Part{{File: "0000000001.copy", Digest: digest, First: 1, Piece: 1, Last: digest}}}, box)
-		},
 		"WholeCopy": func(c Chain) ([]byte, error) {
 			return c.SealWholeCopy(WholeCopy{Branch: "centro", Epoch: 1, Piece: 1, At: at}, box)
 		},
@@ -180,8 +175,7 @@ func TestChain_Objects(t *testing.T) {
 		},
 		"Status":    func(c Chain, b []byte) error { _, err := c.OpenStatus(b, "centro", 1, key); return err },
 		"Act":       func(c Chain, b []byte) error { _, err := c.OpenAct(b, "centro", 1, key); return err },
-		"Piece":     func(c Chain, b []byte) error { _, _, err := c.OpenPiece(b, "centro", 1, 1, key); return err },
-		"Base":      func(c Chain, b []byte) error { _, err := c.OpenBase(b, "centro", 1, 1, key); return err },
+		"Piece":     func(c Chain, b []byte) error { _, _, err := c.OpenPiece(b, "centro", 1, 0, 1, key); return err },
 		"WholeCopy": func(c Chain, b []byte) error { _, err := c.OpenWholeCopy(b, "centro", 1, key); return err },
 	}
 	for i := range reflect.TypeFor[Chain]().NumMethod() {
@@ -381,8 +375,8 @@ func TestKeys(t *testing.T) {
 			2): "fleet/v1/boxes/centro/2.jws", StatusKey("centro", 2): "fleet/v1/status/centro/2.jws",
 		ActKey("centro", 3): "fleet/v1/acts/centro/000000000003.jws", SegmentKey("centro", 2,
 			9): "copy/v1/centro/2/000000000009",
-		BaseKey("centro", 2, 9): "copy/v1/centro/2/base/000000000009.jws", PartKey("centro", 2,
-			"ab"): "copy/v1/centro/2/part/ab", WholeKey("centro", 2): "copy/v1/centro/2/whole.jws",
+		PartKey("centro", 2, 3, 9): "copy/v1/centro/2/part/000000000003-000000000009",
+		WholeKey("centro", 2):      "copy/v1/centro/2/whole.jws",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

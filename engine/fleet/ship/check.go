@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,9 +60,9 @@ func sameDay(a, b time.Time) bool {
 }
 
 // Check compares what a rebuild would read in the store with what this box has shipped, and ships again what the store
-// has lost or altered, while the second copy has it. Pieces that no base holds are read back, with their signatures,
-// and joined in a base; what the bases hold is compared with the store's list, by size and tag, and read where the tag
-// is another one. Shipped says what was found. Crash anywhere: the next call goes on with what is not joined yet.
+// has lost or altered, while the second copy has it. Pieces that no part holds are read back, with their signatures,
+// and joined in parts, once a day; the parts are compared with the store's list, and read where their size or tag is
+// another one. Shipped says what was found. Crash anywhere: the next call goes on with what is not joined yet.
 func (s *Shipper) Check(ctx context.Context) error {
 	lacks, err := s.check(ctx)
 	s.mu.Lock()
@@ -79,39 +80,56 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	if until.Epoch == 0 || until.Epoch != s.o.Epoch() || until.Number == 0 {
 		return "", nil // nothing is shipped
 	}
-	c := chest{s.o.Store, s.o.Chain, s.o.Branch, until.Epoch, fleetproto.Public(s.o.Box)}
-	if s.basesOf != until.Epoch {
-		s.bases, s.basesOf, s.readBack = nil, until.Epoch, make(map[string]string)
-	}
-	if s.bases, _, err = c.bases(ctx, s.bases); err != nil {
-		return "", err
-	}
-	sound, err := s.soundParts(ctx, c)
+	c := s.chest(until.Epoch)
+	listed, err := c.parts(ctx, until.Number)
 	if err != nil {
 		return "", err
 	}
-	held, gaps, end := parts(s.bases, func(p *fleetproto.Part) bool { return sound[p.Digest] })
-	r := &rollUp{s: s, c: c, base: fleetproto.Base{Branch: c.branch, Epoch: c.epoch, At: s.o.Now().UTC()}}
-	for n, b := range s.bases {
-		if r.base.Number = max(r.base.Number, n+1); b.Base != nil && sameDay(b.At, s.o.Now()) {
-			until.Number = min(until.Number, end) // the rest of the day is the next day's
+	if s.soundOf != until.Epoch {
+		s.sound, s.soundOf = make(map[string]bool), until.Epoch
+		if tagsOf(listed) == until.Parts { // as the last check left them
+			for _, g := range listed {
+				s.sound[g.shown()] = true
+			}
 		}
 	}
-	if end < until.Number {
-		gaps = append(gaps, Span{end + 1, until.Number})
+	var held []cargo
+	end := int64(0)
+	for _, g := range listed {
+		if !s.sound[g.shown()] || g.tag == "" {
+			_, err := c.get(ctx, g)
+			if err != nil && !disproved(err) {
+				return "", fmt.Errorf("checking what was shipped: %w", err)
+			}
+			if s.sound[g.shown()] = err == nil; err != nil {
+				continue
+			}
+		}
+		held, end = append(held, g), max(end, g.last)
 	}
+	r := &rollUp{s: s, c: c, until: until, held: held}
+	of := Span{1, until.Number}
+	if sameDay(until.Joined, s.o.Now()) {
+		of.To = end // the rest of the day is the next day's
+	}
+	_, gaps := plan(of, held)
 	for _, gap := range gaps {
-		before, behind := around(held, gap, until)
-		if err = r.span(ctx, gap, before, behind); err != nil {
-			break
+		if err := r.span(ctx, gap); err != nil {
+			return "", err
 		}
 	}
-	if err != nil && !errors.Is(err, errFull) {
-		return "", err
+	if len(r.made) > 0 {
+		if listed, err = c.parts(ctx, until.Number); err != nil {
+			return "", err
+		}
+		held = slices.DeleteFunc(listed, func(g cargo) bool { return !s.sound[g.shown()] && !r.made[c.key(g)] })
+		for _, g := range held {
+			s.sound[g.shown()] = true // they were read back
+		}
 	}
-	if err := r.save(ctx); err != nil {
-		return "", err
-	}
+	s.mu.Lock()
+	s.state.Parts, s.state.Joined = tagsOf(held), s.o.Now() // the next piece saves it
+	s.mu.Unlock()
 	if until.Whole {
 		if n, err := c.whole(ctx); err != nil && !disproved(err) {
 			return "", err
@@ -127,97 +145,33 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	return "", nil
 }
 
-// soundParts finds which parts of the bases the store holds unaltered, and ships those again that it does not, while
-// the second copy has their bytes.
-func (s *Shipper) soundParts(ctx context.Context, c chest) (map[string]bool, error) {
-	tags := make(map[string]string)
-	for e, err := range c.store.List(ctx, fleetproto.PartsFolder(c.branch, c.epoch)) {
-		if err != nil {
-			return nil, fmt.Errorf("listing the parts: %w", err)
-		}
-		tags[e.Key] = fmt.Sprint(e.Size, " ", e.Tag)
+// tagsOf is the digest of what a list says of parts.
+func tagsOf(list []cargo) string {
+	var b []byte
+	for _, g := range list {
+		b = append(b, g.shown()...)
 	}
-	sound := make(map[string]bool)
-	for _, b := range s.bases {
-		if b.Base == nil {
-			continue
-		}
-		for i := range b.Parts {
-			p := &b.Parts[i]
-			key := fleetproto.PartKey(c.branch, c.epoch, p.Digest)
-			tag, there := tags[key]
-			if there && (tag == fmt.Sprint(p.Size, " ", p.Tag) && p.Tag != "" || s.readBack[key] == tag) {
-				sound[p.Digest] = true
-				continue
-			}
-			_, err := c.get(ctx, cargo{part: p})
-			if disproved(err) {
-				err = s.partAgain(ctx, key, p)
-			}
-			if err != nil && !disproved(err) {
-				return nil, fmt.Errorf("checking part %s: %w", p.Digest, err)
-			}
-			if sound[p.Digest] = err == nil; err == nil && there {
-				s.readBack[key] = tag
-			}
-		}
-	}
-	return sound, nil
+	return fleetproto.Digest(b)
 }
 
-// partAgain ships a part again. ErrOther: the second copy does not have its bytes any more.
-func (s *Shipper) partAgain(ctx context.Context, key string, p *fleetproto.Part) error {
-	body, err := section(filepath.Join(s.o.Folder, p.File), p.Offset, p.Size)
-	if err != nil || fleetproto.Digest(body) != p.Digest {
-		return fmt.Errorf("%w: the second copy does not have the bytes of part %s any more", fleetproto.ErrOther,
-			p.Digest)
-	}
-	return s.o.Store.Put(ctx, key, body)
-}
-
-// around is where the copy stands before a gap and behind it: as the parts say, or as the box knows of its first and
-// last piece.
-func around(held []*fleetproto.Part, gap Span, until state) (before, behind link) {
-	if gap.From == 1 {
-		before.file = until.First
-	}
-	behind = link{until.Number, until.Previous, place{until.File, until.Offset}}
-	for _, p := range held {
-		switch {
-		case p.Piece == gap.From-1:
-			before = link{p.Piece, p.Last, place{p.File, p.Offset + p.Size}}
-		case p.First == gap.To+1:
-			behind = link{gap.To, "", place{p.File, p.Offset}}
-		}
-	}
-	return before, behind
-}
-
-// link is the end of a piece. The digest of its object may not be known.
-type link struct {
-	number int64
-	digest string
-	place
-}
-
-// rollUp puts pieces together into the parts of a base, in the store.
+// rollUp puts pieces together into parts, in the store.
 type rollUp struct {
-	s    *Shipper
-	c    chest
-	base fleetproto.Base
-	lost []Span // pieces that neither the store nor the second copy has
+	s     *Shipper
+	c     chest
+	until state           // what was shipped
+	held  []cargo         // parts
+	made  map[string]bool // keys of those that were written
+	lost  []Span          // pieces that neither the store nor the second copy has
 
-	open fleetproto.Part
+	open fleetproto.Piece
 	body []byte // of open
 }
 
-// errFull ends a roll-up whose base is full, 31 GiB; the rest is the next one's.
-var errFull = errors.New("the base is full")
-
 // span joins the pieces of a span. What the store does not give back of them is taken from the second copy.
-func (r *rollUp) span(ctx context.Context, of Span, at, end link) error {
-	previous, gap := at.digest, Span{}
-	err := r.c.bring(ctx, pieces(of), &previous, func(g cargo, l *load, err error) error {
+func (r *rollUp) span(ctx context.Context, of Span) error {
+	gap := Span{}
+	var at *load
+	err := r.c.bring(ctx, pieces(of), nil, "", func(g cargo, l *load, err error) error {
 		if err != nil {
 			if gap.From == 0 {
 				gap.From = g.first
@@ -226,16 +180,16 @@ func (r *rollUp) span(ctx context.Context, of Span, at, end link) error {
 			return nil
 		}
 		if gap.From > 0 {
-			if err := r.heal(ctx, gap, at.place, link{gap.To, l.previous, place{l.file, l.offset}}); err != nil {
+			if err := r.heal(ctx, gap, at, &load{file: l.file, offset: l.offset, digest: l.previous}); err != nil {
 				return err
 			}
 			gap = Span{}
 		}
-		at = link{g.last, l.digest, l.end()}
-		return r.add(ctx, g.first, at, l.offset, l.body)
+		at = l
+		return r.add(ctx, g.first, l)
 	})
 	if err == nil && gap.From > 0 {
-		err = r.heal(ctx, gap, at.place, end)
+		err = r.heal(ctx, gap, at, nil)
 	}
 	if err != nil {
 		return err
@@ -244,35 +198,63 @@ func (r *rollUp) span(ctx context.Context, of Span, at, end link) error {
 }
 
 // heal ships the bytes of lost pieces again from the second copy: all that lies between the piece before them and the
-// one behind them. A piece has bytes of one file, and at most maxPiece of them: there are no fewer pieces than chunks
-// of the files.
-func (r *rollUp) heal(ctx context.Context, gap Span, from place, to link) error {
-	chunks, ok := r.between(from, to.place)
-	if n := int64(len(chunks)); !ok || n == 0 || n > gap.To-gap.From+1 {
+// one behind them, nil where it is to be found out. A piece has bytes of one file, and at most maxPiece of them: there
+// are no fewer pieces than chunks of the files.
+func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
+	begin := place{r.until.First, 0}
+	var err error
+	if gap.From > 1 && from == nil {
+		from, err = r.neighbour(ctx, func(g cargo) bool { return g.last == gap.From-1 })
+	}
+	if gap.To == r.until.Number {
+		to = &load{file: r.until.File, offset: r.until.Offset, digest: r.until.Previous}
+	} else if err == nil && to == nil {
+		if to, err = r.neighbour(ctx, func(g cargo) bool { return g.first == gap.To+1 }); to != nil {
+			to.digest = ""
+		}
+	}
+	var chunks []load
+	if from != nil {
+		begin = from.end()
+	}
+	if err == nil && to != nil && (from != nil || gap.From == 1) {
+		chunks = r.between(begin, place{to.file, to.offset})
+	}
+	if n := int64(len(chunks)); err != nil || n == 0 || n > gap.To-gap.From+1 {
 		r.lost = append(r.lost, gap)
-		return nil
+		return err
 	}
 	r.s.o.Logger.Warn("the chain's store has lost what was shipped, and gets it again", "lost", spans([]Span{gap}))
 	for i, l := range chunks {
-		first := gap.From + int64(i)
-		at := link{number: first, place: l.end()}
+		l.number = gap.From + int64(i)
+		first := l.number
 		if i == len(chunks)-1 {
-			at.number, at.digest = gap.To, to.digest
+			l.number, l.digest = gap.To, to.digest
 		}
-		if err := r.add(ctx, first, at, l.offset, l.body); err != nil {
+		if err := r.add(ctx, first, &l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// between are the bytes of the second copy from one place to another, in chunks; false: it does not have all of them. A
-// file that is not there between the two was void: both lie on the same medium.
-func (r *rollUp) between(from, to place) (list []load, ok bool) {
-	paths, err := filepath.Glob(filepath.Join(r.s.o.Folder, "*.copy"))
-	if err != nil {
-		return nil, false
+// neighbour reads the part beside a gap; nil: there is none.
+func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
+	i := slices.IndexFunc(r.held, is)
+	if i < 0 {
+		return nil, nil
 	}
+	l, err := r.c.get(ctx, r.held[i])
+	if disproved(err) {
+		err = nil
+	}
+	return l, err
+}
+
+// between are the bytes of the second copy from one place to another, in chunks; none: it does not have all of them. A
+// file that is not there between the two was void: both lie on the same medium.
+func (r *rollUp) between(from, to place) (list []load) {
+	paths, err := filepath.Glob(filepath.Join(r.s.o.Folder, "*.copy"))
 	slices.Sort(paths)
 	begun, ended := false, false
 	for _, path := range paths {
@@ -280,9 +262,9 @@ func (r *rollUp) between(from, to place) (list []load, ok bool) {
 		if name < from.file || name > to.file {
 			continue
 		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, false
+		info, bad := os.Stat(path)
+		if bad != nil {
+			return nil
 		}
 		begin, end := int64(0), info.Size()
 		if name == from.file {
@@ -291,30 +273,31 @@ func (r *rollUp) between(from, to place) (list []load, ok bool) {
 		if name == to.file {
 			end, ended = to.end, true
 		}
-		if end > info.Size() || begin > end {
-			return nil, false
+		if begin > end {
+			return nil
 		}
-		for ; begin < end; begin += maxPiece {
-			body, err := section(path, begin, min(maxPiece, end-begin))
-			if err != nil {
-				return nil, false
-			}
-			list = append(list, load{file: name, offset: begin, body: body})
+		for ; begin < end && err == nil; begin += maxPiece {
+			l := load{file: name, offset: begin}
+			l.body, err = section(path, begin, min(maxPiece, end-begin))
+			list = append(list, l)
 		}
 	}
-	return list, begun && ended
+	if err != nil || !begun || !ended {
+		return nil
+	}
+	return list
 }
 
-// add puts bytes of pieces, from first to the one that ends at a link, behind those that came before.
-func (r *rollUp) add(ctx context.Context, first int64, at link, offset int64, body []byte) error {
-	if at.file != r.open.File || offset != r.open.Offset+int64(len(r.body)) || first != r.open.Piece+1 ||
-		len(r.body)+len(body) > fleetproto.MaxPart {
+// add puts the bytes of pieces, from first to the one that ends with them, behind those that came before.
+func (r *rollUp) add(ctx context.Context, first int64, l *load) error {
+	if l.file != r.open.File || l.offset != r.open.Offset+int64(len(r.body)) || first != r.open.Number+1 ||
+		len(r.body)+len(l.body) > fleetproto.MaxPart {
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
-		r.open = fleetproto.Part{File: at.file, Offset: offset, First: first}
+		r.open = fleetproto.Piece{Branch: r.c.branch, Epoch: r.c.epoch, First: first, File: l.file, Offset: l.offset}
 	}
-	r.body, r.open.Piece, r.open.Last = append(r.body, body...), at.number, at.digest
+	r.body, r.open.Number, r.open.Last = append(r.body, l.body...), l.number, l.digest
 	return nil
 }
 
@@ -323,55 +306,30 @@ func (r *rollUp) flush(ctx context.Context) error {
 	if r.open.First == 0 {
 		return nil
 	}
-	r.open.Size, r.open.Digest = int64(len(r.body)), fleetproto.Digest(r.body)
-	key := fleetproto.PartKey(r.c.branch, r.c.epoch, r.open.Digest)
-	err := r.s.o.Store.Create(ctx, key, r.body)
-	if errors.Is(err, fleetproto.ErrExists) {
-		err = nil
+	g := cargo{part: true, first: r.open.First, last: r.open.Number}
+	data, err := r.c.chain.SealPiece(r.open, r.body, r.s.o.Box)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = r.c.get(ctx, cargo{part: &r.open})
+	err = r.s.o.Store.Create(ctx, r.c.key(g), data)
+	again := errors.Is(err, fleetproto.ErrExists) // other bytes may rest under its name
+	var l *load
+	if err == nil || again {
+		l, err = r.c.get(ctx, g)
 	}
-	if disproved(err) { // other bytes rest under its name
-		if err = r.s.o.Store.Put(ctx, key, r.body); err == nil {
-			_, err = r.c.get(ctx, cargo{part: &r.open})
+	if again && (disproved(err) || err == nil && !bytes.Equal(l.body, r.body)) {
+		if err = r.s.o.Store.Put(ctx, r.c.key(g), data); err == nil {
+			_, err = r.c.get(ctx, g)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("shipping a part: %w", err)
 	}
-	r.base.Parts, r.open, r.body = append(r.base.Parts, r.open), fleetproto.Part{}, nil
-	if len(r.base.Parts) == fleetproto.MaxParts {
-		return errFull
+	if r.made == nil {
+		r.made = make(map[string]bool)
 	}
-	return nil
-}
-
-// save creates the base, with the store's names for its parts.
-func (r *rollUp) save(ctx context.Context) error {
-	if len(r.base.Parts) == 0 {
-		return nil
-	}
-	slices.SortFunc(r.base.Parts, func(a, b fleetproto.Part) int { return int(a.First - b.First) })
-	r.base.Number = max(r.base.Number, 1)
-	for e, err := range r.s.o.Store.List(ctx, fleetproto.PartsFolder(r.c.branch, r.c.epoch)) {
-		if err != nil {
-			return fmt.Errorf("listing the parts: %w", err)
-		}
-		for i := range r.base.Parts {
-			if p := &r.base.Parts[i]; e.Key == fleetproto.PartKey(r.c.branch, r.c.epoch, p.Digest) && e.Size == p.Size {
-				p.Tag = e.Tag
-			}
-		}
-	}
-	data, err := r.c.chain.SealBase(r.base, r.s.o.Box)
-	if err != nil {
-		return err
-	}
-	if err := r.s.o.Store.Create(ctx, fleetproto.BaseKey(r.c.branch, r.c.epoch, r.base.Number), data); err != nil {
-		// there already: of an earlier call, whose answer was lost
-		return fmt.Errorf("creating base %d: %w", r.base.Number, err)
-	}
+	r.made[r.c.key(g)] = true
+	r.open, r.body = fleetproto.Piece{}, nil
 	return nil
 }
 
@@ -380,7 +338,7 @@ func (r *rollUp) save(ctx context.Context) error {
 func (s *Shipper) markWhole(ctx context.Context) error {
 	err := s.putWhole(ctx, s.o.Store.Create)
 	if errors.Is(err, fleetproto.ErrExists) {
-		_, err = chest{s.o.Store, s.o.Chain, s.o.Branch, s.state.Epoch, fleetproto.Public(s.o.Box)}.whole(ctx)
+		_, err = s.chest(s.state.Epoch).whole(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("saying that the copy is whole: %w", err)

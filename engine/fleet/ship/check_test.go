@@ -73,16 +73,16 @@ func (w *world) read() (keys map[string]int, bytes int) {
 	return keys, bytes
 }
 
-// TestBase: of a branch of two years a rebuild reads the bases, their parts and the pieces of the last month: a few
-// objects, and the copy's bytes once.
-func TestBase(t *testing.T) {
+// TestParts: of a branch of many days a rebuild reads the parts and the pieces of the last day: a few objects, and the
+// copy's bytes once.
+func TestParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		const days, pieces = 12, 30
 		for n := range days {
 			w.sellDay(n, pieces)
 			w.check()
-			w.check() // not twice in a month
+			w.check() // not twice a day
 		}
 		w.grow("0000000099.copy", "tail")
 		w.steps()
@@ -93,19 +93,17 @@ func TestBase(t *testing.T) {
 				size += len(w.store.Held(key))
 			}
 		}
-		pieceReads, parts, bases := 0, 0, 0
+		pieceReads, parts := 0, 0
 		for key := range keys {
 			switch {
 			case strings.Contains(key, "/part/"):
 				parts++
-			case strings.Contains(key, "/base/"):
-				bases++
 			case strings.HasPrefix(key, fleetproto.CopyFolder) && key != fleetproto.WholeKey("centro", 1):
 				pieceReads++
 			}
 		}
-		if pieceReads != 1 || bases != days || parts < days || parts > 2*days {
-			t.Errorf("%d pieces of %d, %d parts, %d bases", pieceReads, days*pieces, parts, bases)
+		if pieceReads != 1 || parts < days || parts > 2*days {
+			t.Errorf("%d pieces of %d, %d parts", pieceReads, days*pieces, parts)
 		}
 		if most := size + days*4096; bytes > most {
 			t.Errorf("%d bytes, more than %d", bytes, most)
@@ -115,9 +113,9 @@ func TestBase(t *testing.T) {
 	})
 }
 
-// TestBase_Faults: whatever goes wrong with one request while a base is made, the next call makes it, once, and a
+// TestParts_Faults: whatever goes wrong with one request while a part is made, the next call makes it, once, and a
 // rebuild uses it.
-func TestBase_Faults(t *testing.T) {
+func TestParts_Faults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		play := func(fault func(fleettest.Request) fleettest.Fault) *world {
 			w := newWorld(t)
@@ -129,11 +127,11 @@ func TestBase_Faults(t *testing.T) {
 				w.start(box, 1) // and the box starts anew
 				w.check()
 			}
-			if keys := w.store.Keys(fleetproto.CopyFolder + "centro/1/base/"); len(keys) != 2 {
-				t.Errorf("bases: %v", keys)
+			if keys := w.store.Keys(fleetproto.PartsFolder("centro", 1)); len(keys) != 4 {
+				t.Errorf("parts: %v", keys)
 			}
 			if keys, _ := w.read(); keys[fleetproto.SegmentKey("centro", 1, 2)] > 0 {
-				t.Errorf("the bases were not used: %v", keys)
+				t.Errorf("the parts were not used: %v", keys)
 			}
 			return w
 		}
@@ -160,45 +158,41 @@ func TestBase_Faults(t *testing.T) {
 	})
 }
 
-// TestBase_Altered: a base that is altered, forged or lacks a part costs a rebuild nothing but time, for the pieces say
-// the same. Where a piece is gone that a base holds, the base brings it.
-func TestBase_Altered(t *testing.T) {
+// TestParts_Altered: a part that is altered, exchanged, forged or lost costs a rebuild nothing but time, for the pieces
+// say the same. Where a piece is gone that a part holds, the part brings it.
+func TestParts_Altered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, harm := range map[string]func(w *world, bases, parts []string){
-			"base altered": func(w *world, bases, _ []string) {
-				b := w.store.Held(bases[0])
-				b[len(b)/2] ^= 1
-				_ = w.store.Put(t.Context(), bases[0], b)
+		forge := func(w *world, first, last int64, key fleetproto.Signer) {
+			b, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, First: first, Number: last,
+				File: "0000000001.copy"}, []byte("no sale"), key)
+			if err == nil {
+				err = w.store.Put(t.Context(), fleetproto.PartKey("centro", 1, first, last), b)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, harm := range map[string]func(w *world, parts []string){
+			"exchanged": func(w *world, parts []string) {
+				_ = w.store.Put(t.Context(), parts[0], w.store.Held(parts[1]))
 			},
-			"base exchanged": func(w *world, bases, _ []string) {
-				_ = w.store.Put(t.Context(), bases[0],
-					w.store.Held(bases[1]))
-			},
-			"base forged": func(w *world, bases, parts []string) {
-				b, err := chain.SealBase(fleetproto.Base{Branch: "centro", Epoch: 1, Number: 1, At: time.Now(),
-					Parts: []fleetproto.Part{{File: "0000000001.copy",
-						Size: 1, Digest: strings.Repeat("0", 64), First: 1, Piece: 8, Last: strings.Repeat("0", 64)}}},
-					other)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_ = w.store.Put(t.Context(), bases[0], b)
-			},
-			"part altered": func(w *world, _, parts []string) {
+			"forged":              func(w *world, _ []string) { forge(w, 1, 8, other) },
+			"forged, without end": func(w *world, _ []string) { forge(w, 3, 1<<40, other) },
+			"altered": func(w *world, parts []string) {
 				b := w.store.Held(parts[1])
-				b[0] ^= 1
+				b[len(b)-1] ^= 1
 				_ = w.store.Put(t.Context(), parts[1], b)
 			},
-			"part lost": func(w *world, _, parts []string) { w.store.Lose(parts[1]) },
+			"lost": func(w *world, parts []string) { w.store.Lose(parts[1]) },
 		} {
 			w := newWorld(t)
 			for n := range 3 {
 				w.sellDay(n, 4)
 				w.check()
 			}
-			harm(w, w.store.Keys(fleetproto.CopyFolder+"centro/1/base/"), w.store.Keys(fleetproto.CopyFolder+
-				"centro/1/part/"))
-			if got, f, err := w.fetch(); err != nil || f.Doubt == nil || f.Pieces != 12 || got != contents(t, w.dir) {
+			harm(w, w.store.Keys(fleetproto.PartsFolder("centro", 1)))
+			if got, f, err := w.fetch(); err != nil || (f.Doubt == nil) != (name == "lost") || f.Pieces != 12 ||
+				got != contents(t, w.dir) {
 				t.Errorf("%s: %+v %v", name, f, err)
 			}
 		}
@@ -221,7 +215,7 @@ func (w *world) lose(pieces ...int64) {
 	}
 }
 
-// TestCheck_Heals: whatever pieces, parts and bases the store has lost or altered while the box lives, the box finds it
+// TestCheck_Heals: whatever pieces and parts the store has lost or altered while the box lives, the box finds it
 // within a day and ships it again from its second copy; then a rebuild reads everything.
 func TestCheck_Heals(t *testing.T) {
 	alter := func(t *testing.T, w *world, key string) {
@@ -231,35 +225,39 @@ func TestCheck_Heals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, harm := range map[string]func(t *testing.T, w *world, bases, parts []string){
-		"a piece":         func(_ *testing.T, w *world, _, _ []string) { w.lose(21) },
-		"the first piece": func(_ *testing.T, w *world, _, _ []string) { w.lose(1) },
-		"the last piece":  func(_ *testing.T, w *world, _, _ []string) { w.lose(24) },
-		"pieces of files": func(_ *testing.T, w *world, _, _ []string) { w.lose(18, 19, 20, 21, 22, 24) },
-		"all pieces":      func(_ *testing.T, w *world, _, _ []string) { w.lose(17, 18, 19, 20, 21, 22, 23, 24) },
-		"an altered piece": func(t *testing.T, w *world, _, _ []string) {
+	for name, harm := range map[string]func(t *testing.T, w *world, parts []string){
+		"a piece":         func(_ *testing.T, w *world, _ []string) { w.lose(21) },
+		"the first piece": func(_ *testing.T, w *world, _ []string) { w.lose(1) },
+		"the last piece":  func(_ *testing.T, w *world, _ []string) { w.lose(24) },
+		"pieces of files": func(_ *testing.T, w *world, _ []string) { w.lose(18, 19, 20, 21, 22, 24) },
+		"all pieces":      func(_ *testing.T, w *world, _ []string) { w.lose(17, 18, 19, 20, 21, 22, 23, 24) },
+		"an altered piece": func(t *testing.T, w *world, _ []string) {
 			alter(t, w, fleetproto.SegmentKey("centro", 1,
 				20))
 		},
-		"a swapped piece": func(t *testing.T, w *world, _, _ []string) {
+		"a swapped piece": func(t *testing.T, w *world, _ []string) {
 			_ = w.store.Put(t.Context(), fleetproto.SegmentKey("centro", 1, 20),
 				w.store.Held(fleetproto.SegmentKey("centro", 1, 21)))
 		},
-		"a part":          func(_ *testing.T, w *world, _, parts []string) { w.store.Lose(parts[0]) },
-		"an altered part": func(t *testing.T, w *world, _, parts []string) { alter(t, w, parts[1]) },
-		"a base":          func(_ *testing.T, w *world, bases, _ []string) { w.store.Lose(bases[0]) },
-		"the last base":   func(_ *testing.T, w *world, bases, _ []string) { w.store.Lose(bases[1]) },
-		"an altered base": func(t *testing.T, w *world, bases, _ []string) { alter(t, w, bases[0]) },
-		"base, part, pieces": func(_ *testing.T, w *world, bases, parts []string) {
-			w.store.Lose(bases[0])
+		"a part":          func(_ *testing.T, w *world, parts []string) { w.store.Lose(parts[0]) },
+		"an altered part": func(t *testing.T, w *world, parts []string) { alter(t, w, parts[1]) },
+		"all parts": func(_ *testing.T, w *world, parts []string) {
+			for _, key := range parts {
+				w.store.Lose(key)
+			}
+		},
+		"a part that is another": func(t *testing.T, w *world, parts []string) {
+			_ = w.store.Put(t.Context(), parts[0], w.store.Held(parts[1]))
+		},
+		"parts, pieces": func(t *testing.T, w *world, parts []string) {
 			w.store.Lose(parts[0])
+			alter(t, w, parts[1])
 			w.lose(1, 2, 3, 4, 5, 20)
 		},
-		"the word that it is whole": func(_ *testing.T, w *world, _,
-			_ []string) {
+		"the word that it is whole": func(_ *testing.T, w *world, _ []string) {
 			w.store.Lose(fleetproto.WholeKey("centro", 1))
 		},
-		"everything": func(_ *testing.T, w *world, _, _ []string) {
+		"everything": func(_ *testing.T, w *world, _ []string) {
 			for _, key := range w.store.Keys(fleetproto.CopyFolder) {
 				w.store.Lose(key)
 			}
@@ -273,8 +271,7 @@ func TestCheck_Heals(t *testing.T) {
 					w.check()
 				}
 				w.sellDay(2, 8)
-				harm(t, w, w.store.Keys(fleetproto.BasesFolder("centro", 1)),
-					w.store.Keys(fleetproto.PartsFolder("centro", 1)))
+				harm(t, w, w.store.Keys(fleetproto.PartsFolder("centro", 1)))
 				if restart {
 					w.start(box, 1)
 				}
@@ -316,7 +313,7 @@ func TestCheck_Lacks(t *testing.T) {
 	})
 }
 
-// TestCheck_Daily: a shipper that runs makes one base a day by itself, and costs few requests: they are counted for the
+// TestCheck_Daily: a shipper that runs joins a day's pieces once a day by itself, and costs few requests: they are counted for the
 // runbook.
 func TestCheck_Daily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -342,15 +339,14 @@ func TestCheck_Daily(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		bases := len(w.store.Keys(fleetproto.BasesFolder("centro", 1)))
-		// Each piece is written once and read once; a day has a base, its parts (written, read), the base read once,
-		// and 3 lists.
-		if bases < days-1 || bases > days || verbs["create"] > sales*days+4*days || verbs["get"] > sales*days+4*days ||
-			verbs["list"] > 4*days {
-			t.Errorf("%d bases, %v", bases, verbs)
+		parts := len(w.store.Keys(fleetproto.PartsFolder("centro", 1)))
+		// Each piece is written once and read once; a day has one part or two (written, read), and 2 lists.
+		if parts < days-1 || parts > days+3 || verbs["create"] > sales*days+2*days || verbs["get"] > sales*days+2*days ||
+			verbs["list"] > 3*days {
+			t.Errorf("%d parts, %v", parts, verbs)
 		}
 		w.status()
-		if _, f, err := w.fetch(); err != nil || f.Lacks() != "" || f.Bases != int64(bases) {
+		if _, f, err := w.fetch(); err != nil || f.Lacks() != "" || f.Parts != int64(parts) {
 			t.Errorf("%+v %v", f, err)
 		}
 	})
@@ -586,7 +582,7 @@ func TestFetch_CutShort(t *testing.T) {
 			var again atomic.Int64
 			w.store.Fault = nil
 			w.store.Seen = func(r fleettest.Request, err error) {
-				if _, before := brought.Load(r.Key); err == nil && before && !strings.Contains(r.Key, "/base/") {
+				if _, before := brought.Load(r.Key); err == nil && before {
 					again.Add(1)
 				}
 			}
@@ -643,7 +639,7 @@ func TestFetch_Resumed(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					cut--
-					switch of := strings.Contains(r.Key, "/part/") || strings.Contains(r.Key, "/base/"); {
+					switch of := strings.Contains(r.Key, "/part/"); {
 					case cut == 0:
 						return fleettest.Failed
 					case of && dice.IntN(4) == 0:

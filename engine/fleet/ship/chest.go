@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +36,7 @@ const (
 
 // load is some bytes of a copy as they came from the store: of one piece, or of the pieces of a part.
 type load struct {
+	number   int64 // of the last piece
 	file     string
 	offset   int64
 	body     []byte
@@ -43,11 +44,12 @@ type load struct {
 	digest   string // of the object of the last piece
 }
 
-// cargo is an object that holds bytes of a copy.
+// cargo is an object that holds bytes of a copy, a part or a piece.
 type cargo struct {
-	first, last int64            // pieces
-	part        *fleetproto.Part // nil: it is one piece
+	part        bool
+	first, last int64 // pieces
 	size        int64
+	tag         string // the store's own name for its bytes
 }
 
 // end is where a load ends.
@@ -100,81 +102,69 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
-// bases reads the bases that the store shows, by number, and why some of them cannot be used. What known has is not
-// read again.
-func (c chest) bases(ctx context.Context, known map[int64]listedBase) (map[int64]listedBase, error, error) {
-	all := make(map[int64]listedBase)
-	var numbers []int64
-	for e, err := range c.store.List(ctx, fleetproto.BasesFolder(c.branch, c.epoch)) {
+// parts lists the parts that the store shows up to a piece. What they hold only get proves.
+func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
+	for e, err := range c.store.List(ctx, fleetproto.PartsFolder(c.branch, c.epoch)) {
 		if err != nil {
-			return nil, nil, fmt.Errorf("listing the bases: %w", err)
+			return nil, fmt.Errorf("listing the parts: %w", err)
 		}
-		n, ok := fleetproto.NumberOf(e.Key)
-		if b := known[n]; ok && b.Base != nil && b.tag == e.Tag {
-			all[n] = b
-		} else if ok {
-			all[n] = listedBase{tag: e.Tag}
-			numbers = append(numbers, n)
+		g := cargo{part: true, size: e.Size, tag: e.Tag}
+		_, err := fmt.Sscanf(strings.TrimPrefix(e.Key, fleetproto.PartsFolder(c.branch, c.epoch)), "%d-%d", &g.first,
+			&g.last)
+		if err == nil && g.first > 0 && g.first <= g.last && g.last <= until && e.Key == c.key(g) {
+			list = append(list, g)
 		}
 	}
-	var doubt []error
-	err := inOrder(ctx, len(numbers), func(int) int64 { return fleetproto.MaxJWS / 16 }, func(ctx context.Context,
-		i int) (*fleetproto.Base, error) {
-		held, err := c.store.Get(ctx, fleetproto.BaseKey(c.branch, c.epoch, numbers[i]), fleetproto.MaxJWS)
-		if err != nil {
-			return nil, err
-		}
-		return c.chain.OpenBase(held.Data, c.branch, c.epoch, numbers[i], c.box)
-	}, func(i int, b *fleetproto.Base, err error) error {
-		n := numbers[i]
-		switch {
-		case disproved(err):
-			doubt = append(doubt, fmt.Errorf("base %d: %w", n, err))
-		case err != nil:
-			return fmt.Errorf("reading base %d: %w", n, err)
-		}
-		all[n] = listedBase{b, all[n].tag}
-		return nil
-	})
-	return all, errors.Join(doubt...), err
+	return list, nil
 }
 
-// listedBase is a base with the store's name for its bytes; Base is nil where the bytes do not prove themselves.
-type listedBase struct {
-	*fleetproto.Base
-	tag string
+// lastPart is the last part that proves itself; nil: none does. The parts behind it that do not are left out of the
+// list, and are the reason for doubt.
+func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, err error) {
+	if list, err = c.parts(ctx, math.MaxInt64); err != nil {
+		return nil, nil, nil, err
+	}
+	for len(list) > 0 {
+		i := 0
+		for j, g := range list {
+			if g.last > list[i].last {
+				i = j
+			}
+		}
+		last, err = c.get(ctx, list[i])
+		if err == nil {
+			return list, last, doubt, nil
+		}
+		if !disproved(err) {
+			return nil, nil, nil, err
+		}
+		doubt, list = errors.Join(doubt, err), slices.Delete(list, i, i+1)
+	}
+	return nil, nil, doubt, nil
 }
 
-// parts are the usable parts of bases, in order, the pieces before their end that none of them holds, and the last
-// piece that one does. Of parts that hold the same piece the newer base's is taken: it was made because something was
-// wrong with the other.
-func parts(bases map[int64]listedBase, usable func(*fleetproto.Part) bool) (list []*fleetproto.Part, gaps []Span,
-	end int64) {
-	numbers := slices.Sorted(maps.Keys(bases))
-	for _, n := range slices.Backward(numbers) {
-		if bases[n].Base == nil {
+// plan is what holds the pieces of a span: parts as far as there are any, single pieces in the gaps between them. Parts
+// that were made again may hold a piece twice.
+func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
+	for at := of.From; at <= of.To; {
+		next, best := of.To+1, -1
+		for i, p := range parts {
+			switch {
+			case p.last < at || p.last > of.To:
+			case p.first > at:
+				next = min(next, p.first)
+			case best < 0 || p.last > parts[best].last:
+				best = i
+			}
+		}
+		if best < 0 {
+			gaps = append(gaps, Span{at, next - 1})
+			list, at = append(list, pieces(Span{at, next - 1})...), next
 			continue
 		}
-		for i := range bases[n].Parts {
-			p := &bases[n].Parts[i]
-			at, same := slices.BinarySearchFunc(list, p.First, func(q *fleetproto.Part,
-				first int64) int {
-				return cmp.Compare(q.First, first)
-			})
-			if same || at > 0 && list[at-1].Piece >= p.First || at < len(list) && list[at].First <= p.Piece ||
-				usable != nil && !usable(p) {
-				continue
-			}
-			list = slices.Insert(list, at, p)
-		}
+		list, at = append(list, parts[best]), parts[best].last+1
 	}
-	for _, p := range list {
-		if p.First > end+1 {
-			gaps = append(gaps, Span{end + 1, p.First - 1})
-		}
-		end = p.Piece
-	}
-	return list, gaps, end
+	return list, gaps
 }
 
 // pieceNumbers lists the pieces behind one that the store shows, ascending, with their sizes.
@@ -195,28 +185,42 @@ func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes [
 	return numbers, sizes, nil
 }
 
+func (c chest) key(g cargo) string {
+	if g.part {
+		return fleetproto.PartKey(c.branch, c.epoch, g.first, g.last)
+	}
+	return fleetproto.SegmentKey(c.branch, c.epoch, g.last)
+}
+
+func (g cargo) String() string {
+	if g.part {
+		return fmt.Sprintf("part %d-%d", g.first, g.last)
+	}
+	return fmt.Sprint("piece ", g.last)
+}
+
+// shown is what a list says of it.
+func (g cargo) shown() string { return fmt.Sprintln(g, g.size, g.tag) }
+
 // get reads an object of the copy. disproved: the store does not give back what the box shipped.
 func (c chest) get(ctx context.Context, g cargo) (*load, error) {
-	if g.part != nil {
-		held, err := c.store.Get(ctx, fleetproto.PartKey(c.branch, c.epoch, g.part.Digest), fleetproto.MaxPart)
-		if err == nil && (fleetproto.Digest(held.Data) != g.part.Digest || int64(len(held.Data)) != g.part.Size) {
-			err = fmt.Errorf("%w: its bytes were altered", fleetproto.ErrOther)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("part %s: %w", g.part.Digest, err)
-		}
-		return &load{file: g.part.File, offset: g.part.Offset, body: held.Data, digest: g.part.Last}, nil
-	}
-	held, err := c.store.Get(ctx, fleetproto.SegmentKey(c.branch, c.epoch, g.first), fleetproto.MaxSegment)
+	held, err := c.store.Get(ctx, c.key(g), fleetproto.MaxSegment)
 	if err != nil {
-		return nil, fmt.Errorf("piece %d: %w", g.first, err)
+		return nil, fmt.Errorf("%v: %w", g, err)
 	}
-	p, body, err := c.chain.OpenPiece(held.Data, c.branch, c.epoch, g.first, c.box)
+	first := g.first
+	if !g.part {
+		first = 0
+	}
+	p, body, err := c.chain.OpenPiece(held.Data, c.branch, c.epoch, first, g.last, c.box)
 	if err != nil {
-		return nil, fmt.Errorf("piece %d: %w", g.first, err)
+		return nil, fmt.Errorf("%v: %w", g, err)
 	}
-	return &load{file: p.File, offset: p.Offset, body: body, previous: p.Previous,
-		digest: fleetproto.Digest(held.Data)}, nil
+	l := &load{number: p.Number, file: p.File, offset: p.Offset, body: body, previous: p.Previous, digest: p.Last}
+	if !g.part {
+		l.digest = fleetproto.Digest(held.Data)
+	}
+	return l, nil
 }
 
 // pieces is a cargo for each piece of a span.
@@ -227,34 +231,40 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with what the objects hold, in their order. A part that does not prove itself is replaced by its
-// pieces; use gets the reason why a piece does not, with a load of nil. previous is the digest of the piece before the
-// first; empty: it is not known.
-func (c chest) bring(ctx context.Context, list []cargo, previous *string, use func(g cargo, l *load,
+// bring calls use with what the objects hold, in their order. In the place of a part that does not prove itself come
+// other parts and pieces; use gets the reason why an object does not, with a load of nil. previous is the digest of the
+// piece before the first; empty: it is not known.
+func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
-	return inOrder(ctx, len(list), func(i int) int64 { return list[i].size }, func(ctx context.Context, i int) (*load,
-		error) {
-		return c.get(ctx, list[i])
-	}, func(i int, l *load, err error) error {
-		g := list[i]
-		if err == nil && l.previous != "" && *previous != "" && l.previous != *previous {
-			err = fmt.Errorf("piece %d: %w: it does not follow piece %d", g.first, fleetproto.ErrOther, g.first-1)
-		}
-		switch {
-		case err != nil && !disproved(err):
-			return fmt.Errorf("reading the copy: %w", err)
-		case err != nil && g.part != nil:
-			if err := use(g, nil, err); err != nil {
-				return err
+	for done := int64(0); ; {
+		var bad cargo
+		err := inOrder(ctx, len(list), func(i int) int64 { return list[i].size }, func(ctx context.Context,
+			i int) (*load, error) {
+			return c.get(ctx, list[i])
+		}, func(i int, l *load, err error) error {
+			g := list[i]
+			if err == nil && l.previous != "" && previous != "" && l.previous != previous {
+				err = fmt.Errorf("%v: %w: it does not follow piece %d", g, fleetproto.ErrOther, g.first-1)
 			}
-			return c.bring(ctx, pieces(Span{g.first, g.last}), previous, use)
-		case err != nil:
-			*previous = ""
-			return use(g, nil, err)
+			switch {
+			case err == nil:
+				previous, done = l.digest, g.last
+			case !disproved(err):
+				return fmt.Errorf("reading the copy: %w", err)
+			case g.part:
+				bad = g
+				return cmp.Or(use(g, nil, err), err)
+			default:
+				previous, done = "", g.last
+			}
+			return use(g, l, err)
+		})
+		if !bad.part || !disproved(err) {
+			return err
 		}
-		*previous = l.digest
-		return use(g, l, nil)
-	})
+		parts = slices.DeleteFunc(slices.Clone(parts), func(p cargo) bool { return p == bad })
+		list, _ = plan(Span{max(bad.first, done+1), list[len(list)-1].last}, parts)
+	}
 }
 
 // inOrder calls get for each index below n, several at once, and use with each result in the order of the indices. It

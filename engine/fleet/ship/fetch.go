@@ -21,12 +21,11 @@ type Fetched struct {
 	Older  []int64 // epochs before it whose boxes shipped too
 	Newer  []int64 // epochs behind it whose boxes shipped, and did not say that their copy is whole
 	Whole  bool    // the box has said that its whole copy is in the store
-	Bases  int64
-	Parts  int64 // of the bases
-	Pieces int64 // that were brought, those in parts included
+	Parts  int64   // that were brought
+	Pieces int64   // that were brought, those in parts included
 	Bytes  int64
 	Before int64 // of Bytes, brought by an earlier call
-	// Doubt is why bases or parts were not used, and their pieces in their place; nil: all were.
+	// Doubt is why parts were not used, and their pieces in their place; nil: all were.
 	Doubt error
 	// Missing are pieces that the box has shipped and the store does not give back; the folder has a gap of zeros
 	// there. Why is the reason of the first.
@@ -75,12 +74,12 @@ func spans(list []Span) string {
 }
 
 // Fetch brings the second copy of a branch's last box that has its whole copy in the store into a folder of its own,
-// or, where no box has said so, of the last box that shipped anything: the parts of its bases, and the pieces that no
-// base holds. All are signed by that box's enrolled key, or named by what is. A base or a part that does not prove
-// itself is passed over, for the pieces say the same. The pieces are those that the store lists and those that the
-// box's last status, its bases and its word that the copy is whole speak of: what the store does not give back of them
-// is Missing, and the rest is brought. An error is of the attempt: a fetch that was cut short goes on in the same
-// folder. Remove removes the folder and the note of how far the fetch came.
+// or, where no box has said so, of the last box that shipped anything: its parts, and the pieces that no part holds.
+// All are signed by that box's enrolled key. A part that does not prove itself is passed over, for the pieces say the
+// same. The pieces are those that the store lists and those that the box's last status, its parts and its word that the
+// copy is whole speak of: what the store does not give back of them is Missing, and the rest is brought. An error is of
+// the attempt: a fetch that was cut short goes on in the same folder. Remove removes the folder and the note of how far
+// the fetch came.
 //
 // With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant. show gets how far the
 // work is; nil: nobody looks.
@@ -193,9 +192,9 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 		return got, err
 	}
 	got.Before = to.Bytes
-	list, unasked, err := c.manifest(ctx, &got, max(whole, to.Piece))
+	list, parts, unasked, err := c.manifest(ctx, &got, max(whole, to.Piece))
 	if err == nil {
-		err = c.fill(ctx, list, to, &got, show)
+		err = c.fill(ctx, list, parts, to, &got, show)
 	}
 	if err == nil && unasked.From <= unasked.To {
 		got.Missing = append(got.Missing, unasked)
@@ -207,30 +206,28 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 // unlisted is how many pieces are asked for that the store does not list, and that something else names.
 const unlisted = 10_000
 
-// manifest are the objects that hold the copy, in order, up to the last piece that anything in the store names; unasked
-// are pieces behind them that are not asked for, because the store lists none of so many.
-func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list []cargo, unasked Span, err error) {
-	bases, doubt, err := c.bases(ctx, nil)
+// manifest are the objects that hold the copy, in order, up to the last piece that anything in the store names, and all
+// its parts; unasked are pieces behind them that are not asked for, because the store lists none of so many.
+func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
+	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {
-		return nil, unasked, err
+		return nil, nil, unasked, err
 	}
 	got.Doubt = doubt
 	if got.Status, err = c.status(ctx); err != nil {
-		return nil, unasked, err
+		return nil, nil, unasked, err
 	}
-	held, gaps, end := parts(bases, nil)
-	for _, b := range bases {
-		if b.Base != nil {
-			got.Bases++
-		}
+	last := int64(0)
+	if end != nil {
+		last = end.number
 	}
-	numbers, sizes, err := c.pieceNumbers(ctx, end)
+	numbers, sizes, err := c.pieceNumbers(ctx, last)
 	if err != nil {
-		return nil, unasked, err
+		return nil, nil, unasked, err
 	}
-	last := end
-	if len(numbers) > 0 {
-		last = numbers[len(numbers)-1]
+	listed := make(map[int64]int64)
+	for i, n := range numbers {
+		listed[n], last = sizes[i], n
 	}
 	if got.Status != nil && got.Status.Copy != nil {
 		until = max(until, got.Status.Copy.Segment)
@@ -238,23 +235,18 @@ func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list []
 	if unasked = (Span{last + unlisted + 1, until}); until > last+unlisted {
 		until = last + unlisted
 	}
-	until = max(until, last)
-	at := 0
-	for _, p := range held {
-		for ; at < len(gaps) && gaps[at].To < p.First; at++ {
-			list = append(list, pieces(gaps[at])...)
+	list, _ = plan(Span{1, max(until, last)}, parts)
+	for i, g := range list {
+		if size, ok := listed[g.last]; ok && !g.part {
+			list[i].size = size
 		}
-		list = append(list, cargo{p.First, p.Piece, p, p.Size})
 	}
-	tail := pieces(Span{end + 1, until})
-	for i, n := range numbers {
-		tail[n-end-1].size = sizes[i]
-	}
-	return append(list, tail...), unasked, nil
+	return list, parts, unasked, nil
 }
 
 // fill brings what the folder does not have yet.
-func (c chest) fill(ctx context.Context, list []cargo, to *progress, got *Fetched, show func(done, total int64)) error {
+func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got *Fetched,
+	show func(done, total int64)) error {
 	var total, done int64
 	rest := list[:0:0]
 	for _, g := range list {
@@ -262,20 +254,19 @@ func (c chest) fill(ctx context.Context, list []cargo, to *progress, got *Fetche
 		if g.last <= to.Piece {
 			done += g.size + perGet
 			got.Pieces += g.last - g.first + 1
-			if g.part != nil {
+			if g.part {
 				got.Parts++
 			}
 			continue
 		}
 		rest = append(rest, g)
 	}
-	previous := to.Digest
-	return c.bring(ctx, rest, &previous, func(g cargo, l *load, err error) error {
+	return c.bring(ctx, rest, parts, to.Digest, func(g cargo, l *load, err error) error {
 		if done += g.size + perGet; show != nil {
 			show(min(done, total), total)
 		}
 		switch {
-		case err != nil && g.part != nil:
+		case err != nil && g.part:
 			got.Doubt = errors.Join(got.Doubt, err)
 			return nil
 		case err == nil:
@@ -296,7 +287,7 @@ func (c chest) fill(ctx context.Context, list []cargo, to *progress, got *Fetche
 			return nil
 		}
 		got.Pieces += g.last - g.first + 1
-		if g.part != nil {
+		if g.part {
 			got.Parts++
 		}
 		to.Bytes += int64(len(l.body))

@@ -74,9 +74,8 @@ type Shipper struct {
 	bell bell.Bell        // a change waits
 
 	// Of Check, by its goroutine alone.
-	bases    map[int64]listedBase
-	basesOf  int64             // epoch
-	readBack map[string]string // parts that were read back: their sizes and tags in the list
+	sound   map[string]bool // parts that were read back, as the list shows them
+	soundOf int64           // epoch
 
 	mu    sync.Mutex
 	state state
@@ -99,6 +98,9 @@ type state struct {
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
 	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and it says so
+	// Parts is tagsOf the parts that the last check found sound, Joined when that was.
+	Parts  string    `json:"parts,omitempty"`
+	Joined time.Time `json:"joined,omitzero"`
 	// Tried are the pieces that were sent as the next one, without an answer yet. The store may have any of them, and
 	// the copy may have lost its bytes since: a start voids the end of the copy and writes it again.
 	Tried []try `json:"tried,omitempty"`
@@ -339,7 +341,7 @@ func (s *Shipper) adopt(ctx context.Context, key string, p fleetproto.Piece) err
 	if err != nil {
 		return fmt.Errorf("reading piece %d: %w", p.Number, err)
 	}
-	there, body, err := s.o.Chain.OpenPiece(held.Data, p.Branch, p.Epoch, p.Number, fleetproto.Public(s.o.Box))
+	there, body, err := s.o.Chain.OpenPiece(held.Data, p.Branch, p.Epoch, 0, p.Number, fleetproto.Public(s.o.Box))
 	if err != nil {
 		return fmt.Errorf("piece %d is somebody else's: %w", p.Number, err)
 	}
@@ -360,12 +362,11 @@ func (s *Shipper) adopt(ctx context.Context, key string, p fleetproto.Piece) err
 func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
 	s.mu.Lock()
 	s.at = s.o.Now()
-	first := s.state.First
-	if p.Number == 1 {
-		first = p.File
+	n := &s.state
+	n.Number, n.Previous, n.Tried = p.Number, fleetproto.Digest(data), nil
+	if n.File, n.Offset = p.File, p.Offset+int64(len(body)); p.Number == 1 {
+		n.First = p.File
 	}
-	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: fleetproto.Digest(data), File: p.File,
-		Offset: p.Offset + int64(len(body)), First: first, Whole: s.state.Whole}
 	s.sent[p.File] = s.state.Offset
 	s.arrived()
 	s.mu.Unlock()
@@ -376,18 +377,16 @@ func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
 // copy has behind that piece is shipped next. The pieces do not tell a box that lost its state from its copy: a copy
 // has a state.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
-	c := chest{s.o.Store, s.o.Chain, s.o.Branch, epoch, fleetproto.Public(s.o.Box)}
+	c := s.chest(epoch)
 	n := state{Epoch: epoch}
-	bases, _, err := c.bases(ctx, nil)
+	_, end, _, err := c.lastPart(ctx)
 	if err != nil {
 		return err
 	}
-	held, _, end := parts(bases, nil)
-	if len(held) > 0 {
-		p := held[len(held)-1]
-		n.Number, n.Previous, n.File, n.Offset = p.Piece, p.Last, p.File, p.Offset+p.Size
+	if end != nil {
+		n.Number, n.Previous, n.File, n.Offset = end.number, end.digest, end.file, end.end().end
 	}
-	numbers, _, err := c.pieceNumbers(ctx, end)
+	numbers, _, err := c.pieceNumbers(ctx, n.Number)
 	if err != nil {
 		return err
 	}
@@ -399,12 +398,12 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 		if i == len(numbers)-1 {
 			n.Number, n.Previous = number, fleetproto.Digest(held.Data)
 		}
-		if p, body, err := c.chain.OpenPiece(held.Data, c.branch, epoch, number, c.box); err == nil {
+		if p, body, err := c.chain.OpenPiece(held.Data, c.branch, epoch, 0, number, c.box); err == nil {
 			n.File, n.Offset = p.File, p.Offset+int64(len(body))
 			break
 		}
 		if len(numbers)-i > patience {
-			break // shipped again from where the bases end
+			break // shipped again from where the parts end
 		}
 	}
 	if n.Number > 0 {
@@ -418,8 +417,15 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	return s.save()
 }
 
+// chest is what this box has shipped in an epoch.
+func (s *Shipper) chest(epoch int64) chest {
+	return chest{s.o.Store, s.o.Chain, s.o.Branch, epoch, fleetproto.Public(s.o.Box)}
+}
+
 func (s *Shipper) save() error {
+	s.mu.Lock()
 	b, err := json.Marshal(s.state)
+	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
