@@ -84,7 +84,7 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 		return nil, errors.New("storage: Options.Now is not set")
 	}
 	m := &media{o: &o, from: from, said: &Assembled{}, histories: newHistories()}
-	r := &assembler{assembly: &assembly{media: m, meter: &repairMeter{meter: meter{report: progress}}}}
+	r := &assembler{assembly: &assembly{media: m, meter: &meter{report: progress}}}
 	err := r.run(ctx)
 	if r.own != nil {
 		err = errors.Join(err, r.own.close())
@@ -156,7 +156,7 @@ func (r *assembler) run(ctx context.Context) error {
 	if err = errors.Join(err, r.db.Close()); err != nil {
 		return err
 	}
-	report, err := checkCopy(ctx, r.o, aside, reached{}, &r.meter.meter)
+	report, err := checkCopy(ctx, r.o, aside, reached{}, r.meter)
 	if err != nil {
 		return err
 	}

@@ -422,7 +422,7 @@ type meter struct {
 }
 
 func (m *meter) add(n int64) {
-	m.done += n
+	m.done = min(m.done+n, m.total/2)
 	m.tell()
 }
 
@@ -438,7 +438,7 @@ func (m *meter) finish() {
 }
 
 func (m *meter) tell() {
-	if m.report != nil {
+	if m.report != nil && m.total > 0 {
 		m.report(min(m.done, m.total), m.total)
 	}
 }

@@ -250,7 +250,10 @@ func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[strin
 			continue // what cannot be read cannot testify
 		}
 		_, _, err = s.frames(true, func(_ uint64, f frame) error {
-			return f.links(func(key, value []byte) error {
+			return f.rows(func(key, value []byte) error {
+				if key[0] != tableJournal || len(key) != 13 {
+					return nil
+				}
 				name := names[be.Uint32(key[1:])]
 				if name == "" || be.Uint64(key[5:]) != ends[name].Position+1 {
 					return nil
@@ -285,26 +288,6 @@ func holdsLink(r pebble.Reader, p place) (bool, error) {
 		return false, nil
 	}
 	return hashLink(key, value) == p.Hash, err
-}
-
-// links calls fn with each row of the journal in a change or in rows of a fill.
-func (f *frame) links(fn func(key, value []byte) error) error {
-	if f.Kind != frameChange && f.Kind != frameRows {
-		return nil
-	}
-	batch := f.Payload
-	if f.Kind == frameChange {
-		c := cursor{b: batch}
-		c.place()
-		c.u64()
-		batch = c.b
-	}
-	return eachRow(batch, func(kind pebble.InternalKeyKind, key, value []byte) error {
-		if kind != pebble.InternalKeyKindSet || key[0] != tableJournal || len(key) != 13 {
-			return nil
-		}
-		return fn(key, value)
-	})
 }
 
 // formerStores are the identities that a store had before it was restored.
@@ -354,7 +337,7 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 	end, err := readEnd(o.FS, o.SecondCopy)
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		return nil, setAllAside(o, [16]byte{})
+		return nil, setAside(o, [16]byte{}, nil)
 	case err != nil:
 		return nil, err
 	case end == nil:
@@ -380,7 +363,7 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 		return end, nil
 	}
 	// Of this store before it was restored or rebuilt: all that it says was settled then.
-	if err := setAllAside(o, end.store); err != nil {
+	if err := setAside(o, end.store, nil); err != nil {
 		return nil, err
 	}
 	return nil, c.roomFor()

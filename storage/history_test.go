@@ -195,7 +195,7 @@ func TestAssemble_Matrix(t *testing.T) {
 		{"store gone, backup and card", store, Sources{Copy: card, Backups: []string{backupDir}}, "settled"},
 		{"store of before, card", oldStore, Sources{Copy: card}, "settled"},
 		{"store of before, mark of before, card", all(oldStore, oldMark), Sources{Copy: card}, whole},
-		{"store of before, card rotten", all(oldStore, rot(card, ".copy")), Sources{Copy: card}, "a: 7; b: 10"},
+		{"store of before, card rotten", all(oldStore, rot(card, ".copy")), Sources{Copy: card}, "a: 9; b: 7"},
 		{"store of before, mark", all(oldStore, copied), Sources{}, "a: 6-10; b: 6-10"},
 		{"store of before, backup, mark", all(oldStore, copied), Sources{Backups: []string{backupDir}},
 			"a: 6-10; b: 6-10"},

@@ -10,15 +10,15 @@ import (
 
 const fadviseDontNeed = 4 // POSIX_FADV_DONTNEED
 
-// readMedium reads a whole file from its medium, not from the kernel's memory: after a failed sync that shows what the
-// medium never got, and it hides rot. It also spares the memory for the store.
-func readMedium(fs vfs.FS, path string) ([]byte, error) {
+// readMedium reads a file, at most so many bytes, from its medium, not from the kernel's memory: after a failed sync
+// that shows what the medium never got, and it hides rot. It also spares the memory for the store.
+func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	forget(f)
-	b, err := io.ReadAll(f)
+	b, err := io.ReadAll(io.LimitReader(f, limit))
 	forget(f)
 	return b, errors.Join(err, f.Close())
 }

@@ -88,12 +88,14 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.",
 		yes(s.damage.err() != nil))
 	gauge("dte_store_read_timestamp_seconds",
-		"When the last whole reading of the store's tables ended; 0 before the first.", float64(s.reading.at.Load())/1e9)
+		"When the last whole reading of the store's tables ended; 0 before the first.",
+		float64(s.reading.at.Load())/1e9)
 	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.",
 		float64(s.reading.tables.Load()))
 	if s.tables != nil {
 		gauge("dte_store_tables_failing",
-			"1 while the disk does not take the store's tables; nothing new is issued then.", yes(s.tables.err() != nil))
+			"1 while the disk does not take the store's tables; nothing new is issued then.",
+			yes(s.tables.err() != nil))
 		counter("dte_store_table_failures_total", "Attempts to write tables that failed.",
 			float64(s.tables.failures()))
 	}

@@ -1,13 +1,15 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Scrubbing reads the second copy while the branch sells, because a bit that turns over there is seen nowhere else
@@ -32,16 +34,38 @@ type Scrub struct {
 
 // scrubber belongs to a session of the copy; its own goroutine runs it.
 type scrubber struct {
-	c    *second
-	stop chan struct{}
-	done sync.WaitGroup
+	c        *second
+	mendings chan *mending // for the session
+	waits    *mending      // of the session: it has come, and the log lags behind what it read
+	in       uint64        // of the session: the first segment with rows of what is being mended; 0: there are none
+	one      sync.Mutex    // a segment is being mended
+	stop     chan struct{}
+	done     sync.WaitGroup
+
+	mu       sync.Mutex // what view has seen
+	writing  uint64     // the segment that is being written
+	written  uint64     // and how far
+	replaced map[uint64]replaced
 }
 
 func (c *second) startScrub(l *copyLog) *scrubber {
-	b := &scrubber{c: c, stop: make(chan struct{})}
-	c.view(l)
+	b := &scrubber{c: c, mendings: make(chan *mending), stop: make(chan struct{})}
+	b.view(l)
+	c.mu.Lock()
+	c.scrubber = b
+	c.mu.Unlock()
 	b.done.Go(b.run)
 	return b
+}
+
+// view notes how far the log is.
+func (b *scrubber) view(l *copyLog) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.writing != l.number {
+		b.replaced = maps.Clone(l.replaced)
+	}
+	b.writing, b.written = l.number, l.size
 }
 
 // end waits for the scrubber. A medium that hangs holds it back, as it does the session itself.
@@ -77,17 +101,17 @@ func (b *scrubber) pass() bool {
 	s := b.c.s
 	var bad []string
 	found, mended, segments := uint64(0), uint64(0), uint64(0)
-	numbers, err := segmentNumbers(s.o.FS, s.o.SecondCopy)
+	numbers, err := b.segments()
 	if err != nil {
 		bad = append(bad, err.Error())
 	}
-	for _, n := range b.c.withMissing(numbers) {
-		size, err := b.c.check(n)
+	for _, n := range numbers {
+		size, err := b.check(n)
 		segments++
 		if err != nil {
 			found++
 			s.o.Logger.Error("a segment of the second copy is bad", "segment", n, "error", err)
-			if err := b.c.mend(n); err != nil {
+			if err := b.mend(n); err != nil {
 				bad = append(bad, fmt.Sprintf("segment %d: %v", n, err))
 				s.o.Logger.Error("a bad segment of the second copy stays", "segment", n, "error", err)
 			} else {
@@ -103,63 +127,65 @@ func (b *scrubber) pass() bool {
 	return true
 }
 
-// view tells the scrubber which segment is being written, and how far.
-func (c *second) view(l *copyLog) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.writing, c.written = l.number, l.size
+// numbers are the segments that count and have a file.
+func (b *scrubber) numbers() ([]uint64, error) {
+	numbers, err := segmentNumbers(b.c.s.o.FS, b.c.s.o.SecondCopy)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(numbers, func(n uint64) bool {
+		_, replaced := b.replaced[n]
+		return replaced || n > b.writing
+	}), err
 }
 
-// withMissing adds the numbers between the first and the one that is being written which have no file although a head
-// goes on from them.
-func (c *second) withMissing(numbers []uint64) (list []uint64) {
-	c.mu.Lock()
-	writing := c.writing
-	c.mu.Unlock()
-	there := make(map[uint64]bool)
-	for _, n := range numbers {
-		there[n] = true
+// segments are numbers, with those that have no file although the log goes on from them.
+func (b *scrubber) segments() ([]uint64, error) {
+	list, err := b.numbers()
+	b.mu.Lock()
+	replaced := b.replaced
+	b.mu.Unlock()
+	var from []position
+	for _, r := range replaced {
+		from = append(from, r.After)
 	}
-	for _, n := range numbers {
-		if n > writing {
-			break
-		}
-		list = append(list, n)
-		if head, err := headOf(c.s.o.FS, c.s.o.SecondCopy, n); err == nil && head.After.Segment != 0 &&
-			!there[head.After.Segment] {
-			list = append(list[:len(list)-1], head.After.Segment, n)
+	for _, n := range list {
+		if head, err := b.head(n); err == nil {
+			from = append(from, head.After)
 		}
 	}
-	return list
+	for _, at := range from {
+		if _, gone := replaced[at.Segment]; at.Segment > 0 && !gone {
+			list = append(list, at.Segment)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), err
 }
 
-func headOf(fs vfs.FS, dir string, n uint64) (h segmentHead, err error) {
-	s, err := readSegment(fs, dir, n)
-	if err != nil {
-		return h, err
-	}
-	return s.head, nil
+func (b *scrubber) head(n uint64) (*segmentHead, error) {
+	return readHead(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
 }
 
 // check reads one segment as far as it counts.
-func (c *second) check(n uint64) (size int, err error) {
-	c.mu.Lock()
-	writing, written := c.writing, c.written
-	c.mu.Unlock()
-	s, err := readSegment(c.s.o.FS, c.s.o.SecondCopy, n)
+func (b *scrubber) check(n uint64) (size int, err error) {
+	s, err := readSegment(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
 	if err != nil {
 		return 0, err
 	}
-	upTo := written
+	b.mu.Lock()
+	upTo, counts := b.written, n == b.writing
+	for _, r := range b.replaced {
+		if r.After.Segment == n {
+			upTo, counts = r.After.Offset, true
+		}
+	}
+	b.mu.Unlock()
 	var next *segmentHead
-	if n != writing {
-		if next, err = c.nextHead(n); err != nil {
-			return len(s.bytes), nil // the next one is bad, and is mended first from what lies before and behind it
+	if !counts {
+		if next, err = b.nextHead(n); err != nil || next.After.Segment != n {
+			return len(s.bytes), nil // the next one is bad, and is mended first
 		}
 		upTo = next.After.Offset
-		if s.head.Mended {
-			upTo = uint64(len(s.bytes))
-		}
 	}
 	state, fill := s.head.State.clone(), s.head.Fill
 	_, err = s.walk(upTo, func(at uint64, f frame) error { return f.follow(&state, &fill, position{n, at}) })
@@ -169,219 +195,152 @@ func (c *second) check(n uint64) (size int, err error) {
 	return len(s.bytes), err
 }
 
-// nextHead is the head of the segment that goes on from one.
-func (c *second) nextHead(n uint64) (*segmentHead, error) {
-	numbers, err := segmentNumbers(c.s.o.FS, c.s.o.SecondCopy)
+// nextHead is the head of the next segment that has a file.
+func (b *scrubber) nextHead(n uint64) (*segmentHead, error) {
+	numbers, err := b.numbers()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range numbers {
-		if m <= n {
-			continue
-		}
-		h, err := headOf(c.s.o.FS, c.s.o.SecondCopy, m)
-		if err != nil {
-			return nil, err
-		}
-		if h.After.Segment == n {
-			return &h, nil
-		}
-		break
+	i := slices.IndexFunc(numbers, func(m uint64) bool { return m > n })
+	if i < 0 {
+		return nil, fmt.Errorf("no segment goes on from segment %d", n)
 	}
-	return nil, fmt.Errorf("no segment goes on from segment %d", n)
+	return b.head(numbers[i])
 }
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
 
-// mend writes what a segment held anew from the store, between where the one before it ends and the next one begins:
-// aside, synced, read back, and then into the log as a file of its own number.
-func (c *second) mend(n uint64) error {
-	c.mu.Lock()
-	writing := c.writing
+// mend writes what a segment held anew from the store, between where the one before it ends and the next one begins, at
+// the end of the log; then the segment counts no more.
+func (b *scrubber) mend(n uint64) error {
+	b.mu.Lock()
+	writing := b.writing
+	b.mu.Unlock()
 	if n == writing {
-		c.roll = true
+		return b.hand(&mending{end: true})
 	}
-	c.mu.Unlock()
-	if n == writing {
-		c.wake()
-		return errRoll
-	}
-	o := &c.s.o
+	b.one.Lock()
+	defer b.one.Unlock()
+	c, o := b.c, &b.c.s.o
 	if err := c.use(); err != nil { // a medium that hung may have outlived the store
 		return err
 	}
 	defer c.unuse()
-	next, err := c.nextHead(n)
-	if err != nil {
-		return err
-	}
-	before, err := c.headBefore(n, next)
+	next, err := b.nextHead(n)
 	if err != nil {
 		return err
 	}
 	if usage, err := o.FS.GetDiskUsage(o.SecondCopy); err == nil && usage.AvailBytes < 2*o.segment {
 		return fmt.Errorf("%d bytes are free on the medium", usage.AvailBytes)
 	}
-	aside := segmentPath(o.FS, o.SecondCopy, n) + ".new"
-	f, err := o.FS.Create(aside, vfs.WriteCategoryUnspecified)
+	now := replaced{From: newCopyState(), To: next.begin()}
+	numbers, err := b.numbers()
 	if err != nil {
 		return err
 	}
-	l := &copyLog{fs: o.FS, dir: o.SecondCopy, store: before.Store, now: o.Now, limit: 1 << 62, state: before.State,
-		number: n, f: f,
-		reach: copyState{Series: make(map[uint32]place)}}
-	l.add(frameSegment, before.encode())
-	err = l.fillBetween(c.s.db, before, next, c.stopping)
-	if err = errors.Join(err, l.f.Close()); err != nil {
-		return err
+	for _, m := range slices.Backward(numbers) { // where its own head or, if that is bad, the last one before it begins
+		if head, err := b.head(m); err == nil && m <= n {
+			if now.From, now.After = head.begin(), head.After; m < n {
+				now.After = position{Segment: m}
+			}
+			break
+		}
 	}
-	b, err := readMedium(o.FS, aside)
+	list := map[uint64]replaced{n: now}
+	b.mu.Lock()
+	for k, r := range b.replaced {
+		if r.In <= n && n <= r.Until { // its rows were in this one
+			list[k] = r
+		}
+	}
+	b.mu.Unlock()
+	r := c.s.db.NewSnapshot()
+	defer func() { _ = r.Close() }() // memory only
+	series, err := readAllSeries(r)
 	if err != nil {
 		return err
 	}
-	s := &segment{path: aside, bytes: b, head: *before}
-	if _, err := s.walk(l.size, func(uint64, frame) error { return nil }); err != nil {
-		return fmt.Errorf("reading back: %w", err)
+	f := &filler{r: r, b: c.s.db.NewBatch(), limit: fillChunk, stop: c.stopping, whole: true,
+		put: func(rows []byte) error { return b.hand(&mending{rows: rows}) }}
+	defer func() { _ = f.b.Close() }() // memory only
+	for _, r := range list {
+		if err := f.fillBetween(series, r.From, r.To); err != nil {
+			return err
+		}
 	}
-	return c.replace(&mending{of: n, aside: aside, reach: l.reach, done: make(chan error, 1)})
+	if err := f.flush(); err != nil {
+		return err
+	}
+	reach := newCopyState()
+	for _, row := range series {
+		reach.noteReached(place{Sequence: row.Sequence, Position: row.Position})
+	}
+	return b.hand(&mending{of: n, list: list, reach: reach})
 }
 
-// mending is what was written anew of a segment, and waits to come into the log.
+// mending is what the scrubber has the session do: write rows, or take a segment out whose rows are written, or end the
+// segment that is being written.
 type mending struct {
+	rows  []byte
 	of    uint64
-	aside string
-	reach copyState // of the store when it was read
+	list  map[uint64]replaced // with those whose rows were in it
+	reach copyState           // of the store when the rows were read
+	end   bool
 	done  chan error
-}
-
-// replace has the session put a mending into the log, and returns when it is there.
-func (c *second) replace(m *mending) error {
-	c.mu.Lock()
-	ended := c.ended
-	if ended != nil {
-		c.mending = m
-	}
-	c.mu.Unlock()
-	if ended == nil {
-		return errAway
-	}
-	c.wake()
-	select {
-	case err := <-m.done:
-		return err
-	case <-ended:
-		return errAway
-	}
 }
 
 var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
 
-// beginMending and endMending enclose the time in which a session takes mendings.
-func (c *second) beginMending() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = make(chan struct{})
+// hand returns when the session has done it.
+func (b *scrubber) hand(m *mending) error {
+	m.done = make(chan error, 1)
+	select {
+	case b.mendings <- m:
+	case <-b.stop:
+		return errAway
+	}
+	select {
+	case err := <-m.done:
+		return err
+	case <-b.stop:
+		return errAway
+	}
 }
 
-func (c *second) endMending() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.ended)
-	c.ended, c.mending = nil, nil
-}
-
-// takeMending puts the mending that waits into the log, once the log holds all that the store held when the mending was
-// read: a row in it may be newer than the segment. The damaged file goes once the next segment is begun.
-func (c *second) takeMending(l *copyLog) error {
-	c.mu.Lock()
-	m := c.mending
-	c.mu.Unlock()
-	if m == nil || !l.state.covers(m.reach) {
+// take does in the session what a mending asks for. A segment is taken out once the log holds all that the store held
+// when its rows were read: they may be newer than what the log says of them.
+func (b *scrubber) take(l *copyLog, m *mending) (err error) {
+	if b.waits == nil {
+		b.waits = m
+	}
+	switch m = b.waits; {
+	case m == nil:
+		return nil
+	case m.end:
+		if err = l.roll(); err == nil {
+			m.done <- errRoll
+			b.waits = nil
+			return nil
+		}
+	case m.rows != nil:
+		if b.in == 0 {
+			b.in = l.number
+		}
+		l.add(frameRows, m.rows)
+		err = l.flush()
+	case l.state.covers(m.reach):
+		for k, r := range m.list {
+			r.In, r.Until = cmp.Or(b.in, l.number), l.number
+			l.replaced[k] = r
+		}
+		b.in = 0
+		err = l.replace(m.of)
+	default:
 		return nil
 	}
-	old, err := segmentFiles(l.fs, l.dir, m.of)
-	if err != nil {
-		return err
-	}
-	number, err := l.give(l.number)
-	if err != nil {
-		return err
-	}
-	err = l.fs.Rename(m.aside, l.fs.PathJoin(l.dir, mendedName(number, m.of)))
-	if err == nil {
-		err = syncDir(l.fs, l.dir)
-	}
-	if err == nil {
-		err = l.roll()
-	}
-	for _, path := range old {
-		if err == nil {
-			err = l.fs.Remove(path)
-		}
-	}
-	if err == nil {
-		err = syncDir(l.fs, l.dir)
-	}
-	c.mu.Lock()
-	c.mending = nil
-	c.mu.Unlock()
+	b.waits = nil
 	m.done <- err
 	return err
-}
-
-// headBefore is the head that a segment must have had, by what lies before it.
-func (c *second) headBefore(n uint64, next *segmentHead) (*segmentHead, error) {
-	fs, dir := c.s.o.FS, c.s.o.SecondCopy
-	h := &segmentHead{Store: next.Store, Number: n, At: next.At, State: copyState{Series: make(map[uint32]place)},
-		Mended: true}
-	if own, err := headOf(fs, dir, n); err == nil {
-		own.Mended = true
-		return &own, nil
-	}
-	numbers, err := segmentNumbers(fs, dir)
-	if err != nil {
-		return nil, err
-	}
-	for i := len(numbers) - 1; i >= 0; i-- {
-		if numbers[i] >= n {
-			continue
-		}
-		s, err := readSegment(fs, dir, numbers[i])
-		if err != nil {
-			return nil, fmt.Errorf("the segment before it: %w", err)
-		}
-		h.State, h.Fill = s.head.State.clone(), s.head.Fill
-		h.Reached = s.head.begin().clone()
-		end, err := s.walk(0, func(at uint64, f frame) error {
-			if f.Kind == frameFill {
-				h.Reached = h.State.clone()
-			}
-			return errors.Join(f.follow(&h.State, &h.Fill, position{numbers[i], at}), f.reaches(&h.Reached))
-		})
-		if err != nil {
-			return nil, fmt.Errorf("the segment before it: %w", err)
-		}
-		h.After = position{numbers[i], end}
-		break
-	}
-	return h, nil
-}
-
-// reaches follows the rows of a fill, link by link.
-func (f *frame) reaches(state *copyState) error {
-	if f.Kind != frameRows {
-		return nil
-	}
-	return eachRow(f.Payload, func(_ pebble.InternalKeyKind, key, value []byte) error {
-		switch {
-		case key[0] == tableJournal && len(key) == 13:
-			state.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key,
-				value)})
-		case key[0] == tableFeed && len(key) == 9:
-			state.Feed = max(state.Feed, be.Uint64(key[1:]))
-		}
-		return nil
-	})
 }
 
 // scrubbed is what scrubbing has come to.

@@ -275,7 +275,7 @@ func TestScrub_Lagging(t *testing.T) {
 			must(t, err)
 		})
 		synctest.Wait()
-		work.Go(func() { must(t, s.second.mend(numbers[0])) })
+		work.Go(func() { must(t, s.second.scrubber.mend(numbers[0])) })
 		synctest.Wait()
 		made, err := Assemble(ctx, Sources{Copy: card}, options(onlyCard(t, mem)), nil)
 		if err != nil || len(made.missing()) > 0 {

@@ -31,13 +31,9 @@ type second struct {
 	users  int  // of the store's database
 	closed bool // nobody may use it any more
 
-	mending *mending      // waits to come into the log
-	ended   chan struct{} // closed when the session takes no mending any more; nil: it takes none
-
-	writing, written uint64 // the segment that is being written, and how far
-	roll             bool   // it is to be ended
-	given            uint64 // the highest segment that is known to be given elsewhere
-	scrub            Scrub
+	given    uint64 // the highest segment that is known to be given elsewhere
+	scrub    Scrub
+	scrubber *scrubber // of the session; nil: there was none
 }
 
 // SecondCopy is the state of the second copy. Live: every acknowledged change is on both media.
@@ -208,12 +204,6 @@ func (c *second) settled() {
 	shut(c.seen)
 }
 
-func (c *second) isExamined() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	shut(c.seen)
-}
-
 // shut closes a channel once. The caller holds a lock.
 func shut(c chan struct{}) {
 	select {
@@ -263,9 +253,7 @@ func (c *second) session() (err error) {
 	}
 	scrub := c.startScrub(l)
 	defer scrub.end()
-	c.beginMending()
-	defer c.endMending()
-	for {
+	for m := (*mending)(nil); ; {
 		list, err := c.take()
 		if err != nil {
 			return err
@@ -273,16 +261,13 @@ func (c *second) session() (err error) {
 		if err := c.write(l, list); err != nil {
 			return err
 		}
-		if c.takeRoll() {
-			if err := l.roll(); err != nil {
-				return err
-			}
-		}
-		if err := c.takeMending(l); err != nil {
+		if err := scrub.take(l, m); err != nil {
 			return err
 		}
-		c.view(l)
+		scrub.view(l)
+		m = nil
 		select {
+		case m = <-scrub.mendings:
 		case <-c.kick:
 		case <-c.stop:
 			return nil // Close waits for every call first: nothing is in the queue that anybody waits for
@@ -312,21 +297,18 @@ func (c *second) openLog() (*copyLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.isExamined()
 	c.mu.Lock()
+	shut(c.seen)
 	given := c.given
 	c.mu.Unlock()
 	if end != nil && least < given {
-		if err := setAllAside(&c.s.o, end.store); err != nil {
+		if err := setAside(&c.s.o, end.store, nil); err != nil {
 			return nil, err
 		}
 		end = nil
 	}
 	least = max(least, given)
-	l, err := openCopyLog(&c.s.o, store, end, least, func(least uint64) (uint64, error) {
-		return c.giveSegment(store,
-			least)
-	})
+	l, err := c.openCopyLog(store, end, least)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +338,7 @@ func (c *second) fill(l *copyLog) error {
 		c.mu.Lock()
 		c.mode, c.queue, c.queued, c.lost = copyFilling, nil, 0, false // from here on changes are kept
 		c.mu.Unlock()
-		if err := l.fillFrom(c.s.db, c.stopping); err != nil {
+		if err := l.catchUp(); err != nil {
 			return err
 		}
 		if err := l.readBack(from); err != nil {
@@ -387,13 +369,6 @@ func (c *second) stopping() error {
 	default:
 		return nil
 	}
-}
-
-func (c *second) takeRoll() (roll bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	roll, c.roll = c.roll, false
-	return roll
 }
 
 // take returns the queue.

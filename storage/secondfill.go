@@ -11,15 +11,12 @@ import (
 // Announcements get their numbers before they are durable: some may lie below the highest one.
 const reorder = 10_000
 
-// fillFrom copies what the store has and the log has not, as of one moment. It ends with flush; a fill that did not is
+// catchUp copies what the store has and the log has not, as of one moment. It ends with flush; a fill that did not is
 // void.
-func (l *copyLog) fillFrom(db *pebble.DB, stop func() error) error {
-	snapshot := db.NewSnapshot()
-	err := l.fillSnapshot(db, snapshot, stop)
-	return errors.Join(err, snapshot.Close())
-}
-
-func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() error) error {
+func (l *copyLog) catchUp() error {
+	db := l.c.s.db
+	r, b := db.NewSnapshot(), db.NewBatch()
+	defer func() { _ = errors.Join(b.Close(), r.Close()) }() // memory only
 	// A snapshot shows what is not durable yet; behind this line it is. The copy must not know more than the store.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
@@ -29,16 +26,21 @@ func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() er
 		return err
 	}
 	filled := copyState{Series: maps.Clone(l.state.Series), Feed: l.state.Feed}
-	f := &filler{log: l, r: r, b: db.NewBatch(), stop: stop}
-	defer func() { _ = f.b.Close() }() // memory only
+	f := &filler{r: r, b: b, limit: int(min(fillChunk, l.c.s.o.segment)), stop: l.c.stopping, reach: &l.reach,
+		put: func(rows []byte) error {
+			l.add(frameRows, rows)
+			return l.flush()
+		}}
 	for _, name := range sortedNames(series) {
 		row := series[name]
 		from := l.state.Series[row.Sequence]
 		if from.Position == row.Position {
 			continue
 		}
-		if f.begun == (position{}) {
-			if err := f.begin(); err != nil {
+		if l.fill == (position{}) {
+			l.fill, l.reach = position{l.number, l.size}, l.state.clone()
+			l.add(frameFill)
+			if err := l.flush(); err != nil {
 				return err
 			}
 		}
@@ -49,7 +51,7 @@ func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() er
 		set(f.b, seriesKey(name), row.encode())
 		filled.Series[row.Sequence] = place{row.Sequence, row.Position, row.Hash, row.Last, name}
 	}
-	if f.begun == (position{}) {
+	if l.fill == (position{}) {
 		return nil
 	}
 	if err := f.copyHoles(); err != nil {
@@ -67,34 +69,15 @@ func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() er
 		return err
 	}
 	l.state, l.fill = filled, position{}
-	l.add(frameFilled, filled.encodeNames(filled.encode(nil)))
-	return l.flush()
+	return errors.Join(l.addJSON(frameFilled, filled), l.flush())
 }
 
-// fillBetween writes what the store has of the links between the begins of two segments, and all that these links speak
-// of as it stands now: later segments bring it up to date again.
-func (l *copyLog) fillBetween(db *pebble.DB, from, to *segmentHead, stop func() error) error {
-	r := db.NewSnapshot()
-	f := &filler{log: l, r: r, b: db.NewBatch(), stop: stop, whole: true}
-	err := f.fillBetween(from, to)
-	return errors.Join(err, f.b.Close(), r.Close())
-}
-
-func (f *filler) fillBetween(from, to *segmentHead) error {
-	if from.Fill == (position{}) {
-		f.log.add(frameFill)
-	}
-	series, err := readAllSeries(f.r)
-	if err != nil {
-		return err
-	}
-	for _, row := range series {
-		f.log.reach.noteReached(place{Sequence: row.Sequence, Position: row.Position})
-	}
-	a, b := from.begin(), to.begin()
+// fillBetween writes what the store has of the links between two states of the log, and all that these links speak of
+// as it stands now: later segments bring it up to date again.
+func (f *filler) fillBetween(series map[string]seriesRow, from, to copyState) error {
 	for _, name := range sortedNames(series) {
 		sequence := series[name].Sequence
-		begin, end := a.Series[sequence], b.Series[sequence]
+		begin, end := from.Series[sequence], to.Series[sequence]
 		if begin.Position >= end.Position {
 			continue
 		}
@@ -108,56 +91,19 @@ func (f *filler) fillBetween(from, to *segmentHead) error {
 		if err != nil {
 			return fmt.Errorf("series %q: %w", name, err)
 		}
-		last, err := lastAt(f.r, sequence, end.Position)
-		if err != nil {
-			return err
-		}
-		row := seriesRow{Sequence: sequence, Last: last, Position: end.Position, Hash: end.Hash}
-		set(f.b, seriesKey(name), row.encode())
 	}
-	err = errors.Join(f.copyHoles(), scan(f.r, feedKey(a.Feed-min(a.Feed, reorder)), feedKey(b.Feed+1), f.set))
-	if err == nil {
-		err = f.flush()
-	}
-	if err != nil {
-		return err
-	}
-	if to.Fill == (position{}) {
-		f.log.add(frameFilled, to.State.encodeNames(to.State.encode(nil)))
-	}
-	return f.log.flush()
-}
-
-// lastAt is the last number of a series at a position of its journal.
-func lastAt(r pebble.Reader, sequence uint32, at uint64) (uint64, error) {
-	for ; at > 0; at-- {
-		l, _, err := readLink(r, sequence, at)
-		if err != nil {
-			return 0, err
-		}
-		if l.Op != opAdvance {
-			return l.Number, nil
-		}
-	}
-	return 0, nil
+	return errors.Join(f.copyHoles(), scan(f.r, feedKey(from.Feed-min(from.Feed, reorder)), feedKey(to.Feed+1), f.set))
 }
 
 // filler turns links of the journal into the rows that they left.
 type filler struct {
-	log   *copyLog
-	r     pebble.Reader
+	r     *pebble.Snapshot
 	b     *pebble.Batch
+	limit int // bytes of b
 	stop  func() error
-	begun position
-	whole bool // an entry goes with each of its links, not with the latest alone
-}
-
-func (f *filler) begin() error {
-	l := f.log
-	f.begun = position{l.number, l.size}
-	l.fill, l.reach = f.begun, l.state.clone()
-	l.add(frameFill)
-	return l.flush()
+	put   func(rows []byte) error // takes what has gathered
+	reach *copyState              // how far the rows go
+	whole bool                    // an entry goes with each of its links, not with the latest alone
 }
 
 // fillChunk is how much is written and synced at once, in bytes.
@@ -170,7 +116,7 @@ func (f *filler) set(key, value []byte) error {
 
 // full writes what has gathered when it is enough: between two links, so that a segment holds whole ones.
 func (f *filler) full() error {
-	if f.b.Len() < int(min(fillChunk, f.log.limit)) {
+	if f.b.Len() < f.limit {
 		return nil
 	}
 	return f.flush()
@@ -181,7 +127,7 @@ func (f *filler) add(key, value []byte) error {
 	if err := f.link(key, value); err != nil {
 		return err
 	}
-	f.log.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key,
+	f.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key,
 		value)})
 	return f.full()
 }
@@ -189,7 +135,7 @@ func (f *filler) add(key, value []byte) error {
 // announce adds a row of the feed.
 func (f *filler) announce(key, value []byte) error {
 	set(f.b, key, value)
-	f.log.reach.Feed = max(f.log.reach.Feed, be.Uint64(key[1:]))
+	f.reach.Feed = max(f.reach.Feed, be.Uint64(key[1:]))
 	return f.full()
 }
 
@@ -200,9 +146,9 @@ func (f *filler) flush() error {
 	if f.b.Empty() {
 		return nil
 	}
-	f.log.add(frameRows, f.b.Repr())
+	err := f.put(f.b.Repr())
 	f.b.Reset()
-	return errors.Join(f.log.flush(), f.stop()) // the store may be gone when a medium has hung
+	return errors.Join(err, f.stop()) // the store may be gone when a medium has hung
 }
 
 // copyHoles adds what no link speaks of: what the store knows to be missing, the times that it has lost, and the

@@ -1,12 +1,19 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"maps"
+	"math"
+	"slices"
 
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -22,11 +29,11 @@ const (
 	frameMagic  = "\xd7DTEcpy\x01"
 	frameHeader = len(frameMagic) + 4 + 4 + 8 + 1
 
-	frameSegment byte = 1 // segmentHead
-	frameChange  byte = 2 // place, and the batch that made the change
+	frameSegment byte = 1 // JSON, segmentHead
+	frameChange  byte = 2 // place, feed u64, and the batch that made the change
 	frameFill    byte = 3 // from here on rows, until frameFilled: all of them count, or none
 	frameRows    byte = 4 // a batch of rows as they stand
-	frameFilled  byte = 5 // copyState, with names
+	frameFilled  byte = 5 // JSON, copyState
 
 	segmentSize = 16 << 20 // bytes, or a group more
 )
@@ -36,10 +43,8 @@ type place struct {
 	Sequence uint32
 	Position uint64
 	Hash     [32]byte // of that link
-	// Last is the series' last number there, Name its name. The place in a change's frame does not say them: 0 and
-	// empty.
-	Last uint64
-	Name string
+	Last     uint64   // the series' last number there; 0: not known
+	Name     string   // empty: not known
 }
 
 // copyState is what the log holds.
@@ -47,6 +52,8 @@ type copyState struct {
 	Series map[uint32]place
 	Feed   uint64 // highest announcement
 }
+
+func newCopyState() copyState { return copyState{Series: make(map[uint32]place)} }
 
 func (s copyState) clone() copyState { return copyState{maps.Clone(s.Series), s.Feed} }
 
@@ -60,36 +67,6 @@ func (s copyState) covers(other copyState) bool {
 	return true
 }
 
-func (s copyState) encode(b []byte) []byte {
-	b = be.AppendUint32(be.AppendUint64(b, s.Feed), uint32(len(s.Series)))
-	for _, p := range s.Series {
-		b = p.encode(b)
-	}
-	return b
-}
-
-// encodeNames is what encode leaves out.
-func (s copyState) encodeNames(b []byte) []byte {
-	b = be.AppendUint32(b, uint32(len(s.Series)))
-	for _, p := range s.Series {
-		b = be.AppendUint64(be.AppendUint32(b, p.Sequence), p.Last)
-		b = append(append(b, byte(len(p.Name))), p.Name...)
-	}
-	return b
-}
-
-// names adds what encodeNames has written to a state.
-func (c *cursor) names(s copyState) {
-	for n := c.u32(); n > 0 && !c.bad; n-- {
-		p := s.Series[c.u32()]
-		p.Last = c.u64()
-		p.Name = string(c.take(int(c.u8())))
-		if p.Sequence != 0 {
-			s.Series[p.Sequence] = p
-		}
-	}
-}
-
 // noteReached notes that a series got there.
 func (s copyState) noteReached(p place) {
 	old := s.Series[p.Sequence]
@@ -97,31 +74,26 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
+// noteAll notes what another state has got to, series by series, if it is as far.
+func (s copyState) noteAll(other copyState) {
+	for _, p := range other.Series {
+		if p.Position >= s.Series[p.Sequence].Position {
+			s.noteReached(p)
+		}
+	}
+}
+
 func (p place) encode(b []byte) []byte {
-	return append(be.AppendUint64(be.AppendUint32(b, p.Sequence), p.Position), p.Hash[:]...)
+	b = append(be.AppendUint64(be.AppendUint32(b, p.Sequence), p.Position), p.Hash[:]...)
+	return append(append(be.AppendUint64(b, p.Last), byte(len(p.Name))), p.Name...)
 }
 
 func (c *cursor) place() (p place) {
 	p.Sequence, p.Position = c.u32(), c.u64()
 	copy(p.Hash[:], c.take(32))
+	p.Last = c.u64()
+	p.Name = string(c.take(int(c.u8())))
 	return p
-}
-
-func (c *cursor) copyState() copyState {
-	s := copyState{Series: make(map[uint32]place), Feed: c.u64()}
-	for n := c.u32(); n > 0 && !c.bad; n-- {
-		p := c.place()
-		s.Series[p.Sequence] = p
-	}
-	return s
-}
-
-// begin and end are how far a segment's rows begin and the one before it ends.
-func (h *segmentHead) begin() copyState {
-	if h.Fill != (position{}) {
-		return h.Reached
-	}
-	return h.State
 }
 
 // position is a place in the log.
@@ -136,40 +108,23 @@ type segmentHead struct {
 	At     int64    // Unix ns
 	State  copyState
 	// Reached is how far the rows of the fill that is under way go, link by link.
-	Reached copyState
-	Mended  bool // written anew from the store: its length is not the one that the next head says
+	Reached  copyState           `json:",omitzero"`
+	Replaced map[uint64]replaced `json:",omitempty"` // segments that were bad, and count no more
 }
 
-func (h *segmentHead) encode() []byte {
-	b := append([]byte{rowVersion}, h.Store[:]...)
-	for _, n := range []uint64{h.Number, h.After.Segment, h.After.Offset, h.Fill.Segment, h.Fill.Offset, uint64(h.At)} {
-		b = be.AppendUint64(b, n)
-	}
-	b = h.State.encodeNames(h.State.encode(b))
-	if h.Fill != (position{}) {
-		b = h.Reached.encode(b)
-	}
-	if h.Mended {
-		return append(b, 1)
-	}
-	return append(b, 0)
+// replaced is a segment whose rows were read of the store again.
+type replaced struct {
+	After     position  // where the log before it ended; offset 0: at the end of the file
+	From, To  copyState // the links whose rows it held
+	In, Until uint64    // the segments that hold them now
 }
 
-func decodeSegment(b []byte) (h segmentHead, err error) {
-	c := cursor{b: b}
-	c.version()
-	copy(h.Store[:], c.take(16))
-	h.Number = c.u64()
-	h.After = position{c.u64(), c.u64()}
-	h.Fill = position{c.u64(), c.u64()}
-	h.At = int64(c.u64())
-	h.State = c.copyState()
-	c.names(h.State)
+// begin is how far the rows go that lie before a segment.
+func (h *segmentHead) begin() copyState {
 	if h.Fill != (position{}) {
-		h.Reached = c.copyState()
+		return h.Reached
 	}
-	h.Mended = c.u8() == 1
-	return h, c.end("segment")
+	return h.State
 }
 
 // frame is one frame of a segment that was read.
@@ -192,6 +147,37 @@ func appendFrame(b []byte, group uint64, kind byte, payload ...[]byte) []byte {
 	be.PutUint32(head, uint32(len(head)-(frameHeader-len(frameMagic))))
 	be.PutUint32(head[4:], crc32.Checksum(head[8:], castagnoli))
 	return b
+}
+
+// batch are the rows of a change or of a fill; nil: the frame has none.
+func (f *frame) batch() []byte {
+	c := cursor{b: f.Payload}
+	switch f.Kind {
+	case frameChange:
+		c.place()
+		c.u64()
+	case frameRows:
+	default:
+		return nil
+	}
+	if c.bad {
+		return nil
+	}
+	return c.b
+}
+
+// rows calls fn with each row of a change or of a fill.
+func (f *frame) rows(fn func(key, value []byte) error) error {
+	rows := f.batch()
+	if rows == nil {
+		return nil
+	}
+	return eachRow(rows, func(kind pebble.InternalKeyKind, key, value []byte) error {
+		if kind != pebble.InternalKeyKindSet {
+			return nil
+		}
+		return fn(key, value)
+	})
 }
 
 // frameAt reads the frame at an offset; false when none that is whole begins there.
@@ -217,6 +203,8 @@ type logEnd struct {
 	last    uint64    // the highest number of a file
 	unread  uint64    // bytes behind what readState read that cannot be read
 	strange []uint64  // segments behind counts that cannot be read: nobody knows what they hold
+
+	replaced map[uint64]replaced // as the last head says
 }
 
 // readEnd finds where a second copy ends. Nil when there is none.
@@ -230,6 +218,9 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	var faults []error
 	kind := ErrCorrupt
 	for i := len(numbers) - 1; i >= 0; i-- {
+		if _, replaced := e.replaced[numbers[i]]; replaced {
+			continue
+		}
 		s, err := loadSegment(fs, dir, numbers[i])
 		switch {
 		case errors.Is(err, errNoSegment): // the power went while it was made
@@ -244,7 +235,7 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 			}
 			continue
 		case !found:
-			found, e.store = true, s.head.Store
+			found, e.store, e.replaced = true, s.head.Store, s.head.Replaced
 			e.trusted, e.told = s.head.State, s.head.State.clone()
 			if e.after = s.head.After; s.head.Fill != (position{}) {
 				e.after = s.head.Fill
@@ -259,11 +250,7 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 		if pending {
 			continue // a fill that did not end: the log ends before it
 		}
-		for _, p := range state.Series {
-			if p.Position >= e.told.Series[p.Sequence].Position {
-				e.told.noteReached(p)
-			}
-		}
+		e.told.noteAll(state)
 		e.told.Feed = max(e.told.Feed, state.Feed)
 		if e.counts = numbers[i]; e.after.Segment != e.counts {
 			e.unread += behind
@@ -299,4 +286,247 @@ func (s *segment) readState() (state copyState, pending bool, behind uint64, err
 		return nil
 	})
 	return state, fill != (position{}), behind, err
+}
+
+// segment is one that was read, at most as far as it counts.
+type segment struct {
+	path     string
+	head     segmentHead
+	headless bool // the head is damaged
+	bytes    []byte
+}
+
+func segmentName(number uint64) string { return fmt.Sprintf("%010d.copy", number) }
+
+func segmentPath(fs vfs.FS, dir string, number uint64) string {
+	return fs.PathJoin(dir, segmentName(number))
+}
+
+// segmentNumbers lists what lies in the folder, in order.
+func segmentNumbers(fs vfs.FS, dir string) (numbers []uint64, err error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		var n uint64
+		if _, err := fmt.Sscanf(name, "%d.copy", &n); err == nil && name == segmentName(n) {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// errNoSegment: the file is not a segment, as when the power went while it was made.
+var errNoSegment = errors.New("not a segment")
+
+// readSegment reads a segment whose head is whole. errNoSegment; ErrCorrupt when the head was whole once; the medium's
+// error when it cannot be read.
+func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
+	s, err := loadSegment(fs, dir, number)
+	if err != nil {
+		return nil, err
+	}
+	if s.headless {
+		return nil, fmt.Errorf("%w: %s at its begin", ErrCorrupt, s.path)
+	}
+	return s, nil
+}
+
+// loadSegment reads a segment also when its head is damaged: it has no head then.
+func loadSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
+	s := &segment{path: segmentPath(fs, dir, number)}
+	var err error
+	if s.bytes, err = readMedium(fs, s.path, math.MaxInt64); err != nil {
+		return nil, err
+	}
+	var ok bool
+	if s.head, ok = headAt(s.bytes, number); ok {
+		return s, nil
+	}
+	if !s.laterGroup(0, 0) {
+		return nil, fmt.Errorf("%s: %w", s.path, errNoSegment)
+	}
+	s.head, s.headless = segmentHead{Number: number, State: newCopyState()}, true
+	return s, nil
+}
+
+func headAt(b []byte, number uint64) (h segmentHead, ok bool) {
+	f, ok := frameAt(b, 0)
+	h.State = newCopyState()
+	return h, ok && f.Kind == frameSegment && json.Unmarshal(f.Payload, &h) == nil && h.Number == number
+}
+
+// readHead reads a segment's head, and not all that is behind it.
+func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
+	b, err := readMedium(fs, segmentPath(fs, dir, number), 256<<10)
+	if err != nil {
+		return nil, err
+	}
+	if h, ok := headAt(b, number); ok {
+		return &h, nil
+	}
+	s, err := readSegment(fs, dir, number)
+	if err != nil {
+		return nil, err
+	}
+	return &s.head, nil
+}
+
+// walk calls fn with every frame up to an offset; 0 is the end. At the very end of the log a group may be torn, and
+// counts as not there; anywhere else what cannot be read is ErrCorrupt.
+func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) (end uint64, err error) {
+	part := *s
+	if upTo > 0 {
+		part.bytes = s.bytes[:min(upTo, uint64(len(s.bytes)))]
+	}
+	bad, behind, err := part.frames(upTo == 0, fn)
+	if upTo == 0 {
+		bad -= behind
+	}
+	end = uint64(len(part.bytes)) - behind
+	if err == nil && (bad > 0 || end < upTo) {
+		err = fmt.Errorf("%w: %s: %d bytes, of which %d cannot be read", ErrCorrupt, s.path, len(part.bytes), bad)
+	}
+	return end, err
+}
+
+// nextFrame finds the next place at which a whole frame begins; false when none does.
+func (s *segment) nextFrame(at uint64) (uint64, bool) {
+	for {
+		i := bytes.Index(s.bytes[min(at+1, uint64(len(s.bytes))):], []byte(frameMagic))
+		if i < 0 {
+			return 0, false
+		}
+		at += 1 + uint64(i)
+		if _, ok := frameAt(s.bytes, at); ok {
+			return at, true
+		}
+	}
+}
+
+// laterGroup tells whether a frame of a group behind the given one follows: then what cannot be read was synced once.
+func (s *segment) laterGroup(at, group uint64) bool {
+	for {
+		next, ok := s.nextFrame(at)
+		if !ok {
+			return false
+		}
+		if f, _ := frameAt(s.bytes, next); f.Group > group {
+			return true
+		}
+		at = next
+	}
+}
+
+// follow keeps a state up to date with what a frame says; fill is where the fill began that is under way.
+func (f *frame) follow(state *copyState, fill *position, here position) error {
+	switch f.Kind {
+	case frameChange:
+		c := cursor{b: f.Payload}
+		p, feed := c.place(), c.u64()
+		if c.bad {
+			return ErrCorrupt
+		}
+		state.noteReached(p)
+		state.Feed = max(state.Feed, feed)
+		*fill = position{} // a change is written behind whole fills only
+	case frameFill:
+		*fill = here
+	case frameFilled:
+		var filled copyState
+		if json.Unmarshal(f.Payload, &filled) != nil {
+			return ErrCorrupt
+		}
+		for _, p := range filled.Series {
+			state.noteReached(p)
+		}
+		state.Feed, *fill = max(state.Feed, filled.Feed), position{}
+	}
+	return nil
+}
+
+// eachRow calls fn with each row of a batch. ErrCorrupt.
+func eachRow(repr []byte, fn func(kind pebble.InternalKeyKind, key, value []byte) error) error {
+	if len(repr) < batchrepr.HeaderLen {
+		return fmt.Errorf("%w: a batch of %d bytes", ErrCorrupt, len(repr))
+	}
+	r := batchrepr.Read(repr)
+	for {
+		kind, key, value, ok, err := r.Next()
+		if err != nil {
+			return errors.Join(ErrCorrupt, err)
+		}
+		if !ok {
+			return nil
+		}
+		if len(key) == 0 {
+			return fmt.Errorf("%w: a row without a key", ErrCorrupt)
+		}
+		if err := fn(kind, key, value); err != nil {
+			return err
+		}
+	}
+}
+
+// frames calls fn with every frame that is whole, whatever lies between them, and returns how many bytes do, and how
+// many of these lie behind the last whole frame. At the end of the log a group may be torn, as walk has it: what is
+// left of it lies behind.
+func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
+	at, group := uint64(0), uint64(0)
+	for at < uint64(len(s.bytes)) {
+		f, ok := frameAt(s.bytes, at)
+		if !ok {
+			next, more := s.nextFrame(at)
+			if !more || end && !s.laterGroup(at, group+1) {
+				behind = uint64(len(s.bytes)) - at
+				return bad + behind, behind, nil
+			}
+			bad, at = bad+next-at, next
+			continue
+		}
+		group = f.Group
+		if err := fn(at, f); err != nil {
+			return bad, 0, err
+		}
+		at = f.End
+	}
+	return bad, 0, nil
+}
+
+// CopyChanges counts the changes that a second copy's files hold after a byte of one file; "" and 0: in all files. It
+// reads the files as they are, also void parts.
+func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
+	fs := vfs.Default
+	numbers, err := segmentNumbers(fs, dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, number := range numbers {
+		name := segmentName(number)
+		if name < file {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return changes, err
+		}
+		s, err := loadSegment(fs, dir, number)
+		if errors.Is(err, errNoSegment) {
+			continue
+		}
+		if err != nil {
+			return changes, err
+		}
+		_, _, err = s.frames(true, func(at uint64, f frame) error {
+			if f.Kind == frameChange && (name > file || at >= uint64(end)) {
+				changes++
+			}
+			return nil
+		})
+		if err != nil {
+			return changes, err
+		}
+	}
+	return changes, nil
 }

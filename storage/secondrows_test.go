@@ -1,48 +1,31 @@
 package storage
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
-// TestSeriesIn: of a change, the series is found wherever its row stands; of rows of a fill, how far each series and
-// the feed reach.
-func TestSeriesIn(t *testing.T) {
-	s, _ := newStore(t)
-	b := s.db.NewBatch()
-	set := func(key, value []byte) {
-		if err := b.Set(key, value, nil); err != nil {
-			t.Fatal(err)
-		}
+// TestFrame_Change: a change says how far its series got, by name, and what the batch is behind that; other frames than
+// changes and rows have no batch.
+func TestFrame_Change(t *testing.T) {
+	l := &copyLog{state: newCopyState()}
+	c := &change{at: place{7, 5, [32]byte{1, 2}, 3, "00/01"}, feed: 12, batch: []byte("a batch")}
+	l.addChange(c)
+	f, ok := frameAt(l.buf, 0)
+	if !ok || f.Kind != frameChange || !bytes.Equal(f.batch(), c.batch) {
+		t.Fatalf("%+v, %v", f, ok)
 	}
-	if _, _, ok := seriesIn(b.Repr()); ok {
-		t.Error("a series in an empty change")
+	state, fill := newCopyState(), position{1, 2}
+	if err := f.follow(&state, &fill, position{}); err != nil || state.Series[7] != c.at || state.Feed != 12 ||
+		fill != (position{}) || l.state.Series[7] != c.at {
+		t.Errorf("%+v, %v, %v", state, fill, err)
 	}
-	link := []byte("a link")
-	set(journalKey(7, 4), link)
-	set(entryKey(9), []byte("no series"))
-	if _, name, ok := seriesIn(b.Repr()); ok {
-		t.Errorf("%q in a change without a series", name)
+	f.Kind = frameFill
+	if f.batch() != nil {
+		t.Error("the begin of a fill has rows")
 	}
-	want := seriesRow{Sequence: 7, Position: 5, Last: 3}
-	set(seriesKey("00/01"), want.encode())
-	set(journalKey(7, 5), link)
-	set(feedKey(12), []byte("fed"))
-	if row, name, ok := seriesIn(b.Repr()); !ok || name != "00/01" || row != want {
-		t.Errorf("%+v of %q, %v", row, name, ok)
+	f.Kind, f.Payload = frameChange, f.Payload[:50]
+	if err := f.follow(&state, &fill, position{}); err == nil || len(f.batch()) > 0 {
+		t.Error("half a place was read")
 	}
-	state := copyState{Series: make(map[uint32]place)}
-	rows := &frame{Kind: frameRows, Payload: b.Repr()}
-	if err := rows.reaches(&state); err != nil {
-		t.Fatal(err)
-	}
-	if at := state.Series[7]; len(state.Series) != 1 || at.Position != 5 || at.Hash != hashLink(journalKey(7, 5),
-		link) || state.Feed != 12 {
-		t.Errorf("%+v", state)
-	}
-	other := copyState{Series: make(map[uint32]place)}
-	if err := (&frame{Kind: frameFill, Payload: b.Repr()}).reaches(&other); err != nil || len(other.Series) != 0 {
-		t.Errorf("%+v, %v", other, err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	sound(t, s)
 }

@@ -2,13 +2,14 @@ package storage
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -16,12 +17,10 @@ import (
 
 // copyLog is a second copy that is being written. It belongs to one goroutine.
 type copyLog struct {
+	c      *second
 	fs     vfs.FS
 	dir    string
 	store  [16]byte
-	now    func() time.Time
-	give   func(least uint64) (uint64, error) // a segment's number, above least and above all that were ever given
-	limit  uint64                             // of a segment, bytes
 	state  copyState
 	number uint64
 	f      vfs.File
@@ -33,8 +32,9 @@ type copyLog struct {
 	buf    []byte
 	failed bool // a write or a sync of this segment failed: nothing of it is known to be on the medium
 
-	void  []uint64          // segments that count no more once this log has caught up
-	sizes map[uint64]uint64 // of the segments that this log has ended
+	void     []uint64            // segments that count no more once this log has caught up
+	sizes    map[uint64]uint64   // of the segments that this log has ended
+	replaced map[uint64]replaced // see segmentHead
 }
 
 // openCopyLog goes on with the log of this store that ends so, nil when there is none, in a new segment.
@@ -43,12 +43,12 @@ type copyLog struct {
 // on the medium, nothing has confirmed. A process that was killed after a failed sync would read it from the kernel's
 // memory. What lies there counts until it was copied again.
 //
-// least is the highest number of a segment that lay in the folder, and give returns the next one.
-func openCopyLog(o *Options, store [16]byte, end *logEnd, least uint64, give func(least uint64) (uint64,
-	error)) (*copyLog, error) {
+// least is the highest number of a segment that lay in the folder.
+func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLog, error) {
+	o := &c.s.o
 	fs, dir := o.FS, o.SecondCopy
-	l := &copyLog{fs: fs, dir: dir, store: store, now: o.Now, give: give, limit: o.segment, number: least,
-		state: copyState{Series: make(map[uint32]place)}, sizes: make(map[uint64]uint64)}
+	l := &copyLog{c: c, fs: fs, dir: dir, store: store, number: least, state: newCopyState(),
+		sizes: make(map[uint64]uint64), replaced: make(map[uint64]replaced)}
 	if err := makeParents(fs, fs.PathJoin(dir, "segment")); err != nil {
 		return nil, err
 	}
@@ -59,30 +59,23 @@ func openCopyLog(o *Options, store [16]byte, end *logEnd, least uint64, give fun
 	var after position
 	if end != nil {
 		l.state, after = end.trusted.clone(), end.after
+		maps.Copy(l.replaced, end.replaced)
 		if len(end.strange) > 0 {
-			if _, err := setAside(o, end.strange, "unreadable"); err != nil {
-				return nil, err
-			}
-		}
-	}
-	names, err := fs.List(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names { // of a mending that was cut short
-		if strings.HasSuffix(name, ".copy.new") {
-			if err := fs.Remove(fs.PathJoin(dir, name)); err != nil {
+			if err := setAside(o, [16]byte{}, end.strange); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, n := range numbers {
+		_, replaced := l.replaced[n]
 		switch {
+		case replaced: // and was not removed
+			l.void = append(l.void, n)
 		case n <= after.Segment || end != nil && slices.Contains(end.strange, n):
 		case end != nil && n <= end.counts:
 			l.void = append(l.void, n)
 		default: // torn, or of a fill that did not end
-			if err := removeSegment(fs, dir, n); err != nil {
+			if err := fs.Remove(segmentPath(fs, dir, n)); err != nil {
 				return nil, err
 			}
 		}
@@ -93,18 +86,10 @@ func openCopyLog(o *Options, store [16]byte, end *logEnd, least uint64, give fun
 	return l, nil
 }
 
-func removeSegment(fs vfs.FS, dir string, number uint64) error {
-	files, err := segmentFiles(fs, dir, number)
-	for _, path := range files {
-		err = errors.Join(err, fs.Remove(path))
-	}
-	return err
-}
-
 // removeVoid removes what the log has copied again.
 func (l *copyLog) removeVoid() error {
 	for _, n := range l.void {
-		if err := removeSegment(l.fs, l.dir, n); err != nil {
+		if err := l.fs.Remove(segmentPath(l.fs, l.dir, n)); err != nil {
 			return err
 		}
 	}
@@ -213,7 +198,7 @@ func (l *copyLog) begin(after position) error {
 		}
 		l.f = nil
 	}
-	number, err := l.give(l.number)
+	number, err := l.c.giveSegment(l.store, l.number)
 	if err != nil {
 		return err
 	}
@@ -224,19 +209,30 @@ func (l *copyLog) begin(after position) error {
 		return err
 	}
 	l.f, l.size, l.group = f, 0, 0
-	head := segmentHead{Store: l.store, Number: l.number, After: after, Fill: l.fill, At: l.now().UnixNano(),
-		State: l.state, Reached: l.reach}
-	l.add(frameSegment, head.encode())
+	head := segmentHead{Store: l.store, Number: l.number, After: after, Fill: l.fill, At: l.c.s.o.Now().UnixNano(),
+		State: l.state, Replaced: l.replaced}
+	if l.fill != (position{}) {
+		head.Reached = l.reach
+	}
+	if err := l.addJSON(frameSegment, head); err != nil {
+		return err
+	}
+	l.empty = uint64(len(l.buf))
 	if err := l.flush(); err != nil {
 		return err
 	}
-	l.empty = l.size
 	return syncDir(l.fs, l.dir)
 }
 
 // add puts a frame into the group that flush writes.
 func (l *copyLog) add(kind byte, payload ...[]byte) {
 	l.buf = appendFrame(l.buf, l.group, kind, payload...)
+}
+
+func (l *copyLog) addJSON(kind byte, v any) error {
+	b, err := json.Marshal(v)
+	l.add(kind, b)
+	return err
 }
 
 // addChange is what add is for a change that the store committed.
@@ -266,7 +262,7 @@ func (l *copyLog) flush() error {
 	if cap(l.buf) > 4<<20 {
 		l.buf = nil
 	}
-	if l.size >= l.limit {
+	if l.size >= l.c.s.o.segment && l.size > l.empty {
 		return l.roll()
 	}
 	return nil
@@ -274,6 +270,17 @@ func (l *copyLog) flush() error {
 
 // roll ends a segment: the head of the next one confirms it.
 func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
+
+// replace ends a segment whose rows have been written again: from the next head on it counts no more.
+func (l *copyLog) replace(n uint64) error {
+	if err := l.roll(); err != nil {
+		return err
+	}
+	if err := l.fs.Remove(segmentPath(l.fs, l.dir, n)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return syncDir(l.fs, l.dir)
+}
 
 // readBack reads from the medium what this log wrote since it was opened.
 func (l *copyLog) readBack(from uint64) error {
@@ -314,12 +321,19 @@ func (l *copyLog) close() error {
 // copy's own, because that may be where the medium is mounted, "old-", the date, and whose it is. Assemble reads it
 // there.
 
-// setAside moves segments into such a folder and returns it. After a crash it goes on in the same one.
-func setAside(o *Options, numbers []uint64, whose string) (string, error) {
-	fs, dir := o.FS, o.SecondCopy
+// setAside moves segments of a store, nil is all, into such a folder; without a store they are unreadable. After a crash
+// it goes on in the same one.
+func setAside(o *Options, store [16]byte, numbers []uint64) error {
+	fs, dir, whose := o.FS, o.SecondCopy, "unreadable"
+	if store != ([16]byte{}) {
+		whose = hex.EncodeToString(store[8:12])
+	}
 	names, err := fs.List(dir)
+	if err == nil && numbers == nil {
+		numbers, err = segmentNumbers(fs, dir)
+	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	free := func(name string) bool { // nothing there would be overwritten
 		return !slices.ContainsFunc(numbers, func(n uint64) bool {
@@ -337,38 +351,21 @@ func setAside(o *Options, numbers []uint64, whose string) (string, error) {
 		name += "-again"
 	}
 	to := fs.PathJoin(dir, name)
-	if err := errors.Join(fs.MkdirAll(to, 0o700), syncDir(fs, dir)); err != nil {
-		return "", fmt.Errorf("setting the old copy aside: %w", err)
-	}
+	err = errors.Join(fs.MkdirAll(to, 0o700), syncDir(fs, dir))
 	slices.Sort(numbers) // the last one, which tells whose they are, goes last
 	for _, n := range numbers {
-		files, err := segmentFiles(fs, dir, n)
-		for _, path := range files {
-			err = errors.Join(err, fs.Rename(path, fs.PathJoin(to, fs.PathBase(path))))
-		}
-		if err != nil {
-			return "", fmt.Errorf("setting the old copy aside: %w", err)
+		if path := segmentPath(fs, dir, n); err == nil {
+			err = fs.Rename(path, fs.PathJoin(to, fs.PathBase(path)))
 		}
 	}
-	if err := errors.Join(syncDir(fs, to), syncDir(fs, dir)); err != nil {
-		return "", fmt.Errorf("setting the old copy aside: %w", err)
+	if err == nil {
+		err = errors.Join(syncDir(fs, to), syncDir(fs, dir))
+	}
+	if err != nil {
+		return fmt.Errorf("setting the old copy aside: %w", err)
 	}
 	o.Logger.Warn("an old second copy was set aside, and a new one is begun", "path", to, "segments", len(numbers))
-	return to, nil
-}
-
-// setAllAside is setAside of the whole log of a store.
-func setAllAside(o *Options, store [16]byte) error {
-	numbers, err := segmentNumbers(o.FS, o.SecondCopy)
-	if err != nil {
-		return err
-	}
-	whose := hex.EncodeToString(store[8:12])
-	if store == ([16]byte{}) {
-		whose = "unreadable"
-	}
-	_, err = setAside(o, numbers, whose)
-	return err
+	return nil
 }
 
 // roomFor refuses to begin a whole copy where it will not fit, while old ones take the room. A copy takes about two and

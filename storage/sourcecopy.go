@@ -24,7 +24,6 @@ type copyChain struct {
 	dir   string
 	store [16]byte
 	parts []position // segments in order, each with where it ends; 0: where what is whole ends
-	size  int64
 	end   *logEnd
 	bad   []string // what cannot be read of it
 }
@@ -58,6 +57,10 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 		at = position{Segment: end.counts}
 	}
 	for at.Segment != 0 {
+		if r, replaced := end.replaced[at.Segment]; replaced {
+			at = r.After
+			continue
+		}
 		s, err := loadSegment(fs, dir, at.Segment)
 		if err != nil || s.headless || s.head.After.Segment >= at.Segment {
 			c.bad = append(c.bad, fmt.Sprintf("segment %d: %v", at.Segment, cmp.Or(err, ErrCorrupt)))
@@ -73,18 +76,13 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 		if s.head.Store != c.store {
 			break // another's, before this log began
 		}
-		if s.head.Mended {
-			at.Offset = 0
-		}
 		c.parts = append(c.parts, at)
-		c.size += int64(len(s.bytes))
 		at = s.head.After
 	}
 	slices.Reverse(c.parts)
 	for _, n := range slices.Backward(end.strange) { // in order
-		if s, err := loadSegment(fs, dir, n); err == nil && n > end.counts {
+		if _, err := loadSegment(fs, dir, n); err == nil && n > end.counts {
 			c.parts = append(c.parts, position{Segment: n})
-			c.size += int64(len(s.bytes))
 		}
 	}
 	return c, nil
@@ -94,47 +92,28 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 // end cannot be read.
 const leastChange = 256
 
-// replay calls write with every batch that one segment holds, around damage too; filled: of rows as they stood.
-func (c *copyChain) replay(ctx context.Context, fs vfs.FS, part position, told *copyState, row *restoredRow, p *meter,
-	write func(repr []byte, filled bool) error) error {
+// rows calls fn with each row that one segment holds, around damage too, and notes in told how far the segment says
+// that the series got.
+func (c *copyChain) rows(ctx context.Context, fs vfs.FS, part position, told *copyState,
+	fn func(key, value []byte) error) error {
 	s, err := loadSegment(fs, c.dir, part.Segment)
 	if err != nil {
 		return fmt.Errorf("%w: segment %d: %w", ErrCorrupt, part.Segment, err)
 	}
-	row.Taken = max(row.Taken, s.head.At)
 	size := uint64(len(s.bytes))
 	if part.Offset != 0 {
 		s.bytes = s.bytes[:min(size, part.Offset)]
 	}
-	var fill position
-	state := copyState{Series: make(map[uint32]place)}
+	state := newCopyState()
 	last := part.Offset == 0 && part.Segment == c.end.counts
-	bad, behind, err := s.frames(last, func(at uint64, f frame) error {
-		p.add(int64(f.End - at))
-		if err := errors.Join(f.follow(&state, &fill, position{}), ctx.Err()); err != nil {
-			return err
-		}
-		switch f.Kind {
-		case frameChange:
-			c := cursor{b: f.Payload}
-			c.place()
-			c.u64() // the announcement is in the batch
-			return write(c.b, false)
-		case frameRows:
-			return write(f.Payload, true)
-		}
-		return nil
+	bad, behind, err := s.frames(last, func(_ uint64, f frame) error {
+		return cmp.Or(f.follow(&state, new(position), position{}), ctx.Err(), f.rows(fn))
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
-	for _, list := range []copyState{s.head.State, state} {
-		for _, reached := range list.Series {
-			if reached.Position >= told.Series[reached.Sequence].Position {
-				told.noteReached(reached)
-			}
-		}
-	}
+	told.noteAll(s.head.State)
+	told.noteAll(state)
 	if last {
 		bad -= behind // the end of the log may be torn
 	}

@@ -17,7 +17,7 @@ import (
 // assembly is a new store that is filled from every medium that has rows of it.
 type assembly struct {
 	*media
-	meter *repairMeter
+	meter *meter
 	db    *pebble.DB // the new store
 	proof *proof
 	row   restoredRow
@@ -95,7 +95,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err error) {
 	a.begin()
 	err = s.rows(ctx, func(key, value []byte) error {
-		a.meter.read(len(key) + len(value))
+		a.meter.add(int64(len(key) + len(value)))
 		switch key[0] {
 		case tableMeta:
 			return a.takeStoreRow(s.own, key, value)
@@ -171,7 +171,7 @@ func (a *assembly) prove(ctx context.Context) error {
 func (a *assembly) rows(ctx context.Context, s rowSource, strange bool) error {
 	taken := 0
 	err := s.rows(ctx, func(key, value []byte) error {
-		a.meter.read(len(key) + len(value))
+		a.meter.add(int64(len(key) + len(value)))
 		fresh, err := a.take(key, value, s.own, strange)
 		if fresh {
 			taken++
@@ -332,60 +332,39 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 	}
 }
 
-// keyDigits is how many bytes behind a key's table make the number that firstReadable counts with.
+// keyDigits is how many bytes behind a key's table firstReadable counts with.
 const keyDigits = 24
 
-// firstReadable finds where rows can be read again: it doubles its step from the damage on, and then halves it. Pebble
-// reads by block, and tells a reader not where a damaged one ends.
+// firstReadable finds where rows can be read again. Pebble reads by block, and tells a reader not where a damaged one
+// ends.
 func firstReadable(r pebble.Reader, from, upper []byte) []byte {
 	return behindWith(func(from []byte) bool { return readsFrom(r, from, upper) }, from, upper)
 }
 
-// behindWith is behind where reads tells whether something can be read from a key on.
+// behindWith is behind where reads tells whether something can be read from a key on: it doubles its step from the
+// damage on, and then halves it.
 func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
-	limit := []byte{from[0] + 1} // where the table ends
-	end := new(big.Int).Lsh(big.NewInt(1), 8*keyDigits)
-	if bytes.Compare(limit, upper) > 0 {
-		limit, end = upper, number(upper)
+	key := make([]byte, 1+keyDigits)
+	copy(key, from)
+	low := new(big.Int).SetBytes(key) // nothing can be read there
+	behind := func(step uint) *big.Int { return new(big.Int).Add(low, new(big.Int).Lsh(big.NewInt(1), step)) }
+	readable := func(step uint) bool {
+		at := behind(step).FillBytes(key)
+		return bytes.Compare(at, upper) >= 0 || reads(at)
 	}
-	start := number(from)
-	key := func(steps *big.Int) []byte {
-		b := append([]byte{from[0]}, make([]byte, keyDigits)...)
-		new(big.Int).Add(start, steps).FillBytes(b[1:])
-		return b
+	step := uint(0)
+	for !readable(step) {
+		step++
 	}
-	end.Sub(end, start)
-	low, high := big.NewInt(0), big.NewInt(1) // steps: at low nothing can be read, at high something
-	for high.Cmp(end) < 0 && !reads(key(high)) {
-		low.Set(high)
-		high.Lsh(high, 1)
-	}
-	if high.Cmp(end) >= 0 {
-		if bytes.Compare(limit, upper) < 0 && !reads(limit) {
-			return behindWith(reads, limit, upper)
-		}
-		high.Set(end)
-	}
-	for one := big.NewInt(1); new(big.Int).Sub(high, low).Cmp(one) > 0; {
-		middle := new(big.Int).Add(low, high)
-		middle.Rsh(middle, 1)
-		if reads(key(middle)) {
-			high = middle
-		} else {
-			low = middle
+	for ; step > 0; step-- {
+		if !readable(step - 1) {
+			low = behind(step - 1)
 		}
 	}
-	if high.Cmp(end) >= 0 {
-		return limit
+	if at := behind(0).FillBytes(key); bytes.Compare(at, upper) < 0 {
+		return at
 	}
-	return key(high)
-}
-
-// number is what firstReadable counts with: the key's first bytes behind its table.
-func number(key []byte) *big.Int {
-	digits := make([]byte, keyDigits)
-	copy(digits, key[min(1, len(key)):])
-	return new(big.Int).SetBytes(digits)
+	return upper
 }
 
 // readsFrom tells whether the first row from a key on can be read, or there is none.

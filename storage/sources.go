@@ -180,16 +180,9 @@ func (m *media) backup(ctx context.Context, dir string) (*folder, error) {
 // copyRows are the rows of the second copy.
 func (m *media) copyRows(ctx context.Context, row func(key, value []byte) error, bad func(what string)) error {
 	c := *m.copy
-	told, scratch := c.end.told.clone(), restoredRow{}
+	told := c.end.told.clone()
 	for _, part := range c.parts {
-		err := c.replay(ctx, m.o.FS, part, &told, &scratch, &meter{}, func(repr []byte, _ bool) error {
-			return eachRow(repr, func(kind pebble.InternalKeyKind, key, value []byte) error {
-				if kind != pebble.InternalKeyKindSet {
-					return nil
-				}
-				return row(slices.Clone(key), value)
-			})
-		})
+		err := c.rows(ctx, m.o.FS, part, &told, func(key, value []byte) error { return row(slices.Clone(key), value) })
 		if err != nil && ctx.Err() == nil && unreadable(err) {
 			bad(err.Error())
 			continue
@@ -225,13 +218,13 @@ type histories struct {
 }
 
 func newHistories() *histories {
-	return &histories{names: make(map[uint32]string), told: copyState{Series: make(map[uint32]place)},
+	return &histories{names: make(map[uint32]string), told: newCopyState(),
 		furthest: make(map[uint32]uint64)}
 }
 
 // begin is called before the rows of a medium.
 func (h *histories) begin() {
-	h.reached = copyState{Series: make(map[uint32]place)}
+	h.reached = newCopyState()
 	h.gave, h.confirmed, h.diverged, h.taken = make(map[uint32][]uint64), make(map[uint32]uint64),
 		make(map[uint32]bool), 0
 }
@@ -356,13 +349,6 @@ func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	return nil
 }
 
-// repairMeter tells how far a repair has come: the first half is reading the media, twice, the second is walking the
-// new store.
-type repairMeter struct {
-	meter
-	rows int64 // bytes
-}
-
 // expect says how much there is to read, once the media are known. The rows are larger than the files that hold them:
 // the first half may stand still before it ends.
 func (a *assembly) expect() {
@@ -380,15 +366,6 @@ func (a *assembly) expect() {
 		add(a.o.FS.PathJoin(dir, backupStore))
 	}
 	a.meter.total = 4 * total
-}
-
-// read notes bytes of a row.
-func (m *repairMeter) read(bytes int) {
-	m.rows += int64(bytes)
-	if m.total > 0 {
-		m.done = min(m.rows, m.total/2)
-		m.tell()
-	}
 }
 
 // RepairRecord is what a store that took another one's place keeps of that until the trail of acts has it. It is in the

@@ -54,10 +54,9 @@ func TestPolicy(t *testing.T) {
 	digest := fleetproto.Digest([]byte("x"))
 	reads := []string{fleetproto.RuleKey(digest), fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1),
 		fleetproto.BoxKey("centro", 1), fleetproto.ActKey("centro", 1), fleetproto.StatusKey("centro", 1),
-		fleetproto.SegmentKey("centro", 1, 1),
-		fleetproto.BaseKey("centro", 1, 1), fleetproto.PartKey("centro", 1, digest)}
+		fleetproto.SegmentKey("centro", 1, 1), fleetproto.PartKey("centro", 1, 1, 2)}
 	creates := []string{fleetproto.ActKey("centro", 2), fleetproto.SegmentKey("centro", 1, 2),
-		fleetproto.BaseKey("centro", 1, 2), fleetproto.PartKey("centro", 1, fleetproto.Digest(nil))}
+		fleetproto.PartKey("centro", 1, 3, 4)}
 	never := []string{fleetproto.StatusKey("norte", 1), fleetproto.ActKey("norte", 1), fleetproto.BoxKey("norte", 1),
 		fleetproto.SegmentKey("norte", 1, 1), "otros/x"}
 	for _, key := range reads {
