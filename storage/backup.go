@@ -91,7 +91,17 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	}
 	p := &meter{report: progress, total: 2 * size}
 	store := fs.PathJoin(aside, backupStore)
-	sums, err := copyFiles(ctx, fs, checkpoint, store, names, p)
+	sums := make(map[string]string)
+	err = fs.MkdirAll(store, 0o700)
+	for _, name := range names {
+		if err == nil {
+			sums[backupStore+"/"+name], err = copyFile(ctx, fs, fs.PathJoin(checkpoint, name),
+				fs.PathJoin(store, name), p)
+		}
+	}
+	if err == nil {
+		err = syncDir(fs, store)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -109,65 +119,43 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 		return nil, err
 	}
 	sums[backupFile] = digest(about)
-	err = named(fs, aside, dir, about, encodeSums(sums))
-	p.finish()
-	return b, err
-}
-
-// copyFiles copies files to a new folder, whole and synced, and returns their digests by name in the backup.
-func copyFiles(ctx context.Context, fs vfs.FS, from, to string, names []string, p *meter) (map[string]string, error) {
-	if err := fs.MkdirAll(to, 0o700); err != nil {
-		return nil, err
-	}
-	sums := make(map[string]string)
-	for _, name := range names {
-		sum, err := copyFile(ctx, fs, fs.PathJoin(from, name), fs.PathJoin(to, name), p)
-		if err != nil {
+	for name, content := range map[string][]byte{backupFile: about, backupSums: encodeSums(sums)} {
+		if err := writeSynced(fs, fs.PathJoin(aside, name), content); err != nil {
 			return nil, err
 		}
-		sums[backupStore+"/"+name] = sum
-	}
-	return sums, syncDir(fs, to)
-}
-
-// named writes what a backup says of itself, and gives its folder, until now called aside, its name.
-func named(fs vfs.FS, aside, dir string, about, sums []byte) error {
-	if err := writeSynced(fs, fs.PathJoin(aside, backupFile), about); err != nil {
-		return err
-	}
-	if err := writeSynced(fs, fs.PathJoin(aside, backupSums), sums); err != nil {
-		return err
 	}
 	if err := syncDir(fs, aside); err != nil {
-		return err
+		return nil, err
 	}
 	if err := fs.Rename(aside, dir); err != nil {
-		return err
+		return nil, err
 	}
-	return syncDir(fs, fs.PathDir(dir))
+	p.finish()
+	return b, syncDir(fs, fs.PathDir(dir))
 }
 
 // checkpoint makes one, and returns what the mark said before.
-func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (reached, error) {
-	if err := s.enter(); err != nil {
-		return reached{}, err
+func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked reached, err error) {
+	if err = s.enter(); err != nil {
+		return marked, err
 	}
 	defer s.leave()
-	if err := s.writable(); err != nil {
-		return reached{}, err
+	if err = s.writable(); err != nil {
+		return marked, err
 	}
 	marked, store := s.mark.durable()
 	b.Store = hex.EncodeToString(store[:])
-	if err := s.o.FS.RemoveAll(dir); err != nil {
-		return reached{}, err
+	err = s.o.FS.RemoveAll(dir)
+	if err == nil {
+		// Pebble 2.1.7 copies as much of the manifest as it has written itself since Open: nothing, when Open found no
+		// log to replay, as after some crashes. A flush makes it write one (TestBackup_Crash).
+		err = s.flush(ctx)
 	}
-	// Pebble 2.1.7 copies as much of the manifest as it has written itself since Open: nothing, when Open found no log
-	// to replay, as after some crashes. A flush makes it write one (TestBackup_Crash).
-	if err := s.flush(ctx); err != nil {
-		return reached{}, err
+	if err == nil {
+		err = s.db.Checkpoint(dir)
 	}
-	if err := s.db.Checkpoint(dir); err != nil {
-		return reached{}, err
+	if err != nil {
+		return marked, err
 	}
 	// The log in it may be torn in the middle: Pebble copies it while it grows. What was acknowledged before the flush
 	// is in the tables, which without a log are the store as it was at the end of one.

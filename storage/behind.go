@@ -22,7 +22,6 @@ type Witness struct {
 // Lead is how far a series got in the store and on the medium. Changes counts the changes of its records that only the
 // medium has, new records included; 0: not known.
 type Lead struct {
-	// empty: the store does not have it, and the mark is of the first format, without names
 	Series  string `json:"series"`
 	Here    uint64 `json:"here"`  // last number in the store
 	There   uint64 `json:"there"` // on the medium
@@ -217,11 +216,7 @@ func (e *logEnd) head(o *Options, dir string) *Head {
 		return e.links(o, dir, ends)
 	}}
 	for _, p := range e.told.Series {
-		name := p.Name
-		if name == "" {
-			name = namelessSeries(p.Sequence)
-		}
-		h.Series[name] = Reach{p.Last, p.Sequence, p.Position, p.Hash}
+		h.Series[p.Name] = Reach{p.Last, p.Sequence, p.Position, p.Hash}
 	}
 	return h
 }
