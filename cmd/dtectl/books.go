@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -230,7 +229,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 		if err != nil {
 			return err
 		}
-		o.Print = printBook(printer)
+		o.Print = printer.Book
 	}
 	b, err := books.New(o)
 	if err != nil {
@@ -251,7 +250,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	if err := c.place(aside); err != nil {
 		return err
 	}
-	for _, f := range b.Rows() {
+	for _, f := range b.Files() {
 		term.Printf("%-25s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
 	}
 	if c.Received != "" {
@@ -361,15 +360,6 @@ func (c *booksCommand) place(aside string) error {
 		return err
 	}
 	return os.Rename(aside, c.Out)
-}
-
-func printBook(p *pdf.Printer) func(io.Writer, books.Table) (int, error) {
-	return func(w io.Writer, t books.Table) (int, error) {
-		return p.Book(w, pdf.Book{Title: t.Title, Heading: []string{t.Issuer.Name, "NRC " + t.Issuer.NRC,
-			"NIT " + t.Issuer.NIT, t.Month},
-			Columns: t.Columns, Right: t.Right, Rows: t.Rows, Total: t.Total, Summary: t.Summary, Folio: t.Folio,
-			At: t.At})
-	}
 }
 
 // explain says where a document is in the books of its month, and in those of the month that took it back.

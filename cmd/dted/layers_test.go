@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"engine/fleet/ship":   {"engine/bell", "engine/fleet/fleetproto"},
 	"engine/fleet":        {"engine/bell", "engine/fleet/fleetproto", "engine/dte", "rules/bundle"},
 	"engine/record":       {"engine/authority", "engine/dte", "storage", "rules/bundle"},
-	"engine/books":        {},
+	"engine/books":        {"engine/dte", "engine/pdf"},
 	"engine/books/sample": {},
 	"engine/month":        {"engine/dte", "engine/record", "storage"},
 	"engine/refusal":      {"engine/dte"},

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/shopspring/decimal"
+
+	"dtegate/engine/pdf"
 )
 
 // Options of New.
@@ -17,7 +18,7 @@ type Options struct {
 	// Dir is a folder that is there and empty; the files are made in it.
 	Dir string
 	// Print draws a book as PDF and returns its pages; nil draws none.
-	Print func(w io.Writer, t Table) (pages int, err error)
+	Print func(w io.Writer, t pdf.Book) (pages int, err error)
 	// Volume is how many rows one PDF holds, default 10,000: a volume is what can be bound, and memory stays bounded.
 	Volume int
 	Made   string // when the books are made, for resumen.json
@@ -25,25 +26,12 @@ type Options struct {
 	Received bool
 }
 
-// Table is a VAT book, or a volume of one, in the form in which it is printed.
-type Table struct {
-	Title   string
-	Issuer  Issuer
-	Month   string // "noviembre de 2026"
-	Columns []string
-	Right   []bool // columns of amounts
-	Rows    [][]string
-	Total   []string   // cells of the line of totals; nil in all volumes but the last
-	Summary [][]string // what follows it: label and amount
-	Folio   int        // number of the first page
-	At      time.Time  // the first day of the month after: what the file says of its making, always the same
-}
-
 // Book collects a month. It needs some 200 bytes of memory for each row of a file, whatever the size of the documents.
 type Book struct {
 	o      Options
 	issuer Issuer
 	test   bool // documents of the test ambiente
+	open   []*spool
 	spools map[*layout]*spool
 	days   map[dayKey]*line
 	series map[seriesKey]*line
@@ -69,7 +57,7 @@ func New(o Options) (*Book, error) {
 	}
 	b := &Book{o: o, spools: make(map[*layout]*spool), days: make(map[dayKey]*line), series: make(map[seriesKey]*line),
 		files: make(map[*layout]*tally)}
-	b.sum.groups = make(map[groupKey]*group)
+	b.sum.groups, b.sum.branches = make(map[groupKey]*group), make(map[int64]int)
 	b.made = layouts
 	if o.Received {
 		b.made = slices.Concat(layouts, receivedLayouts)
@@ -82,16 +70,11 @@ func New(o Options) (*Book, error) {
 
 // Close removes the temporary files. It may be called at any time, and more than once.
 func (b *Book) Close() {
-	for l, s := range b.spools {
+	for _, s := range b.open {
 		s.close()
-		delete(b.spools, l)
 	}
-	for _, s := range []**spool{&b.sum.nowhere, &b.sum.noted} {
-		if *s != nil {
-			(*s).close()
-			*s = nil
-		}
-	}
+	b.open = nil
+	clear(b.spools)
 }
 
 // Add adds a document of the month, or a document of an earlier month that was invalidated in this month. The order
@@ -122,12 +105,8 @@ func (b *Book) Add(doc Document) error {
 			return err
 		}
 	}
-	for _, name := range p.names {
-		for _, l := range layouts {
-			if l.Name == name {
-				b.files[l].documents++
-			}
-		}
+	for _, l := range p.files {
+		b.files[l].documents++
 	}
 	if p.daily != nil {
 		if err := b.daily(d, o, p.daily); err != nil {

@@ -43,20 +43,6 @@ func digits(s string) string {
 	}, s)
 }
 
-// people writes a number of 14 digits as a NIT (0614-280290-102-3) and one of up to 8 as an NRC (239051-6), as people
-// write them. A spreadsheet then takes it for a text and keeps its zeros.
-func people(number string) string {
-	switch n := len(number); {
-	case n == 14:
-		return number[:4] + "-" + number[4:10] + "-" + number[10:13] + "-" + number[13:]
-	case n == 9:
-		return number[:8] + "-" + number[8:]
-	case n > 1:
-		return number[:n-1] + "-" + number[n-1:]
-	}
-	return number
-}
-
 // text is a name as a cell holds it: nothing in it ends a cell or a line, wants quotes, or is a formula to a
 // spreadsheet. Double quotes go: “"La Ceiba", S.A.” is La Ceiba, S.A.
 func text(s string) string {

@@ -1,6 +1,7 @@
 package books
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -44,13 +45,29 @@ type content struct {
 		CodigoGeneracion string `json:"codigoGeneracion"`
 		FecEmi           string `json:"fecEmi"`
 		HorEmi           string `json:"horEmi"`
+		Type             string `json:"tipoDte"`
+		Control          string `json:"numeroControl"`
 	} `json:"identificacion"`
 	Emisor         Issuer    `json:"emisor"`
 	Receptor       *party    `json:"receptor"`
 	SujetoExcluido *party    `json:"sujetoExcluido"` // 14 v1
 	Relacionados   []related `json:"documentoRelacionado"`
-	Cuerpo         []item    `json:"cuerpoDocumento"`
+	Cuerpo         items     `json:"cuerpoDocumento"`
 	Resumen        totals    `json:"resumen"`
+	// Of the file that a supplier mails.
+	MailedSeal string `json:"selloRecibido"`
+	Signature  string `json:"firmaElectronica"`
+}
+
+// items are the lines of a document; 09 has one object in their place.
+type items []item
+
+func (l *items) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '{' {
+		*l = make(items, 1)
+		return json.Unmarshal(b, &(*l)[0])
+	}
+	return json.Unmarshal(b, (*[]item)(l))
 }
 
 // Issuer is the taxpayer, as the documents name it.
@@ -87,6 +104,9 @@ type item struct {
 	Base      decimal.Decimal `json:"montoSujetoGrav"`
 	Retention string          `json:"codigoRetencionMH"` // CAT-006: 22 is 1 %, C4 is 13 %
 	Retained  decimal.Decimal `json:"ivaRetenido"`
+	// Of 09.
+	PerceivedBase decimal.Decimal `json:"montoSujetoPercepcion"`
+	Perceived     decimal.Decimal `json:"ivaPercibido"`
 }
 
 type totals struct {
@@ -125,6 +145,9 @@ type sealed struct {
 	item          int    // CAT-011: the kind that most of the amount belongs to
 	customer      *party
 
+	// As the annexes write them.
+	day, control, code, name string
+
 	exempt, nonSubject, taxed decimal.Decimal
 	vat                       decimal.Decimal // of 03, 05, 06 beside the prices; of 01 and 18 inside them
 	perceived, retained       decimal.Decimal
@@ -154,16 +177,8 @@ func read(doc Document) (*sealed, error) {
 	if d.total, err = decimal.NewFromString(doc.Total); err != nil {
 		return wrong(fmt.Errorf("total: %w", err))
 	}
-	d.hour = twoDigits(id.HorEmi)
 	if len(doc.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		d.establishment = doc.ControlNumber[7:11]
-	}
-	d.customer = d.Receptor
-	if d.customer == nil {
-		d.customer = d.SujetoExcluido
-	}
-	if d.customer == nil {
-		d.customer = &party{}
 	}
 	d.count()
 	return d, nil
@@ -175,7 +190,11 @@ const informative = "C5 C6 C7"
 // vatCode is VAT in CAT-015.
 const vatCode = "20"
 
+// count fills in what the rows are made of.
 func (d *sealed) count() {
+	d.hour = twoDigits(d.Identificacion.HorEmi)
+	d.customer = cmp.Or(d.Receptor, d.SujetoExcluido, &party{})
+	d.day, d.control, d.code, d.name = day(d.Date), plain(d.ControlNumber), plain(d.Code), text(d.customer.Name)
 	r := &d.Resumen
 	d.exempt, d.nonSubject, d.taxed = r.Exempt.Sub(r.DiscountExempt), r.NonSubject.Sub(r.DiscountNonSubject),
 		r.Taxed.Sub(r.DiscountTaxed)

@@ -33,7 +33,7 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	p := place(d, month, &s)
 	e := &Explanation{Month: month, Motive: p.motive, Notes: p.notes}
 	for _, r := range p.rows {
-		place := Place{File: r.file.Name, Why: whole[r.file]}
+		place := Place{File: r.file.Name, Why: r.file.why}
 		for i, c := range r.file.Columns {
 			if r.cells[i] != "" {
 				place.Cells = append(place.Cells, Cell{c, r.cells[i]})
@@ -51,21 +51,6 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 		e.Places = append(e.Places, p.sold.explained(consumers, cells))
 	}
 	return e, nil
-}
-
-// whole is why a document has a row of its own.
-var whole = map[*layout]string{
-	annex01:     "ventas a contribuyentes: comprobantes de crédito fiscal y sus notas",
-	annex05:     "compras a sujetos excluidos, casilla 66",
-	annex09:     "percepción del 1 % efectuada, casilla 169",
-	annex10:     "retención del 1 % efectuada, casilla 170",
-	annex12:     "retención del 13 % efectuada, casilla 172",
-	cancelled:   "documento invalidado por un evento de este mes",
-	taxpayers:   "ventas a contribuyentes, art. 85 del reglamento",
-	f930:        "lo percibido o retenido en el mes",
-	purchases:   "lo que el libro de compras lleva de lo emitido (art. 86)",
-	incomeTaxes: "renta retenida, para el F-14 y el F-910",
-	expected:    "el cliente retuvo IVA y debe su comprobante (07)",
 }
 
 // explained is what a share adds to its row: in a shared row the codes of the first and the last document are those of

@@ -1,5 +1,10 @@
 package books
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Column is a column of a file.
 type Column struct {
 	Letter string // as spreadsheets name it
@@ -11,39 +16,47 @@ type Column struct {
 type layout struct {
 	Name    string // at most 25 characters (p. 2)
 	Columns []Column
-	header  bool // for people: with headings; the annexes have none (p. 1)
-	sums    []int
+	header  bool   // for people: with headings; the annexes have none (p. 1)
+	title   string // the heading
+	why     string // a document has a row of its own
+	sums    []int  // the columns that are added up
 	// notesAt is the column with the type of the document, in an annex that has credit notes (05) as positive amounts;
 	// 0: none.
 	notesAt int
 }
 
-func annex(name string, sums string, columns ...Column) *layout {
-	l := &layout{Name: name, Columns: columns}
-	for i := range l.Columns {
-		l.Columns[i].Letter = string(rune('A' + i))
-		for _, s := range sums {
-			if rune('A'+i) == s {
-				l.sums = append(l.sums, i)
+// annex reads the columns of a file: lines of names, each line after the page of the manual that describes them. A plus
+// marks a column that is added up, a minus the type of document by which credit notes are taken off.
+func annex(name, why, columns string) *layout {
+	l := &layout{Name: name, why: why}
+	for line := range strings.Lines(columns) {
+		number, names, _ := strings.Cut(strings.TrimSpace(line), " ")
+		page, err := strconv.Atoi(number)
+		if err != nil {
+			names = line
+		}
+		for name := range strings.SplitSeq(names, "|") {
+			name = strings.TrimSpace(name)
+			if name == "" {
+				continue
 			}
+			i := len(l.Columns)
+			switch name[0] {
+			case '+':
+				l.sums, name = append(l.sums, i), name[1:]
+			case '-':
+				l.notesAt, name = i, name[1:]
+			}
+			l.Columns = append(l.Columns, Column{string(rune('A' + i)), name, page})
 		}
 	}
 	return l
 }
 
-// withNotes marks an annex that has credit notes as positive amounts, beside what they take something off.
-func (l *layout) withNotes(column int) *layout {
-	l.notesAt = column
-	return l
-}
-
-func book(name string, sums string, names ...string) *layout {
-	columns := make([]Column, len(names))
-	for i, n := range names {
-		columns[i].Name = n
-	}
-	l := annex(name, sums, columns...)
-	l.header = true
+// book is a file for people.
+func book(name, title, why, columns string) *layout {
+	l := annex(name, why, columns)
+	l.header, l.title = true, title
 	return l
 }
 
@@ -52,110 +65,108 @@ const documentsColumn = "Documentos"
 
 // The files of rows. Their columns are those of the manual's tables, in their order.
 var (
-	annex01 = annex("anexo01.csv", "JKLMNOP", Column{Name: "Fecha de emisión del documento", Page: 1},
-		Column{Name: "Clase de documento", Page: 1},
-		Column{Name: "Tipo de documento", Page: 2}, Column{Name: "Número de resolución", Page: 2},
-		Column{Name: "Número de serie de documento", Page: 2},
-		Column{Name: "Número de documento", Page: 2}, Column{Name: "Número de control interno", Page: 2},
-		Column{Name: "NIT o NRC del cliente", Page: 2},
-		Column{Name: "Nombre, razón social o denominación", Page: 2}, Column{Name: "Ventas exentas", Page: 2},
-		Column{Name: "Ventas no sujetas", Page: 2},
-		Column{Name: "Ventas gravadas locales", Page: 3}, Column{Name: "Débito fiscal", Page: 3},
-		Column{Name: "Ventas a cuenta de terceros no domiciliados", Page: 3},
-		Column{Name: "Débito fiscal por venta a cuenta de terceros", Page: 3}, Column{Name: "Total ventas", Page: 3},
-		Column{Name: "DUI del cliente", Page: 3},
-		Column{Name: "Tipo de operación (Renta)", Page: 3}, Column{Name: "Tipo de ingreso (Renta)", Page: 4},
-		Column{Name: "Número de anexo", Page: 4}).withNotes(2)
-	annex02 = annex("anexo02.csv", "KLMNOPQRST", Column{Name: "Fecha de emisión", Page: 7},
-		Column{Name: "Clase de documento", Page: 7},
-		Column{Name: "Tipo de documento", Page: 8}, Column{Name: "Número de resolución", Page: 8},
-		Column{Name: "Serie de documento", Page: 8},
-		Column{Name: "Número de control interno (del)", Page: 8}, Column{Name: "Número de control interno (al)",
-			Page: 8},
-		Column{Name: "Número de documento (del)", Page: 8}, Column{Name: "Número de documento (al)", Page: 8},
-		Column{Name: "N° de máquina registradora", Page: 8},
-		Column{Name: "Ventas exentas", Page: 8}, Column{Name: "Ventas internas exentas no sujetas a proporcionalidad",
-			Page: 9}, Column{Name: "Ventas no sujetas", Page: 9},
-		Column{Name: "Ventas gravadas locales (con IVA)", Page: 9},
-		Column{Name: "Exportaciones dentro del área centroamericana", Page: 9},
-		Column{Name: "Exportaciones fuera del área centroamericana", Page: 9},
-		Column{Name: "Exportaciones de servicios", Page: 9},
-		Column{Name: "Ventas a zonas francas y DPA (tasa cero)", Page: 9},
-		Column{Name: "Ventas a cuenta de terceros no domiciliados", Page: 9},
-		Column{Name: "Total ventas", Page: 9}, Column{Name: "Tipo de operación (Renta)", Page: 9},
-		Column{Name: "Tipo de ingreso (Renta)", Page: 10},
-		Column{Name: "Número de anexo", Page: 10})
-	annex05 = annex("anexo05.csv", "GH", Column{Name: "Tipo de documento", Page: 22},
-		Column{Name: "Número de NIT, DUI u otro documento", Page: 23},
-		Column{Name: "Nombre, razón social o denominación", Page: 23}, Column{Name: "Fecha de emisión del documento",
-			Page: 23},
-		Column{Name: "Número de serie del documento", Page: 23}, Column{Name: "Número de documento", Page: 23},
-		Column{Name: "Monto de la operación", Page: 23},
-		Column{Name: "Monto de la retención IVA 13%", Page: 23}, Column{Name: "Tipo de operación", Page: 23},
-		Column{Name: "Clasificación", Page: 23},
-		Column{Name: "Sector", Page: 24}, Column{Name: "Tipo de costo / gasto", Page: 24},
-		Column{Name: "Número de anexo", Page: 24})
-	annex09 = annex("anexo09.csv", "GH", Column{Name: "NIT sujeto", Page: 37},
-		Column{Name: "Fecha de emisión del documento", Page: 37},
-		Column{Name: "Tipo de documento", Page: 37}, Column{Name: "Número de resolución", Page: 37},
-		Column{Name: "Serie de documento", Page: 38},
-		Column{Name: "Número de documento", Page: 38}, Column{Name: "Monto sujeto", Page: 38},
-		Column{Name: "Monto de la percepción 1% de IVA", Page: 38},
-		Column{Name: "DUI sujeto", Page: 38}, Column{Name: "Número de anexo", Page: 38}).withNotes(2)
-	annex10 = annex("anexo10.csv", "GH", Column{Name: "NIT del sujeto", Page: 41}, Column{Name: "Fecha de emisión",
-		Page: 41},
-		Column{Name: "Tipo de documento", Page: 41}, Column{Name: "Resolución", Page: 41},
-		Column{Name: "Serie de documento", Page: 42},
-		Column{Name: "Número de documento", Page: 42}, Column{Name: "Monto sujeto", Page: 42},
-		Column{Name: "Monto de la retención 1% de IVA", Page: 42},
-		Column{Name: "DUI sujeto", Page: 42}, Column{Name: "Número de anexo", Page: 42})
+	annex01 = annex("anexo01.csv", "ventas a contribuyentes: comprobantes de crédito fiscal y sus notas", `
+		1 Fecha de emisión del documento | Clase de documento
+		2 -Tipo de documento | Número de resolución | Número de serie de documento | Número de documento
+		2 Número de control interno | NIT o NRC del cliente | Nombre, razón social o denominación
+		2 +Ventas exentas | +Ventas no sujetas
+		3 +Ventas gravadas locales | +Débito fiscal | +Ventas a cuenta de terceros no domiciliados
+		3 +Débito fiscal por venta a cuenta de terceros | +Total ventas | DUI del cliente
+		3 Tipo de operación (Renta)
+		4 Tipo de ingreso (Renta) | Número de anexo`)
+	annex02 = annex("anexo02.csv", "", `
+		7 Fecha de emisión | Clase de documento
+		8 Tipo de documento | Número de resolución | Serie de documento | Número de control interno (del)
+		8 Número de control interno (al) | Número de documento (del) | Número de documento (al)
+		8 N° de máquina registradora | +Ventas exentas
+		9 +Ventas internas exentas no sujetas a proporcionalidad | +Ventas no sujetas
+		9 +Ventas gravadas locales (con IVA) | +Exportaciones dentro del área centroamericana
+		9 +Exportaciones fuera del área centroamericana | +Exportaciones de servicios
+		9 +Ventas a zonas francas y DPA (tasa cero) | +Ventas a cuenta de terceros no domiciliados
+		9 +Total ventas | Tipo de operación (Renta)
+		10 Tipo de ingreso (Renta) | Número de anexo`)
+	annex05 = annex("anexo05.csv", "compras a sujetos excluidos, casilla 66", `
+		22 Tipo de documento
+		23 Número de NIT, DUI u otro documento | Nombre, razón social o denominación
+		23 Fecha de emisión del documento | Número de serie del documento | Número de documento
+		23 +Monto de la operación | +Monto de la retención IVA 13% | Tipo de operación | Clasificación
+		24 Sector | Tipo de costo / gasto | Número de anexo`)
+	annex09 = annex("anexo09.csv", "percepción del 1 % efectuada, casilla 169", `
+		37 NIT sujeto | Fecha de emisión del documento | -Tipo de documento | Número de resolución
+		38 Serie de documento | Número de documento | +Monto sujeto | +Monto de la percepción 1% de IVA
+		38 DUI sujeto | Número de anexo`)
+	annex10 = annex("anexo10.csv", "retención del 1 % efectuada, casilla 170", `
+		41 NIT del sujeto | Fecha de emisión | Tipo de documento | Resolución
+		42 Serie de documento | Número de documento | +Monto sujeto | +Monto de la retención 1% de IVA
+		42 DUI sujeto | Número de anexo`)
 	// annex12 has series and resolution in the other order (p. 47).
-	annex12 = annex("anexo12.csv", "GH", Column{Name: "NIT sujeto", Page: 47}, Column{Name: "Fecha de emisión",
-		Page: 48},
-		Column{Name: "Tipo de documento", Page: 48}, Column{Name: "Serie de documento", Page: 48},
-		Column{Name: "Resolución", Page: 48},
-		Column{Name: "Número de documento", Page: 48}, Column{Name: "Monto sujeto", Page: 48},
-		Column{Name: "Monto de la retención 13% de IVA", Page: 48},
-		Column{Name: "DUI sujeto", Page: 48}, Column{Name: "Número de anexo", Page: 48})
-	cancelled = annex("anulados.csv", "", Column{Name: "Número de resolución", Page: 55},
-		Column{Name: "Clase de documento", Page: 56},
-		Column{Name: "Desde (preimpreso)", Page: 56}, Column{Name: "Hasta (preimpreso)", Page: 56},
-		Column{Name: "Tipo de documento", Page: 56},
-		Column{Name: "Tipo de detalle", Page: 56}, Column{Name: "Serie", Page: 56}, Column{Name: "Desde", Page: 56},
-		Column{Name: "Hasta", Page: 57},
-		Column{Name: "Código de generación", Page: 57})
-	// f930 is the monthly report of the agent of perception and withholding.
-	f930 = annex("f930.csv", "JK", Column{Name: "Correlativo"}, Column{Name: "NIT"}, Column{Name: "Nombre"},
-		Column{Name: "Calidad"}, Column{Name: "Modalidad"},
-		Column{Name: "Código de documento"}, Column{Name: "Fecha"}, Column{Name: "Serie"}, Column{Name: "Número"},
-		Column{Name: "Monto sujeto"}, Column{Name: "Monto"})
+	annex12 = annex("anexo12.csv", "retención del 13 % efectuada, casilla 172", `
+		47 NIT sujeto
+		48 Fecha de emisión | Tipo de documento | Serie de documento | Resolución | Número de documento
+		48 +Monto sujeto | +Monto de la retención 13% de IVA | DUI sujeto | Número de anexo`)
+	cancelled = annex("anulados.csv", "documento invalidado por un evento de este mes", `
+		55 Número de resolución
+		56 Clase de documento | Desde (preimpreso) | Hasta (preimpreso) | Tipo de documento | Tipo de detalle
+		56 Serie | Desde
+		57 Hasta | Código de generación`)
 	// taxpayers is the book of article 85: its letters a) to l), with the type of document, the sales that bear no VAT
 	// by law and the code added where they belong.
-	taxpayers = book("libro_contribuyentes.csv", "IJKLMNOP", "No.", "Fecha", "Tipo", "Número de control",
-		"Código de generación", "Formulario único",
-		"Cliente", "NRC", "Ventas exentas", "Ventas no sujetas", "Ventas gravadas", "Débito fiscal",
-		"Ventas por cuenta de terceros",
-		"Débito fiscal por cuenta de terceros", "Impuesto percibido", "Total de ventas")
+	taxpayers = book("libro_contribuyentes.csv", "Libro de ventas a contribuyentes",
+		"ventas a contribuyentes, art. 85 del reglamento", `
+		No. | Fecha | Tipo | Número de control | Código de generación | Formulario único | Cliente | NRC
+		+Ventas exentas | +Ventas no sujetas | +Ventas gravadas | +Débito fiscal
+		+Ventas por cuenta de terceros | +Débito fiscal por cuenta de terceros | +Impuesto percibido
+		+Total de ventas`)
 	// consumers is the book of article 83, by day and series; adjustments (art. 87) have a row of their own.
-	consumers = book("libro_consumidores.csv", "FGHIJK", "Fecha", "Establecimiento", "Del No.", "Al No.",
-		"Máquina registradora", "Ventas exentas",
-		"Ventas no sujetas", "Ventas gravadas locales", "Exportaciones", "Total de ventas", "Por cuenta de terceros",
-		documentsColumn, "Ajuste")
+	consumers = book("libro_consumidores.csv", "Libro de ventas a consumidores", "", `
+		Fecha | Establecimiento | Del No. | Al No. | Máquina registradora | +Ventas exentas
+		+Ventas no sujetas | +Ventas gravadas locales | +Exportaciones | +Total de ventas
+		+Por cuenta de terceros | Documentos | Ajuste`)
+	// f930 is the monthly report of the agent of perception and withholding.
+	f930 = annex("f930.csv", "lo percibido o retenido en el mes", `
+		Correlativo | NIT | Nombre | Calidad | Modalidad | Código de documento | Fecha | Serie | Número
+		+Monto sujeto | +Monto`)
 	// purchases is what the box issues of the book of purchases (art. 86): the rest comes from suppliers.
-	purchases = book("extracto_compras.csv", "IJKL", "No.", "Fecha", "Tipo", "Número de control",
-		"Código de generación", "NRC",
-		"NIT, DUI u otro documento", "Proveedor", "Compras a sujetos excluidos", "Monto sujeto a retención",
-		"IVA retenido", "Renta retenida")
+	purchases = book("extracto_compras.csv", "Extracto para el libro de compras: lo que emite esta caja",
+		"lo que el libro de compras lleva de lo emitido (art. 86)", `
+		No. | Fecha | Tipo | Número de control | Código de generación | NRC | NIT, DUI u otro documento
+		Proveedor | +Compras a sujetos excluidos | +Monto sujeto a retención | +IVA retenido | +Renta retenida`)
 	// incomeTaxes are the purchases of excluded subjects of which income tax was withheld: F-14 of the month, F-910 of
 	// the year.
-	incomeTaxes = book("renta_retenida.csv", "GH", "No.", "Fecha", "NIT, DUI u otro documento", "Nombre",
-		"Número de control",
-		"Código de generación", "Monto de la operación", "Renta retenida")
+	incomeTaxes = book("renta_retenida.csv", "Renta retenida a sujetos excluidos",
+		"renta retenida, para el F-14 y el F-910", `
+		No. | Fecha | NIT, DUI u otro documento | Nombre | Número de control | Código de generación
+		+Monto de la operación | +Renta retenida`)
 	// expected are the sales of which the customer withheld VAT: each is owed a 07 by that customer.
-	expected = book("retenciones_por_recibir.csv", "IJ", "No.", "Fecha", "Tipo", "Número de control",
-		"Código de generación", "NIT o DUI",
-		"NRC", "Cliente", "Ventas gravadas", "IVA retenido por el cliente")
+	expected = book("retenciones_por_recibir.csv", "Comprobantes de retención por recibir",
+		"el cliente retuvo IVA y debe su comprobante (07)", `
+		No. | Fecha | Tipo | Número de control | Código de generación | NIT o DUI | NRC | Cliente
+		+Ventas gravadas | +IVA retenido por el cliente`)
+	// The annexes of what was received.
+	annex03 = annex("anexo03.csv", "", `
+		11 Fecha de emisión del documento | Clase de documento
+		12 -Tipo de documento | Número de documento | NIT o NRC del proveedor | Nombre del proveedor
+		12 +Compras internas exentas y/o no sujetas | +Internaciones exentas y/o no sujetas
+		12 +Importaciones exentas y/o no sujetas
+		13 +Compras internas gravadas | +Internaciones gravadas de bienes | +Importaciones gravadas de bienes
+		13 +Importaciones gravadas de servicios | +Crédito fiscal | +Total de compras | DUI del proveedor
+		13 Tipo de operación (Renta)
+		14 Clasificación (Renta) | Sector (Renta) | Tipo de costo / gasto (Renta) | Número de anexo`)
+	annex06 = annex("anexo06.csv", "", `
+		27 NIT agente | Fecha de emisión del documento | Serie de documento | Número de documento | +Monto sujeto
+		28 +Monto del anticipo a cuenta 2% de IVA | DUI agente | Número de anexo`)
+	annex07 = annex("anexo07.csv", "", `
+		30 NIT agente | Fecha de emisión | Tipo de documento | Serie
+		31 Número de documento | +Monto sujeto | +Monto de la retención 1% | DUI agente | Número de anexo`)
+	annex08 = annex("anexo08.csv", "", `
+		33 NIT agente | Fecha de emisión del documento | -Tipo de documento | Serie de documento
+		33 Número de documento
+		34 +Monto sujeto | +Monto de la percepción | DUI agente | Número de anexo`)
 )
 
-var layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930,
-	purchases, incomeTaxes, expected}
+// layouts are the files of what was issued, receivedLayouts those of what was received.
+var (
+	layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930,
+		purchases, incomeTaxes, expected}
+	receivedLayouts = []*layout{annex03, annex06, annex07, annex08}
+)

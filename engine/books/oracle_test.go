@@ -138,7 +138,7 @@ func nowhereOf(t *testing.T, dir string) (codes []string) {
 type shownSummary struct {
 	Documents []group   `json:"documentos"`
 	Earlier   []group   `json:"invalidados_de_meses_anteriores"`
-	Files     []fileSum `json:"archivos"`
+	Files     []FileSum `json:"archivos"`
 	Nowhere   []named   `json:"sin_archivo"`
 	Notes     []named   `json:"avisos"`
 }

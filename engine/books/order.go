@@ -82,6 +82,14 @@ func (s *spool) add(o order, cells []string) error {
 	return nil
 }
 
+// rows returns how many rows a spool holds; nil: none.
+func (s *spool) rows() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.index)
+}
+
 // eachRow calls fn with the rows in their order.
 func (s *spool) eachRow(fn func(cells []string) error) error {
 	if err := s.out.Flush(); err != nil {

@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"dtegate/engine/dte"
 )
 
 // placement is where a document goes in the books of a month.
 type placement struct {
 	rows  []row
-	daily *share   // of annex 2
-	sold  *share   // of the book of consumers
-	names []string // the files, each once, in the order of layouts
+	daily *share // of annex 2
+	sold  *share // of the book of consumers
+	files []*layout
 	// motive is why a document of the month is in no file; "" when it is in one.
 	motive string
 	// notes are what the accountant must know of a document that is in a file.
@@ -43,8 +45,8 @@ func (p *placement) add(file *layout, cells ...string) {
 }
 
 func (p *placement) addFile(file *layout) {
-	if !slices.Contains(p.names, file.Name) {
-		p.names = append(p.names, file.Name)
+	if !slices.Contains(p.files, file) {
+		p.files = append(p.files, file)
 	}
 }
 
@@ -148,28 +150,27 @@ func (p *placement) file(d *sealed, s *Settings) {
 // was withheld, and the retention voucher that its customer owes.
 func (p *placement) list(d *sealed) {
 	nit, dui := d.customer.identity()
-	who, name, nrc := cmp.Or(nit+dui, digits(d.customer.Number)), text(d.customer.Name), people(digits(d.customer.NRC))
+	who, nrc := cmp.Or(nit+dui, digits(d.customer.Number)), dte.FormatNRC(d.customer.NRC)
 	switch {
 	case d.Type == "07":
 		var base decimal.Decimal
 		for _, l := range d.Cuerpo {
 			base = base.Add(l.Base)
 		}
-		p.add(purchases, "", day(d.Date), "07", d.ControlNumber, d.Code, nrc, who, name, "0.00", money(base),
+		p.add(purchases, "", d.day, "07", d.ControlNumber, d.Code, nrc, who, d.name, "0.00", money(base),
 			money(d.retained), "0.00")
 	case d.Type == "14":
-		p.add(purchases, "", day(d.Date), "14", d.ControlNumber, d.Code, nrc, who, name, money(d.purchase), "0.00",
+		p.add(purchases, "", d.day, "14", d.ControlNumber, d.Code, nrc, who, d.name, money(d.purchase), "0.00",
 			money(d.retained), money(d.incomeTax))
 		if d.incomeTax.IsPositive() {
-			p.add(incomeTaxes, "", day(d.Date), who, name, d.ControlNumber, d.Code, money(d.purchase),
-				money(d.incomeTax))
+			p.add(incomeTaxes, "", d.day, who, d.name, d.ControlNumber, d.Code, money(d.purchase), money(d.incomeTax))
 		}
 	case slices.Contains([]string{"01", "03", "05", "06"}, d.Type) && d.retained.IsPositive():
 		taxed, retained := d.taxed, d.retained
 		if d.Type == "05" {
 			taxed, retained = taxed.Neg(), retained.Neg()
 		}
-		p.add(expected, "", day(d.Date), d.Type, d.ControlNumber, d.Code, nit+dui, nrc, name, money(taxed),
+		p.add(expected, "", d.day, d.Type, d.ControlNumber, d.Code, nit+dui, nrc, d.name, money(taxed),
 			money(retained))
 	}
 }
@@ -235,32 +236,26 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 	if number == "" && dui == "" {
 		p.note("no cabe en anexo01: el cliente no tiene NIT, NRC ni DUI (columnas H y Q, pp. 2 y 3); se declara a mano")
 	} else {
-		p.add(annex01, day(d.Date), class, d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), "", number,
-			text(d.customer.Name),
-			money(d.exempt), money(d.nonSubject), money(d.taxed), money(d.vat), "0.00", "0.00", money(total), dui,
+		p.add(annex01, d.day, class, d.Type, d.control, d.Seal, d.code, "", number, d.name, money(d.exempt),
+			money(d.nonSubject), money(d.taxed), money(d.vat), "0.00", "0.00", money(total), dui,
 			strconv.Itoa(operation), strconv.Itoa(income), "1")
 	}
 	if d.perceived.IsPositive() {
 		if nit == "" && dui == "" {
 			p.note("no cabe en anexo09 ni en f930: el cliente no tiene NIT ni DUI (p. 37); se declara a mano")
 		} else {
-			p.add(annex09, nit, day(d.Date), d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), money(d.taxed),
-				money(d.perceived), dui, "9")
+			p.add(annex09, nit, d.day, d.Type, d.control, d.Seal, d.code, money(d.taxed), money(d.perceived), dui, "9")
+			kind := map[string]string{"03": "1", "05": "5", "06": "4"}[d.Type]
+			p.report(d, nit+dui, perception, kind, d.taxed, d.perceived)
 		}
 	}
-	sign := decimal.NewFromInt(1)
+	of := money
 	if d.Type == "05" {
-		sign = sign.Neg()
+		of = func(a decimal.Decimal) string { return money(a.Neg()) }
 	}
-	of := func(a decimal.Decimal) string { return money(a.Mul(sign)) }
 	kind := map[string]string{"03": "CCF", "05": "NC", "06": "ND"}[d.Type]
-	p.add(taxpayers, "", day(d.Date), kind, d.ControlNumber, d.Code, "", text(d.customer.Name),
-		people(digits(d.customer.NRC)),
+	p.add(taxpayers, "", d.day, kind, d.ControlNumber, d.Code, "", d.name, dte.FormatNRC(d.customer.NRC),
 		of(d.exempt), of(d.nonSubject), of(d.taxed), of(d.vat), "0.00", "0.00", of(d.perceived), of(total))
-	if d.perceived.IsPositive() && nit+dui != "" {
-		p.report(d, nit+dui, perception, map[string]string{"03": "1", "05": "5", "06": "4"}[d.Type], d.taxed,
-			d.perceived)
-	}
 }
 
 // Codes of the F-930.
@@ -271,8 +266,7 @@ const (
 )
 
 func (p *placement) report(d *sealed, nit, kind, document string, base, amount decimal.Decimal) {
-	p.add(f930, "", nit, text(d.customer.Name), agent, kind, document, day(d.Date), d.Seal, plain(d.Code), money(base),
-		money(amount))
+	p.add(f930, "", nit, d.name, agent, kind, document, d.day, d.Seal, d.code, money(base), money(amount))
 }
 
 // withheld places a withholding voucher: its lines by rate.
@@ -291,15 +285,12 @@ func (p *placement) withheld(d *sealed) {
 		}
 		switch code {
 		case "22":
-			p.add(annex10, nit, day(d.Date), "07", plain(d.ControlNumber), d.Seal, plain(d.Code), money(base),
-				money(amount), dui, "10")
+			p.add(annex10, nit, d.day, "07", d.control, d.Seal, d.code, money(base), money(amount), dui, "10")
 		case "C4":
-			p.add(annex12, nit, day(d.Date), "07", d.Seal, plain(d.ControlNumber), plain(d.Code), money(base),
-				money(amount), dui, "12")
+			p.add(annex12, nit, d.day, "07", d.Seal, d.control, d.code, money(base), money(amount), dui, "12")
 		default:
 			p.note("retiene %s por otros casos (%s): está en f930, pero ni el anexo 10 ni el 12 los llevan; se "+
-				"declara a mano",
-				money(amount), text(code))
+				"declara a mano", money(amount), text(code))
 		}
 		p.report(d, nit+dui, retention, "3", base, amount)
 		rate := map[string]string{"22": "1 %", "C4": "13 %"}[code]
@@ -326,8 +317,7 @@ func (p *placement) placePurchase(d *sealed, s *Settings) {
 		return
 	}
 	c := s.purchase(d)
-	p.add(annex05, kind, number, text(d.customer.Name), day(d.Date), d.Seal, plain(d.Code), money(d.purchase),
-		money(d.retained),
+	p.add(annex05, kind, number, d.name, d.day, d.Seal, d.code, money(d.purchase), money(d.retained),
 		strconv.Itoa(c.Operation), strconv.Itoa(c.Classification), strconv.Itoa(c.Sector), strconv.Itoa(c.Cost), "5")
 	switch {
 	case !d.retained.IsPositive():
@@ -388,7 +378,7 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	if d.Type == "01" && !own {
 		back := d.share(s)
 		back.negate()
-		back.adjust = "Invalidación de la factura del " + day(d.Date)
+		back.adjust = "Invalidación de la factura del " + d.day
 		if monthsBetween(d.Date, d.Invalidated) <= periods {
 			p.daily = back
 			p.addFile(annex02)
@@ -413,7 +403,7 @@ func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 		return
 	}
 	back := d.share(s)
-	back.date, back.adjust = d.Invalidated, "Invalidación del retorno del "+day(d.Date)
+	back.date, back.adjust = d.Invalidated, "Invalidación del retorno del "+d.day
 	p.adjust(back, s)
 }
 

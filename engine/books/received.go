@@ -1,6 +1,7 @@
 package books
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -22,70 +23,10 @@ import (
 //	09                anexo06, the 2 % that the liquidator took (p. 28)
 //	the rest          none; named in resumen.json with why
 
-// The annexes of what was received.
-var (
-	annex03 = annex("anexo03.csv", "GHIJKLMNO", Column{Name: "Fecha de emisión del documento", Page: 11},
-		Column{Name: "Clase de documento", Page: 11},
-		Column{Name: "Tipo de documento", Page: 12}, Column{Name: "Número de documento", Page: 12},
-		Column{Name: "NIT o NRC del proveedor", Page: 12},
-		Column{Name: "Nombre del proveedor", Page: 12}, Column{Name: "Compras internas exentas y/o no sujetas",
-			Page: 12},
-		Column{Name: "Internaciones exentas y/o no sujetas", Page: 12},
-		Column{Name: "Importaciones exentas y/o no sujetas", Page: 12},
-		Column{Name: "Compras internas gravadas", Page: 13}, Column{Name: "Internaciones gravadas de bienes", Page: 13},
-		Column{Name: "Importaciones gravadas de bienes", Page: 13}, Column{Name: "Importaciones gravadas de servicios",
-			Page: 13},
-		Column{Name: "Crédito fiscal", Page: 13}, Column{Name: "Total de compras", Page: 13},
-		Column{Name: "DUI del proveedor", Page: 13},
-		Column{Name: "Tipo de operación (Renta)", Page: 13}, Column{Name: "Clasificación (Renta)", Page: 14},
-		Column{Name: "Sector (Renta)", Page: 14},
-		Column{Name: "Tipo de costo / gasto (Renta)", Page: 14}, Column{Name: "Número de anexo", Page: 14}).withNotes(2)
-	annex06 = annex("anexo06.csv", "EF", Column{Name: "NIT agente", Page: 27},
-		Column{Name: "Fecha de emisión del documento", Page: 27},
-		Column{Name: "Serie de documento", Page: 27}, Column{Name: "Número de documento", Page: 27},
-		Column{Name: "Monto sujeto", Page: 27},
-		Column{Name: "Monto del anticipo a cuenta 2% de IVA", Page: 28}, Column{Name: "DUI agente", Page: 28},
-		Column{Name: "Número de anexo", Page: 28})
-	annex07 = annex("anexo07.csv", "FG", Column{Name: "NIT agente", Page: 30}, Column{Name: "Fecha de emisión",
-		Page: 30},
-		Column{Name: "Tipo de documento", Page: 30}, Column{Name: "Serie", Page: 30},
-		Column{Name: "Número de documento", Page: 31},
-		Column{Name: "Monto sujeto", Page: 31}, Column{Name: "Monto de la retención 1%", Page: 31},
-		Column{Name: "DUI agente", Page: 31},
-		Column{Name: "Número de anexo", Page: 31})
-	annex08 = annex("anexo08.csv", "FG", Column{Name: "NIT agente", Page: 33},
-		Column{Name: "Fecha de emisión del documento", Page: 33},
-		Column{Name: "Tipo de documento", Page: 33}, Column{Name: "Serie de documento", Page: 33},
-		Column{Name: "Número de documento", Page: 33},
-		Column{Name: "Monto sujeto", Page: 34}, Column{Name: "Monto de la percepción", Page: 34},
-		Column{Name: "DUI agente", Page: 34},
-		Column{Name: "Número de anexo", Page: 34}).withNotes(2)
-)
-
-var receivedLayouts = []*layout{annex03, annex06, annex07, annex08}
-
 // Addressee is the taxpayer whose documents are expected. Test: they are of the test ambiente.
 type Addressee struct {
 	NIT, NRC string
 	Test     bool
-}
-
-// received is what a document of a supplier has beside what the books read of every document.
-type received struct {
-	Identificacion struct {
-		Tipo    string `json:"tipoDte"`
-		Control string `json:"numeroControl"`
-	} `json:"identificacion"`
-	Seal      string `json:"selloRecibido"`
-	Signature string `json:"firmaElectronica"`
-}
-
-// liquidation is the body of a 09: one object.
-type liquidation struct {
-	Body struct {
-		Base      decimal.Decimal `json:"montoSujetoPercepcion"`
-		Perceived decimal.Decimal `json:"ivaPercibido"`
-	} `json:"cuerpoDocumento"`
 }
 
 // elsewhereReceived is why documents of suppliers are in no file, by type.
@@ -111,15 +52,15 @@ func (b *Book) Receive(name string, data []byte, to Addressee) error {
 		*p = placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99: " +
 			"declárelo a mano"}
 	}
-	entry := ReceivedFile{File: name, Code: d.Code, Type: d.Type, Date: d.Date, Files: p.names, Motive: p.motive,
-		Notes: p.notes}
-	b.received = append(b.received, entry)
+	entry := ReceivedFile{File: name, Code: d.Code, Type: d.Type, Date: d.Date, Motive: p.motive, Notes: p.notes}
 	o, err := orderOf(d, d.Date)
 	if err != nil && p.motive == "" {
-		b.received[len(b.received)-1] = ReceivedFile{File: name, Code: d.Code, Type: d.Type,
-			Motive: "su fecha u hora no es válida"}
-		return nil
+		entry, p.rows = ReceivedFile{File: name, Code: d.Code, Type: d.Type, Motive: "su fecha u hora no es válida"}, nil
 	}
+	for _, r := range p.rows {
+		entry.Files = append(entry.Files, r.file.Name)
+	}
+	b.received = append(b.received, entry)
 	for i, r := range p.rows {
 		o.tie = uint8(i)
 		if err := b.put(r.file, o, r.cells); err != nil {
@@ -151,29 +92,15 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 		p.motive = fmt.Sprintf(format, args...)
 		return d, p
 	}
-	var head received
-	if err := json.Unmarshal(data, &head); err != nil {
-		return no("no es el JSON de un documento: %s", text(err.Error()))
-	}
-	d.Type, d.Seal, d.ControlNumber = head.Identificacion.Tipo, head.Seal, head.Identificacion.Control
-	var body liquidation
-	if d.Type == "09" { // its body is one object, all others have a list
-		if err := json.Unmarshal(data, &body); err != nil {
-			return no("no tiene la forma de un 09: %s", text(err.Error()))
-		}
-		var whole map[string]json.RawMessage
-		_ = json.Unmarshal(data, &whole)
-		delete(whole, "cuerpoDocumento")
-		data, _ = json.Marshal(whole)
+	if !json.Valid(data) {
+		return no("no es el JSON de un documento")
 	}
 	if err := json.Unmarshal(data, &d.content); err != nil {
 		return no("no tiene la forma de un documento: %s", text(err.Error()))
 	}
 	id := &d.Identificacion
-	d.Code, d.Date, d.hour = id.CodigoGeneracion, id.FecEmi, twoDigits(id.HorEmi)
-	if d.customer = d.Receptor; d.customer == nil {
-		d.customer = &party{}
-	}
+	d.Code, d.ControlNumber, d.Type, d.Date, d.Seal = id.CodigoGeneracion, id.Control, id.Type, id.FecEmi, d.MailedSeal
+	d.count()
 	nit, dui := d.customer.identity()
 	switch {
 	case !codeForm.MatchString(d.Code) || !controlForm.MatchString(d.ControlNumber) || d.Type == "":
@@ -189,20 +116,17 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	case len(d.Seal) != 40:
 		return no("no lleva el sello de recepción: pídalo al proveedor, o véalo en la consulta pública de Hacienda")
 	}
-	if at := slices.IndexFunc(b.received, func(r ReceivedFile) bool {
-		return r.Code == d.Code &&
-			r.Motive == ""
-	}); at >= 0 {
-		return no("es el mismo documento que %s", b.received[at].File)
+	for _, r := range b.received {
+		if r.Code == d.Code && r.Motive == "" {
+			return no("es el mismo documento que %s", r.File)
+		}
 	}
-	switch err := signedAs(head.Signature, data, d.Type); {
-	case head.Signature == "":
+	switch err := signedAs(d.Signature, data); {
+	case d.Signature == "":
 		p.note("no lleva firma electrónica: compruébelo en la consulta pública de Hacienda")
 	case err != nil:
 		return no("%s", err)
 	}
-	d.count()
-	d.establishment = "" // the supplier's, not one of the taxpayer
 	switch d.Type {
 	case "03", "05", "06":
 		p.bought(d, &b.o.Settings)
@@ -210,23 +134,20 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 		p.withheldFrom(d)
 	case "09":
 		nit, dui := supplier(d)
-		if !body.Body.Perceived.IsPositive() {
+		if len(d.Cuerpo) != 1 || !d.Cuerpo[0].Perceived.IsPositive() {
 			return no("no percibe el 2 %%: no hay anticipo que declarar")
 		}
-		p.add(annex06, nit, day(d.Date), d.Seal, plain(d.Code), money(body.Body.Base), money(body.Body.Perceived), dui,
-			"6")
+		l := &d.Cuerpo[0]
+		p.add(annex06, nit, d.day, d.Seal, d.code, money(l.PerceivedBase), money(l.Perceived), dui, "6")
 	default:
-		p.motive = elsewhereReceived[d.Type]
-		if p.motive == "" {
-			p.motive = "ningún anexo lleva el tipo " + text(d.Type)
-		}
+		p.motive = cmp.Or(elsewhereReceived[d.Type], "ningún anexo lleva el tipo "+text(d.Type))
 	}
 	return d, p
 }
 
 // signedAs compares the document with what its signature bears. Nobody checks the signature itself: suppliers' keys are
 // not known here.
-func signedAs(jws string, data []byte, kind string) error {
+func signedAs(jws string, data []byte) error {
 	if jws == "" {
 		return nil
 	}
@@ -238,12 +159,6 @@ func signedAs(jws string, data []byte, kind string) error {
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil || json.Unmarshal(payload, &signed) != nil || json.Unmarshal(data, &shown) != nil {
 		return fmt.Errorf("su firmaElectronica no lleva un documento")
-	}
-	for _, name := range []string{"firmaElectronica", "selloRecibido"} {
-		delete(shown, name)
-	}
-	if kind == "09" {
-		delete(signed, "cuerpoDocumento")
 	}
 	// suppliers add members of their own to the file: they are not signed, and nothing reads them
 	for name, v := range signed {
@@ -268,7 +183,7 @@ func (p *placement) bought(d *sealed, s *Settings) {
 	nit, dui := supplier(d)
 	codes := s.purchase(d)
 	other := d.exempt.Add(d.nonSubject)
-	p.add(annex03, day(d.Date), class, d.Type, plain(d.Code), nit, text(d.Emisor.Name), money(other), "0.00", "0.00",
+	p.add(annex03, d.day, class, d.Type, d.code, nit, text(d.Emisor.Name), money(other), "0.00", "0.00",
 		money(d.taxed),
 		"0.00", "0.00", "0.00", money(d.vat), money(other.Add(d.taxed)), dui,
 		strconv.Itoa(codes.Operation), strconv.Itoa(codes.Classification), strconv.Itoa(codes.Sector),
@@ -280,7 +195,7 @@ func (p *placement) bought(d *sealed, s *Settings) {
 		p.note("lleva %s de otros tributos, que el anexo 3 no tiene", money(d.otherTaxes))
 	}
 	if d.perceived.IsPositive() {
-		p.add(annex08, nit, day(d.Date), d.Type, d.Seal, plain(d.Code), money(d.taxed), money(d.perceived), dui, "8")
+		p.add(annex08, nit, d.day, d.Type, d.Seal, d.code, money(d.taxed), money(d.perceived), dui, "8")
 	}
 }
 
@@ -290,7 +205,7 @@ func (p *placement) withheldFrom(d *sealed) {
 	bases, amounts := d.retentions()
 	for _, code := range slices.Sorted(maps.Keys(bases)) {
 		if code == "22" {
-			p.add(annex07, nit, day(d.Date), "07", d.Seal, plain(d.Code), money(bases[code]), money(amounts[code]), dui,
+			p.add(annex07, nit, d.day, "07", d.Seal, d.code, money(bases[code]), money(amounts[code]), dui,
 				"7")
 		} else {
 			p.note("retiene %s con el código %s: el anexo 7 lleva solo el 1 %%; se declara a mano",

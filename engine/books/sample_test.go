@@ -145,7 +145,7 @@ func TestSample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := sample.File{Name: l.Name, Title: cmp.Or(whole[l], titles[l],
+		f := sample.File{Name: l.Name, Title: cmp.Or(l.why, l.title,
 			"ventas a consumidor final, una fila por día"), Heading: l.header,
 			Rows: rowsOf(strings.TrimPrefix(string(text), "\ufeff"))}
 		for _, c := range l.Columns {

@@ -21,11 +21,10 @@ const SummaryName = "resumen.json"
 
 // summary is counted while documents are added.
 type summary struct {
-	groups          map[groupKey]*group
-	vat             decimal.Decimal // that the consumers' documents say is inside their prices
-	branches        map[int64]int
-	nowhere, noted  *spool
-	nowhereN, noteN int
+	groups         map[groupKey]*group
+	vat            decimal.Decimal // that the consumers' documents say is inside their prices
+	branches       map[int64]int
+	nowhere, noted *spool // nil until the first document
 }
 
 type groupKey struct {
@@ -38,34 +37,39 @@ type group struct {
 	Type       string `json:"tipo"`
 	State      string `json:"estado"`
 	Count      int    `json:"cantidad"`
-	Total      string `json:"total"`
-	Exempt     string `json:"exentas"`
-	NonSubject string `json:"no_sujetas"`
-	Taxed      string `json:"gravadas"`
-	VAT        string `json:"iva"`
-	OtherTaxes string `json:"otros_tributos"`
-	Perceived  string `json:"iva_percibido"`
-	Retained   string `json:"iva_retenido"`
-	IncomeTax  string `json:"renta_retenida"`
-	NonTaxed   string `json:"no_gravado"`
-	Purchases  string `json:"compras"`
-
-	sums [11]decimal.Decimal
+	Total      sum    `json:"total"`
+	Exempt     sum    `json:"exentas"`
+	NonSubject sum    `json:"no_sujetas"`
+	Taxed      sum    `json:"gravadas"`
+	VAT        sum    `json:"iva"`
+	OtherTaxes sum    `json:"otros_tributos"`
+	Perceived  sum    `json:"iva_percibido"`
+	Retained   sum    `json:"iva_retenido"`
+	IncomeTax  sum    `json:"renta_retenida"`
+	NonTaxed   sum    `json:"no_gravado"`
+	Purchases  sum    `json:"compras"`
 }
+
+// sum is an amount that resumen.json has as a text.
+type sum struct{ decimal.Decimal }
+
+func (s *sum) add(d decimal.Decimal) { s.Decimal = s.Add(d) }
+
+func (s sum) MarshalJSON() ([]byte, error) { return json.Marshal(money(s.Decimal)) }
 
 func (g *group) add(d *sealed) {
 	g.Count++
-	for i, a := range [...]decimal.Decimal{d.total, d.exempt, d.nonSubject, d.taxed, d.vat, d.otherTaxes, d.perceived,
-		d.retained, d.incomeTax, d.nonTaxed, d.purchase} {
-		g.sums[i] = g.sums[i].Add(a)
-	}
-}
-
-func (g *group) show() {
-	for i, s := range [...]*string{&g.Total, &g.Exempt, &g.NonSubject, &g.Taxed, &g.VAT, &g.OtherTaxes, &g.Perceived,
-		&g.Retained, &g.IncomeTax, &g.NonTaxed, &g.Purchases} {
-		*s = money(g.sums[i])
-	}
+	g.Total.add(d.total)
+	g.Exempt.add(d.exempt)
+	g.NonSubject.add(d.nonSubject)
+	g.Taxed.add(d.taxed)
+	g.VAT.add(d.vat)
+	g.OtherTaxes.add(d.otherTaxes)
+	g.Perceived.add(d.perceived)
+	g.Retained.add(d.retained)
+	g.IncomeTax.add(d.incomeTax)
+	g.NonTaxed.add(d.nonTaxed)
+	g.Purchases.add(d.purchase)
 }
 
 // named is a document in resumen.json, with why.
@@ -88,44 +92,26 @@ func (b *Book) count(d *sealed, o order, p *placement) error {
 		b.sum.groups[key] = g
 	}
 	g.add(d)
-	if b.sum.branches == nil {
-		b.sum.branches = make(map[int64]int)
-	}
 	b.sum.branches[d.Branch]++
-	for _, m := range []struct {
-		into  **spool
-		n     *int
-		texts []string
-	}{{&b.sum.nowhere, &b.sum.nowhereN, motives(p)}, {&b.sum.noted, &b.sum.noteN, p.notes}} {
-		for _, text := range m.texts {
-			if *m.into == nil {
-				var err error
-				if *m.into, err = newSpool(b.o.Dir); err != nil {
-					return err
-				}
-			}
-			*m.n++
-			if err := (*m.into).add(o, []string{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total),
-				text}); err != nil {
-				return err
-			}
+	say := func(into **spool, text string) error {
+		line, err := json.Marshal(named{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total), text})
+		return errors.Join(err, b.spool(into, o, string(line)))
+	}
+	if p.motive != "" {
+		if err := say(&b.sum.nowhere, p.motive); err != nil {
+			return err
+		}
+	}
+	for _, note := range p.notes {
+		if err := say(&b.sum.noted, note); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// Total2 is what is paid of a document, with two decimals.
-func (d *sealed) Total2() string { return money(d.total) }
-
-func motives(p *placement) []string {
-	if p.motive == "" {
-		return nil
-	}
-	return []string{p.motive}
-}
-
-// fileSum is what a file holds, its sums by column.
-type fileSum struct {
+// FileSum is what a file holds, its sums by column.
+type FileSum struct {
 	Name      string            `json:"archivo"`
 	Rows      int               `json:"filas"`
 	Documents int               `json:"documentos"`
@@ -163,8 +149,7 @@ func (b *Book) summarise() (err error) {
 		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes",
 			b.o.Settings.forSummary()),
 		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)),
-		member("archivos", b.fileSums()),
-		member("sin_archivo_cantidad", b.sum.nowhereN))
+		member("archivos", b.Files()), member("sin_archivo_cantidad", b.sum.nowhere.rows()))
 	if b.o.Received {
 		err = errors.Join(err, member("recibidos", b.received))
 	}
@@ -186,8 +171,7 @@ func (b *Book) list(out *bufio.Writer, name string, s *spool, end string) error 
 	separator := "\n"
 	if s != nil {
 		err := s.eachRow(func(c []string) error {
-			raw, err := json.Marshal(named{c[0], c[1], c[2], c[3], c[4], c[5], c[6]})
-			_, _ = fmt.Fprintf(out, "%s    %s", separator, raw)
+			_, err := fmt.Fprintf(out, "%s    %s", separator, c[0])
 			separator = ",\n"
 			return err
 		})
@@ -208,19 +192,18 @@ func (b *Book) groups(earlier bool) []*group {
 		return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.state, y.state))
 	}) {
 		if key.earlier == earlier {
-			g := b.sum.groups[key]
-			g.show()
-			list = append(list, g)
+			list = append(list, b.sum.groups[key])
 		}
 	}
 	return list
 }
 
-func (b *Book) fileSums() []fileSum {
-	list := make([]fileSum, 0, len(b.made))
+// Files returns what each file holds, in the order of the manual.
+func (b *Book) Files() []FileSum {
+	list := make([]FileSum, 0, len(b.made))
 	for _, l := range b.made {
 		t := b.files[l]
-		f := fileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string),
+		f := FileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string),
 			Net: make(map[string]string)}
 		for i, column := range l.sums {
 			name := l.Columns[column].Letter + " " + l.Columns[column].Name
@@ -253,22 +236,7 @@ func (s *Settings) forSummary() map[string]any {
 
 // Nowhere returns how many documents of the month are in no file, and how many notes resumen.json has about other
 // documents.
-func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhereN, b.sum.noteN }
-
-// Rows returns the number of rows of each file, in the order of the manual.
-func (b *Book) Rows() []FileRows {
-	list := make([]FileRows, 0, len(b.made))
-	for _, l := range b.made {
-		list = append(list, FileRows{l.Name, b.files[l].rows, b.files[l].documents})
-	}
-	return list
-}
-
-// FileRows is the number of rows and documents of a file.
-type FileRows struct {
-	Name            string
-	Rows, Documents int
-}
+func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhere.rows(), b.sum.noted.rows() }
 
 // codeBytes is a codigoGeneracion as 16 bytes.
 func codeBytes(code string) (b [16]byte, err error) {

@@ -9,13 +9,10 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
-)
 
-var titles = map[*layout]string{taxpayers: "Libro de ventas a contribuyentes",
-	consumers:   "Libro de ventas a consumidores",
-	purchases:   "Extracto para el libro de compras: lo que emite esta caja",
-	incomeTaxes: "Renta retenida a sujetos excluidos",
-	expected:    "Comprobantes de retención por recibir"}
+	"dtegate/engine/dte"
+	"dtegate/engine/pdf"
+)
 
 var monthNames = [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
 	"octubre", "noviembre", "diciembre"}
@@ -39,8 +36,8 @@ func (b *Book) heading(l *layout, put func([]string) error) error {
 	for i, c := range l.Columns {
 		names[i] = c.Name
 	}
-	for _, line := range [][]string{{titles[l]}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", people(b.issuer.NRC)},
-		{"NIT", people(b.issuer.NIT)}, {"Mes", name}, {""}, names} {
+	for _, line := range [][]string{{l.title}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", dte.FormatNRC(b.issuer.NRC)},
+		{"NIT", dte.FormatNIT(b.issuer.NIT)}, {"Mes", name}, {""}, names} {
 		if err := put(line); err != nil {
 			return err
 		}
@@ -113,12 +110,15 @@ func (b *Book) print() error {
 		return err
 	}
 	for _, l := range []*layout{taxpayers, consumers} {
-		t := Table{Title: titles[l], Issuer: Issuer{NIT: people(b.issuer.NIT), NRC: people(b.issuer.NRC),
-			Name: b.issuer.Name}, Month: name, Columns: make([]string, len(l.Columns)), Right: make([]bool,
-			len(l.Columns)), Folio: 1,
-			At: at.AddDate(0, 1, 0)}
+		t := pdf.Book{
+			Title:   l.title,
+			Heading: []string{b.issuer.Name, "NRC " + dte.FormatNRC(b.issuer.NRC), "NIT " + dte.FormatNIT(b.issuer.NIT), name},
+			Right:   make([]bool, len(l.Columns)),
+			Folio:   1,
+			At:      at.AddDate(0, 1, 0), // always the same
+		}
 		for i, c := range l.Columns {
-			t.Columns[i], t.Right[i] = c.Name, c.Name == documentsColumn
+			t.Columns, t.Right[i] = append(t.Columns, c.Name), c.Name == documentsColumn
 		}
 		for _, i := range l.sums {
 			t.Right[i] = true
@@ -153,7 +153,7 @@ func (b *Book) print() error {
 	return nil
 }
 
-func (b *Book) printTable(name string, n int, t Table) (pages int, err error) {
+func (b *Book) printTable(name string, n int, t pdf.Book) (pages int, err error) {
 	if n > 1 {
 		name = fmt.Sprintf("%s_%d", name, n)
 	}

@@ -21,14 +21,6 @@ type tally struct {
 
 // put spools a row and adds its amounts up.
 func (b *Book) put(l *layout, o order, cells []string) error {
-	s := b.spools[l]
-	if s == nil {
-		var err error
-		if s, err = newSpool(b.o.Dir); err != nil {
-			return err
-		}
-		b.spools[l] = s
-	}
 	t := b.files[l]
 	t.rows++
 	for i, column := range l.sums {
@@ -48,7 +40,22 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 		}
 		t.net[i] = t.net[i].Add(amount)
 	}
-	return s.add(o, cells)
+	s := b.spools[l]
+	err := b.spool(&s, o, cells...)
+	b.spools[l] = s
+	return err
+}
+
+// spool adds a row to a spool, which is opened first if need be.
+func (b *Book) spool(into **spool, o order, cells ...string) error {
+	if *into == nil {
+		s, err := newSpool(b.o.Dir)
+		if err != nil {
+			return err
+		}
+		*into, b.open = s, append(b.open, s)
+	}
+	return (*into).add(o, cells)
 }
 
 // eachRow calls fn with the rows of a file in their order, numbered where the file numbers them.
@@ -59,7 +66,7 @@ func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	}
 	n := 0
 	return s.eachRow(func(cells []string) error {
-		if n++; l == f930 || l.Columns[0].Name == "No." {
+		if n++; l.Columns[0].Name == "No." || l == f930 {
 			cells[0] = strconv.Itoa(n)
 		}
 		return fn(cells)

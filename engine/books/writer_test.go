@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"github.com/shopspring/decimal"
+
+	"dtegate/engine/pdf"
 )
 
 func number(t *testing.T, s string) decimal.Decimal {
@@ -79,20 +81,20 @@ func TestSummary(t *testing.T) {
 	for i, groups := range [][]group{s.Documents, s.Earlier} {
 		for _, g := range groups {
 			key := fmt.Sprint(g.Type, g.State, i == 0)
-			if g.Count != counts[key] || g.Total != money(totals[key]) {
+			if g.Count != counts[key] || money(g.Total.Decimal) != money(totals[key]) {
 				t.Errorf("%s: %d %s, went in: %d %s", key, g.Count, g.Total, counts[key], totals[key])
 			}
 			delete(counts, key)
 			if g.Type == "07" {
 				continue
 			}
-			of := func(text string) decimal.Decimal { return number(t, text) }
+			of := func(s sum) decimal.Decimal { return s.Decimal }
 			sum := of(g.Exempt).Add(of(g.NonSubject)).Add(of(g.Taxed)).Add(of(g.OtherTaxes)).Add(of(g.Perceived)).Sub(
 				of(g.Retained)).Sub(of(g.IncomeTax)).Add(of(g.NonTaxed)).Add(of(g.Purchases))
 			if g.Type != "01" && g.Type != "18" {
 				sum = sum.Add(of(g.VAT))
 			}
-			if money(sum) != g.Total {
+			if money(sum) != money(g.Total.Decimal) {
 				t.Errorf("%s: its parts add up to %s, what is paid to %s", key, sum, g.Total)
 			}
 		}
@@ -118,7 +120,7 @@ func TestSummary(t *testing.T) {
 				net[i] = net[i].Add(amount)
 			}
 		}
-		filed := s.Files[slices.IndexFunc(s.Files, func(f fileSum) bool { return f.Name == l.Name })]
+		filed := s.Files[slices.IndexFunc(s.Files, func(f FileSum) bool { return f.Name == l.Name })]
 		for i, column := range l.sums {
 			name := l.Columns[column].Letter + " " + l.Columns[column].Name
 			if shown, has := filed.Net[name]; has != (l == annex01 || l == annex09) || has && shown != money(net[i]) ||
@@ -204,10 +206,10 @@ func TestBook_Empty(t *testing.T) {
 // TestBook_Volumes: a long book is printed in volumes, its folios go on, and its totals come once.
 func TestBook_Volumes(t *testing.T) {
 	w := newWorld(t, 9, "2026-11")
-	var printed []Table
+	var printed []pdf.Book
 	dir := t.TempDir()
 	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir, Volume: 40, Print: func(_ io.Writer,
-		t Table) (int, error) {
+		t pdf.Book) (int, error) {
 		t.Rows = slices.Clone(t.Rows)
 		printed = append(printed, t)
 		return 3, nil
@@ -225,9 +227,9 @@ func TestBook_Volumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, folio := 0, 1
-	var of []Table
+	var of []pdf.Book
 	for _, p := range printed {
-		if p.Title == titles[taxpayers] {
+		if p.Title == taxpayers.title {
 			of = append(of, p)
 		}
 	}
@@ -245,7 +247,7 @@ func TestBook_Volumes(t *testing.T) {
 	}
 
 	full := errors.New("no room")
-	b.o.Print = func(io.Writer, Table) (int, error) { return 0, full }
+	b.o.Print = func(io.Writer, pdf.Book) (int, error) { return 0, full }
 	if err := b.print(); !errors.Is(err, full) {
 		t.Errorf("a PDF that is not written: %v", err)
 	}
