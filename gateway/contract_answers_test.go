@@ -206,7 +206,7 @@ func TestContract_Answers(t *testing.T) {
 				codes := follow(t, doc, r.Value).Get("content").Get("application/json").Get("schema").Get(
 					"properties").Get("type").Get("enum")
 				for _, code := range itemsOf(codes) {
-					if problem.Status(code) != 0 {
+					if problem.Status(code) != 0 && code != "TOO_LARGE" { // which is the gateway's own
 						g.resends = limiter{}
 						fake.err = &refusal.Error{Code: code, Message: "no", RetryAfter: time.Second}
 						ask(method, path, body, may...)

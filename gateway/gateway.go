@@ -123,7 +123,6 @@ type Gateway struct {
 	o       Options
 	metrics *metrics
 	tokens  atomic.Pointer[TokenTable]
-	info    []byte // the emisor of GET /dte/information
 
 	// What bounds a caller.
 	pace       *door.Buckets    // requests by token
@@ -162,7 +161,7 @@ func New(o Options) *Gateway {
 		o.Registry = prometheus.NewRegistry()
 	}
 	allowance := fairqueue.Allowance{Burst: 30 * time.Second, Share: .25}
-	g := &Gateway{o: o, metrics: newMetrics(o.Registry), info: o.Issuer.Encode(),
+	g := &Gateway{o: o, metrics: newMetrics(o.Registry),
 		readers: fairqueue.New(fairqueue.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: allowance})}
 	g.serving, g.stop = context.WithCancel(context.Background())
 	g.SetTokens(o.Tokens)

@@ -278,7 +278,7 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 
 // information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
 func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
-	reply.Answer(ctx, fasthttp.StatusOK, reply.Issuer(g.info, t.Point, t.Permissions))
+	reply.Answer(ctx, fasthttp.StatusOK, reply.Issuer(&g.o.Issuer, t.Point, t.Permissions))
 	return nil
 }
 

@@ -2,322 +2,450 @@ package page
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	g "maragu.dev/gomponents"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/gateway/problem"
 )
 
 // board is an overview as the page says it: every text in its language, every time in El Salvador's.
 type board struct {
-	Lang, Other    string // and the language to change to
-	At, Ambiente   string
-	Test           bool
-	Branch         int64
-	Level          string // ok, warn or bad
-	Title, Advice  string
-	Reason         string
-	Order          string // what central IT types; empty: nothing
-	Facts          []fact
-	Chart          *chart
-	Total          string
-	Partial        bool
-	Documents      []named
-	Authorisation  *permit // nil outside of the test ambiente
-	Month          string  // its name; "" while it is counted
-	MonthLines     []monthLine
-	Waiting        []queue
-	Deadlines      []deadline
-	Refused        string // MH's words on an event
-	Live, Coming   []ruleLine
-	RulesRefused   []ruleLine // stored, and may not compute
-	Rejecting      []string   // rules in force that MH refuses, a sentence each
-	Returned       string     // to which rule, and when
-	ReturnedRaw    string     // why, in the appliance's own words
-	Deliveries     []fact
-	GivenUp        int
-	Box            []fact
-	Trouble        []troubleLine
-	Version, Since string
+	lang          string
+	o             *Overview
+	Level         string // ok, warn or bad
+	Title, Advice string
+	Reason        string
+	Order         string // what central IT types; empty: nothing
+	Facts         []fact
+	Total         string // of today
+	Documents     []fact
+	Month         string // its name; "" while it is counted
+	MonthLines    []fact
+	Waiting       []fact
+	Deadlines     []fact   // the day, and in Note how long until then
+	Live, Coming  []fact   // a document's rules and their version
+	RulesRefused  []fact   // stored, and may not compute
+	Rejecting     []string // rules in force that MH refuses, a sentence each
+	Returned      string   // to which rule, and when
+	Deliveries    []fact
+	Box           []fact
+	Trouble       []fact
 }
 
-type (
-	// Raw is what a machine said, in its own words, which are mostly English.
-	fact struct{ Name, Value, Note, Level, Raw string }
+// fact is a line of the page: what, how much, how it is (ok, warn, bad, or nothing), and a remark. Raw is what a machine
+// said, in its own words, which are mostly English.
+type fact struct{ Name, Value, Note, Level, Raw string }
 
-	named struct{ Name, N string }
+// t is a text of the page.
+func (b *board) t(key string) string { return say(b.lang, key) }
 
-	queue struct{ Name, Note, N, Level string }
+// ago is a moment, and how long ago that is.
+func (b *board) ago(at time.Time) string { return momentText(b.lang, at, b.o.At) }
 
-	deadline struct{ Name, At, Left, Level string }
-
-	ruleLine struct{ Name, Version, Note, Level string }
-
-	troubleLine struct {
-		At, Text, Raw, Level string
-		Ended                string // "" while it goes on, or nobody says
-		Count                int
-	}
-)
+func (b *board) since(at time.Time) string { return b.t("since") + " " + b.ago(at) }
 
 func newBoard(lang string, o *Overview) *board {
-	b := &board{Lang: lang, Other: map[string]string{"es": "en", "en": "es"}[lang], At: clock(o.At), Branch: o.Branch,
-		Test: o.Ambiente != "01", Version: o.Version, Since: momentText(lang, o.Started, o.At),
-		Partial: o.Today.Partial}
-	b.Ambiente = say(lang, "ambiente."+o.Ambiente)
-	b.deadlines(lang, o)
-	b.facts(lang, o)
-	b.day(lang, o)
-	b.Authorisation = newAuthorisation(lang, o.Authorisation)
-	b.month(lang, o)
-	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct"} {
-		if n := o.Owed.Waiting[name]; n > 0 {
-			q := queue{Name: say(lang, "queue."+name), Note: say(lang, "queue."+name+".note"), N: count(n)}
-			if name == "correct" { // the one that a person settles
-				q.Level = "warn"
-			}
-			b.Waiting = append(b.Waiting, q)
+	b := &board{lang: lang, o: o}
+	b.deadlines()
+	b.facts()
+	b.day()
+	b.month()
+	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct", "lost"} {
+		n, level := o.Owed.Waiting[name], ""
+		switch name {
+		case "correct": // the one that a person settles
+			level = "warn"
+		case "lost":
+			n, level = o.Owed.Lost, "bad"
+		}
+		if n > 0 {
+			b.Waiting = append(b.Waiting, fact{Name: b.t("queue." + name), Note: b.t("queue." + name + ".note"),
+				Value: count(n), Level: level})
 		}
 	}
-	if n := o.Owed.Lost; n > 0 {
-		b.Waiting = append(b.Waiting, queue{Name: say(lang, "queue.lost"), Note: say(lang, "queue.lost.note"),
-			N: count(n), Level: "bad"})
-	}
-	b.rules(lang, o)
-	b.deliveries(lang, o)
-	b.box(lang, o)
+	b.rules()
+	b.deliver("mail", o.Mail, o.Owed.Delivery.Mail, o.Owed.Delivery.MailOldest, o.Owed.Delivery.MailTrouble)
+	b.deliver("archive", o.Archive, o.Owed.Delivery.Archive, o.Owed.Delivery.ArchiveOldest,
+		o.Owed.Delivery.ArchiveTrouble)
+	b.box()
 	for _, x := range o.Trouble {
-		line := troubleLine{At: momentText(lang, x.At, o.At), Count: x.Count, Level: troubleLevel(x, o.At)}
+		line := fact{Note: b.ago(x.At), Level: troubleLevel(x, o.At)}
 		if !x.Ended.IsZero() {
-			line.Ended, line.Level = clock(x.Ended), ""
+			line.Note, line.Level = line.Note+" · "+b.t("ended")+" "+clock(x.Ended), ""
 		}
-		line.Text, line.Raw = notice(lang, x)
+		if x.Count > 1 {
+			line.Note += fmt.Sprintf(" · %d %s", x.Count, b.t("times"))
+		}
+		line.Name, line.Raw = notice(lang, x)
 		b.Trouble = append(b.Trouble, line)
 	}
-	b.verdict(lang, o)
+	b.verdict()
 	return b
 }
 
+// urgency is the level of what ends in some time, and is pressing from some time before.
+func urgency(left, pressing time.Duration, otherwise string) string {
+	switch {
+	case left <= 0:
+		return "bad"
+	case left < pressing:
+		return "warn"
+	}
+	return otherwise
+}
+
 // deadlines are what the law wants and by when.
-func (b *board) deadlines(lang string, o *Overview) {
+func (b *board) deadlines() {
+	owed := b.o.Owed
 	for _, d := range []struct {
 		name string
 		at   time.Time
-	}{{"event", o.Owed.EventDeadline}, {"documents", o.Owed.DocumentDeadline}, {"correction",
-		o.Owed.CorrectionDeadline}, {"refused", o.Owed.RefusedDeadline}, {"report", o.Owed.TechnicalReport}} {
+	}{{"event", owed.EventDeadline}, {"documents", owed.DocumentDeadline}, {"correction", owed.CorrectionDeadline},
+		{"refused", owed.RefusedDeadline}, {"report", owed.TechnicalReport}} {
 		if d.at.IsZero() {
 			continue
 		}
-		level := ""
-		switch left := d.at.Sub(o.At); {
-		case d.name == "report": // a person's to do, before the event; the box misses no deadline of its own
-			level = "warn"
-		case left <= 0:
-			level = "bad"
-		case left < soon[d.name]:
+		level := urgency(d.at.Sub(b.o.At), soon[d.name], "")
+		if d.name == "report" { // a person's to do, before the event; the box misses no deadline of its own
 			level = "warn"
 		}
-		b.Deadlines = append(b.Deadlines, deadline{Name: say(lang, "deadline."+d.name), At: moment(lang, d.at, o.At),
-			Left: remaining(lang, d.at, o.At), Level: level})
+		b.Deadlines = append(b.Deadlines, fact{Name: b.t("deadline." + d.name), Note: moment(b.lang, d.at, b.o.At),
+			Value: remaining(b.lang, d.at, b.o.At), Level: level})
 	}
-	b.Refused = o.Owed.Refused
 }
 
-func (b *board) facts(lang string, o *Overview) {
-	mh := fact{Name: say(lang, "mh"), Value: say(lang, "mh.unasked"), Note: say(lang, "mh.unasked.note")}
-	switch {
-	case o.MH.Refused != nil:
-		mh = fact{
-			Name:  mh.Name,
-			Value: say(lang, "mh.refused"),
-			Note:  say(lang, passwordReason(o.MH.Refused)),
-			Level: "bad",
-			Raw:   o.MH.Refused.Error(),
-		}
-	case o.MH.Asked && o.MH.Up:
-		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + momentText(lang,
-			o.MH.Since, o.At), Level: "ok"}
-	case o.MH.Asked:
-		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + momentText(lang,
-			o.MH.Since, o.At) + " · " + unanswered(lang, o.MH.Why), Level: "warn", Raw: o.MH.Why}
+func (b *board) facts() {
+	mh := fact{Name: b.t("mh"), Value: b.t("mh.unasked"), Note: b.t("mh.unasked.note")}
+	switch reach := &b.o.MH; {
+	case reach.Refused != nil:
+		mh.Value, mh.Note, mh.Level, mh.Raw = b.t("mh.refused"), b.t(passwordReason(reach.Refused)), "bad",
+			reach.Refused.Error()
+	case reach.Asked && reach.Up:
+		mh.Value, mh.Note, mh.Level = b.t("mh.up"), b.since(reach.Since), "ok"
+	case reach.Asked:
+		mh.Value, mh.Level, mh.Raw = b.t("mh.down"), "warn", reach.Why
+		mh.Note = b.since(reach.Since) + " · " + unanswered(b.lang, reach.Why)
 	}
-	period := fact{Name: say(lang, "contingency"), Value: say(lang, "contingency.none"), Level: "ok"}
-	if p := o.Owed.Contingency; p != nil {
-		period.Value, period.Level = say(lang, "contingency.on"), "warn"
-		period.Note = say(lang, "since") + " " + momentText(lang, p.Began, o.At)
+	period := fact{Name: b.t("contingency"), Value: b.t("contingency.none"), Level: "ok"}
+	if p := b.o.Owed.Contingency; p != nil {
+		period.Value, period.Level, period.Note = b.t("contingency.on"), "warn", b.since(p.Began)
 		if p.Declared {
-			period.Note += " · " + say(lang, "contingency.declared")
+			period.Note += " · " + b.t("contingency.declared")
 		}
 	}
 	n := 0
-	for _, w := range o.Owed.Waiting {
+	for _, w := range b.o.Owed.Waiting {
 		n += w
 	}
-	waiting := fact{Name: say(lang, "owed"), Value: count(n), Level: "ok"}
-	if n > 0 {
-		waiting.Level = ""
-	}
-	if !o.Owed.Oldest.IsZero() {
-		waiting.Note = say(lang, "oldest") + " " + momentText(lang, o.Owed.Oldest, o.At)
-	}
-	b.Facts = []fact{mh, period, waiting}
+	b.Facts = []fact{mh, period, b.pending(fact{Name: b.t("owed"), Value: count(n)}, n, b.o.Owed.Oldest)}
 }
 
-func (b *board) day(lang string, o *Overview) {
+// pending completes a fact about what waits: nothing is well, and the oldest is a remark.
+func (b *board) pending(f fact, n int, oldest time.Time) fact {
+	if n == 0 {
+		f.Level = "ok"
+	}
+	if !oldest.IsZero() {
+		f.Note = b.t("oldest") + " " + b.ago(oldest)
+	}
+	return f
+}
+
+func (b *board) day() {
 	total := 0
 	for _, kind := range record.Known() {
-		if n := o.Today.Documents[kind.Document]; n > 0 {
-			b.Documents = append(b.Documents, named{documentName(lang, kind.Document), count(n)})
+		if n := b.o.Today.Documents[kind.Document]; n > 0 {
+			b.Documents = append(b.Documents, fact{Name: documentName(b.lang, kind.Document), Value: count(n)})
 			total += n
 		}
 	}
 	b.Total = count(total)
-	b.Chart = newChart(lang, o.Today, o.At.In(dte.Zone).Hour())
+}
+
+// month is the month so far: documents that stand, and what they add up to, by type; what does not stand is a remark. A
+// Month that is nil is being counted.
+func (b *board) month() {
+	if b.o.Month == nil {
+		return
+	}
+	b.Month = b.t("month." + b.o.Month.Name[5:])
+	for _, kind := range record.Known() {
+		n, sum, void := "0", "", 0
+		var notes []string
+		for _, t := range b.o.Month.Totals {
+			switch {
+			case t.Tipo != kind.Name:
+			case t.Estado == record.EstadoProcessed:
+				n, sum = count(t.Count), t.Amount
+			default:
+				void += t.Count
+				notes = append(notes, b.t("month."+t.Estado)+": "+count(t.Count))
+			}
+		}
+		if sum != "" || void > 0 {
+			b.MonthLines = append(b.MonthLines, fact{Name: documentName(b.lang, kind.Document), Value: n,
+				Raw: "$" + thousands(cmp.Or(sum, "0.00")), Note: strings.Join(notes, " · ")})
+		}
+	}
+}
+
+// thousands groups the digits of an amount of two decimals.
+func thousands(amount string) string {
+	digits, negative := strings.CutPrefix(amount, "-")
+	whole, cents, _ := strings.Cut(digits, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if negative {
+		whole = "-" + whole
+	}
+	return whole + "." + cents
+}
+
+// permit returns, in the test ambiente, how many of each kind MH has sealed of those that it wants.
+func (b *board) permit() (lines []fact, note string) {
+	missing := 0
+	a := b.o.Authorisation
+	for _, k := range a.Kinds {
+		var notes []string
+		if k.Waiting > 0 {
+			notes = append(notes, count(k.Waiting)+" "+b.t("authorisation.waiting"))
+		}
+		if k.Refused > 0 {
+			notes = append(notes, count(k.Refused)+" "+b.t("authorisation.refused"))
+		}
+		missing += max(0, k.Wanted-k.Sealed)
+		lines = append(lines, fact{Name: documentName(b.lang, k.Kind), Note: strings.Join(notes, " · "),
+			Value: fmt.Sprintf("%s %s %s", count(k.Sealed), b.t("authorisation.of"), count(k.Wanted))})
+	}
+	note = b.t("authorisation.done")
+	if missing > 0 {
+		note = b.t("authorisation.missing") + " " + count(missing) + "."
+	}
+	return lines, note + " " + b.t("authorisation.since") + " " + day(b.lang, a.Since) + "."
 }
 
 // rules are one line a document: what computes it today, and what will.
-func (b *board) rules(lang string, o *Overview) {
-	if o.Rules == nil {
+func (b *board) rules() {
+	if b.o.Rules == nil {
 		return
 	}
-	for _, r := range o.Rules.Rules {
-		if r.Trouble != nil && r.Off == nil {
-			b.RulesRefused = append(b.RulesRefused, ruleLine{Name: r.Name, Version: r.Version, Note: say(lang,
-				"rule."+r.Trouble.Why), Level: "bad"})
-			continue
-		}
-		line := ruleLine{Name: documentName(lang, r.Document), Version: r.Version}
+	for _, r := range b.o.Rules.Rules {
+		line := fact{Name: documentName(b.lang, r.Document), Value: r.Version}
 		switch {
+		case r.Trouble != nil && r.Off == nil:
+			b.RulesRefused = append(b.RulesRefused, fact{Name: r.Name, Value: r.Version,
+				Note: b.t("rule." + r.Trouble.Why), Level: "bad"})
 		case r.State == "coming":
-			line.Note = say(lang, "from") + " " + day(lang, r.From)
+			line.Note = b.t("from") + " " + day(b.lang, r.From)
 			b.Coming = append(b.Coming, line)
 		case r.State == "live":
 			if r.Expires != "" {
-				line.Note, line.Level = say(lang, "until")+" "+day(lang, r.Expires), "warn"
+				line.Note, line.Level = b.t("until")+" "+day(b.lang, r.Expires), "warn"
 			}
 			if r.Expired {
-				line.Note, line.Level = say(lang, "expired")+" "+day(lang, r.Expires), "bad"
+				line.Note, line.Level = b.t("expired")+" "+day(b.lang, r.Expires), "bad"
 			}
-			b.outcomes(lang, &line, r.Outcomes)
+			b.outcomes(&line, r.Outcomes)
 			b.Live = append(b.Live, line)
 		}
 	}
-	if back := o.Rules.Return; back != nil {
-		b.Returned, b.ReturnedRaw = strings.TrimSpace(back.To.Name+" "+back.To.Version)+", "+momentText(lang, back.At,
-			o.At), masked(back.Reason)
+	if back := b.o.Rules.Return; back != nil {
+		b.Returned = strings.TrimSpace(back.To.Name+" "+back.To.Version) + ", " + b.ago(back.At)
 	}
 }
 
 // outcomes adds what MH refuses of a rule in force to the rule's line, and to the verdict if the rule is most likely
 // wrong.
-func (b *board) outcomes(lang string, line *ruleLine, o *dte.Outcomes) {
+func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 	if o == nil || o.Refused == 0 {
 		return
 	}
-	text := say(lang, "rule.rejects") + " " + count(o.Refused) + " " + say(lang, "authorisation.of") + " " +
-		count(o.Decided)
+	text := b.t("rule.rejects") + " " + count(o.Refused) + " " + b.t("authorisation.of") + " " + count(o.Decided)
 	line.Note = strings.TrimPrefix(line.Note+" · "+text, " · ")
 	if o.Grave() {
 		line.Level = "bad"
-		b.Rejecting = append(b.Rejecting, line.Name+" "+line.Version+": "+text+".")
+		b.Rejecting = append(b.Rejecting, line.Name+" "+line.Value+": "+text+".")
 	}
 }
 
-func (b *board) deliveries(lang string, o *Overview) {
-	d := &o.Owed.Delivery
-	line := func(name string, on bool, n int, oldest time.Time, trouble string) {
-		f := fact{Name: say(lang, name), Value: say(lang, "off")}
-		if on {
-			f.Value, f.Level = count(n)+" "+say(lang, "pending"), "ok"
-			if n > 0 {
-				f.Level = ""
-			}
-			if !oldest.IsZero() {
-				f.Note = say(lang, "oldest") + " " + momentText(lang, oldest, o.At)
-			}
-			if trouble != "" {
-				f.Note, f.Level, f.Raw = say(lang, name+".trouble"), "bad", masked(trouble)
-			}
+func (b *board) deliver(name string, on bool, n int, oldest time.Time, trouble string) {
+	f := fact{Name: b.t(name), Value: b.t("off")}
+	if on {
+		f.Value = count(n) + " " + b.t("pending")
+		f = b.pending(f, n, oldest)
+		if trouble != "" {
+			f.Note, f.Level, f.Raw = b.t(name+".trouble"), "bad", masked(trouble)
 		}
-		b.Deliveries = append(b.Deliveries, f)
 	}
-	line("mail", o.Mail, d.Mail, d.MailOldest, d.MailTrouble)
-	line("archive", o.Archive, d.Archive, d.ArchiveOldest, d.ArchiveTrouble)
-	b.GivenUp = d.GivenUp
+	b.Deliveries = append(b.Deliveries, f)
 }
 
-func (b *board) box(lang string, o *Overview) {
-	copied := fact{Name: say(lang, "copy"), Value: say(lang, "off")}
-	if c := o.SecondCopy; c != nil {
-		copied.Value, copied.Level = say(lang, "copy.live"), "ok"
-		copied.Note = say(lang, "since") + " " + momentText(lang, c.Since, o.At)
+func (b *board) box() {
+	add := func(f fact) { b.Box = append(b.Box, f) }
+	copied := fact{Name: b.t("copy"), Value: b.t("off")}
+	if c := b.o.SecondCopy; c != nil {
+		copied.Value, copied.Level, copied.Note = b.t("copy.live"), "ok", b.since(c.Since)
 		if !c.Live {
-			copied.Value, copied.Level = say(lang, "copy.stopped"), "bad"
-			copied.Raw = c.Why
+			copied.Value, copied.Level, copied.Raw = b.t("copy.stopped"), "bad", c.Why
 		}
 	}
-	b.Box = append(b.Box, copied)
-	if c := o.Chain; c != nil {
-		f := fact{Name: say(lang, "chain"), Value: c.Branch, Note: say(lang, "chain.unasked"), Level: "ok"}
+	add(copied)
+	if c := b.o.Chain; c != nil {
+		f := fact{Name: b.t("chain"), Value: c.Branch, Note: b.t("chain.unasked"), Level: "ok"}
 		if !c.Asked.IsZero() {
-			f.Note = say(lang, "chain.asked") + " " + momentText(lang, c.Asked, o.At) + " · " + say(lang, "version") +
-				" " + strconv.FormatInt(c.Version, 10)
+			f.Note = b.t("chain.asked") + " " + b.ago(c.Asked) + " · " + b.t("version") + " " +
+				strconv.FormatInt(c.Version, 10)
 		}
 		switch {
 		case c.Replaced:
-			f.Note, f.Level = say(lang, "chain.replaced"), "bad"
+			f.Note, f.Level = b.t("chain.replaced"), "bad"
 		case len(c.Unbound) > 0:
-			f.Note, f.Level = say(lang, "chain.unbound")+" "+strings.Join(c.Unbound, " "), "bad"
+			f.Note, f.Level = b.t("chain.unbound")+" "+strings.Join(c.Unbound, " "), "bad"
 		case c.Lacks != "":
-			f.Note, f.Level, f.Raw = say(lang, "chain.lacks"), "bad", masked(c.Lacks)
+			f.Note, f.Level, f.Raw = b.t("chain.lacks"), "bad", masked(c.Lacks)
 		case c.Refused:
-			f.Note, f.Level, f.Raw = say(lang, "chain.refused"), "warn", masked(c.Trouble)
+			f.Note, f.Level, f.Raw = b.t("chain.refused"), "warn", masked(c.Trouble)
 		case c.Trouble != "":
-			f.Note, f.Level, f.Raw = say(lang, "chain.trouble"), "warn", masked(c.Trouble)
+			f.Note, f.Level, f.Raw = b.t("chain.trouble"), "warn", masked(c.Trouble)
 		}
-		b.Box = append(b.Box, f)
+		add(f)
 	}
-	if o.Free > 0 {
-		disk := fact{Name: say(lang, "disk"), Value: size(o.Free), Note: say(lang, "disk.reserve") + " " +
-			size(o.Reserve), Level: "ok"}
-		switch {
-		case o.Free < o.Reserve:
-			disk.Level = "bad"
-		case o.Free < lowDisk*o.Reserve:
-			disk.Level = "warn"
-		}
-		b.Box = append(b.Box, disk)
-	}
-	if o.Skew != nil {
-		clock := fact{Name: say(lang, "clock"), Value: clockDifference(*o.Skew), Note: say(lang, "clock.note"),
-			Level: "ok"}
-		if o.Skew.Abs() > skewed {
-			clock.Level = "warn"
-		}
-		b.Box = append(b.Box, clock)
-	}
-	for _, e := range o.Expires {
-		f := fact{Name: say(lang, "expires."+e.Name), Value: day(lang, e.At.In(dte.Zone).Format(time.DateOnly)),
-			Note: remaining(lang, e.At, o.At), Level: "ok"}
-		switch left := e.At.Sub(o.At); {
-		case left <= 0:
+	if free, reserve := b.o.Free, b.o.Reserve; free > 0 {
+		f := fact{Name: b.t("disk"), Value: size(free), Note: b.t("disk.reserve") + " " + size(reserve), Level: "ok"}
+		if free < reserve {
 			f.Level = "bad"
-		case left < soon[e.Name]:
+		} else if free < lowDisk*reserve {
 			f.Level = "warn"
 		}
-		b.Box = append(b.Box, f)
+		add(f)
 	}
-	if o.Rules != nil {
-		b.Box = append(b.Box, fact{Name: say(lang, "engine"), Value: say(lang, "engine."+o.Rules.Engine)})
+	if skew := b.o.Skew; skew != nil {
+		f := fact{Name: b.t("clock"), Value: clockDifference(*skew), Note: b.t("clock.note"), Level: "ok"}
+		if skew.Abs() > skewed {
+			f.Level = "warn"
+		}
+		add(f)
 	}
-	b.Box = append(b.Box, fact{Name: say(lang, "version"), Value: o.Version, Note: say(lang, "started") + " " +
-		momentText(lang, o.Started, o.At)})
+	for _, e := range b.o.Expires {
+		add(fact{Name: b.t("expires." + e.Name), Value: day(b.lang, e.At.In(dte.Zone).Format(time.DateOnly)),
+			Note: remaining(b.lang, e.At, b.o.At), Level: urgency(e.At.Sub(b.o.At), soon[e.Name], "ok")})
+	}
+	if b.o.Rules != nil {
+		add(fact{Name: b.t("engine"), Value: b.t("engine." + b.o.Rules.Engine)})
+	}
+	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
+}
+
+// fresh is how long an error of the log is red. An older one is history: what is still wrong has a line of its own, or
+// comes into the log again.
+const fresh = time.Hour
+
+// troubleLevel is the colour of a line of the log.
+func troubleLevel(x Trouble, now time.Time) string {
+	switch {
+	case now.Sub(x.At) >= fresh:
+		return ""
+	case x.Error:
+		return "bad"
+	}
+	return "warn"
+}
+
+// verdict is the one sentence: can the branch issue, and what is to be done. It comes last, for it says of no page that
+// nothing needs doing while something on that page is red or yellow.
+func (b *board) verdict() {
+	o := b.o
+	late := slices.ContainsFunc(b.Deadlines, func(d fact) bool { return d.Level == "bad" })
+	state := "ok"
+	switch {
+	case o.Stopped != nil:
+		state, b.Level, b.Reason = "stopped", "bad", stopped(b.lang, o.Stopped)
+	case late:
+		state, b.Level = "late", "bad"
+	case len(b.Rejecting) > 0:
+		state, b.Level, b.Reason = "rejecting", "bad", strings.Join(b.Rejecting, " ")
+	case o.MH.Refused != nil:
+		state, b.Level, b.Order = "password", "bad", PasswordOrder
+		b.Reason = b.t(passwordReason(o.MH.Refused))
+	case o.Owed.Contingency != nil:
+		state, b.Level = "contingency", "warn"
+		b.Reason = b.t(fmt.Sprintf("cause.%d", o.Owed.Contingency.Cause))
+	case o.MH.Asked && !o.MH.Up:
+		state, b.Level = "unsure", "warn"
+	default:
+		b.Level = b.worst()
+		state = map[string]string{"ok": "ok", "warn": "watch", "bad": "attention"}[b.Level]
+	}
+	b.Title, b.Advice = b.t("verdict."+state), b.t("verdict."+state+".advice")
+	if b.Level == "warn" && b.worst() == "bad" {
+		b.Level, b.Advice = "bad", b.Advice+" "+b.t("verdict.red")
+	}
+}
+
+// PasswordOrder is what central IT types on the box when MH has a new password of the taxpayer's API, as root.
+const PasswordOrder = "systemd-ask-password -n 'MH API password' | " +
+	"systemd-creds encrypt --name=authority.password - /etc/dted/authority.password.cred\nsystemctl restart dted"
+
+// passwordReason is the text that says why MH refuses the password.
+func passwordReason(err error) string {
+	switch {
+	case errors.Is(err, authority.ErrPasswordExpired):
+		return "password.expired"
+	case errors.Is(err, authority.ErrPasswordChange):
+		return "password.change"
+	}
+	return "password.wrong"
+}
+
+// stopped is why nothing is issued, without the cause that is for the log.
+func stopped(lang string, err error) string {
+	var e *refusal.Error
+	switch {
+	case errors.As(err, &e) && lang == "es" && !e.Operator:
+		return e.Message
+	case errors.As(err, &e):
+		return problem.OperatorMessage(e)
+	case errors.Is(err, ErrNoRules):
+		return say(lang, "stopped.rules")
+	}
+	return err.Error()
+}
+
+// worst is the worst level that something on the board has: bad, else warn, else ok. Warnings of the log are no state
+// of the branch, and do not count.
+func (b *board) worst() string {
+	worst := "ok"
+	see := func(level string) {
+		if level == "bad" || level == "warn" && worst == "ok" {
+			worst = level
+		}
+	}
+	for _, f := range slices.Concat(b.Facts, b.Deliveries, b.Box, b.Live, b.Coming, b.RulesRefused, b.Deadlines,
+		b.Waiting) {
+		see(f.Level)
+	}
+	for _, t := range b.Trouble {
+		if t.Level == "bad" {
+			see(t.Level)
+		}
+	}
+	if b.o.Owed.Refused != "" || b.Returned != "" || b.o.Owed.Delivery.GivenUp > 0 {
+		see("bad")
+	}
+	return worst
 }
 
 // masked hides addresses: who buys is nobody's business here.
@@ -371,40 +499,15 @@ func document(lang, title, style string, head g.Node, body ...g.Node) []byte {
 	return b.Bytes()
 }
 
-// chart is the day by the hour, as stacked bars. Its unit is a point of the drawing, which is chartWide by chartHigh.
-type chart struct {
-	Wide, High int
-	Bars       []bar
-	Hours      []tick // below the bars
-	Lines      []tick // of the scale
-	Now        int    // x of the hour that goes on
-	Label      string // for who does not see it
-}
-
-type bar struct {
-	Title string
-	Parts []part
-}
-
-// part is a piece of a bar; Kind is a class: normal, contingency, rejected.
-type part struct {
-	Kind       string
-	X, Y, W, H float64
-}
-
-type tick struct {
-	At   float64
-	Text string
-}
-
+// Measures of the chart, in points of its drawing.
 const (
 	chartWide, chartHigh = 360, 150
 	chartLeft, chartFoot = 36, 20 // room for the scale and for the hours
 	chartTop             = 8
 )
 
-func newChart(lang string, day documents.Today, now int) *chart {
-	c := &chart{Wide: chartWide, High: chartHigh}
+// chart is the day by the hour, as stacked bars. now is the hour that goes on.
+func chart(lang string, day documents.Today, now int) g.Node {
 	most, best, total := 0, 0, 0
 	for h, x := range day.Hours {
 		n := x.Normal + x.Contingency + x.Rejected
@@ -413,60 +516,66 @@ func newChart(lang string, day documents.Today, now int) *chart {
 			most, best = n, h
 		}
 	}
+	label := fmt.Sprintf("%s: %s.", say(lang, "today"), count(total)) // for who does not see it
+	if total > 0 {
+		label += fmt.Sprintf(" %s: %02d:00, %s.", say(lang, "chart.peak"), best, count(most))
+	}
+	number := func(name string, v float64) g.Node { return attr(name, strconv.FormatFloat(v, 'f', -1, 64)) }
 	top := ceiling(most)
 	height := float64(chartHigh - chartFoot - chartTop)
 	y := func(n int) float64 { return chartTop + height*(1-float64(n)/float64(top)) }
 	step := float64(chartWide-chartLeft) / 24
+	var lines, hours, bars g.Group
+	for _, n := range []int{0, top / 2, top} {
+		lines = append(lines,
+			el("line", attr("x1", "36"), attr("x2", "360"), number("y1", y(n)), number("y2", y(n))),
+			el("text", attr("x", "31"), number("y", y(n)), attr("dy", "4"), attr("text-anchor", "end"), g.Text(count(n))))
+	}
 	for h, x := range day.Hours {
 		left := chartLeft + float64(h)*step
 		if h%3 == 0 {
-			c.Hours = append(c.Hours, tick{left + step/2, fmt.Sprintf("%02d", h)})
-		}
-		if h == now {
-			c.Now = int(left)
+			hours = append(hours, el("text", number("x", left+step/2), attr("y", "145"), attr("text-anchor", "middle"),
+				g.Text(fmt.Sprintf("%02d", h))))
 		}
 		if x == (documents.Hour{}) {
 			continue
 		}
-		b := bar{Title: fmt.Sprintf("%02d:00–%02d:59 · %s", h, h, tally(lang, x))}
+		bar := g.Group{txt("title", fmt.Sprintf("%02d:00–%02d:59 · %s", h, h, tally(lang, x)))}
 		below := 0
-		for _, p := range []struct {
-			kind string
-			n    int
-		}{{"normal", x.Normal}, {"contingency", x.Contingency}, {"rejected", x.Rejected}} {
+		for _, p := range parts(x) {
 			if p.n > 0 {
-				b.Parts = append(b.Parts, part{Kind: p.kind, X: left + 1.5, Y: y(below + p.n), W: step - 3,
-					H: max(1, y(below)-y(below+p.n))})
+				bar = append(bar, el("rect", class(p.kind), number("x", left+1.5), number("y", y(below+p.n)),
+					number("width", step-3), number("height", max(1, y(below)-y(below+p.n)))))
 				below += p.n
 			}
 		}
-		c.Bars = append(c.Bars, b)
+		bars = append(bars, el("g", bar))
 	}
-	for _, n := range []int{0, top / 2, top} {
-		c.Lines = append(c.Lines, tick{y(n), count(n)})
-	}
-	c.Label = fmt.Sprintf("%s: %s.", say(lang, "today"), count(total))
-	if total > 0 {
-		c.Label += fmt.Sprintf(" %s: %02d:00, %s.", say(lang, "chart.peak"), best, count(most))
-	}
-	return c
+	return el("svg", attr("viewBox", fmt.Sprintf("0 0 %d %d", chartWide, chartHigh)), attr("role", "img"),
+		attr("aria-label", label), lines, hours,
+		el("rect", class("now"), attr("x", strconv.Itoa(int(chartLeft+float64(now)*step))), attr("y", "130"),
+			attr("width", "13.5"), attr("height", "2")), bars)
+}
+
+// part is how some documents of an hour were issued: a class of the drawing and a word.
+type part struct {
+	kind string
+	n    int
+}
+
+func parts(h documents.Hour) [3]part {
+	return [...]part{{"normal", h.Normal}, {"contingency", h.Contingency}, {"rejected", h.Rejected}}
 }
 
 // tally says what an hour holds, leaving out what it has none of.
 func tally(lang string, h documents.Hour) string {
-	s := ""
-	for _, p := range []struct {
-		key string
-		n   int
-	}{{"normal", h.Normal}, {"contingency", h.Contingency}, {"rejected", h.Rejected}} {
+	var said []string
+	for _, p := range parts(h) {
 		if p.n > 0 {
-			if s != "" {
-				s += ", "
-			}
-			s += count(p.n) + " " + say(lang, "chart."+p.key)
+			said = append(said, count(p.n)+" "+say(lang, "chart."+p.kind))
 		}
 	}
-	return s
+	return strings.Join(said, ", ")
 }
 
 // ceiling is the even, round number that a scale ends at.

@@ -27,8 +27,8 @@ func TestParts(t *testing.T) {
 		t.Errorf("%s %v", b.String(), err)
 	}
 	b.Reset()
-	waiting := (&board{Lang: "en", Deadlines: []deadline{{Level: "bad", Name: "event", At: "13:41",
-		Left: "in 2 h"}}}).waitingHTML(func(key string) string { return key })
+	waiting := (&board{lang: "en", o: overviews()["normal"], Deadlines: []fact{{Level: "bad", Name: "event", Note: "13:41",
+		Value: "in 2 h"}}}).waitingHTML()
 	if err := waiting.Render(&b); err != nil || !strings.Contains(b.String(),
 		"<small>13:41</small></th><td>in 2 h</td>") {
 		t.Errorf("%s %v", b.String(), err)

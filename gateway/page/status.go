@@ -8,7 +8,6 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/authorisation"
 	"dtegate/engine/documents"
+	"dtegate/engine/dte"
 	"dtegate/engine/rulestore"
 )
 
@@ -68,39 +68,44 @@ func (p *Status) Get(lang string, now time.Time, look func() *Overview) []byte {
 // renderStatus makes the page of an overview.
 func renderStatus(lang string, o *Overview) []byte {
 	b := newBoard(lang, o)
-	t := func(key string) string { return say(lang, key) }
-	kind := "production"
-	if b.Test {
+	kind, other := "production", "en"
+	if o.Ambiente != "01" {
 		kind = "test"
 	}
-	branch := cmp.Or(o.Name, t("branch")+" "+strconv.FormatInt(b.Branch, 10))
-	return document(lang, b.Title+" · "+branch, statusStyle, el("meta", attr("http-equiv", "refresh"), attr("content",
-		"15")),
+	if lang == "en" {
+		other = "es"
+	}
+	branch := cmp.Or(o.Name, b.t("branch")+" "+strconv.FormatInt(o.Branch, 10))
+	return document(lang, b.Title+" · "+branch, statusStyle,
+		el("meta", attr("http-equiv", "refresh"), attr("content", "15")),
 		el("header",
-			el("p", txt("b", branch), g.Text(" "), el("span", class(kind), g.Text(b.Ambiente))),
-			el("p", txt("time", b.At), g.Text(" "), el("a", attr("href", "?lang="+b.Other), attr("lang", b.Other),
-				g.Text(t("other"))))),
+			el("p", txt("b", branch), g.Text(" "), el("span", class(kind), g.Text(b.t("ambiente."+o.Ambiente)))),
+			el("p", txt("time", clock(o.At)), g.Text(" "),
+				el("a", attr("href", "?lang="+other), attr("lang", other), g.Text(b.t("other"))))),
 		el("main",
-			el("section", class("verdict "+b.Level), txt("h1", b.Title),
-				g.If(b.Reason != "", el("p", class("reason"), g.Text(b.Reason))), txt("p", b.Advice),
+			el("section", class("verdict "+b.Level), txt("h1", b.Title), note("reason", b.Reason), txt("p", b.Advice),
 				g.If(b.Order != "", el("pre", txt("code", b.Order)))),
-			el("section", class("glance"), facts(lang, b.Facts)),
+			el("section", class("glance"), b.factsHTML(b.Facts)),
 			// A phone shows the first column above the second: what waits stands above the long lists.
-			el("div", b.waitingHTML(t), b.todayHTML(t), b.troubleHTML(t),
-				el("section", txt("h2", t("deliveries")), facts(lang, b.Deliveries),
-					g.If(b.GivenUp > 0, el("p", class("bad"), g.Text(strconv.Itoa(b.GivenUp)+" "+t("given.up"))))),
-				b.monthHTML(t)),
-			el("div", el("section", txt("h2", t("box")), facts(lang, b.Box)), b.rulesHTML(t),
-				g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) }))),
-		el("footer", txt("p", t("updated")+", "+t("refresh")+". "+t("more")+".")))
+			el("div", b.waitingHTML(), b.todayHTML(), b.troubleHTML(),
+				el("section", txt("h2", b.t("deliveries")), b.factsHTML(b.Deliveries),
+					g.If(o.Owed.Delivery.GivenUp > 0,
+						note("bad", strconv.Itoa(o.Owed.Delivery.GivenUp)+" "+b.t("given.up")))),
+				b.monthHTML()),
+			el("div", el("section", txt("h2", b.t("box")), b.factsHTML(b.Box)), b.rulesHTML(),
+				g.Iff(o.Authorisation != nil, b.permitHTML))),
+		el("footer", txt("p", b.t("updated")+", "+b.t("refresh")+". "+b.t("more")+".")))
 }
 
-// facts are names with their values.
-func facts(lang string, list []fact) g.Node {
+// note is a paragraph of a class, left out when it is empty.
+func note(kind, text string) g.Node { return g.If(text != "", el("p", class(kind), g.Text(text))) }
+
+// factsHTML are names with their values.
+func (b *board) factsHTML(list []fact) g.Node {
 	return el("dl", class("facts"), g.Map(list, func(f fact) g.Node {
-		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value), g.If(f.Note != "",
-			el("dd", class("note"), g.Text(f.Note))),
-			g.If(f.Raw != "", el("dd", class("note"), detail(lang, f.Raw))))
+		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value),
+			g.If(f.Note != "", el("dd", class("note"), g.Text(f.Note))),
+			g.If(f.Raw != "", el("dd", class("note"), detail(b.lang, f.Raw))))
 	}))
 }
 
@@ -113,78 +118,71 @@ func detail(lang, raw string) g.Node {
 }
 
 // row is a line of a table.
-func row(level, name, note, value string) g.Node {
-	return el("tr", class(level), el("th", attr("scope", "row"), g.Text(name), small(note)), txt("td", value))
+func row(f fact) g.Node {
+	return el("tr", class(f.Level), el("th", attr("scope", "row"), g.Text(f.Name), small(f.Note)), txt("td", f.Value))
 }
 
-func (b *board) todayHTML(t func(string) string) g.Node {
+func (b *board) todayHTML() g.Node {
+	partial := b.o.Today.Partial
 	return el("section", class("today"),
-		el("h2", g.Text(t("today")+" "), txt("b", b.Total)),
-		g.If(b.Partial, el("p", class("partial"), g.Text(t("partial")))),
-		g.Iff(b.Chart != nil, func() g.Node { return b.Chart.html() }),
-		el("ul", class("legend"), attr("aria-label", t("legend")), g.Map([]string{"normal", "contingency", "rejected"},
-			func(kind string) g.Node {
-				return el("li", class(kind), g.Text(t("chart."+kind)))
-			})),
-		listed("ul", b.Documents, func(n named) g.Node { return el("li", g.Text(n.Name+" "), txt("b", n.N)) },
+		el("h2", g.Text(b.t("today")+" "), txt("b", b.Total)),
+		g.If(partial, note("partial", b.t("partial"))),
+		chart(b.lang, b.o.Today, b.o.At.In(dte.Zone).Hour()),
+		el("ul", class("legend"), attr("aria-label", b.t("legend")),
+			g.Map([]string{"normal", "contingency", "rejected"},
+				func(kind string) g.Node { return el("li", class(kind), g.Text(b.t("chart."+kind))) })),
+		listed("ul", b.Documents, func(f fact) g.Node { return el("li", g.Text(f.Name+" "), txt("b", f.Value)) },
 			class("kinds")),
-		g.If(len(b.Documents) == 0 && !b.Partial, txt("p", t("none.today"))))
+		g.If(len(b.Documents) == 0 && !partial, txt("p", b.t("none.today"))))
 }
 
-func (c *chart) html() g.Node {
-	number := func(name string, v float64) g.Node { return attr(name, strconv.FormatFloat(v, 'f', -1, 64)) }
-	return el("svg", attr("viewBox", fmt.Sprintf("0 0 %d %d", c.Wide, c.High)), attr("role", "img"), attr("aria-label",
-		c.Label),
-		g.Map(c.Lines, func(l tick) g.Node {
-			return g.Group{el("line", attr("x1", "36"), attr("x2", "360"), number("y1", l.At), number("y2", l.At)),
-				el("text", attr("x", "31"), number("y", l.At), attr("dy", "4"), attr("text-anchor", "end"),
-					g.Text(l.Text))}
-		}),
-		g.Map(c.Hours, func(h tick) g.Node {
-			return el("text", number("x", h.At), attr("y", "145"), attr("text-anchor", "middle"), g.Text(h.Text))
-		}),
-		el("rect", class("now"), attr("x", strconv.Itoa(c.Now)), attr("y", "130"), attr("width", "13.5"), attr("height",
-			"2")),
-		g.Map(c.Bars, func(b bar) g.Node {
-			return el("g", txt("title", b.Title), g.Map(b.Parts, func(p part) g.Node {
-				return el("rect", class(p.Kind), number("x", p.X), number("y", p.Y), number("width", p.W),
-					number("height", p.H))
-			}))
-		}))
+func (b *board) waitingHTML() g.Node {
+	return el("section", txt("h2", b.t("waiting")),
+		listed("table", b.Deadlines, row, txt("caption", b.t("deadlines")), class("deadlines")),
+		g.If(b.o.Owed.Refused != "", note("bad", b.t("refused")+" "+b.o.Owed.Refused)),
+		listed("table", b.Waiting, row),
+		g.If(len(b.Waiting) == 0, txt("p", b.t("waiting.none"))))
 }
 
-func (b *board) waitingHTML(t func(string) string) g.Node {
-	return el("section", txt("h2", t("waiting")),
-		listed("table", b.Deadlines, func(d deadline) g.Node { return row(d.Level, d.Name, d.At, d.Left) },
-			txt("caption", t("deadlines")), class("deadlines")),
-		g.If(b.Refused != "", el("p", class("bad"), g.Text(t("refused")+" "+b.Refused))),
-		listed("table", b.Waiting, func(q queue) g.Node { return row(q.Level, q.Name, q.Note, q.N) }),
-		g.If(len(b.Waiting) == 0, txt("p", t("waiting.none"))))
-}
-
-func (b *board) troubleHTML(t func(string) string) g.Node {
-	return el("section", txt("h2", t("trouble")),
-		listed("ol", b.Trouble, func(l troubleLine) g.Node {
-			at := l.At
-			if l.Ended != "" {
-				at += " · " + t("ended") + " " + l.Ended
-			}
-			if l.Count > 1 {
-				at += fmt.Sprintf(" · %d %s", l.Count, t("times"))
-			}
-			return el("li", class(l.Level), txt("small", at), g.Text(l.Text), detail(b.Lang, l.Raw))
+func (b *board) troubleHTML() g.Node {
+	return el("section", txt("h2", b.t("trouble")),
+		listed("ol", b.Trouble, func(f fact) g.Node {
+			return el("li", class(f.Level), txt("small", f.Note), g.Text(f.Name), detail(b.lang, f.Raw))
 		}, class("trouble")),
-		g.If(len(b.Trouble) == 0, txt("p", t("trouble.none"))))
+		g.If(len(b.Trouble) == 0, txt("p", b.t("trouble.none"))))
 }
 
-func (b *board) rulesHTML(t func(string) string) g.Node {
-	line := func(r ruleLine) g.Node { return row(r.Level, r.Name, r.Note, r.Version) }
-	return el("section", txt("h2", t("rules")),
-		g.If(b.Returned != "", el("p", class("bad"), g.Text(t("returned")+" "+b.Returned))),
-		detail(b.Lang, b.ReturnedRaw),
-		listed("table", b.RulesRefused, line, txt("caption", t("rules.refused"))),
-		listed("table", b.Coming, line, txt("caption", t("coming"))),
-		el("table", txt("caption", t("live")), g.Map(b.Live, line)))
+func (b *board) monthHTML() g.Node {
+	title := b.t("month.this")
+	if b.Month != "" {
+		title = b.t("month") + " " + b.Month
+	}
+	return el("section", class("month"), txt("h2", title),
+		g.If(b.Month == "", txt("p", b.t("month.counting"))),
+		listed("table", b.MonthLines, func(f fact) g.Node {
+			return el("tr", el("th", attr("scope", "row"), g.Text(f.Name), small(f.Note)), txt("td", f.Value),
+				txt("td", f.Raw))
+		}),
+		g.If(b.Month != "" && len(b.MonthLines) == 0, txt("p", b.t("month.none"))))
+}
+
+func (b *board) permitHTML() g.Node {
+	lines, about := b.permit()
+	return el("section", class("progress"), txt("h2", b.t("authorisation")),
+		txt("p", about),
+		g.If(b.o.Authorisation.Partial, note("partial", b.t("authorisation.partial"))),
+		listed("table", lines, row))
+}
+
+func (b *board) rulesHTML() g.Node {
+	why := g.Node(nil)
+	if b.Returned != "" {
+		why = g.Group{note("bad", b.t("returned")+" "+b.Returned), detail(b.lang, masked(b.o.Rules.Return.Reason))}
+	}
+	return el("section", txt("h2", b.t("rules")), why,
+		listed("table", b.RulesRefused, row, txt("caption", b.t("rules.refused"))),
+		listed("table", b.Coming, row, txt("caption", b.t("coming"))),
+		el("table", txt("caption", b.t("live")), g.Map(b.Live, row)))
 }
 
 // Overview is what the status page shows. It holds no secret and no customer. A time is zero if it is not known.
@@ -215,6 +213,12 @@ type Overview struct {
 	Skew    *time.Duration
 	Expires []Expiry
 	Trouble []Trouble // the newest first
+}
+
+// Month is what the branch has issued since the first day of a month, by type and state.
+type Month struct {
+	Name   string // "2026-11"
+	Totals []documents.Total
 }
 
 // Reach is whether MH answered the last call.

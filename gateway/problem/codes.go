@@ -1,11 +1,7 @@
-// Package codes lists every code that an answer of the appliance can hold: those of the member type of an error, and
-// those of the elements of its member errors. It is the one source of the list: the contract, the page /docs and
-// deploy/CODES.md show it, and a test finds each code of the sources in it.
 package problem
 
 import (
-	"maps"
-	"net/http"
+	"slices"
 
 	"dtegate/engine/refusal"
 )
@@ -28,11 +24,7 @@ type Text struct{ ES, EN string }
 
 // All returns the whole list: first the types of answers, then the codes that only elements of errors have.
 func All() []Code {
-	var all []Code
-	for _, part := range [][]Code{types, operators, values, sales, references} {
-		all = append(all, part...)
-	}
-	return all
+	return slices.Concat(types, operators, values, sales, references)
 }
 
 // Types returns the codes of the member type that tills can meet.
@@ -54,49 +46,16 @@ var byName = func() map[string]Code {
 
 // Faults returns the codes of the elements of errors.
 func Faults() []Code {
-	var faults []Code
-	for _, c := range All() {
-		if c.Fault {
-			faults = append(faults, c)
-		}
+	return slices.DeleteFunc(All(), func(c Code) bool { return !c.Fault })
+}
+
+// Status returns the HTTP status of a code, 0 if no answer has it as its type.
+func Status(code string) int {
+	if c, ok := Find(code); ok && len(c.Status) > 0 {
+		return c.Status[0]
 	}
-	return faults
+	return 0
 }
-
-// statuses is the one table from the engine's codes to HTTP.
-var statuses = map[string]int{
-	refusal.CodeValidation:     http.StatusBadRequest,
-	refusal.CodeKeyConflict:    http.StatusUnprocessableEntity,
-	refusal.CodeNotFound:       http.StatusNotFound,
-	refusal.CodeNoContingency:  http.StatusNotFound,
-	refusal.CodeNotProcessed:   http.StatusConflict,
-	refusal.CodeNotInvalidable: http.StatusConflict,
-	refusal.CodeNotCorrectable: http.StatusConflict,
-	refusal.CodeOriginType:     http.StatusBadRequest,
-	refusal.CodeOriginStatus:   http.StatusBadRequest,
-	refusal.CodeItemNotFound:   http.StatusBadRequest,
-	refusal.CodeOverReturn:     http.StatusBadRequest,
-	refusal.CodePermission:     http.StatusForbidden,
-	refusal.CodeNoRecipient:    http.StatusConflict,
-	refusal.CodeNotYet:         http.StatusConflict,
-	refusal.CodeTypeClosed:     http.StatusConflict,
-	refusal.CodeUnavailable:    http.StatusServiceUnavailable,
-	refusal.CodeStorageFull:    http.StatusServiceUnavailable,
-	refusal.CodeBusy:           http.StatusTooManyRequests,
-	refusal.CodeClockWrong:     http.StatusServiceUnavailable,
-	refusal.CodeStoreBehind:    http.StatusServiceUnavailable,
-	refusal.CodeBoxReplaced:    http.StatusServiceUnavailable,
-	refusal.CodePointClosed:    http.StatusServiceUnavailable,
-	refusal.CodeNotEnrolled:    http.StatusServiceUnavailable,
-	refusal.CodeRuleFailed:     http.StatusServiceUnavailable,
-	refusal.CodeInternal:       http.StatusInternalServerError,
-}
-
-// Status returns the HTTP status of a code of the engine, 0 if the engine has no such code.
-func Status(code string) int { return statuses[code] }
-
-// Statuses returns the HTTP status of every code of the engine.
-func Statuses() map[string]int { return maps.Clone(statuses) }
 
 // English returns an operator's message for an error that was written for tills: english if the error has one,
 // otherwise the meaning in the list of codes.

@@ -1,10 +1,11 @@
 package reply
 
 import (
-	"fmt"
+	"encoding/base64"
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"dtegate/engine"
 	"dtegate/engine/documents"
@@ -21,81 +22,43 @@ func Infos(found []documents.Info) []byte {
 			n++
 		}
 	}
-	b := fmt.Appendf(nil, `{"status":"success","data":{"totalSolicitados":%d,"totalEncontrados":%d,"totalNoEncontrados":%d,"documentos":[`, len(found), n, len(found)-n)
-	for i, f := range found {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"codigoGeneracion":`...), f.Code)
-		b = strconv.AppendBool(append(b, `,"encontrado":`...), f.Found)
-		b = optional(append(b, `,"selloRecibido":`...), f.Sello)
-		b = optional(append(b, `,"estado":`...), f.Estado)
-		b = append(optional(append(b, `,"tipo":`...), f.Tipo), '}')
-	}
-	return append(b, `]}}`...)
+	return success("totalSolicitados", len(found), "totalEncontrados", n, "totalNoEncontrados", len(found)-n,
+		"documentos", func(b []byte) []byte {
+			return array(b, found, func(b []byte, f documents.Info) []byte {
+				return object(b, "codigoGeneracion", f.Code, "encontrado", f.Found, "selloRecibido", optional(f.Sello),
+					"estado", optional(f.Estado), "tipo", optional(f.Tipo))
+			})
+		})
 }
 
 // Listing returns a page of GET /dte/documentos.
 func Listing(l *documents.Listing) []byte {
-	b := append([]byte(nil), `{"status":"success","data":{"documentos":[`...)
-	for i, x := range l.Lines {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendLine(b, &x)
+	next := ""
+	if l.Next != 0 {
+		next = strconv.FormatInt(l.Next, 36)
 	}
-	b = append(b, `],"siguiente":`...)
-	if l.Next == 0 {
-		b = append(b, `null`...)
-	} else {
-		b = text(b, strconv.FormatInt(l.Next, 36))
-	}
-	b = append(b, `,"totales":[`...)
-	for i, x := range l.Totals {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"tipo":`...), x.Tipo)
-		b = text(append(b, `,"estado":`...), x.Estado)
-		b = strconv.AppendInt(append(b, `,"documentos":`...), int64(x.Count), 10)
-		b = append(text(append(b, `,"total":`...), x.Amount), '}')
-	}
-	return append(b, `]}}`...)
-}
-
-func appendLine(b []byte, x *documents.Line) []byte {
-	b = strconv.AppendInt(append(b, `{"id":`...), x.ID, 10)
-	b = text(append(b, `,"tipo":`...), x.Tipo)
-	b = text(append(b, `,"tipoDte":`...), x.Document)
-	b = text(append(b, `,"codigoGeneracion":`...), x.Code)
-	b = text(append(b, `,"numeroControl":`...), x.ControlNumber)
-	b = text(append(b, `,"estado":`...), x.Estado)
-	b = text(append(b, `,"total":`...), x.Total)
-	b = text(append(b, `,"fecEmi":`...), x.Date)
-	b = optional(append(b, `,"selloRecibido":`...), x.Sello)
-	b = strconv.AppendInt(append(b, `,"pointOfSaleId":`...), x.PointID, 10)
-	b = append(b, `,"createdAt":"`...)
-	return append(x.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), `"}`...)
+	return success("documentos", func(b []byte) []byte {
+		return array(b, l.Lines, func(b []byte, x documents.Line) []byte {
+			return object(b, "id", x.ID, "tipo", x.Tipo, "tipoDte", x.Document, "codigoGeneracion", x.Code,
+				"numeroControl", x.ControlNumber, "estado", x.Estado, "total", x.Total, "fecEmi", x.Date,
+				"selloRecibido", optional(x.Sello), "pointOfSaleId", x.PointID, "createdAt", x.CreatedAt)
+		})
+	}, "siguiente", optional(next), "totales", func(b []byte) []byte {
+		return array(b, l.Totals, func(b []byte, x documents.Total) []byte {
+			return object(b, "tipo", x.Tipo, "estado", x.Estado, "documentos", x.Count, "total", x.Amount)
+		})
+	})
 }
 
 // Changes returns a page of GET /dte/cambios; next is the cursor of the next page.
 func Changes(list []documents.Late, next uint64) []byte {
-	b := append([]byte(nil), `{"status":"success","data":{"cambios":[`...)
-	for i, l := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"cursor":`...), strconv.FormatUint(l.Cursor, 36))
-		b = text(append(b, `,"codigoGeneracion":`...), l.Code)
-		b = text(append(b, `,"numeroControl":`...), l.ControlNumber)
-		b = text(append(b, `,"tipo":`...), l.Tipo)
-		b = text(append(b, `,"estado":`...), l.Estado)
-		b = optional(append(b, `,"selloRecibido":`...), l.Sello)
-		b = optional(append(b, `,"descripcionMsg":`...), l.Text)
-		b = append(strconv.AppendInt(append(b, `,"pointOfSaleId":`...), l.PointID, 10), '}')
-	}
-	b = text(append(b, `],"siguiente":`...), strconv.FormatUint(next, 36))
-	return append(b, `}}`...)
+	return success("cambios", func(b []byte) []byte {
+		return array(b, list, func(b []byte, l documents.Late) []byte {
+			return object(b, "cursor", strconv.FormatUint(l.Cursor, 36), "codigoGeneracion", l.Code,
+				"numeroControl", l.ControlNumber, "tipo", l.Tipo, "estado", l.Estado,
+				"selloRecibido", optional(l.Sello), "descripcionMsg", optional(l.Text), "pointOfSaleId", l.PointID)
+		})
+	}, "siguiente", strconv.FormatUint(next, 36))
 }
 
 // Validation returns the answer to a sale that was only to be validated: what it comes to.
@@ -104,47 +67,35 @@ func Validation(v *engine.Validation) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := text([]byte(`{"status":"success","data":{"valido":true,"tipoDte":`), v.Document)
-	b = text(append(b, `,"tipo":`...), record.TypeOf(v.Document).Name)
-	b = text(append(b, `,"total":`...), v.Total)
-	for _, name := range []string{"cuerpoDocumento", "resumen"} {
-		b = append(text(append(b, ','), name), ':')
-		if part := document.Get(name); part.Exists() {
-			b = part.Append(b)
-		} else {
-			b = append(b, "null"...)
+	part := func(name string) func([]byte) []byte {
+		return func(b []byte) []byte {
+			if p := document.Get(name); p.Exists() {
+				return p.Append(b)
+			}
+			return append(b, `null`...)
 		}
 	}
-	return append(texts(append(b, `,"observaciones":`...), v.Warnings), `}}`...), nil
+	return success("valido", true, "tipoDte", v.Document, "tipo", record.TypeOf(v.Document).Name, "total", v.Total,
+		"cuerpoDocumento", part("cuerpoDocumento"), "resumen", part("resumen"), "observaciones", v.Warnings), nil
 }
 
 // CodeLists returns the answer of GET /dte/catalogos: the names of all catalogues.
 func CodeLists(c *dte.Catalogues) []byte {
-	b := []byte(`{"status":"success","data":{"catalogos":[`)
-	for i, l := range c.Lists() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(text(append(b, `{"catalogo":`...), l.ID), `,"nombre":`...), l.Name)
-		b = append(b, '}')
-	}
-	return append(b, `]}}`...)
+	return success("catalogos", func(b []byte) []byte {
+		return array(b, c.Lists(), func(b []byte, l *dte.CodeList) []byte {
+			return object(b, "catalogo", l.ID, "nombre", l.Name)
+		})
+	})
 }
 
 // CodeList returns the answer of GET /dte/catalogos/:catalogo: the codes of one catalogue, in order. version is MH's
 // edition.
 func CodeList(version string, l *dte.CodeList) []byte {
-	b := text([]byte(`{"status":"success","data":{"catalogo":`), l.ID)
-	b = text(append(b, `,"nombre":`...), l.Name)
-	b = append(text(append(b, `,"version":`...), version), `,"valores":[`...)
-	for i, code := range slices.Sorted(maps.Keys(l.Texts)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"codigo":`...), code)
-		b = append(text(append(b, `,"texto":`...), l.Texts[code]), '}')
-	}
-	return append(b, `]}}`...)
+	return success("catalogo", l.ID, "nombre", l.Name, "version", version, "valores", func(b []byte) []byte {
+		return array(b, slices.Sorted(maps.Keys(l.Texts)), func(b []byte, code string) []byte {
+			return object(b, "codigo", code, "texto", l.Texts[code])
+		})
+	})
 }
 
 // Resent returns the answer of POST /dte/resend.
@@ -157,10 +108,21 @@ func Resent(r *outbox.Resent) []byte {
 		message = "El servidor de correo no ha recibido el documento todavía: se enviará a " + r.To +
 			" en cuanto sea posible"
 	}
-	b := text(append([]byte(nil), `{"status":"success","message":`...), message)
-	b = text(append(b, `,"data":{"codigoGeneracion":`...), r.Code)
-	b = text(append(b, `,"emailEnviado":`...), r.To)
-	b = strconv.AppendBool(append(b, `,"correoEnviado":`...), r.Sent)
-	b = text(append(b, `,"tipo":`...), r.Tipo)
-	return append(text(append(b, `,"estado":`...), r.Estado), `}}`...)
+	return object(nil, "status", "success", "message", message, "data", func(b []byte) []byte {
+		return object(b, "codigoGeneracion", r.Code, "emailEnviado", r.To, "correoEnviado", r.Sent, "tipo", r.Tipo,
+			"estado", r.Estado)
+	})
+}
+
+// Printed returns the answer of GET /dte/pdf?format=base64.
+func Printed(code dte.Code, name string, pdf []byte) []byte {
+	return success("codigoGeneracion", code.String(), "base64", func(b []byte) []byte {
+		return append(base64.StdEncoding.AppendEncode(append(b, '"'), pdf), '"')
+	}, "contentType", "application/pdf", "filename", name)
+}
+
+// Link returns the answer of GET /dte/pdf?format=url; life is how long the link works.
+func Link(code dte.Code, url string, life time.Duration) []byte {
+	return success("codigoGeneracion", code.String(), "url", url, "expiresIn", int(life/time.Second),
+		"filename", code.String()+".pdf")
 }

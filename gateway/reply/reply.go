@@ -1,61 +1,190 @@
-// Package reply writes answers: records, lists, results and problems as JSON (reply.go, record.go, list.go), and the
-// one exchange of a request and its answer over HTTP (exchange.go). It is the counterpart of package form.
+// Package reply writes answers: records, lists, results and problems as JSON (reply.go, list.go), and the one exchange
+// of a request and its answer over HTTP (exchange.go). It is the counterpart of package form.
 package reply
 
 import (
-	"encoding/base64"
 	"slices"
 	"strconv"
 	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/seller"
 	"dtegate/gateway/problem"
 )
 
-// Problem appends the error envelope.
-func Problem(b []byte, p *problem.Problem) []byte {
-	b = append(b, `{"status":"error","type":`...)
-	b = text(b, p.Type)
-	b = text(append(b, `,"message":`...), p.Message)
-	if len(p.RequiredFields) > 0 {
-		b = texts(append(b, `,"requiredFields":`...), p.RequiredFields)
-	}
-	if p.Document != "" {
-		b = text(append(b, `,"codigoGeneracion":`...), p.Document)
-	}
-	b = append(b, `,"errors":[`...)
-	for i, f := range p.Faults {
+// object appends an object: the names of its members, each before its value.
+func object(b []byte, members ...any) []byte {
+	b = append(b, '{')
+	for i := 0; i < len(members); i += 2 {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = text(append(b, `{"path":`...), f.Path)
-		b = text(append(b, `,"code":`...), f.Code)
-		b = append(text(append(b, `,"message":`...), f.Message), '}')
+		b = append(append(append(b, '"'), members[i].(string)...), `":`...)
+		b = value(b, members[i+1])
 	}
-	return append(b, `]}`...)
+	return append(b, '}')
 }
 
-// text and texts write JSON strings through the vocabulary's encoder.
-func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
+// Values of members that are not written as what they are.
+type (
+	optional string // null when empty
+	verbatim []byte // JSON
+)
 
-func texts(b []byte, list []string) []byte {
+// value appends the value of a member. A function appends it itself.
+func value(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case string:
+		return text(b, v)
+	case optional:
+		if v == "" {
+			return append(b, `null`...)
+		}
+		return text(b, string(v))
+	case verbatim:
+		return append(b, v...)
+	case []string:
+		return array(b, v, text)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case int:
+		return strconv.AppendInt(b, int64(v), 10)
+	case time.Time:
+		return v.UTC().AppendFormat(b, `"2006-01-02T15:04:05.000Z"`)
+	case func([]byte) []byte:
+		return v(b)
+	}
+	panic("a value of an answer that nobody writes")
+}
+
+// array appends an array.
+func array[T any](b []byte, items []T, item func([]byte, T) []byte) []byte {
 	b = append(b, '[')
-	for i, s := range list {
+	for i, x := range items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = text(b, s)
+		b = item(b, x)
 	}
 	return append(b, ']')
 }
 
-// optional writes null for an empty text.
-func optional(b []byte, s string) []byte {
-	if s == "" {
+// text appends a JSON string through the vocabulary's encoder.
+func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
+
+// success returns the success envelope (SPEC 2.1) around an object of these members.
+func success(members ...any) []byte {
+	return append(object([]byte(`{"status":"success","data":`), members...), '}')
+}
+
+// Problem appends the error envelope.
+func Problem(b []byte, p *problem.Problem) []byte {
+	b = text(append(b, `{"status":"error","type":`...), p.Type)
+	b = text(append(b, `,"message":`...), p.Message)
+	if len(p.RequiredFields) > 0 {
+		b = array(append(b, `,"requiredFields":`...), p.RequiredFields, text)
+	}
+	if p.Document != "" {
+		b = text(append(b, `,"codigoGeneracion":`...), p.Document)
+	}
+	return append(array(append(b, `,"errors":`...), p.Faults, func(b []byte, f dte.Fault) []byte {
+		return object(b, "path", f.Path, "code", f.Code, "message", f.Message)
+	}), '}')
+}
+
+// Record appends the success envelope with a record (SPEC 2.1, 2.2). It copies the document and its signature
+// unchanged, and does not read them again.
+func Record(b []byte, r *record.View) []byte {
+	return append(appendRecord(append(b, `{"status":"success","data":`...), r), '}')
+}
+
+// InvalidationRefused returns the record of a document whose invalidation MH refused: the document stays as it was.
+func InvalidationRefused(r *record.View) []byte {
+	message := "Hacienda no aceptó la invalidación y el documento sigue vigente: " +
+		record.RefusalText(r.Invalidation.Response)
+	return object(nil, "status", "error", "message", message,
+		"data", func(b []byte) []byte { return appendRecord(b, r) })
+}
+
+// RecordSize returns roughly how many bytes Record appends.
+func RecordSize(r *record.View) int { return len(r.JSON) + len(r.JWS) + 2048 }
+
+func appendRecord(b []byte, r *record.View) []byte {
+	b = object(b, "id", r.ID, "tipo", r.Tipo, "codigoGeneracion", r.Code, "numeroControl", r.ControlNumber,
+		"estado", r.Estado, "ambiente", r.Ambiente, "total", r.Total, "dteJson", verbatim(r.JSON),
+		// The signature is base64url and dots.
+		"dteFirmado", func(b []byte) []byte { return append(append(append(b, '"'), r.JWS...), '"') },
+		"selloRecibido", optional(r.Sello),
+		"respuestaMh", func(b []byte) []byte { return appendResponse(b, r.Response) },
+		"dteJsonUrl", optional(r.JSONURL), "dtePdfUrl", optional(r.PDFURL), "sequenceNumber", r.SequenceNumber,
+		"sequenceId", r.SequenceID, "serie", r.Serie, "emisorId", r.EmisorID, "branchId", r.BranchID,
+		"pointOfSaleId", r.PointID, "tokenId", r.TokenID, "errorTecnico", optional(r.TechnicalError),
+		"createdAt", r.CreatedAt, "analisisHacienda", func(b []byte) []byte { return appendAnalysis(b, r) },
+		"regla", func(b []byte) []byte {
+			return object(b, "nombre", r.Rule.Name, "version", r.Rule.Version, "digest", r.Rule.Digest)
+		})
+	if r.Invalidation == nil {
+		return b
+	}
+	return append(appendInvalidation(append(b[:len(b)-1], `,"invalidacion":`...), r.Invalidation), '}')
+}
+
+// appendResponse is respuestaMh (SPEC 2.3): null in contingency, MH's PROCESADO as PROCESSED.
+func appendResponse(b []byte, r *authority.Response) []byte {
+	if r == nil {
 		return append(b, `null`...)
 	}
-	return text(b, s)
+	estado := r.Estado
+	if estado == "PROCESADO" {
+		estado = record.EstadoProcessed
+	}
+	return object(b, "estado", estado, "version", r.Version, "versionApp", r.VersionApp, "ambiente", r.Ambiente,
+		"codigoMsg", r.CodigoMsg, "clasificaMsg", r.ClasificaMsg, "descripcionMsg", r.DescripcionMsg,
+		"observaciones", r.Observaciones, "selloRecibido", optional(r.SelloRecibido),
+		"fhProcesamiento", r.FhProcesamiento, "codigoGeneracion", r.CodigoGeneracion)
+}
+
+// appendAnalysis is analisisHacienda (SPEC 2.4).
+func appendAnalysis(b []byte, r *record.View) []byte {
+	var notes, faults []string
+	message := "Documento recibido y procesado por Hacienda"
+	if r.Response != nil {
+		notes = append(notes, r.Response.Observaciones...)
+	}
+	notes = append(notes, r.Warnings...)
+	switch r.Estado {
+	case record.EstadoRejected:
+		message = "Documento rechazado: "
+		if r.Response != nil {
+			message += r.Response.DescripcionMsg
+		}
+		faults = []string{message}
+	case record.EstadoInvalidated:
+		message = "Documento invalidado: Hacienda recibió el evento de invalidación"
+	case record.EstadoContingency:
+		message = "Documento emitido en contingencia: se transmitirá a Hacienda cuando sea posible"
+	}
+	return object(b, "estadoDocumento", r.Estado, "aceptadoPorMH", r.Estado == record.EstadoProcessed,
+		"tieneObservaciones", len(notes) > 0, "observaciones", notes, "erroresValidacion", faults, "mensaje", message)
+}
+
+// appendInvalidation is what a record shows of the event that takes it back.
+func appendInvalidation(b []byte, i *record.Invalidation) []byte {
+	sello := ""
+	if i.Response != nil {
+		sello = i.Response.SelloRecibido
+	}
+	var token any = i.TokenID
+	if i.TokenID == 0 {
+		token = optional("")
+	}
+	return object(b, "codigoGeneracion", i.Code, "estado", i.Estado, "tipoAnulacion", i.Kind, "motivo", i.Reason,
+		"codigoGeneracionReemplazo", optional(i.Replacement), "tokenId", token, "selloRecibido", optional(sello),
+		"createdAt", i.At, "respuestaMh", func(b []byte) []byte { return appendResponse(b, i.Response) })
 }
 
 // Information is the emisor of GET /dte/information (SPEC 2.8), without the point of sale, which depends on the token.
@@ -70,55 +199,21 @@ type Information struct {
 	CreatedAt                                              time.Time
 }
 
-// Encode returns the part of the answer that does not depend on the token. It ends inside the object; Issuer completes
-// it.
-func (i *Information) Encode() []byte {
-	b := strconv.AppendInt([]byte(`{"id":`), i.ID, 10)
-	for _, m := range [...]struct{ name, value string }{{"nit", i.NIT}, {"nrc", i.NRC}, {"nombre", i.Nombre},
-		{"nombreComercial", i.NombreComercial},
-		{"codigoActividad", i.CodigoActividad}, {"actividadEconomica", i.ActividadEconomica},
-		{"direccion", i.Direccion},
-		{"tipoEstablecimiento", i.TipoEstablecimiento}, {"departamento", i.Departamento}, {"municipio", i.Municipio},
-		{"distrito", i.Distrito},
-		{"telefono", i.Telefono}, {"correo", i.Correo}, {"logoUrl", i.LogoURL}, {"colorPrincipal", i.ColorPrincipal},
-		{"colorSecundario", i.ColorSecundario}, {"colorFondo", i.ColorFondo}, {"ambiente", i.Ambiente}} {
-		b = text(append(text(append(b, ','), m.name), ':'), m.value)
-	}
-	b = strconv.AppendInt(append(b, `,"clientId":`...), i.ClientID, 10)
-	b = append(b, `,"createdAt":"`...)
-	return append(i.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), '"')
-}
-
-// Issuer returns the answer of GET /dte/information: the emisor (from Encode), the point of sale, and the permissions
-// of the token.
-func Issuer(emisor []byte, point seller.Point, permissions []string) []byte {
-	b := append([]byte(`{"status":"success","data":{"emisor":`), emisor...)
-	for _, m := range [...]struct{ name, value string }{{"codEstableMH", point.Establishment}, {"codEstable",
-		point.Establishment},
-		{"codPuntoVentaMH", point.PointOfSale}, {"codPuntoVenta", point.PointOfSale}} {
-		b = text(append(text(append(b, ','), m.name), ':'), m.value)
-	}
-	return append(texts(append(b, `},"permissions":`...), slices.DeleteFunc(slices.Clone(permissions), own)), `}}`...)
-}
-
-// own tells a permission of this appliance from those of SPEC 2.8, whose list is closed for the tills.
-func own(permission string) bool {
-	return permission == seller.PermissionRead || permission == seller.PermissionMail
-}
-
-// Printed returns the answer of GET /dte/pdf?format=base64.
-func Printed(code dte.Code, name string, pdf []byte) []byte {
-	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
-	b = append(base64.StdEncoding.AppendEncode(append(b, `,"base64":"`...), pdf),
-		`","contentType":"application/pdf","filename":`...)
-	return append(text(b, name), `}}`...)
-}
-
-// Link returns the answer of GET /dte/pdf?format=url; life is how long the link works.
-func Link(code dte.Code, url string, life time.Duration) []byte {
-	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
-	b = text(append(b, `,"url":`...), url)
-	b = strconv.AppendInt(append(b, `,"expiresIn":`...), int64(life/time.Second), 10)
-	b = text(append(b, `,"filename":`...), code.String()+".pdf")
-	return append(b, `}}`...)
+// Issuer returns the answer of GET /dte/information: the emisor, the point of sale, and the permissions of the token.
+// The list of SPEC 2.8 is closed for the tills: the appliance's own permissions are not in it.
+func Issuer(i *Information, point seller.Point, permissions []string) []byte {
+	shown := slices.DeleteFunc(slices.Clone(permissions), func(p string) bool {
+		return p == seller.PermissionRead || p == seller.PermissionMail
+	})
+	return success("emisor", func(b []byte) []byte {
+		return object(b, "id", i.ID, "nit", i.NIT, "nrc", i.NRC, "nombre", i.Nombre,
+			"nombreComercial", i.NombreComercial, "codigoActividad", i.CodigoActividad,
+			"actividadEconomica", i.ActividadEconomica, "direccion", i.Direccion,
+			"tipoEstablecimiento", i.TipoEstablecimiento, "departamento", i.Departamento, "municipio", i.Municipio,
+			"distrito", i.Distrito, "telefono", i.Telefono, "correo", i.Correo, "logoUrl", i.LogoURL,
+			"colorPrincipal", i.ColorPrincipal, "colorSecundario", i.ColorSecundario, "colorFondo", i.ColorFondo,
+			"ambiente", i.Ambiente, "clientId", i.ClientID, "createdAt", i.CreatedAt,
+			"codEstableMH", point.Establishment, "codEstable", point.Establishment,
+			"codPuntoVentaMH", point.PointOfSale, "codPuntoVenta", point.PointOfSale)
+	}, "permissions", shown)
 }
