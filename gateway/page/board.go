@@ -180,7 +180,9 @@ func (b *board) month() {
 	if b.o.Month == nil {
 		return
 	}
-	b.Month = b.t("month." + b.o.Month.Name[5:])
+	if at, err := time.Parse("2006-01", b.o.Month.Name); err == nil {
+		b.Month = months[b.lang][at.Month()-1]
+	}
 	for _, kind := range record.Known() {
 		n, sum, void := "0", "", 0
 		var notes []string

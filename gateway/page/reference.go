@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,47 +18,6 @@ import (
 //go:embed reference.css
 var referenceStyle string
 
-// The reference page is made of the contract once, by these views of it.
-type (
-	referenceView struct {
-		Title, Summary string
-		Description    []string // paragraphs
-		Tags           []tagView
-		Schemas        []schemaView
-		Types, Faults  []problem.Code // of errors, and of the elements of their errors
-	}
-	tagView struct {
-		Name, Description string
-		Operations        []operationView
-	}
-	operationView struct {
-		ID, Method, Path, Summary, Description string
-		Open                                   bool // takes no token
-		Parameters                             []memberView
-		Body                                   *memberView
-		Example                                string
-		Answers                                []answerView
-	}
-	answerView struct {
-		Status, Class, Description string
-		Types                      string // of media, or codes of an error
-		Schema                     string
-	}
-	schemaView struct {
-		Name, Description string
-		Type              *memberView // when it is no object
-		Members           []memberView
-		Either            []string // members of which one is due
-		Open              bool     // other members are dropped
-	}
-	memberView struct {
-		Name, In, Type, Link, Description string
-		Required                          bool
-		Limits                            []string
-		Members                           []memberView
-	}
-)
-
 // Reference makes the reference page of a contract in OpenAPI. The contract is part of the program; therefore the
 // tests, and no error, find a fault in it.
 func Reference(contract []byte) []byte {
@@ -65,39 +25,65 @@ func Reference(contract []byte) []byte {
 	if err != nil {
 		panic(err)
 	}
-	info, c := d.Get("info"), &contractView{d}
-	v := referenceView{Title: info.Get("title").Text(), Summary: info.Get("summary").Text(),
-		Description: strings.Split(info.Get("description").Text(), "\n\n")}
-	for i := range d.Get("tags").Len() {
-		tag := d.Get("tags").Index(i)
-		t := tagView{Name: tag.Get("name").Text(), Description: tag.Get("description").Text()}
+	c := reference{d}
+	info := d.Get("info")
+	title := textOf(info, "title")
+	item := func(to, text string) g.Node { return el("li", link(to, text)) }
+	var contents, sections g.Group
+	for _, tag := range items(d.Get("tags")) {
+		name := textOf(tag, "name")
+		var entries, articles g.Group
 		for _, path := range d.Get("paths").Members() {
-			for _, method := range path.Value.Members() {
-				if method.Value.Get("tags").Index(0).Text() == t.Name {
-					t.Operations = append(t.Operations, c.operation(method.Name, path.Name, method.Value))
+			for _, m := range path.Value.Members() {
+				if o := m.Value; o.Get("tags").Index(0).Text() == name {
+					entries = append(entries, item("#"+textOf(o, "operationId"), textOf(o, "summary")))
+					articles = append(articles, c.operation(strings.ToUpper(m.Name), path.Name, o))
 				}
 			}
 		}
-		v.Tags = append(v.Tags, t)
+		contents = append(contents, txt("h2", name), g.If(len(entries) > 0, el("ul", entries)))
+		sections = append(sections, el("section", txt("h2", name), txt("p", textOf(tag, "description")), articles))
 	}
-	for _, s := range d.Get("components").Get("schemas").Members() {
-		v.Schemas = append(v.Schemas, c.schema(s.Name, s.Value))
-	}
-	v.Types = problem.Types()
-	for _, c := range problem.Faults() {
-		if len(c.Status) == 0 { // the others stand among the types
-			v.Faults = append(v.Faults, c)
-		}
-	}
-	return v.html()
+	elements := slices.DeleteFunc(problem.Faults(), func(c problem.Code) bool { return len(c.Status) > 0 })
+	return document("en", title, referenceStyle, nil,
+		el("nav", attr("aria-label", "Contents"), el("p", link("#top", title)), contents, txt("h2", "Reference"),
+			el("ul", item("#guide", "From another system"), item("#books", "What the accountant files"),
+				item("#errors", "Error codes"), item("#schemas", "Schemas"), item("/openapi.json", "openapi.json"))),
+		el("main", attr("id", "top"),
+			txt("h1", title), el("p", class("lead"), g.Text(textOf(info, "summary"))),
+			g.Map(strings.Split(textOf(info, "description"), "\n\n"), func(p string) g.Node { return txt("p", p) }),
+			txt("pre", referenceExample),
+			sections,
+			guideSection(),
+			sampleSection(),
+			el("section", attr("id", "errors"), txt("h2", "Error codes"),
+				el("p", g.Text("What each code means, and what to do. "), txt("code", "message"),
+					g.Text(" is for the cashier: show it as it is.")),
+				el("div", class("codes"), listed("table", problem.Types(), codeRow, el("caption", g.Text("The member "),
+					txt("code", "type"), g.Text(" of an "), link("#Error", "Error")))),
+				el("div", class("codes"), listed("table", elements, codeRow, el("caption", g.Text("The "),
+					txt("code", "code"), g.Text(" of each element of its "), txt("code", "errors"))))),
+			el("section", attr("id", "schemas"), txt("h2", "Schemas"),
+				el("p", txt("b", "*"), g.Text(" is required. The others may be null or missing in a request.")),
+				g.Map(d.Get("components").Get("schemas").Members(), c.schema))))
 }
 
-// contractView reads the contract.
-type contractView struct{ doc dte.Value }
+// items are the elements of an array.
+func items(v dte.Value) (list []dte.Value) {
+	for i := range v.Len() {
+		list = append(list, v.Index(i))
+	}
+	return list
+}
+
+func textOf(v dte.Value, name string) string { return v.Get(name).Text() }
+
+// reference reads the contract.
+type reference struct{ doc dte.Value }
 
 // resolve follows a reference, and returns its last name.
-func (c *contractView) resolve(v dte.Value) (dte.Value, string) {
-	ref := v.Get("$ref").Text()
+func (c reference) resolve(v dte.Value) (dte.Value, string) {
+	ref := textOf(v, "$ref")
 	if ref == "" {
 		return v, ""
 	}
@@ -109,137 +95,173 @@ func (c *contractView) resolve(v dte.Value) (dte.Value, string) {
 	return at, parts[len(parts)-1]
 }
 
-func (c *contractView) operation(method, path string, o dte.Value) operationView {
-	v := operationView{ID: o.Get("operationId").Text(), Method: strings.ToUpper(method), Path: path,
-		Summary:     o.Get("summary").Text(),
-		Description: o.Get("description").Text(), Open: o.Get("security").Exists()}
-	for i := range o.Get("parameters").Len() {
-		p, _ := c.resolve(o.Get("parameters").Index(i))
-		m := c.member(p.Get("name").Text(), p.Get("schema"), p.Get("required").Bool())
-		m.In, m.Description = p.Get("in").Text(), p.Get("description").Text()
-		v.Parameters = append(v.Parameters, m)
+// operation shows what a till may ask.
+func (c reference) operation(method, path string, o dte.Value) g.Node {
+	description := textOf(o, "description")
+	if o.Get("security").Exists() {
+		description += " Takes no token."
+	}
+	var parameters, body, example, answers g.Group
+	for _, p := range items(o.Get("parameters")) {
+		p, _ = c.resolve(p)
+		m := c.member(p.Get("schema"))
+		m.name, m.in, m.description = textOf(p, "name"), textOf(p, "in"), textOf(p, "description")
+		parameters = append(parameters, m.row(p.Get("required").Bool()))
 	}
 	if content := o.Get("requestBody").Get("content").Get("application/json"); content.Exists() {
-		m := c.member("", content.Get("schema"), o.Get("requestBody").Get("required").Bool())
-		v.Body = &m
+		m := c.member(content.Get("schema"))
+		body = g.Group{el("p", g.Text("Body: "), link("#"+m.link, m.kind),
+			g.If(!o.Get("requestBody").Get("required").Bool(), g.Text(", may be missing")))}
+		first := content.Get("example")
+		if all := content.Get("examples").Members(); len(all) > 0 {
+			first = all[0].Value.Get("value")
+		}
 		var pretty bytes.Buffer
-		if json.Indent(&pretty, exampleOf(content).Append(nil), "", "  ") == nil {
-			v.Example = pretty.String()
+		if json.Indent(&pretty, first.Append(nil), "", "  ") == nil && pretty.Len() > 0 {
+			example = g.Group{el("details", txt("summary", "Example"), txt("pre", pretty.String()))}
 		}
 	}
 	for _, r := range o.Get("responses").Members() {
-		answer, _ := c.resolve(r.Value)
-		a := answerView{Status: r.Name, Class: r.Name[:1], Description: answer.Get("description").Text()}
-		var types []string
-		for _, media := range answer.Get("content").Members() {
-			schema := media.Value.Get("schema")
-			if codes := schema.Get("properties").Get("type").Get("enum"); codes.Exists() {
-				for i := range codes.Len() {
-					types = append(types, codes.Index(i).Text())
-				}
-				continue
+		answers = append(answers, c.answer(r.Name, r.Value))
+	}
+	id := textOf(o, "operationId")
+	return el("article", attr("id", id), txt("h3", textOf(o, "summary")),
+		el("p", class("line"), el("span", class("method "+method), g.Text(method)), g.Text(" "), txt("code", path)),
+		txt("p", description),
+		g.If(len(parameters) > 0, el("div", el("table", txt("caption", "Parameters"), parameters))), body, example,
+		el("div", class("answers"), el("table", txt("caption", "Answers"), answers)))
+}
+
+// answer shows a status with its schema, or else its types: of media, or codes of an error.
+func (c reference) answer(status string, v dte.Value) g.Node {
+	answer, _ := c.resolve(v)
+	var types []string
+	var holds g.Node
+	for _, media := range answer.Get("content").Members() {
+		schema := media.Value.Get("schema")
+		if codes := schema.Get("properties").Get("type").Get("enum"); codes.Exists() {
+			for _, code := range items(codes) {
+				types = append(types, code.Text())
 			}
-			types = append(types, media.Name)
-			if _, name := c.resolve(schema); name != "" {
-				a.Schema = name
-			}
+			continue
 		}
-		a.Types = strings.Join(types, ", ")
-		v.Answers = append(v.Answers, a)
+		types = append(types, media.Name)
+		if _, name := c.resolve(schema); name != "" {
+			holds = link("#"+name, name)
+		}
 	}
-	return v
+	if holds == nil {
+		holds = small(strings.Join(types, ", "))
+	}
+	return el("tr", el("th", attr("scope", "row"), el("span", class("status s"+status[:1]), g.Text(status))),
+		el("td", holds), txt("td", textOf(answer, "description")))
 }
 
-func (c *contractView) schema(name string, s dte.Value) schemaView {
-	v := schemaView{Name: name, Description: s.Get("description").Text(), Members: c.members(s)}
-	if v.Members == nil {
-		m := c.member("", s, true)
-		v.Type = &m
+// schema shows a schema of the contract. Where it wants one of a pair of members, the contract writes "if the first is
+// not there, the second is required": of an anyOf, generators of clients make a type that takes everything.
+func (c reference) schema(s dte.Member) g.Node {
+	about := g.Group{g.Text(textOf(s.Value, "description"))}
+	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {
+		about = append(about, g.Text(" One of "), txt("code", first.Text()), g.Text(" and "),
+			txt("code", s.Value.Get("then").Get("required").Index(0).Text()), g.Text(" is due."))
 	}
-	open := s.Get("additionalProperties")
-	v.Open = strings.HasPrefix(name, "Receptor") || name == "SujetoExcluido" || open.Exists() && open.Bool()
-	v.Either = eitherOf(s)
-	return v
+	var kind g.Node
+	rows := c.members(s.Value)
+	if rows == nil {
+		m := c.member(s.Value)
+		kind = el("p", g.Text(m.kind), m.remarks())
+	} else {
+		kind = el("div", el("table", rows))
+	}
+	return el("article", attr("id", s.Name), txt("h3", s.Name), el("p", about), kind)
 }
 
-// eitherOf is the pair of members of which a schema wants one. The contract writes the pair as "if the first is not
-// there, the second is required": of an anyOf, generators of clients make a type that takes everything.
-func eitherOf(s dte.Value) []string {
-	first := s.Get("if").Get("not").Get("required").Index(0)
-	if !first.Exists() {
-		return nil
-	}
-	return []string{first.Text(), s.Get("then").Get("required").Index(0).Text()}
-}
-
-func (c *contractView) members(s dte.Value) []memberView {
-	due := make(map[string]bool)
-	for i := range s.Get("required").Len() {
-		due[s.Get("required").Index(i).Text()] = true
-	}
-	var list []memberView
+func (c reference) members(s dte.Value) (rows g.Group) {
+	due := items(s.Get("required"))
 	for _, p := range s.Get("properties").Members() {
-		list = append(list, c.member(p.Name, p.Value, due[p.Name]))
+		m := c.member(p.Value)
+		m.name = p.Name
+		rows = append(rows, m.row(slices.ContainsFunc(due, func(d dte.Value) bool { return d.Text() == p.Name })))
 	}
-	return list
+	return rows
 }
 
-// member shows a schema on one line, those of nested objects below it.
-func (c *contractView) member(name string, s dte.Value, required bool) memberView {
-	v := memberView{Name: name, Required: required, Description: s.Get("description").Text()}
+// member is a schema on one line, those of nested objects below it.
+type member struct {
+	name, in, kind, link, description string
+	limits                            []string
+	inner                             g.Group
+}
+
+func (c reference) member(s dte.Value) member {
+	m := member{description: textOf(s, "description")}
 	if any := s.Get("anyOf"); any.Len() > 0 && !s.Get("properties").Exists() { // a reference, or null
 		s = any.Index(0)
 	}
-	if _, link := c.resolve(s); link != "" {
-		v.Link, v.Type = link, link
-		return v
+	if _, m.link = c.resolve(s); m.link != "" {
+		m.kind = m.link
+		return m
 	}
-	v.Type = kind(s)
-	switch v.Type {
+	t := s.Get("type")
+	if t.Kind() == dte.KindArray { // with null beside it, as an optional member may always be null
+		t = t.Index(0)
+	}
+	m.kind = t.Text()
+	if f := textOf(s, "format"); f != "" {
+		m.kind += " (" + f + ")"
+	}
+	switch m.kind {
 	case "array":
-		inner := c.member("", s.Get("items"), true)
-		v.Type, v.Link, v.Members, v.Limits = "list of "+inner.Type, inner.Link, inner.Members, inner.Limits
+		of := c.member(s.Get("items"))
+		m.kind, m.link, m.inner, m.limits = "list of "+of.kind, of.link, of.inner, of.limits
 	case "object":
-		v.Members = c.members(s)
+		m.inner = c.members(s)
 	}
-	for _, limit := range []struct{ keyword, text string }{{"const", "always "}, {"minimum", "≥ "}, {"exclusiveMinimum",
-		"> "}, {"maximum", "≤ "},
-		{"minLength", "length ≥ "}, {"maxLength", "length ≤ "}, {"minItems", "from "}, {"maxItems", "up to "},
-		{"default", "default "}} {
-		if l := s.Get(limit.keyword); l.Exists() {
-			v.Limits = append(v.Limits, limit.text+l.Text())
+	for _, limit := range [][2]string{{"const", "always "}, {"minimum", "≥ "}, {"exclusiveMinimum", "> "},
+		{"maximum", "≤ "}, {"minLength", "length ≥ "}, {"maxLength", "length ≤ "}, {"minItems", "from "},
+		{"maxItems", "up to "}, {"default", "default "}} {
+		if l := s.Get(limit[0]); l.Exists() {
+			m.limits = append(m.limits, limit[1]+l.Text())
 		}
 	}
 	var values []string
-	for i := range s.Get("enum").Len() {
-		if x := s.Get("enum").Index(i); !x.IsNull() {
+	for _, x := range items(s.Get("enum")) {
+		if !x.IsNull() {
 			values = append(values, x.Text())
 		}
 	}
 	if len(values) > 0 {
-		v.Limits = append(v.Limits, strings.Join(values, " · "))
+		m.limits = append(m.limits, strings.Join(values, " · "))
 	}
-	return v
+	return m
 }
 
-// kind is a schema's type; null beside another is left out, as an optional member may always be null.
-func kind(s dte.Value) string {
-	t := s.Get("type")
-	if t.Kind() == dte.KindArray {
-		t = t.Index(0)
+func (m *member) row(required bool) g.Node {
+	kind := g.Text(m.kind)
+	if m.link != "" {
+		kind = link("#"+m.link, m.kind)
 	}
-	if f := s.Get("format").Text(); f != "" {
-		return t.Text() + " (" + f + ")"
-	}
-	return t.Text()
+	return el("tr",
+		el("th", attr("scope", "row"), txt("code", m.name),
+			g.If(required, el("b", attr("title", "required"), g.Text("*")))),
+		el("td", g.If(m.in != "", g.Group{txt("i", m.in), g.Text(" ")}), kind, m.remarks()),
+		el("td", g.Text(m.description), g.If(len(m.inner) > 0, el("table", m.inner))))
 }
 
-// exampleOf is the first example of a body.
-func exampleOf(content dte.Value) dte.Value {
-	if all := content.Get("examples").Members(); len(all) > 0 {
-		return all[0].Value.Get("value")
+// remarks are the limits, behind a space.
+func (m *member) remarks() g.Node {
+	return g.If(len(m.limits) > 0, g.Group{g.Text(" "), txt("small", strings.Join(m.limits, " "))})
+}
+
+// codeRow is a code with its statuses, in both languages.
+func codeRow(c problem.Code) g.Node {
+	said := func(lang string, meaning, action string) g.Node {
+		return el("td", attr("lang", lang), txt("p", meaning+"."), txt("p", action+"."))
 	}
-	return content.Get("example")
+	return el("tr", attr("id", c.Name), el("th", attr("scope", "row"), txt("code", c.Name), g.Map(c.Status,
+		func(n int) g.Node {
+			return g.Group{g.Text(" "), el("span", class("status s"+strconv.Itoa(n/100)), g.Text(strconv.Itoa(n)))}
+		})), said("en", c.Meaning.EN, c.Action.EN), said("es", c.Meaning.ES, c.Action.ES))
 }
 
 // guideView is one thing that a till must know that follows the service's specification to the letter: where this
@@ -365,114 +387,6 @@ func guideSection() g.Node {
 const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080/dte/dte01 \
      -H "x-api-token: $(cat caja-1.token)" -H 'Idempotency-Key: caja1-000123' \
      -H 'Content-Type: application/json' --data-binary @venta-000123.json`
-
-// html is the reference page.
-func (v *referenceView) html() []byte {
-	item := func(to, text string) g.Node { return el("li", link(to, text)) }
-	return document("en", v.Title, referenceStyle, nil,
-		el("nav", attr("aria-label", "Contents"),
-			el("p", link("#top", v.Title)),
-			g.Map(v.Tags, func(t tagView) g.Node {
-				return g.Group{txt("h2", t.Name), listed("ul", t.Operations,
-					func(o operationView) g.Node { return item("#"+o.ID, o.Summary) })}
-			}),
-			txt("h2", "Reference"),
-			el("ul", item("#guide", "From another system"), item("#books", "What the accountant files"), item("#errors",
-				"Error codes"), item("#schemas", "Schemas"), item("/openapi.json", "openapi.json"))),
-		el("main", attr("id", "top"),
-			txt("h1", v.Title), el("p", class("lead"), g.Text(v.Summary)),
-			g.Map(v.Description, func(p string) g.Node { return txt("p", p) }),
-			txt("pre", referenceExample),
-			g.Map(v.Tags, func(t tagView) g.Node {
-				return el("section", txt("h2", t.Name), txt("p", t.Description), g.Map(t.Operations,
-					operationView.html))
-			}),
-			guideSection(),
-			sampleSection(),
-			el("section", attr("id", "errors"), txt("h2", "Error codes"),
-				el("p", g.Text("What each code means, and what to do. "), txt("code", "message"),
-					g.Text(" is for the cashier: show it as it is.")),
-				el("div", class("codes"), listed("table", v.Types, codeRow, el("caption", g.Text("The member "),
-					txt("code", "type"), g.Text(" of an "), link("#Error", "Error")))),
-				el("div", class("codes"), listed("table", v.Faults, codeRow, el("caption", g.Text("The "),
-					txt("code", "code"), g.Text(" of each element of its "), txt("code", "errors"))))),
-			el("section", attr("id", "schemas"), txt("h2", "Schemas"),
-				el("p", txt("b", "*"), g.Text(" is required. The others may be null or missing in a request.")),
-				g.Map(v.Schemas, schemaView.html))))
-}
-
-// codeRow is a code with its statuses, in both languages.
-func codeRow(c problem.Code) g.Node {
-	said := func(lang string, meaning, action string) g.Node {
-		return el("td", attr("lang", lang), txt("p", meaning+"."), txt("p", action+"."))
-	}
-	return el("tr", attr("id", c.Name), el("th", attr("scope", "row"), txt("code", c.Name), g.Map(c.Status,
-		func(n int) g.Node {
-			return g.Group{g.Text(" "), el("span", class("status s"+strconv.Itoa(n/100)), g.Text(strconv.Itoa(n)))}
-		})), said("en", c.Meaning.EN, c.Action.EN), said("es", c.Meaning.ES, c.Action.ES))
-}
-
-func (o operationView) html() g.Node {
-	description := o.Description
-	if o.Open {
-		description += " Takes no token."
-	}
-	return el("article", attr("id", o.ID), txt("h3", o.Summary),
-		el("p", class("line"), el("span", class("method "+o.Method), g.Text(o.Method)), g.Text(" "),
-			txt("code", o.Path)),
-		txt("p", description),
-		g.If(len(o.Parameters) > 0, el("div", members(o.Parameters, txt("caption", "Parameters")))),
-		g.Iff(o.Body != nil, func() g.Node {
-			return el("p", g.Text("Body: "), link("#"+o.Body.Link, o.Body.Type), g.If(!o.Body.Required,
-				g.Text(", may be missing")))
-		}),
-		g.If(o.Example != "", el("details", txt("summary", "Example"), txt("pre", o.Example))),
-		el("div", class("answers"), listed("table", o.Answers, answerView.html, txt("caption", "Answers"))))
-}
-
-func (a answerView) html() g.Node {
-	holds := small(a.Types)
-	if a.Schema != "" {
-		holds = link("#"+a.Schema, a.Schema)
-	}
-	return el("tr", el("th", attr("scope", "row"), el("span", class("status s"+a.Class), g.Text(a.Status))),
-		el("td", holds), txt("td", a.Description))
-}
-
-func (s schemaView) html() g.Node {
-	description := []g.Node{g.Text(s.Description)}
-	if len(s.Either) > 0 {
-		description = append(description, g.Text(" One of "))
-		for i, m := range s.Either {
-			description = append(description, g.If(i > 0, g.Text(" and ")), txt("code", m))
-		}
-		description = append(description, g.Text(" is due."))
-	}
-	return el("article", attr("id", s.Name), txt("h3", s.Name), el("p", description...),
-		g.Iff(s.Type != nil, func() g.Node { return el("p", g.Text(s.Type.Type), s.Type.limits()) }),
-		g.If(len(s.Members) > 0, el("div", members(s.Members))))
-}
-
-func members(list []memberView, before ...g.Node) g.Node {
-	return listed("table", list, memberView.html, before...)
-}
-
-func (m memberView) html() g.Node {
-	kind := g.Text(m.Type)
-	if m.Link != "" {
-		kind = link("#"+m.Link, m.Type)
-	}
-	return el("tr",
-		el("th", attr("scope", "row"), txt("code", m.Name), g.If(m.Required, el("b", attr("title", "required"),
-			g.Text("*")))),
-		el("td", g.If(m.In != "", g.Group{txt("i", m.In), g.Text(" ")}), kind, m.limits()),
-		el("td", g.Text(m.Description), members(m.Members)))
-}
-
-// limits are remarks, each behind a space.
-func (m memberView) limits() g.Node {
-	return g.If(len(m.Limits) > 0, g.Group{g.Text(" "), el("small", g.Text(strings.Join(m.Limits, " ")))})
-}
 
 // sampleSection shows a month's files as a spreadsheet would.
 func sampleSection() g.Node {

@@ -112,18 +112,6 @@ var words = func() map[string]map[string]string {
 		"month.CONTINGENCIA": {"sin sello todavía", "without a seal yet"},
 		"month.REJECTED":     {"rechazados", "rejected"},
 		"month.INVALIDATED":  {"invalidados", "invalidated"},
-		"month.01":           {"enero", "January"},
-		"month.02":           {"febrero", "February"},
-		"month.03":           {"marzo", "March"},
-		"month.04":           {"abril", "April"},
-		"month.05":           {"mayo", "May"},
-		"month.06":           {"junio", "June"},
-		"month.07":           {"julio", "July"},
-		"month.08":           {"agosto", "August"},
-		"month.09":           {"septiembre", "September"},
-		"month.10":           {"octubre", "October"},
-		"month.11":           {"noviembre", "November"},
-		"month.12":           {"diciembre", "December"},
 
 		"document.contingencia": {"Evento de contingencia", "Contingency event"},
 		"document.invalidacion": {"Evento de invalidación", "Invalidation event"},
@@ -241,12 +229,7 @@ func say(lang, key string) string {
 	if s, ok := words[lang][key]; ok {
 		return s
 	}
-	for i := len(key) - 1; i >= 0; i-- {
-		if key[i] == '.' {
-			return key[i+1:]
-		}
-	}
-	return key
+	return key[strings.LastIndexByte(key, '.')+1:]
 }
 
 // documentName is what people call a type of document, an event or the catalogues.
@@ -277,9 +260,11 @@ func unanswered(lang, why string) string {
 
 func clock(t time.Time) string { return t.In(dte.Zone).Format("15:04:05") }
 
-var months = map[string][]string{"es": {"ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "oct", "nov",
-	"dic"},
-	"en": {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}}
+// months are the names of the months; their first three letters stand in dates.
+var months = map[string][]string{
+	"es": strings.Fields("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
+	"en": strings.Fields("January February March April May June July August September October November December"),
+}
 
 // moment is a time of day, with its date unless that is today.
 func moment(lang string, t, now time.Time) string {
@@ -287,7 +272,7 @@ func moment(lang string, t, now time.Time) string {
 	if dte.Date(t) == dte.Date(now) {
 		return t.Format("15:04")
 	}
-	return fmt.Sprintf("%d %s %s", t.Day(), months[lang][t.Month()-1], t.Format("15:04"))
+	return fmt.Sprintf("%d %s %s", t.Day(), months[lang][t.Month()-1][:3], t.Format("15:04"))
 }
 
 // momentText is a moment, and how long ago that is.
@@ -332,7 +317,7 @@ func day(lang, date string) string {
 	if err != nil {
 		return date
 	}
-	return fmt.Sprintf("%d %s %d", t.Day(), months[lang][t.Month()-1], t.Year())
+	return fmt.Sprintf("%d %s %d", t.Day(), months[lang][t.Month()-1][:3], t.Year())
 }
 
 // count writes a number with commas, as both languages do in El Salvador.
