@@ -48,9 +48,9 @@ const (
 )
 
 func newAccessLog(o Options) *accessLog {
-	a := &accessLog{now: o.Now, lines: map[string]*door.Buckets{lineRequest: door.NewBuckets(requestLines,
-		requestBurst), lineRefused: door.NewBuckets(refusalLines, refusalBurst)},
-		missing: make(map[string]int),
+	a := &accessLog{now: o.Now, missing: make(map[string]int),
+		lines: map[string]*door.Buckets{lineRequest: door.NewBuckets(requestLines, time.Second, requestBurst),
+			lineRefused: door.NewBuckets(refusalLines, time.Second, refusalBurst)},
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_access_log_dropped_total",
 			Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."},
 			[]string{"kind"})}

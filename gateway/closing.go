@@ -3,10 +3,8 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
-	"strconv"
+	"math"
 	"strings"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -21,34 +19,17 @@ import (
 // closing answers GET /dte/cierre: the Z of a day if the day is closed, else the X of this moment, as JSON or as a
 // ticket.
 func (g *Gateway) closing(ctx *fasthttp.RequestCtx, t *Token) error {
-	q := ctx.QueryArgs()
-	date, faults := g.closingDay(q)
+	q := &query{args: ctx.QueryArgs()}
+	date := g.closingDay(q)
 	point := t.Point.ID
-	if v := string(q.Peek("puntoVenta")); v != "" && v != "propio" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 1 {
-			faults = append(faults, dte.Fault{Path: "puntoVenta", Code: dte.FaultFormat,
-				Message: "Debe ser propio o el número de un punto de venta"})
-		}
-		point = n
+	if q.text("puntoVenta") != "propio" {
+		point = q.number("puntoVenta", 10, 1, math.MaxInt64, point, dte.FaultFormat,
+			"Debe ser propio o el número de un punto de venta")
 	}
-	kind := string(q.Peek("clase"))
-	if kind != "" && kind != "X" {
-		faults = append(faults, dte.Fault{Path: "clase", Code: dte.FaultEnum,
-			Message: "Debe ser X; sin clase se responde el cierre Z si el día está cerrado"})
-	}
-	format, layout := string(q.Peek("format")), string(q.Peek("layout"))
-	if format != "" && format != "json" && !slices.Contains(formats, format) || format == "url" || format == "base64" {
-		faults = append(faults, dte.Fault{Path: "format", Code: dte.FaultEnum,
-			Message: "Debe ser json, view, download, escpos"})
-	}
-	if layout == "" {
-		layout = layouts[1]
-	} else if !slices.Contains(layouts[1:], layout) {
-		faults = append(faults, dte.Fault{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser " +
-			strings.Join(layouts[1:], ", ")})
-	}
-	if err := problem.WrongParameters(faults); err != nil {
+	kind := q.pick("clase", "", "X")
+	format := q.pick("format", "json", "json", "view", "download", "escpos")
+	layout := q.pick("layout", layouts[1], layouts[1:]...)
+	if err := q.err(); err != nil {
 		return err
 	}
 	c, leave, err := g.closes(ctx, t)
@@ -62,34 +43,26 @@ func (g *Gateway) closing(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	if format == "" || format == "json" {
+	if format == "json" {
 		return answerClosing(ctx, fasthttp.StatusOK, x)
 	}
 	b, err := g.o.Outbox.PrintSlip(deadline, c, x.Slip(), layout, format == "escpos")
 	if err != nil {
 		return err
 	}
-	name := "cierre-" + x.Establishment + x.PointOfSale + "-" + x.Date
-	switch format {
-	case "view":
-		file(ctx, "application/pdf", "inline", name+".pdf", b)
-	case "download":
-		file(ctx, "application/pdf", "attachment", name+".pdf", b)
-	default:
-		file(ctx, "application/octet-stream", "attachment", name+".escpos", b)
-	}
+	printedFile(ctx, format, "cierre-"+x.Establishment+x.PointOfSale+"-"+x.Date, b)
 	return nil
 }
 
 // closeDay answers POST /dte/cierre: it closes a day of the token's point of sale, 201, or returns the Z that is kept,
 // 200.
 func (g *Gateway) closeDay(ctx *fasthttp.RequestCtx, t *Token) error {
-	date, faults := g.closingDay(ctx.QueryArgs())
+	q := &query{args: ctx.QueryArgs()}
+	date := g.closingDay(q)
 	if body := bytes.TrimSpace(ctx.PostBody()); len(body) > 0 && string(body) != "{}" && string(body) != "null" {
-		faults = append(faults, dte.Fault{Path: "", Code: dte.FaultUnknown,
-			Message: "El cierre no lleva cuerpo: el día va en la dirección, ?fecha=AAAA-MM-DD"})
+		q.fault("", dte.FaultUnknown, "El cierre no lleva cuerpo: el día va en la dirección, ?fecha=AAAA-MM-DD")
 	}
-	if err := problem.WrongParameters(faults); err != nil {
+	if err := q.err(); err != nil {
 		return err
 	}
 	c, leave, err := g.closes(ctx, t)
@@ -111,19 +84,13 @@ func (g *Gateway) closeDay(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // closingDay reads fecha, today by default.
-func (g *Gateway) closingDay(q *fasthttp.Args) (string, []dte.Fault) {
+func (g *Gateway) closingDay(q *query) string {
 	today := dte.Date(g.o.Now())
-	date := string(q.Peek("fecha"))
-	if date == "" {
-		return today, nil
+	date, _ := q.day("fecha", today)
+	if len(q.faults) == 0 && date > today {
+		q.fault("fecha", dte.FaultRange, "Ese día aún no llega")
 	}
-	if _, err := time.Parse(time.DateOnly, date); err != nil {
-		return "", []dte.Fault{{Path: "fecha", Code: dte.FaultFormat, Message: "Debe ser una fecha AAAA-MM-DD"}}
-	}
-	if date > today {
-		return "", []dte.Fault{{Path: "fecha", Code: dte.FaultRange, Message: "Ese día aún no llega"}}
-	}
-	return date, nil
+	return date
 }
 
 // closes admits a token to a closing, which shows every type of document: leave ends its turn among those who read many

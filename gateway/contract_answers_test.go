@@ -191,7 +191,7 @@ func TestContract_Answers(t *testing.T) {
 			for g.strange.Take("127.0.0.1", now()) == 0 {
 			}
 			ask(method, path, body, may...) // strangers asked too much
-			g.strange = door.NewBuckets(strangersRate, strangersBurst)
+			g.strange = door.NewBuckets(strangersRate, time.Second, strangersBurst)
 			// The request is wrong.
 			ask(method, strings.Replace(path, saidCode, "nothing", 1), body, may...)
 			ask(method, path+"?x=y", body, may...)
@@ -207,7 +207,8 @@ func TestContract_Answers(t *testing.T) {
 					"properties").Get("type").Get("enum")
 				for _, code := range itemsOf(codes) {
 					if problem.Status(code) != 0 && code != "TOO_LARGE" { // which is the gateway's own
-						g.resends = limiter{}
+						g.resends = door.NewBuckets(resendsOfDocument, time.Minute, resendsOfDocument)
+						g.resendsBy = door.NewBuckets(resendsByToken, time.Minute, resendsByToken)
 						fake.err = &refusal.Error{Code: code, Message: "no", RetryAfter: time.Second}
 						ask(method, path, body, may...)
 					}

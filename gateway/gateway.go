@@ -133,8 +133,9 @@ type Gateway struct {
 	daily      daily            // bytes stored, by token
 	insistent  *door.Buckets    // 429s, by token
 	readers    *fairqueue.Queue // requests that list documents
-	resends    limiter
-	doors      sync.Map // of issuing, by *bundle.Type: *issuing
+	resends    *door.Buckets    // by document
+	resendsBy  *door.Buckets    // by token
+	doors      sync.Map         // of issuing, by *bundle.Type: *issuing
 	contract   atomic.Pointer[contractPages]
 	access     *accessLog
 	logins     *door.Logins
@@ -189,13 +190,16 @@ func New(o Options) *Gateway {
 // bound makes what bounds a caller.
 func (g *Gateway) bound() {
 	o := g.o
-	g.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
-	g.wrongs = door.NewBuckets(1, wrongBurst)
+	g.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), time.Second, cmp.Or(o.Limits.Burst, 200))
+	g.wrongs = door.NewBuckets(1, time.Second, wrongBurst)
 	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
-	g.large, g.daily.most = door.NewBuckets(large, max(8*large, reply.MaxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
-	g.insistent = door.NewBuckets(insistRate, insistBurst)
-	g.strange, g.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate,
-		4*strangersBurst)
+	g.large = door.NewBuckets(large, time.Second, max(8*large, reply.MaxBody>>10))
+	g.daily.most = cmp.Or(o.Limits.Daily, 1<<30)
+	g.insistent = door.NewBuckets(insistRate, time.Second, insistBurst)
+	g.strange = door.NewBuckets(strangersRate, time.Second, strangersBurst)
+	g.allStrange = door.NewBuckets(4*strangersRate, time.Second, 4*strangersBurst)
+	g.resends = door.NewBuckets(resendsOfDocument, time.Minute, resendsOfDocument)
+	g.resendsBy = door.NewBuckets(resendsByToken, time.Minute, resendsByToken)
 	g.access = newAccessLog(o)
 	var note func(context.Context, audit.Act) error
 	if o.Operators.Audit != nil {
@@ -304,11 +308,11 @@ func (g *Gateway) routes() reply.Router {
 	r.POST("/dte/cierre", g.handle("/dte/cierre", g.closeDay, "fecha"))
 	r.Read("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))
 	r.Read("/dte/information", g.handle("/dte/information", g.information))
-	r.Read("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
-	r.Read("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.printed, "format", "layout"))
-	r.Read("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.archivo))
+	r.Read("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.ofDocument(g.document)))
+	r.Read("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.ofDocument(g.printed), "format", "layout"))
+	r.Read("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.ofDocument(g.archivo)))
 	r.Read("/dte/descarga/{codigoGeneracion}", g.measured("/dte/descarga", g.linked))
-	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.resend))
+	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.ofDocument(g.resend)))
 	if g.o.Slug != "" {
 		r.Read("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.storedFile))
 	}

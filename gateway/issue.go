@@ -5,10 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -152,7 +153,7 @@ func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status 
 	if err != nil {
 		return err
 	}
-	g.keeps(t, r)
+	g.daily.add(t.ID, r.Stored, g.o.Now()) // a sale that was there already has stored nothing
 	answerRecord(ctx, status, r)
 	return nil
 }
@@ -206,10 +207,8 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 		return nil, err
 	}
 	if key != nil {
-		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool {
-			return r < 0x20 ||
-				r > 0x7e
-		}) {
+		unprintable := func(r rune) bool { return r < 0x20 || r > 0x7e }
+		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), unprintable) {
 			return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
 				"Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
 		}
@@ -237,10 +236,8 @@ func preferences(ctx *fasthttp.RequestCtx) []string {
 }
 
 func validates(ctx *fasthttp.RequestCtx) bool {
-	return slices.ContainsFunc(preferences(ctx), func(p string) bool {
-		return strings.EqualFold(strings.TrimSpace(p),
-			preferValidate)
-	})
+	return slices.ContainsFunc(preferences(ctx),
+		func(p string) bool { return strings.EqualFold(strings.TrimSpace(p), preferValidate) })
 }
 
 // preference reads Prefer: wait=N: how many seconds the till waits for MH.
@@ -284,8 +281,7 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	defer cancel()
 	if len(d.Faults) > 0 {
 		d.MergeMore(func([]string) []dte.Fault {
-			return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline,
-				req))
+			return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline, req))
 		})
 		return reply.Invalid(d)
 	}
@@ -302,18 +298,15 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-// Resends in a minute: of a document, and by a token. A till that loops must not fill somebody's inbox.
+// Resends at once, and in a minute for long: of a document, and by a token. A till that loops must not fill somebody's
+// inbox.
 const (
 	resendsOfDocument = 5
 	resendsByToken    = 30
 )
 
 // resend answers POST /dte/resend/:codigoGeneracion (SPEC 4.8). The body may be missing.
-func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
-	code, err := pathCode(ctx)
-	if err != nil {
-		return err
-	}
+func (g *Gateway) resend(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
 	email := ""
 	if len(ctx.PostBody()) > 0 {
 		v, err := reply.Body(ctx)
@@ -327,63 +320,16 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 		email = address
 	}
 	now := g.o.Now()
-	wait := max(g.resends.take(code.String(), resendsOfDocument, now), g.resends.take(strconv.FormatInt(t.ID, 10),
-		resendsByToken, now))
+	wait := max(g.resends.Take(code.String(), now), g.resendsBy.Take(strconv.FormatInt(c.TokenID, 10), now))
 	if wait > 0 {
-		return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait,
-			Message: "Demasiados reenvíos: como máximo " + strconv.Itoa(resendsOfDocument) + " por documento y " +
-				strconv.Itoa(resendsByToken) + " por token en un minuto"}
+		return problem.TooMany(wait, fmt.Sprintf("Demasiados reenvíos: como máximo %d por documento y %d por token "+
+			"en un minuto", resendsOfDocument, resendsByToken))
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
-	defer cancel()
-	r, err := g.o.Outbox.Resend(deadline, code, email, g.caller(ctx, t))
+	r, err := g.o.Outbox.Resend(deadline, code, email, c)
 	if err != nil { // nothing is sent: the attempt is the token's, and takes no other token's share of the document
-		g.resends.giveBack(code.String(), now)
+		g.resends.GiveBack(code.String())
 		return err
 	}
 	reply.Answer(ctx, fasthttp.StatusOK, reply.Resent(r))
 	return nil
-}
-
-// giveBack takes off what take counted at a time.
-func (l *limiter) giveBack(name string, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.IndexFunc(l.seen[name], at.Equal); i >= 0 {
-		if l.seen[name] = slices.Delete(slices.Clone(l.seen[name]), i, i+1); len(l.seen[name]) == 0 {
-			delete(l.seen, name)
-		}
-	}
-}
-
-// limiter counts what happened under a name in the last minute.
-type limiter struct {
-	mu   sync.Mutex
-	seen map[string][]time.Time // oldest first
-}
-
-// take counts one more, or returns how long to wait until there is room for it.
-func (l *limiter) take(name string, most int, now time.Time) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.seen == nil {
-		l.seen = make(map[string][]time.Time)
-	}
-	if len(l.seen) > 10_000 { // names that are over
-		for k, times := range l.seen {
-			if now.Sub(times[len(times)-1]) >= time.Minute {
-				delete(l.seen, k)
-			}
-		}
-	}
-	times := l.seen[name]
-	for len(times) > 0 && now.Sub(times[0]) >= time.Minute {
-		times = times[1:]
-	}
-	if len(times) >= most {
-		l.seen[name] = times
-		return max(time.Second, times[0].Add(time.Minute).Sub(now))
-	}
-	l.seen[name] = append(times, now)
-	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	if len(d.Faults) > 0 {
 		return reply.Invalid(d)
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	deadline, cancel := g.deadline()
 	defer cancel()
 	found, err := g.o.Documents.Infos(deadline, codes, g.caller(ctx, t))
 	if err != nil {
@@ -53,8 +54,9 @@ const (
 // list answers GET /dte/documentos: the documents of a time, by date, point of sale, type and state, page by page, and
 // what all of them add up to; or those of them that a search finds.
 func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
-	f, faults := g.filter(ctx.QueryArgs(), t)
-	if err := problem.WrongParameters(faults); err != nil {
+	q := &query{args: ctx.QueryArgs()}
+	f := g.filter(q, t)
+	if err := q.err(); err != nil {
 		return err
 	}
 	c := g.caller(ctx, t)
@@ -108,64 +110,34 @@ var states = []string{record.EstadoProcessed, record.EstadoRejected, record.Esta
 
 // filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id),
 // tipo (types of CAT-002, separated by commas), estado, cursor, limite.
-func (g *Gateway) filter(q *fasthttp.Args, t *Token) (documents.Filter, []dte.Fault) {
-	var faults []dte.Fault
-	fault := func(name, message string) {
-		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})
-	}
+func (g *Gateway) filter(q *query, t *Token) documents.Filter {
 	today := dte.Date(g.o.Now())
-	day := func(name, preset string) (string, time.Time) {
-		s := preset
-		if v := q.Peek(name); len(v) > 0 {
-			s = string(v)
-		}
-		at, err := time.Parse(time.DateOnly, s)
-		if err != nil {
-			fault(name, "Debe ser una fecha AAAA-MM-DD")
-		}
-		return s, at
-	}
-	f := documents.Filter{Limit: pageDefault}
+	var f documents.Filter
 	var from, to time.Time
-	f.From, from = day("desde", today)
-	f.To, to = day("hasta", max(f.From, today))
-	if len(faults) == 0 && (to.Before(from) || to.Sub(from) > (documents.MaxDays-1)*24*time.Hour) {
-		fault("hasta", fmt.Sprintf("Debe estar entre desde y %d días después", documents.MaxDays-1))
+	f.From, from = q.day("desde", today)
+	f.To, to = q.day("hasta", max(f.From, today))
+	if len(q.faults) == 0 && (to.Before(from) || to.Sub(from) > (documents.MaxDays-1)*24*time.Hour) {
+		q.fault("hasta", dte.FaultFormat, fmt.Sprintf("Debe estar entre desde y %d días después", documents.MaxDays-1))
 	}
-	number := func(name string, base int, low, high int64, into *int64) {
-		v := string(q.Peek(name))
-		if v == "" {
-			return
-		}
-		n, err := strconv.ParseInt(v, base, 64)
-		if err != nil || n < low || n > high {
-			fault(name, "No es válido")
-			return
-		}
-		*into = n
+	number := func(name string, base int, high, preset int64) int64 {
+		return q.number(name, base, 1, high, preset, dte.FaultFormat, "No es válido")
 	}
-	limit := int64(pageDefault)
-	number("limite", 10, 1, pageMax, &limit)
-	f.Limit = int(limit)
-	number("cursor", 36, 1, 1<<62, &f.After)
-	if p := string(q.Peek("puntoVenta")); p == "propio" {
-		f.PointID = t.Point.ID
-	} else {
-		number("puntoVenta", 10, 1, 1<<62, &f.PointID)
+	f.Limit = int(number("limite", 10, pageMax, pageDefault))
+	f.After = number("cursor", 36, 1<<62, 0)
+	if f.PointID = t.Point.ID; q.text("puntoVenta") != "propio" {
+		f.PointID = number("puntoVenta", 10, 1<<62, 0)
 	}
-	if v := string(q.Peek("tipo")); v != "" {
+	if v := q.text("tipo"); v != "" {
 		f.Documents = strings.Split(v, ",")
-		for _, d := range f.Documents {
-			if record.TypeOf(d).Document == "" {
-				fault("tipo", "Cada tipo debe ser uno de "+strings.Join(documentTypes(), ", "))
-				break
-			}
+		if slices.ContainsFunc(f.Documents, func(d string) bool { return record.TypeOf(d).Document == "" }) {
+			q.fault("tipo", dte.FaultFormat, "Cada tipo debe ser uno de "+strings.Join(documentTypes(), ", "))
 		}
 	}
-	if f.Estado = string(q.Peek("estado")); f.Estado != "" && !slices.Contains(states, f.Estado) {
-		fault("estado", "Debe ser uno de "+strings.Join(states, ", "))
+	if f.Estado = q.text("estado"); f.Estado != "" && !slices.Contains(states, f.Estado) {
+		q.fault("estado", dte.FaultFormat, "Debe ser uno de "+strings.Join(states, ", "))
 	}
-	return f, append(faults, searched(&f, q)...)
+	searched(&f, q)
+	return f
 }
 
 // leastReceiver is how many letters or digits a search for a receiver has at least.
@@ -173,27 +145,25 @@ const leastReceiver = 3
 
 // searched reads what a search compares: numeroControl, receptor (a number of identification, or a part of the name),
 // monto, and clave (an Idempotency-Key).
-func searched(f *documents.Filter, q *fasthttp.Args) (faults []dte.Fault) {
-	fault := func(name, message string) {
-		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})
-	}
-	f.ControlNumber = strings.ToUpper(string(q.Peek("numeroControl")))
+func searched(f *documents.Filter, q *query) {
+	f.ControlNumber = strings.ToUpper(q.text("numeroControl"))
 	if f.ControlNumber != "" && len(f.ControlNumber) != 31 {
-		fault("numeroControl", "Debe ser el número de control completo: DTE-01-M001P001-000000000000001")
+		q.fault("numeroControl", dte.FaultFormat,
+			"Debe ser el número de control completo: DTE-01-M001P001-000000000000001")
 	}
-	f.Receiver = strings.TrimSpace(string(q.Peek("receptor")))
-	if q.Has("receptor") && (!utf8.ValidString(f.Receiver) ||
+	f.Receiver = strings.TrimSpace(q.text("receptor"))
+	if q.args.Has("receptor") && (!utf8.ValidString(f.Receiver) ||
 		utf8.RuneCountInString(record.Compact(f.Receiver)) < leastReceiver) {
-		fault("receptor", "Debe llevar al menos tres letras del nombre, o el número del documento de identificación")
+		q.fault("receptor", dte.FaultFormat,
+			"Debe llevar al menos tres letras del nombre, o el número del documento de identificación")
 	}
-	if v := string(q.Peek("monto")); v != "" {
+	if v := q.text("monto"); v != "" {
 		amount, err := dte.ParseAmount(v)
 		if f.Amount = &amount; err != nil {
-			fault("monto", "Debe ser un monto en dólares, como 11.30")
+			q.fault("monto", dte.FaultFormat, "Debe ser un monto en dólares, como 11.30")
 		}
 	}
-	f.Key = string(q.Peek("clave"))
-	return faults
+	f.Key = q.text("clave")
 }
 
 // documentTypes are the types that are known, by CAT-002.
@@ -210,35 +180,21 @@ const maxWait = 60 * time.Second
 // changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: results that came after the till was answered, in order.
 // A till keeps siguiente and asks again from there.
 func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
-	q := ctx.QueryArgs()
-	var faults []dte.Fault
-	var after uint64
-	if v := string(q.Peek("desde")); v != "" {
-		n, err := strconv.ParseUint(v, 36, 63)
-		if err != nil {
-			faults = append(faults, dte.Fault{Path: "desde", Code: dte.FaultFormat,
-				Message: "No es un cursor: use el siguiente de la respuesta anterior"})
-		}
-		after = n
-	}
-	wait := 0
-	if v := string(q.Peek("wait")); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 || time.Duration(n)*time.Second > maxWait {
-			faults = append(faults, dte.Fault{Path: "wait", Code: dte.FaultRange,
-				Message: "Debe ser un número de segundos, de 0 a 60"})
-		}
-		wait = n
-	}
-	if err := problem.WrongParameters(faults); err != nil {
+	q := &query{args: ctx.QueryArgs()}
+	after := q.number("desde", 36, 0, math.MaxInt64, 0, dte.FaultFormat,
+		"No es un cursor: use el siguiente de la respuesta anterior")
+	wait := q.number("wait", 10, 0, int64(maxWait/time.Second), 0, dte.FaultRange,
+		"Debe ser un número de segundos, de 0 a 60")
+	if err := q.err(); err != nil {
 		return err
 	}
 	until, cancel := context.WithTimeout(g.serving, time.Duration(wait)*time.Second)
 	defer cancel()
-	list, next, err := g.o.Documents.Changes(until, after, g.caller(ctx, t))
+	list, next, err := g.o.Documents.Changes(until, uint64(after), g.caller(ctx, t))
 	if errors.Is(err, documents.ErrCursor) {
-		return problem.WrongParameters([]dte.Fault{{Path: "desde", Code: dte.FaultRange,
-			Message: "El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde"}})
+		q.fault("desde", dte.FaultRange,
+			"El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde")
+		return q.err()
 	}
 	if err != nil {
 		return err
@@ -248,19 +204,26 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
-func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
-	code, err := pathCode(ctx)
-	if err != nil {
-		return err
-	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
-	defer cancel()
-	r, err := g.o.Documents.Document(deadline, code, g.caller(ctx, t))
+func (g *Gateway) document(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
+	r, err := g.o.Documents.Document(deadline, code, c)
 	if err != nil {
 		return err
 	}
 	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil
+}
+
+// ofDocument is a handler of a route whose path names a document.
+func (g *Gateway) ofDocument(h func(context.Context, *fasthttp.RequestCtx, dte.Code, seller.Caller) error) handler {
+	return func(ctx *fasthttp.RequestCtx, t *Token) error {
+		code, err := pathCode(ctx)
+		if err != nil {
+			return err
+		}
+		deadline, cancel := g.deadline()
+		defer cancel()
+		return h(deadline, ctx, code, g.caller(ctx, t))
+	}
 }
 
 // pathCode is the generation code that a path names.
@@ -346,9 +309,6 @@ func (g *Gateway) affordsLarge(token int64, n int) error {
 	}
 	return nil
 }
-
-// keeps counts what a sale has had stored. One that was there already costs nothing.
-func (g *Gateway) keeps(t *Token, r *record.View) { g.daily.add(t.ID, r.Stored, g.o.Now()) }
 
 // recall adds what the tokens had stored today before the start.
 func (g *Gateway) recall(ctx context.Context) {

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,60 +31,42 @@ var (
 )
 
 // printed answers GET /dte/pdf/:codigoGeneracion?format=&layout= (SPEC 4.7).
-func (g *Gateway) printed(ctx *fasthttp.RequestCtx, t *Token) error {
-	code, err := pathCode(ctx)
-	if err != nil {
+func (g *Gateway) printed(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
+	q := &query{args: ctx.QueryArgs()}
+	format := q.pick("format", "view", formats...)
+	allowed, preset := layouts, "letter"
+	if format == "escpos" {
+		allowed, preset = layouts[1:], "ticket80"
+	}
+	layout := q.pick("layout", preset, allowed...)
+	if err := q.err(); err != nil {
 		return err
 	}
-	format, layout, err := sheet(ctx)
-	if err != nil {
-		return err
-	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
-	defer cancel()
 	if format == "url" {
-		return g.link(deadline, ctx, t, code, layout)
+		return g.link(deadline, ctx, c, code, layout)
 	}
-	b, err := g.o.Outbox.Printed(deadline, code, g.caller(ctx, t), layout, format == "escpos")
+	b, err := g.o.Outbox.Printed(deadline, code, c, layout, format == "escpos")
 	if err != nil {
 		return err
 	}
-	name := code.String() + ".pdf"
-	switch format {
-	case "view":
-		file(ctx, "application/pdf", "inline", name, b)
-	case "download":
-		file(ctx, "application/pdf", "attachment", name, b)
-	case "escpos":
-		file(ctx, "application/octet-stream", "attachment", code.String()+".escpos", b)
-	case "base64":
-		reply.Answer(ctx, fasthttp.StatusOK, reply.Printed(code, name, b))
+	if format == "base64" {
+		reply.Answer(ctx, fasthttp.StatusOK, reply.Printed(code, code.String()+".pdf", b))
+		return nil
 	}
+	printedFile(ctx, format, code.String(), b)
 	return nil
 }
 
-// sheet reads the query of printed.
-func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
-	q := ctx.QueryArgs()
-	var faults []dte.Fault
-	pick := func(name string, of []string, preset string) string {
-		v := string(q.Peek(name))
-		if v == "" {
-			return preset
-		}
-		if !slices.Contains(of, v) {
-			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultEnum, Message: "Debe ser " + strings.Join(of,
-				", ")})
-		}
-		return v
+// printedFile answers with what was printed, in the form that the query names: view, download or escpos.
+func printedFile(ctx *fasthttp.RequestCtx, format, name string, b []byte) {
+	switch format {
+	case "view":
+		file(ctx, "application/pdf", "inline", name+".pdf", b)
+	case "download":
+		file(ctx, "application/pdf", "attachment", name+".pdf", b)
+	default:
+		file(ctx, "application/octet-stream", "attachment", name+".escpos", b)
 	}
-	format = pick("format", formats, "view")
-	if format == "escpos" {
-		layout = pick("layout", layouts[1:], "ticket80")
-	} else {
-		layout = pick("layout", layouts, "letter")
-	}
-	return format, layout, problem.WrongParameters(faults)
 }
 
 // file answers with a file, or with 304 when the caller has it already.
@@ -125,19 +106,12 @@ func matches(header, tag string) bool {
 }
 
 // archivo answers GET /dte/json/:codigoGeneracion with the legal file.
-func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
-	code, err := pathCode(ctx)
-	if err != nil {
-		return err
+func (g *Gateway) archivo(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
+	b, err := g.o.Outbox.Archivo(deadline, code, c)
+	if err == nil {
+		file(ctx, "application/json; charset=utf-8", "attachment", code.String()+".json", b)
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
-	defer cancel()
-	b, err := g.o.Outbox.Archivo(deadline, code, g.caller(ctx, t))
-	if err != nil {
-		return err
-	}
-	file(ctx, "application/json; charset=utf-8", "attachment", code.String()+".json", b)
-	return nil
+	return err
 }
 
 // storedFile answers GET /<slug>/DTES/…, the paths of dteJsonUrl and dtePdfUrl (SPEC 2.2).
@@ -149,50 +123,49 @@ func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return missing
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	deadline, cancel := g.deadline()
 	defer cancel()
-	r, err := g.o.Documents.Document(deadline, code, g.caller(ctx, t))
+	c := g.caller(ctx, t)
+	r, err := g.o.Documents.Document(deadline, code, c)
 	if err != nil {
 		return err
 	}
+	var b []byte
+	kind := "application/pdf"
 	switch asked {
 	case r.JSONURL:
-		b, err := g.o.Outbox.Archivo(deadline, code, g.caller(ctx, t))
-		if err != nil {
-			return err
-		}
-		file(ctx, "application/json; charset=utf-8", "inline", name, b)
+		kind = "application/json; charset=utf-8"
+		b, err = g.o.Outbox.Archivo(deadline, code, c)
 	case r.PDFURL:
-		b, err := g.o.Outbox.Printed(deadline, code, g.caller(ctx, t), "letter", false)
-		if err != nil {
-			return err
-		}
-		file(ctx, "application/pdf", "inline", name, b)
+		b, err = g.o.Outbox.Printed(deadline, code, c, "letter", false)
 	default:
-		return missing
+		err = missing
 	}
-	return nil
+	if err == nil {
+		file(ctx, kind, "inline", name, b)
+	}
+	return err
 }
 
 // link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else
 // this appliance's.
-func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code,
+func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, c seller.Caller, code dte.Code,
 	layout string) error {
 	ctx.SetUserValue(loggedAlways, true) // what the link opens is anybody's for a while
-	url, err := g.o.Outbox.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
+	url, err := g.o.Outbox.Link(deadline, code, c, layout, linkLife)
 	if err != nil {
 		return err
 	}
 	if url == "" {
 		// What cannot be printed is refused here and not behind the link.
-		if _, err := g.o.Outbox.Archivo(deadline, code, g.caller(ctx, t)); err != nil {
+		if _, err := g.o.Outbox.Archivo(deadline, code, c); err != nil {
 			return err
 		}
 		base := strings.TrimSuffix(g.o.PublicURL, "/")
 		if base == "" {
 			base = map[bool]string{false: "http://", true: "https://"}[ctx.IsTLS()] + string(ctx.Host())
 		}
-		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, t.Point.BranchID,
+		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, c.Point.BranchID,
 			g.o.Now().Add(linkLife))
 	}
 	reply.Answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
@@ -247,7 +220,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 		return problem.ForTill(fasthttp.StatusForbidden, "INVALID_LINK",
 			"El enlace no es válido o ya venció: solicite otro")
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	deadline, cancel := g.deadline()
 	defer cancel()
 	b, err := g.o.Outbox.Printed(deadline, code, seller.Caller{TokenID: outbox.LinkHolders,
 		Point: seller.Point{BranchID: branch}}, layout, false)

@@ -87,25 +87,3 @@ func TestMatches(t *testing.T) {
 		}
 	}
 }
-
-func TestLimiter(t *testing.T) {
-	var l limiter
-	now := time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
-	for i := range 5 {
-		if wait := l.take("a", 5, now.Add(time.Duration(i)*time.Second)); wait != 0 {
-			t.Fatalf("number %d waits %v", i, wait)
-		}
-	}
-	if wait := l.take("a", 5, now.Add(10*time.Second)); wait != 50*time.Second {
-		t.Errorf("the sixth waits %v", wait)
-	}
-	if wait := l.take("b", 5, now.Add(10*time.Second)); wait != 0 {
-		t.Errorf("another document waits %v", wait)
-	}
-	if wait := l.take("a", 5, now.Add(time.Minute)); wait != 0 {
-		t.Errorf("a minute later it waits %v", wait)
-	}
-	if wait := l.take("a", 5, now.Add(time.Minute)); wait != time.Second {
-		t.Errorf("the next one waits %v", wait)
-	}
-}

@@ -240,24 +240,3 @@ func TestReceived_NewToken(t *testing.T) {
 		t.Errorf("%d %s: %v", resp.StatusCode(), resp.Body(), err)
 	}
 }
-
-// TestLimiter_GiveBack: attempts that were refused take nothing of what others may do.
-func TestLimiter_GiveBack(t *testing.T) {
-	var l limiter
-	now := time.Unix(1e9, 0)
-	for i := range 50 {
-		at := now.Add(time.Duration(i) * time.Millisecond)
-		if l.take("x", 5, at) > 0 {
-			t.Fatalf("attempt %d has to wait", i)
-		}
-		l.giveBack("x", at)
-	}
-	for range 5 {
-		if l.take("x", 5, now.Add(time.Second)) > 0 {
-			t.Fatal("five are too many")
-		}
-	}
-	if l.take("x", 5, now.Add(time.Second)) == 0 {
-		t.Error("six are not")
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dtegate/engine/pdf/sheet"
-	"dtegate/engine/pdf/view"
 )
 
 // Book is a table of many rows with what the law wants on each folio of a VAT book (regulation of the Tax Code, art.
@@ -125,7 +124,7 @@ func (d *bookDrawer) alignedRight(i int) bool { return i < len(d.b.Right) && d.b
 // cellText is a cell as it is drawn: amounts with their thousands apart.
 func (d *bookDrawer) cellText(i int, cell string) string {
 	if d.alignedRight(i) {
-		cell = view.Printed(cell, 0)
+		cell = Printed(cell, 0)
 	}
 	return d.fonts.Clean(cell)
 }
@@ -203,7 +202,7 @@ func (d *bookDrawer) summary() {
 				c.Text(c.Left, c.Y+bookBody.Size, c.Fonts.Ellipsis(t, bookSummary, st), st)
 				continue
 			}
-			t = view.Printed(t, 0)
+			t = Printed(t, 0)
 			right := c.Left + bookSummary + float64(k)*bookAmount
 			c.Text(right-c.Fonts.Width(t, st.Size, st.Bold), c.Y+bookBody.Size, t, st)
 		}
@@ -225,14 +224,14 @@ const (
 // grid is a table with its columns measured.
 type grid struct {
 	*sheet.Fonts
-	table  view.Table
+	table  Table
 	st     sheet.Style
 	widths []float64
 }
 
 // measure gives each column the width that its contents ask for, within limits, and the rest to the flexible one. If
 // too little is left for that, columns of text are wrapped down to their longest word, and then all give way.
-func (l *letterhead) measure(t view.Table, total float64, st sheet.Style) *grid {
+func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))
 	flex, want, used, slack := -1, float64(flexMin), 0.0, 0.0
@@ -307,7 +306,7 @@ func (g *grid) header(ground *sheet.RGB) []sheet.Line {
 }
 
 // row is one row, as many lines as its longest cell.
-func (g *grid) row(r view.Row) []sheet.Line {
+func (g *grid) row(r Row) []sheet.Line {
 	var cells [][]sheet.Line
 	for i, c := range g.table.Cols {
 		w := g.widths[i] - 2*cellPad
@@ -356,7 +355,7 @@ func (g *grid) merge(cells [][]sheet.Line, pad float64) []sheet.Line {
 }
 
 // grid draws a table, its headings again on every page. A row that fits on a page is not broken.
-func (l *letterhead) grid(t view.Table, x, width float64, ground *sheet.RGB) {
+func (l *letterhead) grid(t Table, x, width float64, ground *sheet.RGB) {
 	c := l.c
 	g := l.measure(t, width, sheet.Style{Size: 7.4, Ink: sheet.Black})
 	header := g.header(ground)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"dtegate/engine/pdf/sheet"
-	"dtegate/engine/pdf/view"
 )
 
 // Measures of the letter layout, in points.
@@ -24,7 +23,7 @@ var (
 )
 
 // letter lays a document out on letter-size pages.
-func (p *Printer) letter(v *view.View) []*sheet.Page {
+func (p *Printer) letter(v *View) []*sheet.Page {
 	c := &sheet.Canvas{Fonts: p.fonts, W: letterW, H: letterH, Left: margin, Width: letterW - 2*margin}
 	c.Bottom = letterH - margin - footing + 8
 	l := &letterhead{p, v, c}
@@ -54,7 +53,7 @@ func (p *Printer) letter(v *view.View) []*sheet.Page {
 // letterhead draws what is particular to the letter layout.
 type letterhead struct {
 	*Printer
-	v *view.View
+	v *View
 	c *sheet.Canvas
 }
 
@@ -124,7 +123,7 @@ func (l *letterhead) identification() {
 	c, v := l.c, l.v
 	room := c.Width - qrSide - gutter
 	wide := room * 0.56
-	set := func(fields []view.Field, w float64, bold bool) (lines []sheet.Line) {
+	set := func(fields []Field, w float64, bold bool) (lines []sheet.Line) {
 		for _, f := range fields {
 			lines = append(lines, c.Fonts.Para(f.Label, w, 0, micro)...)
 			lines = append(lines, c.Fonts.Para(f.Value, w, 0, sheet.Style{Size: 8.2, Bold: bold, Ink: sheet.Black})...)
@@ -202,7 +201,7 @@ func (l *letterhead) parties() {
 	c, v := l.c, l.v
 	half := (c.Width - gutter) / 2
 	var columns []sheet.Column
-	for i, p := range []view.Party{v.Emisor, v.Receptor} {
+	for i, p := range []Party{v.Emisor, v.Receptor} {
 		lines := l.title(p.Heading, half)
 		lines = append(lines, c.Fonts.Para(p.Name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})...)
 		if p.Trade != "" {
@@ -268,7 +267,7 @@ func (l *letterhead) closing() {
 }
 
 // block is a heading over fields or paragraphs; nothing when there are none.
-func (l *letterhead) block(heading string, w float64, fields []view.Field, texts ...string) []sheet.Line {
+func (l *letterhead) block(heading string, w float64, fields []Field, texts ...string) []sheet.Line {
 	var lines []sheet.Line
 	for _, f := range fields {
 		lines = append(lines, l.fonts.Labelled(f.Label, f.Value, w, body)...)

@@ -8,8 +8,8 @@
 // looked for under all the names they have had, a summary amount with an unknown name is printed under that name, and
 // what is absent, null or zero leaves no trace.
 //
-// The parts: view puts a document into words; this package lays them out on letter size, on a ticket and in the
-// accountant's books; sheet measures texts, holds what is drawn on a page, and writes the PDF.
+// view.go, items.go and summary.go put a document into words; letter.go and ticket.go lay them out, book.go the
+// accountant's books. Package sheet measures texts, holds what is drawn on a page, and writes the PDF.
 package pdf
 
 import (
@@ -22,25 +22,8 @@ import (
 	"rsc.io/qr"
 
 	"dtegate/engine/pdf/sheet"
-	"dtegate/engine/pdf/view"
 	"dtegate/rules/bundle"
 )
-
-// ConsultURL is MH's public consultation, the content of the QR code (MT1 §5).
-const ConsultURL = view.ConsultURL
-
-// State is what a document is at the time of printing.
-type State = view.State
-
-// The states that are printed. A rejected document has no printed version.
-const (
-	Processed   = view.Processed   // sealed by MH
-	Contingency = view.Contingency // issued in contingency, not sealed yet
-	Invalidated = view.Invalidated // sealed, and void since
-)
-
-// Document is what is printed.
-type Document = view.Document
 
 // Layout is a size of paper.
 type Layout uint8
@@ -94,21 +77,25 @@ type Options struct {
 
 // Printer renders documents. It is safe for concurrent use.
 type Printer struct {
+	o     Options
 	fonts *sheet.Fonts
-	maker view.Maker
 	ink   sheet.RGB // of Style.Color
 	logo  *sheet.Logo
 }
 
 // New loads the fonts and the logo, which takes some 30 ms, and fails on a Style that cannot be used.
 func New(o Options) (*Printer, error) {
-	p := &Printer{ink: sheet.RGB{R: 22, G: 56, B: 100}}
+	if o.Catalogue == nil {
+		o.Catalogue = func(string, string) (string, bool) { return "", false }
+	}
+	if o.Type == nil {
+		o.Type = func(string) *bundle.View { return nil }
+	}
+	p := &Printer{o: o, ink: sheet.RGB{R: 22, G: 56, B: 100}}
 	var err error
 	if p.fonts, err = sheet.LoadFonts(); err != nil {
 		return nil, fmt.Errorf("pdf: %w", err)
 	}
-	p.maker = view.Maker{Text: p.fonts, Catalogue: o.Catalogue, Type: o.Type, ConsultURL: o.ConsultURL,
-		Footer: o.Style.Footer}
 	if c := o.Style.Color; c != "" {
 		n, err := strconv.ParseUint(strings.TrimPrefix(c, "#"), 16, 32)
 		if err != nil || len(c) != 7 || c[0] != '#' {
@@ -171,7 +158,7 @@ func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error 
 }
 
 // prepare checks what was asked and makes the view and the QR code.
-func (p *Printer) prepare(d Document, layout Layout) (*view.View, *sheet.Code, error) {
+func (p *Printer) prepare(d Document, layout Layout) (*View, *sheet.Code, error) {
 	switch {
 	case layout > Ticket58:
 		return nil, nil, fmt.Errorf("pdf: layout: unknown %s", layout)
@@ -182,7 +169,7 @@ func (p *Printer) prepare(d Document, layout Layout) (*view.View, *sheet.Code, e
 	case d.State != Contingency && d.Seal == "":
 		return nil, nil, errors.New("pdf: Seal: required")
 	}
-	v, err := p.maker.View(d)
+	v, err := p.view(d)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dtegate/engine/pdf/sheet"
-	"dtegate/engine/pdf/view"
 )
 
 // paper is the measure of a ticket, in points; 1 mm is 2.835.
@@ -137,7 +136,7 @@ type part struct {
 }
 
 // receipt is a document as a ticket.
-func (p *Printer) receipt(v *view.View) []part {
+func (p *Printer) receipt(v *View) []part {
 	r := &receipt{}
 	if p.logo != nil {
 		r.add(part{kind: partLogo})
@@ -149,7 +148,7 @@ func (p *Printer) receipt(v *view.View) []part {
 }
 
 // head is who issues what to whom.
-func (r *receipt) head(v *view.View) {
+func (r *receipt) head(v *View) {
 	name, sub := v.Emisor.Trade, v.Emisor.Name
 	if name == "" {
 		name, sub = sub, ""
@@ -189,7 +188,7 @@ func (r *receipt) head(v *view.View) {
 }
 
 // lines are what was sold.
-func (r *receipt) lines(v *view.View) {
+func (r *receipt) lines(v *View) {
 	for i, row := range v.Items.Rows {
 		if i > 0 {
 			r.add(part{kind: partSpace})
@@ -202,7 +201,7 @@ func (r *receipt) lines(v *view.View) {
 }
 
 // sums are the totals, how they are paid, and where the document is found.
-func (r *receipt) sums(v *view.View) {
+func (r *receipt) sums(v *View) {
 	for _, t := range v.Totals {
 		r.pair(toneNormal, t.Label, t.Value)
 	}
@@ -260,13 +259,13 @@ func (r *receipt) pair(t tone, left, right string) {
 
 func (r *receipt) band(s string) { r.add(part{kind: partBand, tone: toneBold, middle: true, left: s}) }
 
-func (r *receipt) fields(t tone, fields []view.Field) {
+func (r *receipt) fields(t tone, fields []Field) {
 	for _, f := range fields {
 		r.text(t, f.Label+": "+f.Value)
 	}
 }
 
-func (r *receipt) block(heading string, fields []view.Field, texts []string) {
+func (r *receipt) block(heading string, fields []Field, texts []string) {
 	if len(fields)+len(texts) == 0 {
 		return
 	}
@@ -285,7 +284,7 @@ const (
 )
 
 // marks is what a reader must not miss; a band repeats it at the end.
-func (r *receipt) marks(v *view.View) {
+func (r *receipt) marks(v *View) {
 	switch v.State {
 	case Contingency:
 		r.band(inContingency)
@@ -300,7 +299,7 @@ func (r *receipt) marks(v *view.View) {
 }
 
 // sale is a line of the document: what it is, how many and what it comes to, and other amounts of it.
-func (r *receipt) sale(row view.Row) {
+func (r *receipt) sale(row Row) {
 	s := row.Sale
 	r.text(toneNormal, s.Text)
 	for _, n := range slices.Concat(s.About, row.Notes) {
@@ -312,15 +311,9 @@ func (r *receipt) sale(row view.Row) {
 	}
 }
 
-// full are the cells that say something.
-func full(cells []string) []string {
-	var out []string
-	for _, c := range cells {
-		if c != "" {
-			out = append(out, c)
-		}
-	}
-	return out
+// full are the texts that say something.
+func full(texts []string) []string {
+	return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s == "" })
 }
 
 // Slip is a ticket that is no document of MH, such as the closing of a day.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/pdf/view"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
@@ -52,7 +51,7 @@ func TestTypes_Shipped(t *testing.T) {
 				}
 			}
 			for _, name := range types[i].View.Final {
-				if v := document.Get("resumen").Get(name); v.Exists() && !strings.Contains(text, view.Printed(v.Text(),
+				if v := document.Get("resumen").Get(name); v.Exists() && !strings.Contains(text, Printed(v.Text(),
 					2)) {
 					t.Errorf("%s, %s: does not say %s %s", file, l, name, v.Text())
 				}

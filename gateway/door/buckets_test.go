@@ -9,7 +9,7 @@ import (
 
 func TestBuckets(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := NewBuckets(50, 200)
+	b := NewBuckets(50, time.Second, 200)
 	for i := range 200 {
 		if wait := b.Take("a", now); wait != 0 {
 			t.Fatalf("number %d of a burst waits %v", i+1, wait)
@@ -43,6 +43,26 @@ func TestBuckets(t *testing.T) {
 	b.Take("late", now.Add(time.Hour))
 	if len(b.empty) != 1 {
 		t.Errorf("%d names are kept", len(b.empty))
+	}
+}
+
+// TestBuckets_GiveBack: attempts that are given back take nothing of what may be done later.
+func TestBuckets_GiveBack(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	b := NewBuckets(5, time.Minute, 5)
+	for i := range 50 {
+		if b.Take("x", now) > 0 {
+			t.Fatalf("attempt %d has to wait", i)
+		}
+		b.GiveBack("x")
+	}
+	for range 5 {
+		if b.Take("x", now) > 0 {
+			t.Fatal("five are too many")
+		}
+	}
+	if wait := b.Take("x", now); wait != 12*time.Second {
+		t.Errorf("the sixth waits %v", wait)
 	}
 }
 

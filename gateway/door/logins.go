@@ -121,9 +121,9 @@ type Buckets struct {
 	swept int // how many names the last sweep left
 }
 
-// NewBuckets admits burst at once, and in the long run rate a second. Both are positive.
-func NewBuckets(rate, burst int) *Buckets {
-	return &Buckets{every: time.Second / time.Duration(rate), burst: burst, empty: make(map[string]time.Time)}
+// NewBuckets admits burst at once, and in the long run n in each length of time. All are positive.
+func NewBuckets(n int, each time.Duration, burst int) *Buckets {
+	return &Buckets{every: each / time.Duration(n), burst: burst, empty: make(map[string]time.Time)}
 }
 
 // Take admits one more and returns 0, or returns how long to wait until there is room.
@@ -151,4 +151,13 @@ func (b *Buckets) TakeMany(name string, n int, now time.Time) time.Duration {
 	}
 	b.empty[name] = at.Add(cost)
 	return 0
+}
+
+// GiveBack takes off one that Take admitted.
+func (b *Buckets) GiveBack(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at, ok := b.empty[name]; ok {
+		b.empty[name] = at.Add(-b.every)
+	}
 }

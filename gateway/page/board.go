@@ -44,8 +44,8 @@ type board struct {
 	Trouble       []fact
 }
 
-// fact is a line of the page: what, how much, how it is (ok, warn, bad, or nothing), and a remark. Raw is what a machine
-// said, in its own words, which are mostly English.
+// fact is a line of the page: what, how much, a remark, and how it is (ok, warn, bad, or nothing). Raw is what a
+// machine said, in its own words, which are mostly English.
 type fact struct{ Name, Value, Note, Level, Raw string }
 
 // t is a text of the page.
@@ -531,7 +531,8 @@ func chart(lang string, day documents.Today, now int) g.Node {
 	for _, n := range []int{0, top / 2, top} {
 		lines = append(lines,
 			el("line", attr("x1", "36"), attr("x2", "360"), number("y1", y(n)), number("y2", y(n))),
-			el("text", attr("x", "31"), number("y", y(n)), attr("dy", "4"), attr("text-anchor", "end"), g.Text(count(n))))
+			el("text", attr("x", "31"), number("y", y(n)), attr("dy", "4"), attr("text-anchor", "end"),
+				g.Text(count(n))))
 	}
 	for h, x := range day.Hours {
 		left := chartLeft + float64(h)*step

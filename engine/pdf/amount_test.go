@@ -1,4 +1,4 @@
-package view
+package pdf
 
 import (
 	"testing"
@@ -33,19 +33,16 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// plainCleaner leaves texts as they are.
-type plainCleaner struct{}
-
-func (plainCleaner) Clean(s string) string        { return s }
-func (plainCleaner) Paragraphs(s string) []string { return []string{s} }
-
 // TestView_Signs: wherever a document has an amount, its sign is printed: the total, the sums, the taxes, the payments,
 // the lines. A percentage is none.
 func TestView_Signs(t *testing.T) {
-	maker := Maker{Text: plainCleaner{}}
+	p, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, sign := range []string{"", "-"} {
 		n := sign + "1234.5"
-		v, err := maker.View(Document{JSON: []byte(`{"identificacion":{"codigoGeneracion":"A","fecEmi":"2026-12-01","tipoDte":"01"},
+		v, err := p.view(Document{JSON: []byte(`{"identificacion":{"codigoGeneracion":"A","fecEmi":"2026-12-01","tipoDte":"01"},
 			"cuerpoDocumento":[{"descripcion":"Café","cantidad":` + n + `,"precioUni":` + n + `,"ventaGravada":` + n + `,"noGravado":` + n + `}],
 			"resumen":{"subTotal":` + n + `,"totalNoGravado":` + n + `,"otroMonto":` + n + `,"porcentajeDescuento":` + n + `,"totalPagar":` + n + `,
 			"tributos":[{"codigo":"59","descripcion":"Turismo","valor":` + n + `}],"pagos":[{"codigo":"01","montoPago":` + n + `}]}}`)})
@@ -81,7 +78,7 @@ func TestView_Signs(t *testing.T) {
 
 // TestDollars: the sign stands before the currency.
 func TestDollars(t *testing.T) {
-	b := builder{Cleaner: plainCleaner{}}
+	b := builder{}
 	for literal, want := range map[string]string{"5": "$5.00", "-5": "-$5.00", "-0.004": "-$0.004", "0": "$0.00",
 		"-1e3": "-$1,000.00"} {
 		v, err := dte.Parse([]byte(literal))

@@ -1,6 +1,4 @@
-// Package view is what a document says on paper, in words and in print order, before any layout: parties, lines, sums,
-// with the texts of the catalogues. Amounts are printed digit for digit, as the document has them.
-package view
+package pdf
 
 import (
 	"cmp"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/pdf/sheet"
 	"dtegate/rules/bundle"
 )
 
@@ -97,7 +96,7 @@ type Sale struct {
 
 // builder makes a view of one document.
 type builder struct {
-	Cleaner
+	*sheet.Fonts
 	catalogue func(catalogue, code string) (string, bool)
 	of        *bundle.View // what is printed of the type beyond what is printed of every one
 	doc       dte.Value
@@ -161,45 +160,20 @@ func (b *builder) date(s string) string {
 	return b.Clean(s)
 }
 
-var errNoDocument = errors.New("not a JSON object")
-
-// Cleaner makes texts of a document printable.
-type Cleaner interface {
-	Clean(s string) string        // as one line
-	Paragraphs(s string) []string // the lines of a text whose line breaks count
-}
-
-// Maker makes the views of an emisor's documents.
-type Maker struct {
-	Text       Cleaner
-	Catalogue  func(catalogue, code string) (text string, ok bool) // see pdf.Options; nil knows none
-	Type       func(document string) *bundle.View                  // see pdf.Options; nil knows none
-	ConsultURL string                                              // see pdf.Options; "" is the constant
-	Footer     string
-}
-
-// View reads the sealed bytes.
-func (m *Maker) View(d Document) (*View, error) {
+// view reads the sealed bytes. Amounts are printed digit for digit, as the document has them.
+func (p *Printer) view(d Document) (*View, error) {
 	doc, err := dte.Parse(d.JSON)
 	if err != nil {
 		return nil, fmt.Errorf("pdf: reading document: %w", err)
 	}
 	if doc.Kind() != dte.KindObject {
-		return nil, fmt.Errorf("pdf: reading document: %w", errNoDocument)
-	}
-	b := &builder{Cleaner: m.Text, catalogue: m.Catalogue, doc: doc}
-	if b.catalogue == nil {
-		b.catalogue = func(string, string) (string, bool) { return "", false }
-	}
-	if r := list(doc.Get("documentoRelacionado")); len(r) == 1 {
-		b.lone = b.text(r[0], relatedNumber...)
+		return nil, errors.New("pdf: reading document: not a JSON object")
 	}
 	id := doc.Get("identificacion")
-	if m.Type != nil {
-		b.of = m.Type(pick(id, "tipoDte", "tipoEvento").Text())
-	}
-	if b.of == nil {
-		b.of = &bundle.View{}
+	b := &builder{Fonts: p.fonts, catalogue: p.o.Catalogue, doc: doc,
+		of: cmp.Or(p.o.Type(pick(id, "tipoDte", "tipoEvento").Text()), &bundle.View{})}
+	if r := list(doc.Get("documentoRelacionado")); len(r) == 1 {
+		b.lone = b.text(r[0], relatedNumber...)
 	}
 	v := &View{
 		State:   d.State,
@@ -208,7 +182,7 @@ func (m *Maker) View(d Document) (*View, error) {
 		Version: b.text(id, "version"),
 		Trial:   id.Get("ambiente").Text() == "00",
 		Note:    b.Paragraphs(d.Note),
-		Footer:  b.Clean(m.Footer),
+		Footer:  b.Clean(p.o.Style.Footer),
 		rest:    d.Rest,
 	}
 	fecEmi := id.Get("fecEmi").Text()
@@ -232,7 +206,7 @@ func (m *Maker) View(d Document) (*View, error) {
 		"{ambiente}", url.QueryEscape(id.Get("ambiente").Text()),
 		"{codigoGeneracion}", url.QueryEscape(id.Get("codigoGeneracion").Text()),
 		"{fecEmi}", url.QueryEscape(fecEmi),
-	).Replace(cmp.Or(m.ConsultURL, ConsultURL))
+	).Replace(cmp.Or(p.o.ConsultURL, ConsultURL))
 	v.Host, _, _ = strings.Cut(v.URL, "?")
 	v.Host = b.Clean(strings.TrimPrefix(v.Host, "https://"))
 	b.identity(v, id, d)
@@ -244,9 +218,7 @@ func (m *Maker) View(d Document) (*View, error) {
 	}
 	v.Emisor = b.party("Emisor", pick(doc, "emisor", "donatario"))
 	v.Receptor = b.party(b.receptorName())
-	if v.Receptor.Name == "" {
-		v.Receptor.Name = "Consumidor final"
-	}
+	v.Receptor.Name = cmp.Or(v.Receptor.Name, "Consumidor final")
 	v.Groups = b.groups()
 	v.Items = b.items(v.Pause)
 	if slices.ContainsFunc(v.Items.Cols, func(c Col) bool { return c.Head == "Ventas gravadas" }) {
@@ -266,18 +238,11 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 	}
 	add(&v.Codes, "Código de generación", v.Code)
 	add(&v.Codes, "Número de control", v.Control)
-	seal := b.Clean(d.Seal)
-	if seal == "" {
-		seal = "-"
-	}
-	add(&v.Codes, "Sello de recepción", seal)
+	add(&v.Codes, "Sello de recepción", cmp.Or(b.Clean(d.Seal), "-"))
 	add(&v.Facts, "Modelo de facturación", b.coded(id, "CAT-003", "tipoModelo"))
 	add(&v.Facts, "Tipo de transmisión", b.coded(id, "CAT-004", "tipoOperacion"))
-	reason := b.text(id, "motivoContin", "motivoContigencia")
-	if reason == "" {
-		reason = b.coded(id, "CAT-005", "tipoContingencia")
-	}
-	add(&v.Facts, "Motivo de contingencia", reason)
+	add(&v.Facts, "Motivo de contingencia", cmp.Or(b.text(id, "motivoContin", "motivoContigencia"),
+		b.coded(id, "CAT-005", "tipoContingencia")))
 	add(&v.Facts, "Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id,
 		"horEmi")))
 	add(&v.Received, "Procesado por Hacienda", b.Clean(d.Received))
@@ -358,17 +323,9 @@ func (b *builder) party(heading string, v dte.Value) Party {
 	}
 	add(kind, dte.FormatDocument(v.Get("tipoDocumento").Text(), b.text(v, "numDocumento")))
 	add("NRC", dte.FormatNRC(b.text(v, "nrc")))
-	activity := b.text(v, "descActividad")
-	if activity == "" {
-		activity = b.coded(v, "CAT-019", "codActividad")
-	}
-	add("Actividad económica", activity)
+	add("Actividad económica", cmp.Or(b.text(v, "descActividad"), b.coded(v, "CAT-019", "codActividad")))
 	add("Dirección", b.address(v))
-	country := b.text(v, "nombrePais")
-	if country == "" {
-		country = b.coded(v, "CAT-020", "codPais")
-	}
-	add("País", country)
+	add("País", cmp.Or(b.text(v, "nombrePais"), b.coded(v, "CAT-020", "codPais")))
 	add("Teléfono", dte.FormatPhone(b.text(v, "telefono")))
 	add("Correo", b.text(v, "correo"))
 	add("Tipo de establecimiento", b.coded(v, "CAT-009", "tipoEstablecimiento"))
@@ -400,13 +357,7 @@ func (b *builder) address(v dte.Value) string {
 		parts = append(parts, b.placed(list, region, m))
 	}
 	parts = append(parts, b.word("CAT-012", region))
-	out := parts[:0]
-	for _, s := range parts {
-		if s != "" && (len(out) == 0 || out[len(out)-1] != s) {
-			out = append(out, s)
-		}
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(slices.Compact(full(parts)), ", ")
 }
 
 // placed is the name of a place whose code repeats in each departamento.

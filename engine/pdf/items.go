@@ -1,4 +1,4 @@
-package view
+package pdf
 
 import (
 	"cmp"
@@ -206,14 +206,8 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 func (b *builder) sale(v dte.Value, related bool) Sale {
 	s := Sale{Text: b.text(v, "descripcion")}
 	if related {
-		for _, part := range []string{
-			b.coded(v, "CAT-002", "tipoDte"), b.coded(v, "CAT-007", "tipoGeneracion", "tipoDoc"),
-			b.text(v, retained...), b.date(v.Get("fechaEmision").Text()),
-		} {
-			if part != "" {
-				s.About = append(s.About, part)
-			}
-		}
+		s.About = full([]string{b.coded(v, "CAT-002", "tipoDte"), b.coded(v, "CAT-007", "tipoGeneracion", "tipoDoc"),
+			b.text(v, retained...), b.date(v.Get("fechaEmision").Text())})
 		s.More = append(s.More, Field{"Monto sujeto", b.number(v.Get("montoSujetoGrav"), 2)})
 		s.Sum = b.coded(v, "CAT-006", "codigoRetencionMH")
 		s.Amount = b.number(v.Get("ivaRetenido"), 2)

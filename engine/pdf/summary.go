@@ -1,6 +1,7 @@
-package view
+package pdf
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -127,12 +128,8 @@ func (b *builder) summary(v *View) {
 	notes := b.doc.Get("apendice")
 	for i := range notes.Len() {
 		n := notes.Index(i)
-		label, value := b.text(n, "etiqueta", "campo"), b.text(n, "valor")
-		if label == "" {
-			label = "Dato"
-		}
-		if value != "" {
-			v.Appendix = append(v.Appendix, Field{label, value})
+		if value := b.text(n, "valor"); value != "" {
+			v.Appendix = append(v.Appendix, Field{cmp.Or(b.text(n, "etiqueta", "campo"), "Dato"), value})
 		}
 	}
 }
@@ -149,10 +146,7 @@ func (b *builder) dollars(v dte.Value) string {
 func (b *builder) taxes(v *View, list dte.Value) {
 	for i := range list.Len() {
 		t := list.Index(i)
-		label := b.text(t, "descripcion")
-		if label == "" {
-			label = b.coded(t, "CAT-015", "codigo")
-		}
+		label := cmp.Or(b.text(t, "descripcion"), b.coded(t, "CAT-015", "codigo"))
 		if amount := t.Get("valor"); amount.Kind() == dte.KindNumber {
 			v.Totals = append(v.Totals, Field{label, b.dollars(amount)})
 		}
@@ -322,20 +316,10 @@ func plain(s string) (whole, fraction string, ok bool) {
 			whole, fraction = whole+fraction[:shift], fraction[shift:]
 		}
 	}
-	if whole = strings.TrimLeft(whole, "0"); whole == "" {
-		whole = "0"
-	}
-	return whole, fraction, true
+	return cmp.Or(strings.TrimLeft(whole, "0"), "0"), fraction, true
 }
 
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // isZero is true for the literal of a zero, however written.
 func isZero(literal string) bool {
