@@ -3,7 +3,7 @@ package gateway
 import (
 	"log/slog"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,30 +32,29 @@ const (
 // accessLog writes a line for each request of a till that changes or sends something, and for each that is refused for
 // want of a token. A line holds no body, no token and no text of a request's but its path.
 type accessLog struct {
-	log     *slog.Logger // nil: nothing is written
-	now     func() time.Time
-	lines   map[string]*door.Buckets // by kind
-	dropped *prometheus.CounterVec
-
-	mu      sync.Mutex
-	missing map[string]int // lines that were not written since the last one, by kind
+	log      *slog.Logger // nil: nothing is written
+	now      func() time.Time
+	dropped  *prometheus.CounterVec
+	requests lines
+	refusals lines
 }
 
-// Kinds of line.
-const (
-	lineRequest = "request"
-	lineRefused = "refused"
-)
+// lines are the log's of one kind.
+type lines struct {
+	kind    string
+	pace    *door.Buckets
+	missing atomic.Int64 // that were not written since the last one
+}
 
 func newAccessLog(o Options) *accessLog {
-	a := &accessLog{now: o.Now, missing: make(map[string]int),
-		lines: map[string]*door.Buckets{lineRequest: door.NewBuckets(requestLines, time.Second, requestBurst),
-			lineRefused: door.NewBuckets(refusalLines, time.Second, refusalBurst)},
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_access_log_dropped_total",
-			Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."},
-			[]string{"kind"})}
-	for _, kind := range []string{lineRequest, lineRefused} {
-		a.dropped.WithLabelValues(kind)
+	a := &accessLog{now: o.Now, dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dte_access_log_dropped_total",
+		Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."},
+		[]string{"kind"})}
+	a.requests.kind, a.requests.pace = "request", door.NewBuckets(requestLines, time.Second, requestBurst)
+	a.refusals.kind, a.refusals.pace = "refused", door.NewBuckets(refusalLines, time.Second, refusalBurst)
+	for _, l := range []*lines{&a.requests, &a.refusals} {
+		a.dropped.WithLabelValues(l.kind)
 	}
 	if o.AccessLog {
 		a.log = o.Logger
@@ -81,7 +80,7 @@ func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.
 	if kind, _ := ctx.UserValue(reply.ErrorKind).(string); kind != "" {
 		attrs = append(attrs, slog.String("error", kind))
 	}
-	a.write(ctx, lineRequest, "request", attrs)
+	a.write(ctx, &a.requests, "request", attrs)
 }
 
 // refused writes the line of a request without a good token.
@@ -89,47 +88,28 @@ func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given boo
 	if a.log == nil {
 		return
 	}
-	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given),
+	a.write(ctx, &a.refusals, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given),
 		slog.String("method", reply.TerminalText(string(ctx.Method()))),
 		slog.String("path", reply.TerminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
 }
 
-func (a *accessLog) write(ctx *fasthttp.RequestCtx, kind, message string, attrs []slog.Attr) {
-	if a.full(kind) {
+func (a *accessLog) write(ctx *fasthttp.RequestCtx, l *lines, message string, attrs []slog.Attr) {
+	if l.pace.Take("", a.now()) > 0 {
+		a.dropped.WithLabelValues(l.kind).Inc()
+		l.missing.Add(1)
 		return
 	}
-	if n := a.take(kind); n > 0 {
-		attrs = append(attrs, slog.Int("missing", n))
+	if n := l.missing.Swap(0); n > 0 {
+		attrs = append(attrs, slog.Int64("missing", n))
 	}
 	a.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 }
 
-// full counts a line that there is no room for.
-func (a *accessLog) full(kind string) bool {
-	wait := a.lines[kind].Take(kind, a.now())
-	if wait == 0 {
-		return false
-	}
-	a.dropped.WithLabelValues(kind).Inc()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.missing[kind]++
-	return true
-}
-
-func (a *accessLog) take(kind string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := a.missing[kind]
-	a.missing[kind] = 0
-	return n
-}
-
 // flush tells of the lines that are missing at the end.
 func (a *accessLog) flush() {
-	for _, kind := range []string{lineRequest, lineRefused} {
-		if n := a.take(kind); n > 0 {
-			a.log.Info("access log", "kind", kind, "missing", n)
+	for _, l := range []*lines{&a.requests, &a.refusals} {
+		if n := l.missing.Swap(0); n > 0 {
+			a.log.Info("access log", "kind", l.kind, "missing", n)
 		}
 	}
 }

@@ -179,14 +179,14 @@ func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
 			req.Unread = unread
 			return g.o.Sales.Check(deadline, req)
 		})
-		return nil, reply.Invalid(d)
+		return nil, d.Refusal()
 	}
 	r, err := do(deadline, req)
 	var refused *refusal.Error
 	if errors.As(err, &refused) && len(refused.Faults) > 0 {
 		d.Merge(refused.Faults)
 		if refused.Code == refusal.CodeValidation {
-			return nil, reply.Invalid(d)
+			return nil, d.Refusal()
 		}
 		p := problem.From(refused)
 		p.Faults = d.Faults
@@ -283,7 +283,7 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 		d.MergeMore(func([]string) []dte.Fault {
 			return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline, req))
 		})
-		return reply.Invalid(d)
+		return d.Refusal()
 	}
 	r, err := g.o.Sales.Invalidate(deadline, req)
 	if err != nil {
@@ -315,7 +315,7 @@ func (g *Gateway) resend(deadline context.Context, ctx *fasthttp.RequestCtx, cod
 		}
 		address, d := form.Resend(v)
 		if len(d.Faults) > 0 {
-			return reply.Invalid(d)
+			return d.Refusal()
 		}
 		email = address
 	}

@@ -33,7 +33,7 @@ func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	codes, d := form.Lookup(v)
 	if len(d.Faults) > 0 {
-		return reply.Invalid(d)
+		return d.Refusal()
 	}
 	deadline, cancel := g.deadline()
 	defer cancel()

@@ -89,7 +89,7 @@ var layers = map[string][]string{
 	"gateway/page": {"engine/authority", "engine/authorisation", "engine/documents", "engine/rulestore",
 		"engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/problem"},
 	"gateway/form": {"rules/suggest", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal",
-		"rules/bundle"},
+		"gateway/problem", "rules/bundle"},
 	"gateway/door": {"engine/audit"},
 	"gateway": {"engine/pdf", "rules/bundle", "gateway/adminapi", "gateway/problem", "gateway/reply",
 		"engine/documents", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "gateway/form",

@@ -86,7 +86,7 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
 	}
 	req, d := form.Invalidation(v)
 	if len(d.Faults) > 0 {
-		return reply.Invalid(d)
+		return d.Refusal()
 	}
 	concerns(ctx, code.String(), req.Reason)
 	if o.Recall == nil {
@@ -139,7 +139,7 @@ func (o *Routes) declare(ctx *fasthttp.RequestCtx) error {
 	}
 	cause, reason, d := form.Declaration(v)
 	if len(d.Faults) > 0 {
-		return reply.Invalid(d)
+		return d.Refusal()
 	}
 	concerns(ctx, "cause "+strconv.FormatInt(cause, 10), reason)
 	if err := o.Contingency.Declare(context.Background(), cause, reason); err != nil {
@@ -176,7 +176,7 @@ func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
 	}
 	reference, d := form.ReportNote(v)
 	if len(d.Faults) > 0 {
-		return reply.Invalid(d)
+		return d.Refusal()
 	}
 	concerns(ctx, "technical report", reference)
 	if err := o.Contingency.NoteTechnicalReport(context.Background(), reference); err != nil {

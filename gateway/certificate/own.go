@@ -3,10 +3,13 @@
 package certificate
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
@@ -63,10 +66,6 @@ func (o *Own) Create() error {
 	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("making authority: %w", err)
-	}
 	host, _ := os.Hostname()
 	names, addresses := split(append(boxNames(), o.Names...))
 	t := &x509.Certificate{
@@ -82,23 +81,33 @@ func (o *Own) Create() error {
 			t.PermittedIPRanges = append(t.PermittedIPRanges, &net.IPNet{IP: a, Mask: net.CIDRMask(8*len(a), 8*len(a))})
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
-	if err != nil {
-		return fmt.Errorf("making authority: %w", err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	certificate, key, err := signed(t, t, nil)
 	if err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
 	// The public file comes last: without it Create begins again.
-	if err := o.Write(filepath.Join(o.Folder, authorityKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
-		Bytes: secret})); err != nil {
+	if err := o.Write(filepath.Join(o.Folder, authorityKey), key); err != nil {
 		return err
 	}
-	if err := o.Write(o.AuthorityFile(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})); err != nil {
+	if err := o.Write(o.AuthorityFile(), certificate); err != nil {
 		return err
 	}
 	return o.Renew()
+}
+
+// signed makes a key and its certificate, both in PEM. Without a signer the certificate signs itself.
+func signed(t, authority *x509.Certificate, signer *ecdsa.PrivateKey) (certificate, key []byte, err error) {
+	made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, authority, made.Public(), cmp.Or(signer, made))
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(made)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), err
 }
 
 // Renew signs a new certificate, for the names and addresses that the box has now.
@@ -112,30 +121,19 @@ func (o *Own) Renew() error {
 		return err
 	}
 	names, addresses := split(o.names(authority))
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("renewing certificate: %w", err)
-	}
 	until := o.Now().Add(serverLife)
 	if until.After(authority.NotAfter) {
 		until = authority.NotAfter
 	}
-	t := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: names[0]},
+	certificate, key, err := signed(&x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: names[0]},
 		NotBefore: o.Now().Add(-backdated), NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-		DNSNames:              names, IPAddresses: addresses}
-	der, err := x509.CreateCertificate(rand.Reader, t, authority, key.Public(), signer)
+		BasicConstraintsValid: true, DNSNames: names, IPAddresses: addresses}, authority, signer)
 	if err != nil {
 		return fmt.Errorf("renewing certificate: %w", err)
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("renewing certificate: %w", err)
-	}
-	return o.Write(o.ServerFile(), slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	return o.Write(o.ServerFile(), slices.Concat(certificate,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), key))
 }
 
 // Due returns why the certificate should be renewed, "" if it need not be.
@@ -183,6 +181,50 @@ func (o *Own) signer() (*ecdsa.PrivateKey, error) {
 		return k, nil
 	}
 	return nil, fmt.Errorf("reading authority's key: %s is not ECDSA", path)
+}
+
+// Authority returns the authority's certificate. A certificate without a valid signature of its own is damaged, and is
+// an error.
+func (o *Own) Authority() (*x509.Certificate, error) {
+	c, err := Read(o.AuthorityFile())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.CheckSignatureFrom(c); err != nil {
+		return nil, fmt.Errorf("certificate %s is damaged: %w", o.AuthorityFile(), err)
+	}
+	return c, nil
+}
+
+// CheckKey returns an error if the authority's key cannot sign the next certificate. The tills notice nothing until the
+// present certificate ends.
+func (o *Own) CheckKey() error {
+	authority, err := o.Authority()
+	if err != nil {
+		return err
+	}
+	key, err := o.signer()
+	if err != nil {
+		return err
+	}
+	if !key.PublicKey.Equal(authority.PublicKey) {
+		return fmt.Errorf("reading authority's key: %s is not the key of %s", filepath.Join(o.Folder, authorityKey),
+			o.AuthorityFile())
+	}
+	return nil
+}
+
+// checkServer is nil when a till that trusts the authority takes what the file of certificate, authority and key
+// serves. Whatever is damaged in it, Renew makes it anew.
+func (o *Own) checkServer(authority *x509.Certificate) error {
+	served, err := tls.LoadX509KeyPair(o.ServerFile(), o.ServerFile())
+	switch {
+	case err != nil:
+		return err
+	case len(served.Certificate) != 2 || !bytes.Equal(served.Certificate[1], authority.Raw):
+		return errors.New("the authority in it is another")
+	}
+	return served.Leaf.CheckSignatureFrom(authority)
 }
 
 // names are those that the authority may sign, the box's own and the configured. A name that came later needs a new

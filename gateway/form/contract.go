@@ -39,25 +39,14 @@ func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
 				Value: c.operation(t)})})
 		}
 	}
-	var names []dte.Value
+	var names []string
 	for _, t := range known {
-		names = append(names, dte.Str(t.Name))
+		names = append(names, t.Name)
 	}
-	var rest []dte.Member
-	for _, m := range schemas.Members() {
-		if m.Name == "Tipo" {
-			m.Value = m.Value.With("enum", dte.Arr(names...))
-		}
-		rest = append(rest, m)
-	}
+	schemas = schemas.With("Tipo", schemas.Get("Tipo").With("enum", texts(names)))
 	doc = doc.With("paths", dte.Obj(append(paths, doc.Get("paths").Members()...)...)).
-		With("components", components.With("schemas", dte.Obj(append(c.schemas, rest...)...)))
-	var members []dte.Member
-	for _, m := range doc.Members() {
-		if m.Name != groupsOf {
-			members = append(members, m)
-		}
-	}
+		With("components", components.With("schemas", dte.Obj(append(c.schemas, schemas.Members()...)...)))
+	members := slices.DeleteFunc(slices.Clone(doc.Members()), func(m dte.Member) bool { return m.Name == groupsOf })
 	return dte.Obj(members...).Append(nil), nil
 }
 
@@ -250,15 +239,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 		}
 		o := c.object(t, about, slices.Concat(m.Members, m.Extra), inner, loose)
 		if len(m.Due) > 0 {
-			due := o.Get("required")
-			all := make([]dte.Value, 0, due.Len()+len(m.Due))
-			for _, d := range m.Due {
-				all = append(all, dte.Str(d))
-			}
-			for i := range due.Len() {
-				all = append(all, due.Index(i))
-			}
-			o = o.With("required", dte.Arr(all...))
+			o = o.With("required", dte.Arr(append(texts(m.Due).Items(), o.Get("required").Items()...)...))
 		}
 		if l := m.Layout; len(l.Before)+len(l.Since) > 0 {
 			var x []dte.Member

@@ -143,8 +143,6 @@ func bound(n json.Number) *dte.Amount {
 	return &a
 }
 
-// This file holds the requests that make no document.
-
 var person = required("nombre", "tipoDocumento", "numDocumento")
 
 // invalidation is the body of POST /dte/invalidacion/:codigoGeneracion.
@@ -200,10 +198,9 @@ var lookup = &Form{fields: []field{{name: "codigosGeneracion", shape: isTexts, r
 // Lookup reads the codes of the documents that are asked for.
 func Lookup(body dte.Value) ([]dte.Code, *Filled) {
 	d := lookup.Fill(body, nil)
-	list := d.Facts.Get("codigosGeneracion")
-	codes := make([]dte.Code, list.Len())
-	for i := range codes {
-		codes[i] = d.code(list.Index(i), index("codigosGeneracion", i))
+	var codes []dte.Code
+	for i, code := range d.Facts.Get("codigosGeneracion").Items() {
+		codes = append(codes, d.code(code, index("codigosGeneracion", i)))
 	}
 	return codes, d
 }
@@ -241,9 +238,6 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// This file holds what the tables cannot say: one thing under two names, and the documents that a request
-// refers to.
-
 // alternatives checks the pairs of which one member is due.
 func (d *Filled) alternatives() {
 	for _, pair := range d.form.either {
@@ -276,11 +270,7 @@ func (d *Filled) append(entries []dte.Value) {
 	if len(entries) == 0 {
 		return
 	}
-	own := d.Facts.Get("apendice")
-	for i := range own.Len() {
-		entries = append(entries, own.Index(i))
-	}
-	d.Facts = d.Facts.With("apendice", dte.Arr(entries...))
+	d.Facts = d.Facts.With("apendice", dte.Arr(append(entries, d.Facts.Get("apendice").Items()...)...))
 }
 
 // finish reads what the tables cannot say of a type.
@@ -317,26 +307,24 @@ func (d *Filled) withholdings() {
 	if !hasValue(d.body.Get(name)) {
 		name = "items"
 	}
-	lines := d.Facts.Get("cuerpoDocumento")
-	items := make([]dte.Value, lines.Len())
-	for i := range items {
-		v := lines.Index(i)
+	items := slices.Clone(d.Facts.Get(linesFact).Items())
+	for i, v := range items {
 		if n, ok := v.Get("numItem").Int(); ok && n != int64(i+1) {
 			d.fault(index(name, i)+".numItem", dte.FaultCondition,
 				fmt.Sprintf("Los ítems se numeran en orden desde 1: debe ser %d", i+1))
 		}
 		v = v.With("numItem", dte.Int(int64(i+1)))
 		kind := int64(1)
-		if c, err := dte.ParseCode(v.Get("numeroDocumento").Text()); err == nil {
+		c, noCode := dte.ParseCode(v.Get("numeroDocumento").Text())
+		if noCode == nil {
 			kind = 2
 			v = v.With("numeroDocumento", dte.Str(c.String()))
 		}
 		if !v.Get("tipoGeneracion").Exists() {
 			v = v.With("tipoGeneracion", dte.Int(kind))
 		}
-		_, noCode := dte.ParseCode(v.Get("numeroDocumento").Text())
 		if n, _ := v.Get("tipoGeneracion").Int(); n == 2 && noCode != nil && v.Get("numeroDocumento").Exists() {
-			d.fault(d.requestPath(index("cuerpoDocumento", i)+".numeroDocumento"), dte.FaultPattern,
+			d.fault(d.requestPath(index(linesFact, i)+".numeroDocumento"), dte.FaultPattern,
 				"Un documento electrónico se nombra con su código de generación; si solo tiene el número, indíquelo "+
 					"como de papel (1)")
 		}
@@ -345,36 +333,35 @@ func (d *Filled) withholdings() {
 		}
 		items[i] = v
 	}
-	if len(items) > 0 {
-		d.Facts = d.Facts.With("cuerpoDocumento", dte.Arr(items...))
+	d.setLines(items)
+}
+
+// setLines puts changed lines in the place of those that there are.
+func (d *Filled) setLines(lines []dte.Value) {
+	if len(lines) > 0 {
+		d.Facts = d.Facts.With(linesFact, dte.Arr(lines...))
 	}
 }
 
 // specialUnits gives lines that are a tax or a charge beside the tax base the unit that MH wants of them (MF2 pp.30,
 // 33), where the request states none.
 func (d *Filled) specialUnits() {
-	asked, lines := d.body.Get("items"), d.Facts.Get("cuerpoDocumento")
-	if asked.Len() != lines.Len() {
+	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
+	if len(asked) != len(lines) {
 		return // some are no objects, and that is told
 	}
-	var items []dte.Value
-	for i := range lines.Len() {
-		line := lines.Index(i)
+	var changed []dte.Value // nil while there is none
+	for i, line := range lines {
 		charge, _ := line.Get("noGravado").Amount()
-		if hasValue(asked.Index(i).Get("uniMedida")) || charge == 0 && line.Get("codTributo").Text() == "" {
+		if hasValue(asked[i].Get("uniMedida")) || charge == 0 && line.Get("codTributo").Text() == "" {
 			continue
 		}
-		if items == nil {
-			items = make([]dte.Value, lines.Len())
-			for j := range items {
-				items[j] = lines.Index(j)
-			}
+		if changed == nil {
+			changed = slices.Clone(lines)
 		}
-		items[i] = line.With("uniMedida", dte.Int(otherUnit))
+		changed[i] = line.With("uniMedida", dte.Int(otherUnit))
 	}
-	if items != nil {
-		d.Facts = d.Facts.With("cuerpoDocumento", dte.Arr(items...))
-	}
+	d.setLines(changed)
 }
 
 const otherUnit = 99 // CAT-014

@@ -3,12 +3,14 @@
 package form
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/problem"
 	"dtegate/rules/bundle"
 )
 
@@ -34,29 +36,24 @@ type Form struct {
 	withholding     bool // the lines are those of a withholding voucher
 }
 
-// Refusal is why a request is refused, without the HTTP status.
-type Refusal struct {
-	Type, Message  string
-	Faults         []dte.Fault
-	RequiredFields []string // SPEC section 7, RECEPTOR_VALIDATION_ERROR
-}
-
 // Refusal returns why the request is refused. A receptor without what SPEC demands of it has a code of its own.
-func (d *Filled) Refusal() *Refusal {
-	form, r := d.form, &Refusal{Type: refusal.CodeValidation, Message: "La solicitud no es válida", Faults: d.Faults}
+func (d *Filled) Refusal() *problem.Problem {
+	form := d.form
+	p := &problem.Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation,
+		Message: "La solicitud no es válida", Faults: d.Faults}
 	for _, f := range d.Faults {
 		member, inside := strings.CutPrefix(f.Path, "receptor.")
 		if f.Code == refusal.CodeOriginType { // what a note's rule says of its original
-			r.Type, r.Message = f.Code, f.Message
+			p.Type, p.Message = f.Code, f.Message
 		}
 		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(form.receptor,
 			member))
 		if missing && len(form.receptor) > 0 {
-			r.Type, r.Message, r.RequiredFields = "RECEPTOR_VALIDATION_ERROR",
+			p.Type, p.Message, p.RequiredFields = "RECEPTOR_VALIDATION_ERROR",
 				"El receptor no lleva los campos que exige el documento", form.receptor
 		}
 	}
-	return r
+	return p
 }
 
 // Filled is a request turned into facts, with all of its faults.
@@ -137,13 +134,13 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 		if m.Name != "pagos" {
 			continue
 		}
-		all := make([]dte.Value, m.Value.Len())
+		all := slices.Clone(m.Value.Items())
 		for j := range all {
 			path := index("pagos", j)
 			if hasValue(one) {
 				path = "pago"
 			}
-			all[j] = d.payment(m.Value.Index(j), path, codes)
+			all[j] = d.payment(all[j], path, codes)
 		}
 		resumen[i].Value = dte.Arr(all...)
 	}

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -115,15 +116,11 @@ func (d *Filled) factOf(path string) (fact string, there bool) {
 	fields, v, prefix := d.form.fields, d.Facts, ""
 	for path != "" {
 		name, rest := segment(path)
-		var f *field
-		for i := range fields {
-			if fields[i].name == name {
-				f = &fields[i]
-			}
-		}
-		if f == nil {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if i < 0 {
 			return prefix, false
 		}
+		f := &fields[i]
 		step := f.factName()
 		switch {
 		case prefix == "" && f.place == inResumen:
@@ -154,11 +151,9 @@ func dot(prefix string) string {
 	return "."
 }
 
-// position is the index that a path names; of a list shorter than that it names nothing.
-func position(text string) (n int) {
-	for _, c := range text {
-		n = 10*n + int(c-'0')
-	}
+// position is the index that a path names.
+func position(text string) int {
+	n, _ := strconv.Atoi(text) // what is no number is the first
 	return n
 }
 

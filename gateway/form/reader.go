@@ -9,11 +9,13 @@ import (
 	"unicode"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/rules/suggest"
 )
 
-// reader checks the members of a request against the tables, and makes their facts.
-type reader struct{ faults }
+// reader checks the members of a request against the tables, and makes their facts. It keeps what is wrong with the
+// request, at the request's own paths.
+type reader struct{ Faults []dte.Fault }
 
 // hasValue reports whether a member is there and not null: null is SPEC's way to leave an optional member out.
 func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
@@ -53,8 +55,8 @@ func (r *reader) value(v dte.Value, f *field, prefix string) dte.Value {
 		if v.Kind() != dte.KindArray || v.Len() > f.limit {
 			return r.wrong(prefix+f.name, "Debe ser una lista de a lo sumo "+strconv.Itoa(f.limit)+" textos")
 		}
-		for i := range v.Len() {
-			if v.Index(i).Kind() != dte.KindString {
+		for i, text := range v.Items() {
+			if text.Kind() != dte.KindString {
 				return r.wrong(index(prefix+f.name, i), "Debe ser un texto")
 			}
 		}
@@ -311,34 +313,127 @@ var payment = []field{
 	{name: "referencia", blank: true},
 }
 
-// faults is what is wrong with a request, at the request's own paths.
-type faults struct{ Faults []dte.Fault }
-
 // full reports whether no further fault will be listed: looking for more would cost time and change nothing.
-func (l *faults) full() bool { return len(l.Faults) >= MaxFaults }
+func (r *reader) full() bool { return len(r.Faults) >= MaxFaults }
 
-func (l *faults) wrong(path, message string) dte.Value {
-	l.fault(path, dte.FaultType, message)
+func (r *reader) wrong(path, message string) dte.Value {
+	r.fault(path, dte.FaultType, message)
 	return dte.Value{}
 }
 
-func (l *faults) fault(path, code, message string) {
-	if !l.full() {
-		l.Faults = append(l.Faults, dte.Fault{Path: path, Code: code, Message: message})
+func (r *reader) fault(path, code, message string) {
+	if !r.full() {
+		r.Faults = append(r.Faults, dte.Fault{Path: path, Code: code, Message: message})
 	}
 }
 
-func (l *faults) contradict(a, b string) {
-	l.fault(a, dte.FaultCondition, "Contradice a "+b)
-	l.fault(b, dte.FaultCondition, "Contradice a "+a)
+func (r *reader) contradict(a, b string) {
+	r.fault(a, dte.FaultCondition, "Contradice a "+b)
+	r.fault(b, dte.FaultCondition, "Contradice a "+a)
 }
 
 // faulty reports whether a path has its fault already.
-func (l *faults) faulty(path string) bool {
-	for _, f := range l.Faults {
-		if f.Path == path {
-			return true
+func (r *reader) faulty(path string) bool {
+	return slices.ContainsFunc(r.Faults, func(f dte.Fault) bool { return f.Path == path })
+}
+
+// Who the other party is: the numbers of people and taxpayers as they are printed on their cards, and the pairs of
+// which half is no use.
+
+// Kinds of identity documents (CAT-022) whose numbers have a form.
+const (
+	kindDUI = "13" // 9 digits
+	kindNIT = "36" // 14 digits, or the 9 of the DUI that replaced it for persons
+)
+
+// identities completes a person's facts: NIT, NRC and DUI become digits alone, whatever hyphens and spaces they came
+// with, so that each generation of MH's layouts can write them its own way. A kind of document without a number is
+// refused; a number without a kind says by its length what it is. prefix begins the paths of the person's members.
+func (r *reader) identities(p dte.Value, prefix string) dte.Value {
+	p = r.mailbox(p, prefix)
+	p = r.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
+	p = r.digits(p, prefix, "nrc", "El NRC lleva de 2 a 8 dígitos", 2, 3, 4, 5, 6, 7, 8)
+	kind, number := p.Get("tipoDocumento"), p.Get("numDocumento")
+	switch {
+	case r.faulty(prefix+"tipoDocumento") || r.faulty(prefix+"numDocumento"):
+		return p
+	case hasValue(kind) && !hasValue(number):
+		r.fault(prefix+"numDocumento", dte.FaultRequired, "Falta el número del documento de identidad")
+		return p
+	case hasValue(number) && !hasValue(kind):
+		switch len(digitsOf(number.Text())) {
+		case 9:
+			kind = dte.Str(kindDUI)
+		case 14:
+			kind = dte.Str(kindNIT)
+		default:
+			r.fault(prefix+"tipoDocumento", dte.FaultRequired,
+				"Falta el tipo del documento de identidad: 13 DUI, 36 NIT, 03 pasaporte, 02 carnet de residente, 37 "+
+					"otro")
+			return p
 		}
+		p = p.With("tipoDocumento", kind)
 	}
-	return false
+	switch kind.Text() {
+	case kindDUI:
+		p = r.digits(p, prefix, "numDocumento", "El DUI lleva 9 dígitos", 9)
+	case kindNIT:
+		p = r.digits(p, prefix, "numDocumento", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
+	}
+	r.onePerson(p, prefix)
+	return p
+}
+
+// mailbox refuses an address that cannot be mailed while the customer can still say it again.
+func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
+	v := p.Get("correo")
+	if !hasValue(v) || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
+		return p
+	}
+	address := strings.TrimSpace(v.Text())
+	if !outbox.Mailable(address) {
+		r.fault(prefix+"correo", dte.FaultFormat, "No es una dirección de correo: escríbala como nombre@dominio.com, "+
+			"o deje el campo fuera")
+	}
+	return p.With("correo", dte.Str(address))
+}
+
+// onePerson refuses a taxpayer's NIT beside the number of another one.
+func (r *reader) onePerson(p dte.Value, prefix string) {
+	kind, number, nit := p.Get("tipoDocumento").Text(), p.Get("numDocumento").Text(), p.Get("nit").Text()
+	comparable := kind == kindNIT || kind == kindDUI && len(nit) == len(number)
+	if nit == "" || number == "" || nit == number || !comparable || r.faulty(prefix+"nit") ||
+		r.faulty(prefix+"numDocumento") {
+		return
+	}
+	r.fault(prefix+"nit", dte.FaultCondition, "El NIT es de otra persona que el número de documento")
+	r.fault(prefix+"numDocumento", dte.FaultCondition, "El número de documento es de otra persona que el NIT")
+}
+
+// digits writes a number of a person as digits alone, and refuses one that has not as many as it may.
+func (r *reader) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
+	v := p.Get(name)
+	if !hasValue(v) || v.Kind() != dte.KindString {
+		return p
+	}
+	text := digitsOf(v.Text())
+	if slices.Contains(lengths, len(text)) {
+		return p.With(name, dte.Str(text))
+	}
+	r.fault(prefix+name, dte.FaultPattern, message)
+	return p
+}
+
+// digitsOf are the digits of a number that is written with hyphens and spaces; "" if it holds anything else.
+func digitsOf(s string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r == '-' || unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, s)
+	if strings.ContainsFunc(plain, func(r rune) bool { return r < '0' || r > '9' }) {
+		return ""
+	}
+	return plain
 }

@@ -30,7 +30,7 @@ func Reference(contract []byte) []byte {
 	title := textOf(info, "title")
 	item := func(to, text string) g.Node { return el("li", link(to, text)) }
 	var contents, sections g.Group
-	for _, tag := range items(d.Get("tags")) {
+	for _, tag := range d.Get("tags").Items() {
 		name := textOf(tag, "name")
 		var entries, articles g.Group
 		for _, path := range d.Get("paths").Members() {
@@ -68,14 +68,6 @@ func Reference(contract []byte) []byte {
 				g.Map(d.Get("components").Get("schemas").Members(), c.schema))))
 }
 
-// items are the elements of an array.
-func items(v dte.Value) (list []dte.Value) {
-	for i := range v.Len() {
-		list = append(list, v.Index(i))
-	}
-	return list
-}
-
 func textOf(v dte.Value, name string) string { return v.Get(name).Text() }
 
 // reference reads the contract.
@@ -102,7 +94,7 @@ func (c reference) operation(method, path string, o dte.Value) g.Node {
 		description += " Takes no token."
 	}
 	var parameters, body, example, answers g.Group
-	for _, p := range items(o.Get("parameters")) {
+	for _, p := range o.Get("parameters").Items() {
 		p, _ = c.resolve(p)
 		m := c.member(p.Get("schema"))
 		m.name, m.in, m.description = textOf(p, "name"), textOf(p, "in"), textOf(p, "description")
@@ -140,7 +132,7 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 	for _, media := range answer.Get("content").Members() {
 		schema := media.Value.Get("schema")
 		if codes := schema.Get("properties").Get("type").Get("enum"); codes.Exists() {
-			for _, code := range items(codes) {
+			for _, code := range codes.Items() {
 				types = append(types, code.Text())
 			}
 			continue
@@ -177,7 +169,7 @@ func (c reference) schema(s dte.Member) g.Node {
 }
 
 func (c reference) members(s dte.Value) (rows g.Group) {
-	due := items(s.Get("required"))
+	due := s.Get("required").Items()
 	for _, p := range s.Get("properties").Members() {
 		m := c.member(p.Value)
 		m.name = p.Name
@@ -225,7 +217,7 @@ func (c reference) member(s dte.Value) member {
 		}
 	}
 	var values []string
-	for _, x := range items(s.Get("enum")) {
+	for _, x := range s.Get("enum").Items() {
 		if !x.IsNull() {
 			values = append(values, x.Text())
 		}

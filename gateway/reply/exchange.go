@@ -66,13 +66,6 @@ func syntax(err error, body []byte) *problem.Problem {
 	return p
 }
 
-// Invalid returns a 400 with the path of each fault.
-func Invalid(d *form.Filled) *problem.Problem {
-	r := d.Refusal()
-	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults,
-		RequiredFields: r.RequiredFields}
-}
-
 // SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400,
 // because a proxy may use the other one.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
