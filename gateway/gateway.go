@@ -316,9 +316,9 @@ func (g *Gateway) routes() reply.Router {
 	if g.o.Slug != "" {
 		r.Read("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.storedFile))
 	}
-	r.Read("/openapi.json", g.measured("/openapi.json",
-		g.publicPage(func(p *contractPages) *fixedPage { return &p.contract })))
-	r.Read("/docs", g.measured("/docs", g.publicPage(func(p *contractPages) *fixedPage { return &p.docs })))
+	for _, path := range []string{"/openapi.json", "/docs"} {
+		r.Read(path, g.measured(path, g.publicPage))
+	}
 	return r
 }
 
@@ -387,8 +387,8 @@ func OpenAPI(issued []*bundle.Type) ([]byte, error) {
 
 // contractPages are GET /openapi.json and GET /docs, which is the same contract to read, of one set of types.
 type contractPages struct {
-	issued         []*bundle.Type
-	contract, docs fixedPage
+	issued []*bundle.Type
+	pages  map[string]fixedPage // by path
 }
 
 // fixedPage is a page that is the same for everybody: made once, with its tag and policy.
@@ -408,32 +408,29 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 		return nil, fmt.Errorf("making the contract: %w", err)
 	}
 	docs := page.Reference(text)
-	made := &contractPages{issued: issued,
-		contract: fixedPage{name: "openapi.json", kind: "application/json; charset=utf-8", tag: tagOf(text),
-			body: text},
-		docs: fixedPage{name: "docs.html", kind: "text/html; charset=utf-8", policy: page.ReferencePolicy,
-			tag: tagOf(docs), body: docs}}
+	made := &contractPages{issued: issued, pages: map[string]fixedPage{
+		"/openapi.json": {name: "openapi.json", kind: "application/json; charset=utf-8", tag: tagOf(text), body: text},
+		"/docs": {name: "docs.html", kind: "text/html; charset=utf-8", policy: page.ReferencePolicy, tag: tagOf(docs),
+			body: docs}}}
 	g.contract.Store(made)
 	return made, nil
 }
 
 // publicPage serves a page of the contract to anybody, at the pace of strangers.
-func (g *Gateway) publicPage(of func(*contractPages) *fixedPage) func(*fasthttp.RequestCtx) error {
-	return func(ctx *fasthttp.RequestCtx) error {
-		if err := g.stranger(ctx); err != nil {
-			return err
-		}
-		pages, err := g.contractPages()
-		if err != nil {
-			return err
-		}
-		p := of(pages)
-		respondTagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
-		if p.policy != "" {
-			reply.Secure(ctx, p.policy)
-		}
-		return nil
+func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
+	if err := g.stranger(ctx); err != nil {
+		return err
 	}
+	made, err := g.contractPages()
+	if err != nil {
+		return err
+	}
+	p := made.pages[string(ctx.Path())]
+	respondTagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
+	if p.policy != "" {
+		reply.Secure(ctx, p.policy)
+	}
+	return nil
 }
 
 // refuse makes HTTP of an error. What is not meant for the till goes to the log.

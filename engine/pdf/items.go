@@ -107,14 +107,10 @@ func (b *builder) columns() []spec {
 
 // items is the table of the lines; pause is called after each.
 func (b *builder) items(pause func()) Table {
-	lines := b.doc.Get("cuerpoDocumento")
-	n := lines.Len()
-	if lines.Kind() != dte.KindArray {
-		n = 0
-	}
+	lines := b.doc.Get("cuerpoDocumento").Items()
 	present, used := map[string]bool{}, map[string]bool{}
-	for i := range n {
-		for _, m := range lines.Index(i).Members() {
+	for _, line := range lines {
+		for _, m := range line.Members() {
 			if m.Value.Exists() && !m.Value.IsNull() {
 				present[m.Name] = true
 				used[m.Name] = used[m.Name] || m.Value.Kind() != dte.KindNumber || !isZero(m.Value.Text())
@@ -145,8 +141,8 @@ func (b *builder) items(pause func()) Table {
 			t.Cols = append(t.Cols, s.col)
 		}
 	}
-	for i := range n {
-		t.Rows = append(t.Rows, b.item(lines.Index(i), chosen, related))
+	for _, line := range lines {
+		t.Rows = append(t.Rows, b.item(line, chosen, related))
 		pause()
 	}
 	return t
@@ -187,8 +183,8 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 	}
 	add("Tributo", b.coded(v, "CAT-015", "codTributo"))
 	var taxes []string
-	for i := range v.Get("tributos").Len() {
-		if code := v.Get("tributos").Index(i).Text(); code != "" && code != "20" {
+	for _, tax := range v.Get("tributos").Items() {
+		if code := tax.Text(); code != "" && code != "20" {
 			taxes = append(taxes, b.word("CAT-015", code))
 		}
 	}

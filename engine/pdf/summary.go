@@ -9,52 +9,53 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// labels are the names of amounts, in the words of MF2's layouts.
-var labels = map[string]string{
-	"totalNoSuj":           "Suma de ventas no sujetas",
-	"totalExenta":          "Suma de ventas exentas",
-	"totalGravada":         "Suma de ventas gravadas",
-	"totalCompra":          "Suma de compras",
-	"totalCompraExcluidos": "Compras a sujetos excluidos",
-	"subTotalVentas":       "Suma total de operaciones",
-	"descuNoSuj":           "Descuento global a ventas no sujetas",
-	"descuExenta":          "Descuento global a ventas exentas",
-	"descuGravada":         "Descuento global a ventas gravadas",
-	"descu":                "Descuento global",
-	"porcentajeDescuento":  "Porcentaje de descuento",
-	"totalDescu":           "Total de descuentos",
-	"subTotal":             "Subtotal",
-	"seguro":               "Seguro",
-	"totalSeguro":          "Seguro",
-	"flete":                "Flete",
-	"totalFlete":           "Flete",
-	"ivaPerci":             "IVA percibido",
-	"ivaPerci1":            "IVA percibido",
-	"ivaRete":              "IVA retenido",
-	"ivaRete1":             "IVA retenido",
-	"reteRenta":            "Retención de renta",
-	"montoTotalOperacion":  "Monto total de la operación",
-	"totalNoGravado":       "Total otros montos no afectos",
-	"totalNoOnerosas":      "Operaciones no onerosas",
-	"saldoFavor":           "Saldo a favor",
-	"totalSujetoRetencion": "Total sujeto a retención",
-	"totalIvaRetenido":     "Total IVA retenido",
-	"totalIVAretenido":     "Total IVA retenido",
-	"totalPagar":           "Total a pagar",
-	"valorTotal":           "Valor total",
-	"total":                "Total",
+// sums are the amounts below the lines with their labels, in the words of MF2's layouts, and in the order of the
+// arithmetic. What a new generation adds is printed behind them under its own name, so that no amount of a document is
+// ever left out.
+var sums = []struct{ name, label string }{
+	{"totalNoSuj", "Suma de ventas no sujetas"},
+	{"totalExenta", "Suma de ventas exentas"},
+	{"totalGravada", "Suma de ventas gravadas"},
+	{"totalCompra", "Suma de compras"},
+	{"totalCompraExcluidos", "Compras a sujetos excluidos"},
+	{"subTotalVentas", "Suma total de operaciones"},
+	{"descuNoSuj", "Descuento global a ventas no sujetas"},
+	{"descuExenta", "Descuento global a ventas exentas"},
+	{"descuGravada", "Descuento global a ventas gravadas"},
+	{"descu", "Descuento global"},
+	{"porcentajeDescuento", "Porcentaje de descuento"},
+	{"totalDescu", "Total de descuentos"},
+	{"subTotal", "Subtotal"},
+	{taxRows, ""},
+	{"seguro", "Seguro"},
+	{"totalSeguro", "Seguro"},
+	{"flete", "Flete"},
+	{"totalFlete", "Flete"},
+	{"ivaPerci", "IVA percibido"},
+	{"ivaPerci1", "IVA percibido"},
+	{"ivaRete", "IVA retenido"},
+	{"ivaRete1", "IVA retenido"},
+	{"reteRenta", "Retención de renta"},
+	{"montoTotalOperacion", "Monto total de la operación"},
+	{"totalNoGravado", "Total otros montos no afectos"},
+	{"totalNoOnerosas", "Operaciones no onerosas"},
+	{"saldoFavor", "Saldo a favor"},
+	{"totalSujetoRetencion", "Total sujeto a retención"},
+	{"totalIvaRetenido", "Total IVA retenido"},
+	{"totalIVAretenido", "Total IVA retenido"},
+	{"totalPagar", "Total a pagar"},
+	{"valorTotal", "Valor total"},
+	{"total", "Total"},
 }
 
-// sequence is the order of the sums, that of the arithmetic. What a new generation adds is printed behind
-// them under its own name, so that no amount of a document is ever left out.
-var sequence = []string{
-	"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos", "subTotalVentas",
-	"descuNoSuj", "descuExenta", "descuGravada", "descu", "porcentajeDescuento", "totalDescu",
-	"subTotal", taxRows, "seguro", "totalSeguro", "flete", "totalFlete",
-	"ivaPerci", "ivaPerci1", "ivaRete", "ivaRete1", "reteRenta",
-	"montoTotalOperacion", "totalNoGravado", "totalNoOnerosas", "saldoFavor", "totalSujetoRetencion",
-	"totalIvaRetenido", "totalIVAretenido", "totalPagar", "valorTotal", "total",
-}
+// labels are those of sums, by name.
+var labels = func() map[string]string {
+	m := make(map[string]string)
+	for _, s := range sums {
+		m[s.name] = s.label
+	}
+	return m
+}()
 
 const taxRows = "tributos"
 
@@ -90,17 +91,17 @@ func (b *builder) summary(v *View) {
 		}
 		v.Totals = append(v.Totals, Field{b.label(name), amount})
 	}
-	for _, name := range sequence {
-		if name == taxRows {
+	for _, sum := range sums {
+		if sum.name == taxRows {
 			b.taxes(v, s.Get(taxRows))
 			continue
 		}
-		row(name)
+		row(sum.name)
 	}
 	for _, m := range s.Members() {
 		// it stands elsewhere, and may be no amount
 		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name }
-		if !slices.Contains(sequence, m.Name) && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
+		if _, known := labels[m.Name]; !known && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
 			!slices.ContainsFunc(b.of.Fields, named) {
 			row(m.Name)
 		}
@@ -126,8 +127,7 @@ func (b *builder) summary(v *View) {
 		}
 	}
 	notes := b.doc.Get("apendice")
-	for i := range notes.Len() {
-		n := notes.Index(i)
+	for _, n := range notes.Items() {
 		if value := b.text(n, "valor"); value != "" {
 			v.Appendix = append(v.Appendix, Field{cmp.Or(b.text(n, "etiqueta", "campo"), "Dato"), value})
 		}
@@ -144,8 +144,7 @@ func (b *builder) dollars(v dte.Value) string {
 }
 
 func (b *builder) taxes(v *View, list dte.Value) {
-	for i := range list.Len() {
-		t := list.Index(i)
+	for _, t := range list.Items() {
 		label := cmp.Or(b.text(t, "descripcion"), b.coded(t, "CAT-015", "codigo"))
 		if amount := t.Get("valor"); amount.Kind() == dte.KindNumber {
 			v.Totals = append(v.Totals, Field{label, b.dollars(amount)})
@@ -167,8 +166,7 @@ func (b *builder) settlement(v *View, s dte.Value) {
 	list := s.Get("pagos")
 	t := Table{Title: "Pagos", Cols: []Col{{Head: "Forma de pago", Flex: true}, {Head: "Referencia"}, {Head: "Plazo"},
 		{Head: "Monto", Numeric: true}}}
-	for i := range list.Len() {
-		p := list.Index(i)
+	for _, p := range list.Items() {
 		term := b.coded(p, "CAT-018", "plazo")
 		if n := p.Get("periodo"); n.Kind() == dte.KindNumber {
 			term = b.number(n, 0) + " " + term
@@ -232,11 +230,7 @@ func list(v dte.Value) []dte.Value {
 	if v.Kind() == dte.KindObject {
 		return []dte.Value{v}
 	}
-	var out []dte.Value
-	for i := range v.Len() {
-		out = append(out, v.Index(i))
-	}
-	return out
+	return v.Items()
 }
 
 // trim drops the columns in which no row says anything.

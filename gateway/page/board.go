@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
@@ -198,22 +199,9 @@ func (b *board) month() {
 		}
 		if sum != "" || void > 0 {
 			b.MonthLines = append(b.MonthLines, fact{Name: documentName(b.lang, kind.Document), Value: n,
-				Raw: "$" + thousands(cmp.Or(sum, "0.00")), Note: strings.Join(notes, " · ")})
+				Raw: "$" + pdf.Printed(cmp.Or(sum, "0.00"), 2), Note: strings.Join(notes, " · ")})
 		}
 	}
-}
-
-// thousands groups the digits of an amount of two decimals.
-func thousands(amount string) string {
-	digits, negative := strings.CutPrefix(amount, "-")
-	whole, cents, _ := strings.Cut(digits, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if negative {
-		whole = "-" + whole
-	}
-	return whole + "." + cents
 }
 
 // permit returns, in the test ambiente, how many of each kind MH has sealed of those that it wants.

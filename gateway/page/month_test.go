@@ -27,10 +27,4 @@ func TestPage_Month(t *testing.T) {
 		"<h2>Este mes</h2><p>Contando por primera vez desde el arranque.") {
 		t.Error("a month that is being counted")
 	}
-	for in, want := range map[string]string{"0.00": "0.00", "999.99": "999.99", "-1234.50": "-1,234.50",
-		"1234567.80": "1,234,567.80"} {
-		if got := thousands(in); got != want {
-			t.Errorf("%s: %s", in, got)
-		}
-	}
 }

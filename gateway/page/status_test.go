@@ -185,8 +185,8 @@ func TestPage(t *testing.T) {
 	}()); strings.Contains(string(b), "<script") || strings.Contains(string(b), "<i>") {
 		t.Error("what others say is not escaped")
 	}
-	for key := range words["es"] {
-		if words["es"][key] == "" || words["en"][key] == "" {
+	for key, w := range words {
+		if w[0] == "" || w[1] == "" {
 			t.Errorf("%s lacks a language", key)
 		}
 	}
@@ -198,8 +198,8 @@ func TestUnanswered(t *testing.T) {
 		"HTTP 503":           "mh.why.fault",
 		"connection refused": "mh.why.link", "": "mh.why.link", "DNS": "mh.why.link",
 		"network is unreachable": "mh.why.link"} {
-		for lang := range words {
-			if got := unanswered(lang, why); got != words[lang][want] || got == "" {
+		for _, lang := range []string{"es", "en"} {
+			if got := unanswered(lang, why); got != say(lang, want) || got == "" {
 				t.Errorf("%q in %s: %q, want %s", why, lang, got, want)
 			}
 		}

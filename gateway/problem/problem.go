@@ -3,6 +3,7 @@
 package problem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -81,15 +82,9 @@ func (p *Problem) InEnglish() *Problem {
 	if p.Operator {
 		return p
 	}
-	e := *p
-	e.Message = English(p.Type, p.Message, p.English)
-	e.Faults = slices.Clone(p.Faults)
-	for i := range e.Faults {
-		if c, ok := Find(e.Faults[i].Code); ok {
-			e.Faults[i].Message = c.Meaning.EN
-		}
-	}
-	return &e
+	e := p.translated(func(t Text) string { return t.EN }, func(text string) string { return text })
+	e.Message = cmp.Or(p.English, e.Message)
+	return e
 }
 
 // InSpanish returns the problem for a till. Texts for operators are replaced by the texts of the list of codes.
@@ -97,14 +92,28 @@ func (p *Problem) InSpanish() *Problem {
 	if !p.Operator {
 		return p
 	}
-	s := *p
-	s.Message = Spanish(p.Type)
-	s.Faults = slices.Clone(p.Faults)
-	for i := range s.Faults {
-		s.Faults[i].Message = Spanish(s.Faults[i].Code)
-	}
-	return &s
+	return p.translated(func(t Text) string { return t.ES },
+		func(string) string { return "La solicitud no se puede atender" })
 }
+
+// translated returns the problem with the meanings of its codes; otherwise makes the text of a code that no list has.
+func (p *Problem) translated(of func(Text) string, otherwise func(string) string) *Problem {
+	text := func(code, message string) string {
+		if c, ok := Find(code); ok {
+			return of(c.Meaning)
+		}
+		return otherwise(message)
+	}
+	t := *p
+	t.Message, t.Faults = text(p.Type, p.Message), slices.Clone(p.Faults)
+	for i, f := range t.Faults {
+		t.Faults[i].Message = text(f.Code, f.Message)
+	}
+	return &t
+}
+
+// OperatorMessage returns the English message of an error.
+func OperatorMessage(e *refusal.Error) string { return From(e).InEnglish().Message }
 
 // OperatorText returns an error as a text for operators: in English, with its code and its cause.
 func OperatorText(err error) string {
@@ -117,4 +126,55 @@ func OperatorText(err error) string {
 		text += ": " + e.Err.Error()
 	}
 	return text
+}
+
+// Code is a stable name of what is wrong. A code is never renamed, and never used for another meaning.
+type Code struct {
+	Name string
+	// Status are the statuses of HTTP that the code has as an answer's type; none when only elements of errors have it.
+	Status []int
+	// Fault: elements of errors have the code.
+	Fault bool
+	// Operator: only the operators' listener answers it, whose texts are English.
+	Operator bool
+	Meaning  Text
+	Action   Text // what the cashier should do, or who wrote the till's program
+}
+
+// Text is one sentence in each language, without its full stop.
+type Text struct{ ES, EN string }
+
+// All returns the whole list: first the types of answers, then the codes that only elements of errors have.
+func All() []Code {
+	return slices.Concat(types, operators, values, sales, references)
+}
+
+// Types returns the codes of the member type that tills can meet.
+func Types() []Code { return types }
+
+// Find returns the entry of a code, and false if there is none: an operator's own rules may have codes of their own.
+func Find(name string) (Code, bool) {
+	c, ok := byName[name]
+	return c, ok
+}
+
+var byName = func() map[string]Code {
+	m := make(map[string]Code)
+	for _, c := range All() {
+		m[c.Name] = c
+	}
+	return m
+}()
+
+// Faults returns the codes of the elements of errors.
+func Faults() []Code {
+	return slices.DeleteFunc(All(), func(c Code) bool { return !c.Fault })
+}
+
+// Status returns the HTTP status of a code, 0 if no answer has it as its type.
+func Status(code string) int {
+	if c, ok := Find(code); ok && len(c.Status) > 0 {
+		return c.Status[0]
+	}
+	return 0
 }
