@@ -256,7 +256,7 @@ func (b *box) lose(p piece, early rows) {
 func (b *box) repair(backups ...string) {
 	b.t.Helper()
 	ctx := context.Background()
-	said, err := storage.Assemble(ctx, storage.Sources{Backups: backups, Series: SeriesOf}, b.storage(), nil)
+	said, err := storage.Assemble(ctx, storage.Sources{Backups: backups}, b.storage(), nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

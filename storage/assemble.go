@@ -22,10 +22,7 @@ type Sources struct {
 	Elsewhere Elsewhere
 	// Part asks another place, for example the archive, for a part that no medium here has. Its result is used only if
 	// the journal's digest confirms the bytes; nil if there is nothing.
-	Part func(ctx context.Context, e Entry, name string) ([]byte, error)
-	// Series returns a record's series from the record itself, for a series whose name no medium knows; "" if the
-	// record does not name it.
-	Series   func(e Entry) string
+	Part     func(ctx context.Context, e Entry, name string) ([]byte, error)
 	Possible Possible // for Assembled.Owed
 	// Dry makes the store aside, to see what it would be, and removes it.
 	Dry bool
@@ -386,16 +383,18 @@ func (a *assembly) finish() error {
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	if was != nil {
-		a.claim(was.Known)
-	}
-	known, err := mend(a.db, a.told, "missing in all that the store was made of")
+	known, until, err := mend(a.db, a.told, "missing in all that the store was made of")
 	if err != nil {
 		return err
 	}
 	series, err := readAllSeries(a.db)
 	if err != nil {
 		return err
+	}
+	if was != nil {
+		for _, k := range was.Known {
+			known = raise(known, k.Name, k.Last, series)
+		}
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
 		known = raise(known, a.names[sequence], a.furthest[sequence], series)
@@ -414,10 +413,7 @@ func (a *assembly) finish() error {
 	}
 	h, err := readHoles(a.db)
 	if err == nil {
-		a.said.Lacking, err = lacking(a.db)
-	}
-	if err == nil {
-		err = a.raiseSegments()
+		a.said.Lacking, err = h.lacking(series), a.raiseSegments()
 	}
 	if err = errors.Join(err, a.db.Delete(keyBehind, pebble.NoSync)); err != nil {
 		return err
@@ -435,11 +431,8 @@ func (a *assembly) finish() error {
 	if a.row.MarkLost && a.copy != nil {
 		a.row.Doubt = (a.copy.end.unread + leastChange - 1) / leastChange
 	}
-	if a.row.Taken, err = soundUntil(a.db, series, h); err != nil {
-		return err
-	}
-	if len(h.at) == 0 && len(h.partial) == 0 {
-		a.row.Taken = max(a.row.Taken, a.taken0)
+	if a.row.Taken = until; h.none() {
+		a.row.Taken = max(until, a.taken0)
 	}
 	if was != nil {
 		a.row.Taken = min(a.row.Taken, was.Taken)
@@ -476,17 +469,6 @@ func (a *assembly) raiseSegments() error {
 	return a.db.Set(keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}.encode(), pebble.NoSync)
 }
 
-// claim notes numbers that are not to be given again.
-func (a *assembly) claim(known []knownSeries) {
-	for _, k := range known {
-		for sequence, name := range a.names {
-			if name == k.Name {
-				a.furthest[sequence] = max(a.furthest[sequence], k.Last)
-			}
-		}
-	}
-}
-
 // raise makes a series go on behind a number.
 func raise(known []knownSeries, name string, to uint64, series map[string]seriesRow) []knownSeries {
 	last := series[name].Last
@@ -503,7 +485,7 @@ func raise(known []knownSeries, name string, to uint64, series map[string]series
 
 // accepted tells whether everything that is missing was missing before, and accepted by a person.
 func (a *assembly) accepted(now *holes) bool {
-	if len(now.at) == 0 && len(now.partial) == 0 {
+	if now.none() {
 		return true
 	}
 	if a.own.db == nil {
@@ -520,8 +502,11 @@ func (a *assembly) accepted(now *holes) bool {
 	}
 	for sequence, list := range now.at {
 		for from, hole := range list {
-			if !slices.ContainsFunc(slices.Collect(maps.Values(before.at[sequence])),
-				func(b holeRow) bool { return b.From <= from && hole.To <= b.To }) {
+			covered := false
+			for was, b := range before.at[sequence] {
+				covered = covered || was <= from && hole.To <= b.To
+			}
+			if !covered {
 				return false
 			}
 		}
@@ -550,8 +535,7 @@ func (o *Options) findMark(store [16]byte) (lost bool, err error) {
 }
 
 // Incomplete lists the records of which a repair or a rebuild that a person accepted with losses left a part or a
-// change out, or the whole record, and whose codes are known; at most MaxProblems. It reads the whole journal if there
-// are any. ErrClosed.
+// change out, or the whole record, and whose codes are known; at most MaxProblems. ErrClosed.
 func (s *Store) Incomplete() ([]Affected, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("listing incomplete records: %w", err)
@@ -564,69 +548,9 @@ func (s *Store) Incomplete() ([]Affected, error) {
 	return list, nil
 }
 
-// lacking lists the records of which something is missing whose codes a journal names.
-func lacking(db *pebble.DB) (list []Affected, err error) {
-	series, err := readAllSeries(db)
-	if err != nil {
-		return nil, err
-	}
-	h, err := readHoles(db)
-	if err != nil {
-		return nil, err
-	}
-	names := make(map[uint32]string)
-	for name, row := range series {
-		names[row.Sequence] = name
-	}
-	told := make(map[uint64]bool)
-	add := func(id, number uint64, sequence uint32, code Code) error {
-		if !h.partial[id] || told[id] || len(list) >= MaxProblems {
-			return nil
-		}
-		told[id] = true
-		what := "some of its parts or changes"
-		if _, err := get(db, entryKey(id)); errors.Is(err, ErrNotFound) {
-			what = "the record"
-		} else if err != nil {
-			return err
-		}
-		list = append(list, Affected{Series: names[sequence], From: number, To: number, Code: code, What: what})
-		return nil
-	}
-	if len(h.partial) > 0 {
-		err = eachLink(db, func(key, _ []byte, l *link) error {
-			if l.Op == opSkip {
-				return nil
-			}
-			return add(l.ID, l.Number, be.Uint32(key[1:]), l.Code)
-		})
-	}
-	return list, err
-}
-
-// soundUntil is since when a store may lack changes, in Unix ns: the latest change before the first that is missing;
-// when none is, the latest of all.
-func soundUntil(db *pebble.DB, series map[string]seriesRow, h *holes) (until int64, err error) {
-	if until, err = latestChange(db, series); err != nil || len(h.at) == 0 && len(h.partial) == 0 {
-		return until, err
-	}
-	var before int64 // the link before
-	err = eachLink(db, func(key, _ []byte, l *link) error {
-		sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
-		if l.Op != opSkip && h.partial[l.ID] {
-			until = min(until, l.At)
-		}
-		for _, hole := range h.at[sequence] {
-			switch {
-			case hole.To+1 != position:
-			case hole.From == 1: // no link of the series is before it
-				until = min(until, l.At)
-			default:
-				until = min(until, before)
-			}
-		}
-		before = l.At
-		return nil
-	})
-	return until, err
+// lacking is what holes tells, of a store.
+func lacking(r pebble.Reader) ([]Affected, error) {
+	series, err := readAllSeries(r)
+	h, bad := readHoles(r)
+	return h.lacking(series), errors.Join(err, bad)
 }

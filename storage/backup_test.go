@@ -230,7 +230,7 @@ func TestOpenReadOnly(t *testing.T) {
 		t.Errorf("a store in use: %v", err)
 	}
 	backup(t, s, backupDir)
-	latest, err := s.lastChange()
+	latest, err := latestChange(s.db)
 	if err != nil || latest.Year() != 2026 {
 		t.Errorf("last change %v, %v", latest, err)
 	}

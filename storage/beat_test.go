@@ -18,7 +18,7 @@ func TestBeat(t *testing.T) {
 		t.Errorf("empty store: %v, %v", at, err)
 	}
 	put(t, s, "a", 1)
-	changed, err := s.lastChange()
+	changed, err := latestChange(s.db)
 	if err != nil {
 		t.Fatal(err)
 	}

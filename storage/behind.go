@@ -2,7 +2,6 @@ package storage
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,27 +80,10 @@ func (s *Store) hold(w Witness) {
 	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
 }
 
-func setBehind(db *pebble.DB, list []Witness) error {
-	b, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	return db.Set(keyBehind, b, pebble.Sync)
-}
+func setBehind(db *pebble.DB, list []Witness) error { return setJSON(db, keyBehind, list, pebble.Sync) }
 
 // readBehind returns what hold has noted.
-func readBehind(r pebble.Reader) (list []Witness, err error) {
-	b, err := get(r, keyBehind)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
-	if err == nil {
-		if bad := json.Unmarshal(b, &list); bad != nil || len(list) == 0 {
-			err = fmt.Errorf("%w: the row of what other media know", ErrCorrupt)
-		}
-	}
-	return list, err
-}
+func readBehind(r pebble.Reader) ([]Witness, error) { return readJSON[[]Witness](r, keyBehind) }
 
 // Held is a series of which a witness outside of the box knows numbers that the store lacks. The store keeps it over
 // restarts, and Settle ends it; the store's owner numbers nothing while there is one. Nothing else is held up by it.
@@ -172,24 +154,9 @@ func (s *Store) release(series string, number uint64) error {
 	return nil
 }
 
-func setHeld(db *pebble.DB, list []Held) error {
-	b, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	return db.Set(keyHeld, b, pebble.Sync)
-}
+func setHeld(db *pebble.DB, list []Held) error { return setJSON(db, keyHeld, list, pebble.Sync) }
 
-func readHeld(r pebble.Reader) (list []Held, err error) {
-	b, err := get(r, keyHeld)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
-	if err == nil && json.Unmarshal(b, &list) != nil {
-		err = fmt.Errorf("%w: the row of what witnesses know", ErrCorrupt)
-	}
-	return list, err
-}
+func readHeld(r pebble.Reader) ([]Held, error) { return readJSON[[]Held](r, keyHeld) }
 
 // leads returns the witness that a medium is which knows more than the store, or another history; nil when it does not.
 func leads(medium, path string, here, there *Head) (*Witness, error) {

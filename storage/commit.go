@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -62,6 +63,26 @@ func get(r pebble.Reader, key []byte) ([]byte, error) {
 		return nil, fmt.Errorf("reading key %x: %w", key, err)
 	}
 	return v, nil
+}
+
+// readJSON reads a row that is JSON; the zero value if the row is not there.
+func readJSON[T any](r pebble.Reader, key []byte) (v T, err error) {
+	b, err := get(r, key)
+	if errors.Is(err, ErrNotFound) {
+		return v, nil
+	}
+	if err == nil && json.Unmarshal(b, &v) != nil {
+		err = fmt.Errorf("%w: the row %q", ErrCorrupt, key[1:])
+	}
+	return v, err
+}
+
+func setJSON(w pebble.Writer, key []byte, v any, sync *pebble.WriteOptions) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return w.Set(key, b, sync)
 }
 
 func has(r pebble.Reader, key []byte) (bool, error) {
@@ -234,8 +255,7 @@ func (s *Store) Beat(at time.Time) error {
 	start := s.o.Now()
 	b := s.db.NewBatch()
 	set(b, keyBeat, be.AppendUint64(nil, uint64(at.UnixNano())))
-	set(b, keyMark, s.mark.row().encode())
-	if err := b.Commit(pebble.Sync); err != nil {
+	if err := errors.Join(setJSON(b, keyMark, s.mark.row(), nil), b.Commit(pebble.Sync)); err != nil {
 		s.o.die("writing heartbeat: %v", err)
 	}
 	s.metrics.sync.Observe(s.secondsSince(start))
@@ -251,7 +271,7 @@ func (s *Store) LastBeat() (time.Time, error) {
 	defer s.leave()
 	row, err := get(s.db, keyBeat)
 	if err != nil || len(row) != 8 {
-		return s.lastChange()
+		return latestChange(s.db)
 	}
 	return time.Unix(0, int64(be.Uint64(row))).UTC(), nil
 }

@@ -10,7 +10,48 @@
 //	Dir        a Pebble store. Losing it is losing the documents.
 //	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the
 //	           proof that Dir is complete; the store then refuses to open. NewMark makes another.
-//	Dir.new    an attempt at Create that did not finish. Worth nothing; the next Create removes it.
+//	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store of it.
+//	Dir.new    an attempt at Create or Assemble that did not finish. Worth nothing; the next one removes it.
 //
 // The rows are described in keys.go, their order of locks in locks.go.
+//
+// # The API
+//
+// A store is made once by Create and opened by Open; OpenReadOnly and OpenBackup open one that nobody writes to. All
+// methods of a Store may be called from many goroutines.
+//
+// A record is stored in steps, because its content needs its number: Begin locks what it depends on, Appending.Number
+// gives the number, Appending.Append stores it. Append does all three for a record that needs no number. Advance moves
+// a record from one state to another, with new parts, a new due time, counters and an announcement.
+//
+// What is read is durable:
+//
+//	one record        Get, Part, Parts, Lookup (by idempotency key), Counter
+//	many, by id       Records, Page, ByID, PartsOf, LastID
+//	of a day          Day
+//	what is due       Due
+//	what changed      Changes, Announced
+//	the series        LastNumber, LastNumbers
+//
+// A store cares for itself while it issues:
+//
+//	the clock         Beat, LastBeat
+//	what it can do    Health, Busy, Space, and Describe and Collect for Prometheus
+//	its tables        ReadTables, LastReading, Fsck
+//	backups           Backup, LastBackup
+//	its mark          ProveMark, MarkProved
+//	its second copy   SecondCopy, CopyAfter
+//
+// What is lost is never numbered again. A store that was made of other media, or beside which a medium knows more,
+// numbers nothing until a person has named the loss:
+//
+//	what stops it     Restored, Behind, Held, Hold
+//	what is owed      Owed, Settle, SkipTo
+//	what is missing   Gaps, Incomplete
+//	for the trail     Unrecorded, Recorded
+//	for doctor        LookAtMark, LookAtCopy
+//
+// Close ends it. A store that is not open is checked by Check and made anew of all media by Assemble; a backup is
+// checked by CheckBackup; NewMark and MoveMark see to a lost mark. All of them compare media by Relate, and find by
+// Plan where a series goes on.
 package storage

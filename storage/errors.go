@@ -71,13 +71,53 @@ func (e *damagedError) Error() string {
 
 func (e *damagedError) Unwrap() []error { return []error{ErrCorrupt, e.err} }
 
-// repairAdvice is what helps a store that opens to read.
-const repairAdvice = "dtectl fsck names the documents, dtectl recover takes them from the other media"
-
-var (
-	inDataFile = regexp.MustCompile(`\d{6,}\.(?:sst|log)`)
-	inTable    = regexp.MustCompile(`file (\d{6,})`)
+const (
+	// repairAdvice is what helps a store that opens to read.
+	repairAdvice = "dtectl fsck names the documents, dtectl recover takes them from the other media"
+	// listAdvice is what helps where Pebble's manifest, in which it lists its tables, or the marker that says which
+	// manifest counts, is damaged: without them Pebble opens nothing; the tables and the log are there all the same.
+	listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
 )
+
+// explanation is what an error of Pebble means, told apart by its text alone.
+type explanation struct {
+	text *regexp.Regexp
+	what string // as Regexp.Expand reads it
+	help string
+}
+
+// openErrors are Pebble's at an Open; readErrors those of a damaged row, the last one without a file.
+var (
+	openErrors = []explanation{
+		{regexp.MustCompile(`file (\d+) \(type sstable\) unknown`),
+			"its list of tables names $1.sst, which is not there", listAdvice},
+		{regexp.MustCompile(`(\d+): object size mismatch .*: (\d+) \(disk\) != (\d+) \(MANIFEST\)`),
+			"$1.sst is $2 bytes long, and its list of tables says $3", listAdvice},
+		{regexp.MustCompile(`MANIFEST-\d+`), "its list of tables, $0, cannot be read", listAdvice},
+		{regexp.MustCompile(`is not pristine`),
+			"marker.format-version…, which says how its tables are to be read, is gone", listAdvice},
+		{regexp.MustCompile(`replaying WAL`), "its log cannot be read", repairAdvice},
+	}
+	readErrors = []explanation{
+		{regexp.MustCompile(`\d{6,}\.(?:sst|log)`), "$0 cannot be read", repairAdvice},
+		{regexp.MustCompile(`file (\d{6,})`), "$1.sst cannot be read", repairAdvice},
+		{regexp.MustCompile(``), "its rows contradict each other", repairAdvice},
+	}
+)
+
+// explained returns an error as a damagedError; nil if it is none of those in a list.
+func explained(err error, list []explanation) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, e := range list {
+		if at := e.text.FindStringSubmatchIndex(text); at != nil {
+			return &damagedError{string(e.text.ExpandString(nil, e.what, text, at)), e.help, err}
+		}
+	}
+	return nil
+}
 
 // Explain adds to an error of a damaged store the file concerned and the remedy, in one line. It returns other errors
 // unchanged.
@@ -86,15 +126,7 @@ func Explain(err error) error {
 	if errors.As(err, &said) || !errors.Is(damaged(err), ErrCorrupt) {
 		return err
 	}
-	text := err.Error()
-	file := inDataFile.FindString(text)
-	if found := inTable.FindStringSubmatch(text); file == "" && found != nil {
-		file = found[1] + ".sst"
-	}
-	if file == "" {
-		return &damagedError{"its rows contradict each other", repairAdvice, err}
-	}
-	return &damagedError{file + " cannot be read", repairAdvice, err}
+	return explained(err, readErrors)
 }
 
 // oneLine joins the lines of an error, each once, without what says nothing.

@@ -2,10 +2,13 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -134,28 +137,21 @@ func (f withoutLogs) List(dir string) ([]string, error) {
 // Unwrap implements vfs.FS.
 func (f withoutLogs) Unwrap() vfs.FS { return f.FS }
 
-// checker walks one view of the store, and checks the rows that are not the journal's.
+// checker walks one view of the store from its begin to its end.
 type checker struct {
 	ctx    context.Context
 	r      pebble.Reader
 	report *Report
 	rows   int
 	series map[uint32]*seriesCheck
+	holes  *holes // what is known to be missing
+	facts  *facts
 
-	holes *holes // what is known to be missing
-
-	partsOf     uint64 // the entry whose parts are being counted
-	parts       uint32
 	seriesBlind bool // rows of series cannot be read
-}
+	countersSet int  // counter rows that a change in the journal left so, less those that there are
 
-func newChecker(ctx context.Context, r pebble.Reader) *checker {
-	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck)}
-	var err error
-	if c.holes, err = readHoles(r); err != nil {
-		c.problemAt("lost numbers", "%v", err)
-	}
-	return c
+	progress     Progress // of the journal, which is most of the work
+	links, total int64
 }
 
 // seriesCheck is how far the walk through a series' journal has come.
@@ -168,86 +164,294 @@ type seriesCheck struct {
 	nameless bool // neither can its row
 }
 
-// fsck tells the quick way whether all is well, and the slow one what is not. What cannot be read does not end it.
+// fsck reads every table once, from its begin to its end. What two tables say of one record is added up: see facts.
+// What cannot be read does not end it. Where the sum of a record is not 0, a second walk finds out what of it is wrong.
 func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, error) {
-	report, sound, err := quickFsck(ctx, r, marked, markErr, progress)
-	if sound || err != nil && !unreadable(err) {
-		return report, err
-	}
-	if report, err = slowFsck(ctx, r, marked, markErr); err == nil && len(report.Problems) == 0 {
-		report.Problems = []Problem{{Where: "store", What: "its tables do not agree, and no row tells which is wrong"}}
-	}
-	return report, err
-}
-
-// slowFsck looks up, for every row, the rows that it speaks of.
-func slowFsck(ctx context.Context, r pebble.Reader, marked reached, markErr error) (*Report, error) {
-	c := newChecker(ctx, r)
-	j := &journalCheck{checker: c}
-	j.compare = j.compareLink
-	steps := []struct {
+	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck),
+		facts: newFacts(), progress: progress}
+	c.holes, _ = readHoles(r) // what of them is damaged is found on the way
+	c.facts.partial = c.holes.partial
+	for _, step := range []struct {
 		table byte
 		row   func(key, value []byte) error
-		end   func() error
 	}{
-		{tableMeta, c.metaRow, nil},
-		{tableSeries, j.seriesRow, nil},
-		{tableJournal, j.journalRow, j.journalEnd},
-		{tableEntry, c.entryRow, nil},
-		{tablePart, c.partRow, c.partsEnd},
-		{tableCode, c.leadRow, nil},
-		{tableIdem, c.leadRow, nil},
-		{tableDue, c.leadRow, nil},
-		{tableDay, c.leadRow, nil},
-		{tableCounter, j.counterRow, j.counterEnd},
-		{tableFeed, c.feedRow, nil},
-		{tableLost, c.lostRow, nil},
-	}
-	for _, step := range steps {
-		if err := scanPast(r, []byte{step.table}, []byte{step.table + 1}, c.watchRows(step.row),
-			c.blindSpot); err != nil {
+		{0, c.strangeRow},
+		{tableMeta, c.metaRow},
+		{tableSeries, c.seriesRow},
+		{tableEntry, c.recordRow}, // before the journal: tells which link is an entry's latest
+		{tableJournal, c.journalRow},
+		{tablePart, c.recordRow},
+		{tableCode, c.recordRow},
+		{tableIdem, c.recordRow},
+		{tableDue, c.recordRow},
+		{tableDay, c.recordRow},
+		{tableCounter, c.counterRow},
+		{tableFeed, c.feedRow},
+		{tableLost, c.lostRow},
+		{tableEnd, c.strangeRow},
+	} {
+		upper := []byte{step.table + 1}
+		if step.table == tableEnd {
+			upper = []byte{0xff, 0xff}
+		}
+		if err := scanPast(r, []byte{step.table}, upper, c.watch(step.row), c.blindSpot); err != nil {
 			return nil, err
 		}
-		if step.end != nil {
-			if err := c.readable(nil, nil, step.end()); err != nil {
-				return nil, err
-			}
-		}
 	}
-	if err := c.strangeRows(); err != nil {
+	c.journalEnd()
+	if c.countersSet != 0 && (c.countersSet > 0 || len(c.holes.at) == 0) { // a missing change may have set one
+		c.problemAt("counters", "%d rows that no change has set", -c.countersSet)
+	}
+	if err := c.badRecords(); err != nil {
 		return nil, err
 	}
 	c.checkMark(marked, markErr)
 	return c.report, nil
 }
 
-// strangeRows reports what is in no table.
-func (c *checker) strangeRows() error {
-	for _, bounds := range [][2][]byte{{nil, {tableMeta}}, {{tableEnd}, nil}} {
-		if bounds[1] == nil {
-			bounds[1] = []byte{0xff, 0xff}
-		}
-		err := scanPast(c.r, bounds[0], bounds[1], c.watchRows(func(key, _ []byte) error {
-			c.problem(key, "belongs to no table")
-			return nil
-		}), c.blindSpot)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// watchRows looks at the context now and then.
-func (c *checker) watchRows(row func(key, value []byte) error) func(key, value []byte) error {
+// watch looks at the context now and then.
+func (c *checker) watch(row func(key, value []byte) error) func(key, value []byte) error {
 	return func(key, value []byte) error {
 		if c.rows++; c.rows%1024 == 0 {
 			if err := c.ctx.Err(); err != nil {
 				return err
 			}
 		}
-		return c.readable(key, value, row(key, value))
+		return row(key, value)
 	}
+}
+
+// badRecords names the records whose rows do not agree.
+func (c *checker) badRecords() error {
+	bad := c.facts.bad()
+	if len(bad) == 0 {
+		return nil
+	}
+	c.facts.look(bad[:min(len(bad), MaxProblems)])
+	for _, table := range recordTables {
+		err := scanPast(c.r, []byte{table}, []byte{table + 1}, c.watch(func(key, value []byte) error {
+			c.facts.row(key, value)
+			return nil
+		}), func(blindSpot) {})
+		if err != nil {
+			return err
+		}
+	}
+	for _, id := range bad[:min(len(bad), MaxProblems)] {
+		d := c.facts.looked[id]
+		series := namelessSeries(d.sequence)
+		if s := c.series[d.sequence]; s != nil {
+			series = s.name
+		}
+		switch {
+		case id == 0:
+			c.problemAt("lost numbers", "are missing or altered, or the journal gives none up there")
+		case d.sequence == 0:
+			c.problem(entryKey(id), "no record has this id, and rows belong to it: %s", d.what())
+		default:
+			c.problem(entryKey(id), "number %d of series %q is not as the journal has it: %s", d.number, series,
+				d.what())
+			c.affects(Affected{Series: series, From: d.number, To: d.number, Code: d.code, What: d.what()})
+		}
+	}
+	return nil
+}
+
+func (c *checker) strangeRow(key, _ []byte) error {
+	c.problem(key, "belongs to no table")
+	return nil
+}
+
+// recordRow takes in a row of recordTables.
+func (c *checker) recordRow(key, value []byte) error {
+	if key[0] == tableEntry {
+		c.report.Documents++
+	}
+	if !c.facts.row(key, value) {
+		c.problem(key, "is unreadable")
+	}
+	return nil
+}
+
+func (c *checker) metaRow(key, value []byte) error {
+	if string(key) == string(keyRestored) {
+		c.problem(key, "the store came from a backup and is not reconciled")
+	} else if check := metaRows[string(key[1:])]; check == nil {
+		c.problem(key, "is unknown")
+	} else if !check(value) {
+		c.problem(key, "is unreadable: %x", value)
+	}
+	return nil
+}
+
+// metaRows says of each row that the store keeps of itself whether its value can be read.
+var metaRows = map[string]func(value []byte) bool{
+	"layout":       func(b []byte) bool { return len(b) == 4 && be.Uint32(b) == layout },
+	"store":        hasLength(16),
+	"beat":         hasLength(8),
+	"backup":       hasLength(8),
+	"feed":         hasLength(8),
+	"segments":     func(b []byte) bool { return len(b) >= 24 },
+	"former":       func(b []byte) bool { return len(b)%16 == 0 },
+	"mark":         holdsJSON[markRow],
+	"restorations": holdsJSON[[]Gap],
+	"behind":       holdsJSON[[]Witness],
+	"held":         holdsJSON[[]Held],
+	"repairs":      holdsJSON[[]RepairRecord],
+	"scrub":        holdsJSON[Scrub],
+	"read":         holdsJSON[Reading],
+}
+
+func hasLength(n int) func([]byte) bool { return func(b []byte) bool { return len(b) == n } }
+
+func holdsJSON[T any](b []byte) bool { return json.Unmarshal(b, new(T)) == nil }
+
+func (c *checker) seriesRow(key, value []byte) error {
+	c.report.Series++
+	row, err := decodeSeries(value)
+	if err != nil {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	name := string(key[1:])
+	c.report.Last[name] = row.Last
+	if other := c.series[row.Sequence]; other != nil {
+		c.problem(key, "has the sequence %d of series %q", row.Sequence, other.name)
+		return nil
+	}
+	c.total += int64(row.Position)
+	c.series[row.Sequence] = &seriesCheck{name: name, row: row, last: seriesRow{Sequence: row.Sequence}}
+	return nil
+}
+
+// journalRow follows the journal of a series: its chain cannot be altered in one place only. The other rows are
+// compared with it.
+func (c *checker) journalRow(key, value []byte) error {
+	if c.links++; c.progress != nil && c.links%1024 == 0 {
+		c.progress(c.links, c.total)
+	}
+	l, err := decodeLink(value)
+	if err != nil || len(key) != 13 {
+		c.problem(key, "is unreadable, or has a strange key")
+		return nil
+	}
+	sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
+	s := c.series[sequence]
+	if s == nil && !c.seriesBlind {
+		c.problem(key, "belongs to no series")
+		return nil
+	}
+	if s == nil {
+		s = &seriesCheck{name: namelessSeries(sequence), blind: true, nameless: true}
+		c.series[sequence] = s
+	}
+	if h, ok := c.holes.at[sequence][s.last.Position+1]; ok && position == h.To+1 && l.Previous == h.Hash {
+		// the links that are known to be missing
+		s.last.Position, s.last.Hash, s.last.Last = h.To, h.Hash, max(s.last.Last, h.Numbers.To)
+	}
+	if s.blind { // what is before it cannot be read: its own word counts
+		s.blind = false
+		s.last.Position, s.last.Hash = position-1, l.Previous
+		if l.Op == opAppend && l.Number > s.last.Last+1 {
+			c.affects(s.unseen(l.Number - 1))
+			s.last.Last = l.Number - 1
+		}
+	}
+	if position != s.last.Position+1 {
+		c.problem(key, "follows position %d of series %q", s.last.Position, s.name)
+	}
+	if l.Previous != s.last.Hash {
+		c.problem(key, "does not continue the chain of series %q", s.name)
+	}
+	first := l.Number
+	if given := c.holes.given[sequence][position]; l.Op == opSkip && given.digest == l.Entry {
+		first = given.Numbers.From
+		c.report.Lost = append(c.report.Lost, Lost{s.name, first, l.Number, time.Unix(0, l.At).UTC(), given.Reason})
+	} else if l.Op == opSkip {
+		first = s.last.Last + 1
+	}
+	switch {
+	case l.Op == opAdvance:
+	case first > s.last.Last+1:
+		c.problem(key, "number %d of series %q follows %d: a gap", first, s.name, s.last.Last)
+	case first <= s.last.Last || l.Number < first:
+		c.problem(key, "number %d of series %q was used before: a duplicate", first, s.name)
+	}
+	if l.Op != opAdvance {
+		s.last.Last = max(s.last.Last, l.Number)
+	}
+	s.last.Position, s.last.Hash = position, hashLink(key, value)
+	if !c.facts.link(key, &l) {
+		c.problem(key, "has the operation %d, and revision %d", l.Op, l.Revision)
+	}
+	return c.compareCounters(key, &l)
+}
+
+func (c *checker) compareCounters(key []byte, l *link) error {
+	for _, v := range l.Counters {
+		value, err := get(c.r, counterKey(v.Origin, v.Line))
+		switch {
+		case err != nil && !errors.Is(err, ErrNotFound) && !unreadable(err):
+			return err
+		case len(value) != counterSize || be.Uint64(value[8:]) < v.Revision:
+			c.problem(key, "counter of %X line %d is missing or older", v.Origin, v.Line)
+		case be.Uint64(value[8:]) == v.Revision:
+			c.countersSet++
+			if int64(be.Uint64(value)) != v.Value {
+				c.problem(key, "counter of %X line %d is altered", v.Origin, v.Line)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *checker) journalEnd() {
+	rows := make(map[string]seriesRow)
+	for _, s := range c.series {
+		rows[s.name] = s.row
+	}
+	c.report.Missing = c.holes.missing(rows, nil)
+	for _, sequence := range slices.Sorted(maps.Keys(c.series)) {
+		switch s := c.series[sequence]; {
+		case s.nameless:
+			s.row = s.last
+		case s.blind && s.row.Last > s.last.Last: // its end cannot be read
+			c.affects(s.unseen(s.row.Last))
+		case !s.blind && s.last != s.row:
+			c.problem(seriesKey(s.name), "ends at number %d, position %d; its journal at %d, %d, or the hashes differ",
+				s.row.Last, s.row.Position, s.last.Last, s.last.Position)
+		}
+	}
+}
+
+// counterRow: each counter row says how often it was set, and one change in the journals is that time.
+func (c *checker) counterRow(key, value []byte) error {
+	if len(key) != 21 || len(value) != counterSize {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	c.countersSet--
+	return nil
+}
+
+// feedRow: what was announced is there, and has changed at least once.
+func (c *checker) feedRow(key, value []byte) error {
+	if id, _, ok := parseFeed(value); len(key) != 9 || !ok {
+		c.problem(key, "is unreadable")
+	} else if c.facts.of(id).revision < 2 {
+		c.problem(key, "entry %d has not changed", id)
+	}
+	return nil
+}
+
+// lostRow: a link of the journal is what gave the numbers up.
+func (c *checker) lostRow(key, value []byte) error {
+	if len(key) != 13 {
+		c.problem(key, "has a strange key")
+	} else if !c.holes.known(be.Uint32(key[1:]), be.Uint64(key[5:])) {
+		c.facts.row(key, value)
+	}
+	return nil
 }
 
 func (c *checker) problem(key []byte, format string, args ...any) {
@@ -260,28 +464,15 @@ func (c *checker) problemAt(where, format string, args ...any) {
 	}
 }
 
-// get reads a row; nil when it is not there. What cannot be read is an unreadableRow.
-func (c *checker) get(key []byte) ([]byte, error) {
-	row, err := get(c.r, key)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil, nil
-	case err != nil && unreadable(err):
-		return nil, &unreadableRow{key, err}
+func (c *checker) affects(a Affected) {
+	if len(c.report.Affected) < MaxProblems {
+		c.report.Affected = append(c.report.Affected, a)
 	}
-	return row, err
 }
 
-// entry reads an entry, nil when it is missing or unreadable: entryRow reports that.
-func (c *checker) entry(id uint64) (*entryRow, []byte, error) {
-	row, err := c.get(entryKey(id))
-	if err != nil || row == nil {
-		return nil, nil, err
-	}
-	if e, err := decodeEntry(id, row); err == nil {
-		return &e, row, nil
-	}
-	return nil, row, nil
+// unseen are the numbers of a series of which the journal cannot be read.
+func (s *seriesCheck) unseen(to uint64) Affected {
+	return Affected{Series: s.name, From: s.last.Last + 1, To: to, What: "their journal"}
 }
 
 // markProblem is where a Problem lies that the mark knows of.
@@ -337,72 +528,6 @@ func describeKey(key []byte) string {
 		return fmt.Sprintf("part %q of entry %d", rest[8:], be.Uint64(rest))
 	}
 	return fmt.Sprintf("%s %X", name, rest)
-}
-
-// What fsck does where the disk returns no rows: it goes on, and says whose they are.
-
-// unreadableRow is a row that another one speaks of and that cannot be read.
-type unreadableRow struct {
-	key []byte
-	err error
-}
-
-func (u *unreadableRow) Error() string { return fmt.Sprintf("%s: %v", describeKey(u.key), u.err) }
-func (u *unreadableRow) Unwrap() error { return u.err }
-
-// readable takes a row's check that ended at another row that cannot be read: the document is affected.
-func (c *checker) readable(key, value []byte, err error) error {
-	var u *unreadableRow
-	if !errors.As(err, &u) {
-		return err
-	}
-	what := describeKey(u.key)
-	if len(key) == 0 {
-		c.problemAt(what, "cannot be read")
-		return nil
-	}
-	c.problem(key, "%s cannot be read", what)
-	if a, ok := c.document(key, value); ok {
-		a.What = what
-		c.affects(a)
-	}
-	return nil
-}
-
-// document tells whose a row is.
-func (c *checker) document(key, value []byte) (a Affected, ok bool) {
-	var sequence uint32
-	switch key[0] {
-	case tableJournal:
-		l, err := decodeLink(value)
-		if err != nil || l.Op == opSkip {
-			return a, false
-		}
-		sequence, a.From, a.Code = be.Uint32(key[1:]), l.Number, l.Code
-	case tableEntry:
-		e, err := decodeEntry(be.Uint64(key[1:]), value)
-		if err != nil {
-			return a, false
-		}
-		sequence, a.From, a.Code = e.SequenceID, e.Number, e.Code
-	default:
-		return a, false
-	}
-	a.To = a.From
-	if s := c.series[sequence]; s != nil {
-		a.Series = s.name
-	} else {
-		a.Series = namelessSeries(sequence)
-	}
-	return a, true
-}
-
-func (c *checker) affects(a Affected) {
-	n := len(c.report.Affected)
-	if n > 0 && c.report.Affected[n-1].Code == a.Code && a.Code != (Code{}) || n >= MaxProblems {
-		return // its other links
-	}
-	c.report.Affected = append(c.report.Affected, a)
 }
 
 // blindSpot reports a stretch of a table. Of the journal, the series in it go on behind it.

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"testing"
 	"time"
@@ -77,39 +78,42 @@ func TestFsck_Damage(t *testing.T) {
 		return row{key, l.encode()}
 	}
 	due := dueKey("settle", 1e9, 1)
+	is := func(id int, what string) string {
+		return fmt.Sprintf("entry %d: number .* is not as the journal has it: %s$", id, what)
+	}
 	for name, tt := range map[string]struct {
 		says string
 		rows []row
 	}{
-		"entry deleted":            {`its entry 3 is missing`, []row{{entryKey(3), nil}}},
-		"entry altered":            {`entry 3 is not as this change left it`, []row{alter(entryKey(3), -1)}},
+		"entry deleted":            {is(3, "the record, a part of it, a row that leads to it"), []row{{entryKey(3), nil}}},
+		"entry altered":            {is(3, "the record"), []row{alter(entryKey(3), -1)}},
 		"entry of another version": {`entry 3: is unreadable`, []row{alter(entryKey(3), 0)}},
-		"entry set back": {`entry 3 does not have revision 2`, []row{entry(3, func(e *entryRow) {
+		"entry set back": {is(3, "the record"), []row{entry(3, func(e *entryRow) {
 			e.Revision,
 				e.Changed, e.State = 1, 2, fresh
 		})}},
-		"entry slipped in": {`entry 99: number 9 of series 1 is not in the journal`,
+		"entry slipped in": {is(99, "the record, a row that leads to it"),
 			[]row{{entryKey(99), (&entryRow{Entry: Entry{Code: code(99), Number: 9, SequenceID: 1, Revision: 1},
 				Appended: 9, Changed: 9}).encode()}}},
-		"entry renumbered":     {`entry 3 says .* number 8`, []row{entry(3, func(e *entryRow) { e.Number = 8 })}},
-		"part deleted":         {`part "form" of entry 2 is missing`, []row{{partKey(2, "form"), nil}}},
-		"part altered":         {`part "answer" of entry 3 is altered`, []row{alter(partKey(3, "answer"), 0)}},
-		"part added":           {`entry 2: has 2 parts, not 1`, []row{{partKey(2, "more"), []byte{}}}},
-		"part of nothing":      {`entry 99: is missing, 1 parts`, []row{{partKey(99, "form"), []byte{1}}}},
-		"code deleted":         {`its code .* does not lead to it`, []row{{codeKey(code(2)), nil}}},
-		"code moved":           {`leads to entry 3, which does not have it`, []row{alter(codeKey(code(2)), 7)}},
-		"code of nothing":      {`leads to entry 77`, []row{{codeKey(code(77)), be.AppendUint64(nil, 77)}}},
-		"key deleted":          {`its key .* does not lead to it`, []row{{idemKey(idem(2).Key), nil}}},
-		"key's digest altered": {`its key .* does not lead to it`, []row{alter(idemKey(idem(2).Key), -1)}},
-		"key of nothing": {`key 01.* leads to entry 77`, []row{{idemKey(idem(500).Key),
+		"entry renumbered":     {is(3, "the record"), []row{entry(3, func(e *entryRow) { e.Number = 8 })}},
+		"part deleted":         {is(2, "a part of it"), []row{{partKey(2, "form"), nil}}},
+		"part altered":         {is(3, "a part of it"), []row{alter(partKey(3, "answer"), 0)}},
+		"part added":           {is(2, "a part of it"), []row{{partKey(2, "more"), []byte{}}}},
+		"part of nothing":      {`entry 99: no record has this id, and rows belong to it: a part of it$`, []row{{partKey(99, "form"), []byte{1}}}},
+		"code deleted":         {is(2, "a row that leads to it"), []row{{codeKey(code(2)), nil}}},
+		"code moved":           {is(3, "a row that leads to it"), []row{alter(codeKey(code(2)), 7)}},
+		"code of nothing":      {`entry 77: no record has this id, and rows belong to it: a row that leads to it$`, []row{{codeKey(code(77)), be.AppendUint64(nil, 77)}}},
+		"key deleted":          {is(2, "a row that leads to it"), []row{{idemKey(idem(2).Key), nil}}},
+		"key's digest altered": {is(2, "a row that leads to it"), []row{alter(idemKey(idem(2).Key), -1)}},
+		"key of nothing": {`entry 77: no record has this id, and rows belong to it: a row that leads to it$`, []row{{idemKey(idem(500).Key),
 			make([]byte, 40)[:0:40]}, {idemKey(idem(500).Key), append(be.AppendUint64(nil, 77), make([]byte, 32)...)}}},
-		"due deleted": {`its due .* does not lead to it`, []row{{due, nil}}},
-		"due added": {`due .*: leads to entry 3, which does not have it`,
+		"due deleted": {is(1, "a row that leads to it"), []row{{due, nil}}},
+		"due added": {is(3, "a row that leads to it"),
 			[]row{{dueKey("settle", 3e9, 3), []byte{}}}},
-		"day deleted": {`its day .* does not lead to it`, []row{{dayKey(2, 2), nil}}},
-		"day added": {`day .*: leads to entry 3, which does not have it`,
+		"day deleted": {is(2, "a row that leads to it"), []row{{dayKey(2, 2), nil}}},
+		"day added": {is(3, "a row that leads to it"),
 			[]row{{dayKey(2, 3), []byte{}}}},
-		"day of nothing":  {`leads to entry 77`, []row{{dayKey(2, 77), []byte{}}}},
+		"day of nothing":  {`entry 77: no record has this id, and rows belong to it: a row that leads to it$`, []row{{dayKey(2, 77), []byte{}}}},
 		"counter deleted": {`counter of .* line 2 is missing`, []row{{counterKey(code(1), 2), nil}}},
 		"counter altered": {`counter of .* line 2 is altered`, []row{alter(counterKey(code(1), 2), 7)}},
 		"counter added": {`1 rows that no change has set`, []row{{counterKey(code(1), 9),
@@ -138,7 +142,7 @@ func TestFsck_Damage(t *testing.T) {
 		"row of no table":     {`unknown table .*: belongs to no table`, []row{{[]byte{77, 1}, []byte{}}}},
 		"strange journal key": {`strange key`, []row{{[]byte{tableJournal, 1}, []byte{}}}},
 		"garbled link":        {`position 3: is unreadable`, []row{{journalKey(1, 3), []byte{9}}}},
-		"everything of a table": {`does not lead to it`, []row{{codeKey(code(1)), nil}, {codeKey(code(2)), nil},
+		"everything of a table": {is(2, "a row that leads to it"), []row{{codeKey(code(1)), nil}, {codeKey(code(2)), nil},
 			{codeKey(code(3)), nil}}},
 		"last record taken out": {`ends at number 4, position 5; its journal at 3, 4`,
 			[]row{{journalKey(1, 5), nil}, {entryKey(7), nil}, {codeKey(code(7)), nil}}},

@@ -145,25 +145,19 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 	return relation, list, nil
 }
 
-// Plan returns the number to which each series must be moved, so that the next one was never given: behind the highest
-// that any of the heads knows, and behind the slack of each. possible are series that nobody knows and that may have
-// begun.
-func Plan(possible []string, heads ...*Head) []Skip {
-	to, slack := make(map[string]uint64), uint64(0)
+// Plan returns the highest number of each series that any of the heads knows, and how many more can have been given
+// after it: the series goes on behind both, with a number that was never given. possible are series that nobody knows
+// and that may have begun.
+func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uint64) {
+	known = make(map[string]uint64)
 	for _, name := range possible {
-		to[name] = 0
+		known[name] = 0
 	}
 	for _, h := range heads {
 		slack = max(slack, h.Slack)
 		for name, reach := range h.Series {
-			to[name] = max(to[name], reach.Last)
+			known[name] = max(known[name], reach.Last)
 		}
 	}
-	var plan []Skip
-	for _, name := range slices.Sorted(maps.Keys(to)) {
-		if n := to[name] + slack; n > 0 {
-			plan = append(plan, Skip{name, n})
-		}
-	}
-	return plan
+	return known, slack
 }

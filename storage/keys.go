@@ -12,11 +12,14 @@ import (
 // compactions move it instead of rewriting it, which spares an appliance's flash.
 //
 //	table     key after the byte                        value
-//	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": JSON, restoredRow · "restorations": gaps · "beat": i64 ·
-//	                                                    "behind": JSON, []Witness · "former": n × 16 bytes · "scrub": scrubRow · "backup": i64 ·
-//	                                                    "held": JSON, []Held · "repairs": JSON, []RepairRecord · "read": i64, damaged tables u64 ·
-//	                                                    "mark": markRow · "segments": the store's identity [16], last segment u64, folder · "feed": u64,
-//	                                                    before the first announcement of this identity
+//	meta      name                                      "layout": u32 · "store": 16 random bytes · "former": n × 16
+//	                                                    bytes · "beat", "backup": i64 · "feed": u64, before the first
+//	                                                    announcement of this identity · "segments": the store's
+//	                                                    identity [16], last segment u64, folder ·
+//	                                                    JSON: "mark": markRow · "restored": restoredRow ·
+//	                                                    "restorations": []Gap · "behind": []Witness ·
+//	                                                    "held": []Held · "scrub": Scrub · "read": Reading ·
+//	                                                    "repairs": []RepairRecord
 //	series    name                                      seriesRow: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
 //	entry     id u64                                    entryRow: the record as it stands
@@ -27,7 +30,7 @@ import (
 //	          id u64
 //	counter   origin [16], line u32                     value i64, revision u64: how often it was set
 //	feed      sequence u64                              id u64, state u8: a change that readers learn of
-//	lost      sequence u32, position u64                lostRow: numbers that the journal skips there
+//	lost      sequence u32, position u64                JSON, lostRow: what the series lacks there
 //	day       day u32, id u64                           empty: a record belongs to that day
 const (
 	tableMeta    byte = 1

@@ -45,7 +45,7 @@ type mark struct {
 // It returns what the file said. Series that the file names and the store lacks get a sequence id in names.
 func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reached, error) {
 	file, said, err := openMarkFile(o.FS, o.MarkPath, true)
-	if errors.Is(err, errNoMark) && j.markLost {
+	if errors.Is(err, errNoMark) && j.restored != nil && j.restored.MarkLost {
 		if err := j.writeNew(o, j.newLine()); err != nil {
 			return nil, said, err
 		}
@@ -67,7 +67,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 		}
 	}
 	// Of a restored store the mark keeps what it said itself, until Settle has settled what the two say.
-	if !j.restored {
+	if j.restored == nil {
 		for _, row := range j.series {
 			k.raise(row.Sequence, row.Last)
 		}

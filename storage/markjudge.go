@@ -13,9 +13,7 @@ import (
 
 // markRow is what the store keeps of its mark: the mark's generation and where it lies. A mark of a lower generation,
 // or of another line, is an old one that was put back. The row is written, always behind the mark, at each Beat, at a
-// Close after which the mark says more than at Open, and at an Open with a new mark:
-//
-//	version u8 · generation u64 · path
+// Close after which the mark says more than at Open, and at an Open with a new mark. It is JSON.
 type markRow struct {
 	Generation uint64
 	Path       string
@@ -28,19 +26,6 @@ const writesBits = 40
 func lineOf(generation uint64) uint64   { return generation >> writesBits }
 func writesOf(generation uint64) uint64 { return generation & (1<<writesBits - 1) }
 
-func (r markRow) encode() []byte {
-	return append(be.AppendUint64([]byte{rowVersion}, r.Generation), r.Path...)
-}
-
-func decodeMarkRow(b []byte) (r markRow, err error) {
-	c := cursor{b: b}
-	c.version()
-	r.Generation = c.u64()
-	r.Path = string(c.b)
-	c.b = nil
-	return r, c.end("mark")
-}
-
 // row is what the store keeps of the mark as it is now.
 func (m *mark) row() markRow { return markRow{m.file.durable(), m.o.MarkPath} }
 
@@ -49,7 +34,7 @@ func (s *Store) noteMark() {
 	if s.damage.err() != nil {
 		return
 	}
-	if err := s.db.Set(keyMark, s.mark.row().encode(), pebble.NoSync); err != nil {
+	if err := setJSON(s.db, keyMark, s.mark.row(), pebble.NoSync); err != nil {
 		s.o.die("noting the mark: %v", err)
 	}
 }
@@ -85,40 +70,20 @@ type markJudge struct {
 	row      markRow
 	former   [][16]byte
 	series   map[string]seriesRow
-	restored bool // and not reconciled yet
-	settling bool // restored, or behind another medium: the mark may say more, also under a former identity
-	markLost bool // restored without a mark
+	restored *restoredRow // and not reconciled yet
+	behind   []Witness
 }
 
 func newMarkJudge(r pebble.Reader) (*markJudge, error) {
-	id, err := get(r, keyStore)
-	if err != nil || len(id) != 16 {
-		return nil, fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
-	}
-	j := &markJudge{id: [16]byte(id)}
-	if row, err := get(r, keyMark); err == nil { // a store of before has none
-		if j.row, err = decodeMarkRow(row); err != nil {
-			return nil, err
-		}
-	} else if !errors.Is(err, ErrNotFound) {
-		return nil, err
-	}
-	if j.former, err = formerStores(r); err != nil {
-		return nil, err
-	}
-	if j.series, err = readAllSeries(r); err != nil {
-		return nil, err
-	}
-	restored, err := restoration(r)
-	if err != nil {
-		return nil, err
-	}
-	behind, err := readBehind(r)
-	j.settling = restored != nil || behind != nil
-	if restored != nil {
-		j.restored, j.markLost = true, restored.MarkLost
-	}
-	return j, err
+	j := new(markJudge)
+	var errs [6]error
+	j.id, errs[0] = identity(r)
+	j.row, errs[1] = readJSON[markRow](r, keyMark)
+	j.former, errs[2] = formerStores(r)
+	j.series, errs[3] = readAllSeries(r)
+	j.restored, errs[4] = restoration(r)
+	j.behind, errs[5] = readBehind(r)
+	return j, errors.Join(errs[:]...)
 }
 
 // head is where the store's series end.
@@ -159,7 +124,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not "+
 			"know the last numbers",
 			writesOf(m.generation), writesOf(j.row.Generation))
-	case j.settling:
+	case j.restored != nil || j.behind != nil: // it may say more, also under a former identity
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
 		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+

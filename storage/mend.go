@@ -1,10 +1,10 @@
 package storage
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -12,41 +12,41 @@ import (
 
 // mender makes a store of what a damaged copy told: it notes what is missing, and takes out what leads nowhere.
 type mender struct {
-	db      *pebble.DB
-	b       *pebble.Batch
-	reason  string
-	series  map[uint32]*mendedSeries
-	records map[uint64]*mendedRecord
+	db     *pebble.DB
+	b      *pebble.Batch
+	reason string
+	series map[uint32]*mendedSeries
+	given  map[uint32]map[uint64]lostRow // the numbers that were given up
+	facts  *facts
+
+	latest, sound int64 // the latest change, the latest before one that is missing; Unix ns
+	before        int64 // the link before, whatever its series
 }
 
 type mendedSeries struct {
 	name    string
 	row     seriesRow // as the copy says
 	end     seriesRow // as the journal ends
-	holes   []holeRow
-	partial partialRow
+	at      int64     // of the last link, Unix ns
+	from    []uint64  // where its holes begin
+	holes   []lostRow
+	partial []partialRecord
 }
 
-type mendedRecord struct {
-	sequence uint32
-	number   uint64
-	links    uint32   // how many
-	revision uint32   // of the latest
-	entry    [32]byte // its digest then
-	parts    uint32   // how many are there
-	bad      bool
-	there    bool // it has an entry
-}
-
-// mend returns the series whose end is missing.
-func mend(db *pebble.DB, told copyState, reason string) ([]knownSeries, error) {
-	m := &mender{db: db, b: db.NewBatch(), reason: reason, series: make(map[uint32]*mendedSeries),
-		records: make(map[uint64]*mendedRecord)}
-	known, err := m.mend(told)
-	if err == nil {
+// mend returns the series whose end is missing, and until when nothing is missing, in Unix ns: until the latest change,
+// or the one before the first that is missing.
+func mend(db *pebble.DB, told copyState, reason string) (known []knownSeries, until int64, err error) {
+	h, err := readHoles(db)
+	if err != nil {
+		return nil, 0, err
+	}
+	m := &mender{db: db, b: db.NewBatch(), reason: reason, series: make(map[uint32]*mendedSeries), given: h.given,
+		facts: newFacts(), sound: math.MaxInt64}
+	m.facts.bare = true
+	if known, err = m.mend(told); err == nil {
 		err = m.b.Commit(pebble.NoSync)
 	}
-	return known, errors.Join(err, m.b.Close())
+	return known, min(m.latest, m.sound), errors.Join(err, m.b.Close())
 }
 
 func (m *mender) mend(told copyState) ([]knownSeries, error) {
@@ -64,27 +64,37 @@ func (m *mender) mend(told copyState) ([]knownSeries, error) {
 			s.name, s.row.Last = name, max(s.row.Last, row.Last)
 		}
 	}
-	table := func(t byte, fn func(key, value []byte) error) {
-		if err == nil {
-			err = scan(m.db, []byte{t}, []byte{t + 1}, fn)
-		}
+	if err := eachLink(m.db, m.link); err != nil {
+		return nil, err
 	}
-	err = eachLink(m.db, m.link)
-	table(tablePart, m.part)
 	for _, t := range leadTables { // made anew, of the entries
 		_ = m.b.DeleteRange([]byte{t}, []byte{t + 1}, nil) // memory
 	}
+	table := func(t byte, fn func(key, value []byte) error) {
+		err = errors.Join(err, scan(m.db, []byte{t}, []byte{t + 1}, fn))
+	}
+	add := func(key, value []byte) error {
+		m.facts.row(key, value)
+		return nil
+	}
 	table(tableEntry, m.entry)
+	table(tableJournal, add)
+	table(tablePart, add)
 	table(tableFeed, func(key, value []byte) error {
-		if id, _, ok := parseFeed(value); ok && m.has(id) && m.records[id].revision > 1 {
+		if id, _, ok := parseFeed(value); ok && m.facts.of(id).revision > 1 {
 			return nil
 		}
 		return m.b.Delete(key, nil)
 	})
+	bad := slices.DeleteFunc(m.facts.bad(), func(id uint64) bool { return id == 0 })
+	m.facts.look(bad)
+	for _, t := range []byte{tableEntry, tableJournal, tablePart} {
+		table(t, add)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return m.note(), nil
+	return m.note(bad), nil
 }
 
 // link follows a series' journal.
@@ -95,48 +105,28 @@ func (m *mender) link(key, value []byte, l *link) error {
 		s = &mendedSeries{name: fmt.Sprintf("unknown series %d", sequence)}
 		m.series[sequence] = s
 	}
-	var lost lostRow
-	if l.Op == opSkip {
-		row, err := get(m.db, lostKey(sequence, position))
-		if err == nil {
-			lost, err = decodeLost(row)
-		}
-		if err != nil || sha256.Sum256(row) != l.Entry {
-			return errors.Join(m.b.Delete(key, nil), m.b.Delete(lostKey(sequence, position), nil))
-		}
+	lost := m.given[sequence][position]
+	if l.Op == opSkip && lost.digest != l.Entry {
+		return errors.Join(m.b.Delete(key, nil), m.b.Delete(lostKey(sequence, position), nil))
 	}
 	if position > s.end.Position+1 {
-		s.holes = append(s.holes, holeRow{From: s.end.Position + 1, To: position - 1, Hash: l.Previous,
-			Reason: m.reason})
+		s.from = append(s.from, s.end.Position+1)
+		s.holes = append(s.holes, lostRow{To: position - 1, Hash: l.Previous, Reason: m.reason})
+		if s.end.Position == 0 { // no link of the series is before it
+			m.before = l.At
+		}
+		m.sound = min(m.sound, m.before)
 	}
+	m.before, s.at = l.At, l.At
 	switch l.Op {
 	case opAppend:
 		s.reach(l.Number)
 		s.end.Last = max(s.end.Last, l.Number)
 	case opSkip:
-		s.reach(lost.From)
-		s.end.Last = max(s.end.Last, lost.To)
+		s.reach(lost.Numbers.From)
+		s.end.Last = max(s.end.Last, lost.Numbers.To)
 	}
 	s.end.Sequence, s.end.Position, s.end.Hash = sequence, position, hashLink(key, value)
-	if l.Op == opSkip {
-		return nil
-	}
-	r := m.records[l.ID]
-	if r == nil {
-		r = &mendedRecord{sequence: sequence, number: l.Number}
-		m.records[l.ID] = r
-	}
-	r.links++
-	if l.Revision > r.revision {
-		r.revision, r.entry = l.Revision, l.Entry
-	}
-	for _, p := range l.Parts {
-		data, err := get(m.db, partKey(l.ID, p.Name))
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		r.bad = r.bad || err != nil || sha256.Sum256(data) != p.Digest
-	}
 	return nil
 }
 
@@ -149,59 +139,38 @@ func (s *mendedSeries) reach(number uint64) {
 	s.end.Last = number - 1
 }
 
-func (m *mender) part(key, _ []byte) error {
-	r := m.records[be.Uint64(key[1:])]
-	if r == nil {
-		r = new(mendedRecord)
-		m.records[be.Uint64(key[1:])] = r
-	}
-	r.parts++
-	return nil
-}
-
-// entry compares a record with its links and parts, and adds the rows that lead to it.
+// entry takes a record in, and adds the rows that lead to it.
 func (m *mender) entry(key, value []byte) error {
-	id := be.Uint64(key[1:])
-	e, err := decodeEntry(id, value)
+	e, err := decodeEntry(be.Uint64(key[1:]), value)
 	if err != nil {
 		return err
 	}
 	if s := m.series[e.SequenceID]; s == nil || s.end.Position == 0 {
 		return m.b.Delete(key, nil) // of a series of which nothing else is left
 	}
-	r := m.records[id]
-	if r == nil {
-		r = new(mendedRecord)
-		m.records[id] = r
-	}
-	r.there, r.sequence, r.number = true, e.SequenceID, e.Number
-	r.bad = r.bad || r.links != e.Revision || r.entry != sha256.Sum256(value) || r.parts != e.Parts
-	r.revision = e.Revision
+	m.facts.entry(&e, value)
 	e.leads(func(lead, to []byte) { set(m.b, lead, to) })
 	return nil
 }
 
-func (m *mender) has(id uint64) bool {
-	r := m.records[id]
-	return r != nil && r.there
-}
-
-// note writes what is missing.
-func (m *mender) note() (known []knownSeries) {
-	for id, r := range m.records {
-		s := m.series[r.sequence]
-		switch {
-		case s == nil: // parts alone
-			m.drop(id)
-		case !r.there:
-			m.drop(id)
-			s.partial = append(s.partial, partialRecord{id, r.number})
-		case r.bad:
-			s.partial = append(s.partial, partialRecord{id, r.number})
+// note writes what is missing. bad are the records that are not whole.
+func (m *mender) note(bad []uint64) (known []knownSeries) {
+	for _, id := range bad {
+		d := m.facts.looked[id]
+		if m.facts.of(id).revision == 0 { // parts that belong to no entry
+			lower := partKey(id, "")
+			_ = m.b.DeleteRange(lower, prefixEnd(lower), nil) // memory
+		}
+		if s := m.series[d.sequence]; s != nil && s.end.Position > 0 {
+			s.partial = append(s.partial, partialRecord{id, d.number, d.code, m.facts.of(id).revision == 0})
+			if d.began != 0 {
+				m.sound = min(m.sound, d.began)
+			}
 		}
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(m.series)) {
 		s := m.series[sequence]
+		m.latest = max(m.latest, s.at)
 		if s.name == "" {
 			s.name = fmt.Sprintf("unknown series %d", sequence)
 		}
@@ -220,19 +189,13 @@ func (m *mender) note() (known []knownSeries) {
 			continue
 		}
 		set(m.b, seriesKey(s.name), s.end.encode())
-		for _, g := range s.holes {
-			set(m.b, lostKey(sequence, g.From), g.encode())
+		for i, hole := range s.holes {
+			set(m.b, lostKey(sequence, s.from[i]), hole.encode())
 		}
 		if s.partial != nil {
-			slices.SortFunc(s.partial, func(a, b partialRecord) int { return int(a.ID) - int(b.ID) })
-			set(m.b, lostKey(sequence, 0), s.partial.encode())
+			row := lostRow{Partial: s.partial}
+			set(m.b, lostKey(sequence, 0), row.encode())
 		}
 	}
 	return known
-}
-
-// drop takes the parts of a record out that has no entry.
-func (m *mender) drop(id uint64) {
-	lower := partKey(id, "")
-	_ = m.b.DeleteRange(lower, prefixEnd(lower), nil) // memory
 }

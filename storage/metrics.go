@@ -1,9 +1,7 @@
 package storage
 
 import (
-	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -87,11 +85,11 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.",
 		yes(s.damage.err() != nil))
+	read := s.LastReading()
 	gauge("dte_store_read_timestamp_seconds",
-		"When the last whole reading of the store's tables ended; 0 before the first.",
-		float64(s.reading.at.Load())/1e9)
+		"When the last whole reading of the store's tables ended; 0 before the first.", unixSeconds(read.At))
 	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.",
-		float64(s.reading.tables.Load()))
+		float64(read.Damaged))
 	if s.tables != nil {
 		gauge("dte_store_tables_failing",
 			"1 while the disk does not take the store's tables; nothing new is issued then.",
@@ -124,21 +122,18 @@ func unixSeconds(t time.Time) float64 {
 
 // lost counts the numbers that have no record. Its table has a row a reconciling and series: none in most stores.
 func (s *Store) lost() (n uint64, err error) {
-	err = scan(s.db, []byte{tableLost}, []byte{tableLost + 1}, func(_, value []byte) error {
-		if len(value) > 0 && value[0] != rowVersion {
-			return nil
-		}
-		row, err := decodeLost(value)
-		n += row.To - row.From + 1
-		return err
-	})
-	holes, bad := readHoles(s.db)
-	if err = errors.Join(err, bad); err != nil {
+	holes, err := readHoles(s.db)
+	if err != nil {
 		return 0, err
+	}
+	for _, list := range holes.given {
+		for _, row := range list {
+			n += row.Numbers.To - row.Numbers.From + 1
+		}
 	}
 	for sequence, list := range holes.at {
 		for _, h := range list {
-			for _, span := range h.Numbers.without(slices.Sorted(slices.Values(holes.numbers[sequence]))) {
+			for _, span := range h.Numbers.without(holes.numbers(sequence)) {
 				n += span.To - span.From + 1
 			}
 		}

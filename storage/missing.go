@@ -1,6 +1,9 @@
 package storage
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,96 +47,104 @@ func (m Missing) String() string {
 	return m.Series + ": " + strings.Join(words, "; ")
 }
 
-// holeRow says, in the table of lost numbers, that links of a series' journal are missing from its key's position on:
-//
-//	version 2 · to u64, position · hash [32] of that link · numbers from u64, to u64 (0: none) · reason
-type holeRow struct {
-	From, To uint64 // positions
-	Hash     [32]byte
-	Numbers  Span
-	Reason   string
+// lostRow says, in the table of lost numbers, what a series lacks. It is JSON, of one of three kinds: numbers that were
+// given up by the link of opSkip at the row's position, whose Entry is the digest of the row; a hole, in which links
+// are missing from the row's position on; or, at position 0, the records that are not whole.
+type lostRow struct {
+	Numbers Span     `json:"numbers,omitzero"` // without a record; those of a hole may be none
+	Reason  string   `json:"reason,omitempty"`
+	To      uint64   `json:"to,omitempty"`  // the last position of a hole
+	Hash    [32]byte `json:"hash,omitzero"` // of the link there
+
+	Partial []partialRecord `json:"partial,omitempty"`
+
+	digest [32]byte // of the row that was read
 }
 
-// partialRow says, at position 0, which records of a series are not whole: version 3 · n × (id u64, number u64).
-type partialRow []partialRecord
-
-type partialRecord struct{ ID, Number uint64 }
-
-const (
-	holeVersion    = 2
-	partialVersion = 3
-)
-
-func (g *holeRow) encode() []byte {
-	b := append(be.AppendUint64([]byte{holeVersion}, g.To), g.Hash[:]...)
-	return append(be.AppendUint64(be.AppendUint64(b, g.Numbers.From), g.Numbers.To), g.Reason...)
+// partialRecord is a record of which parts or changes are missing.
+type partialRecord struct {
+	ID, Number uint64
+	Code       Code // zero: nothing names it
+	Gone       bool // the record itself is missing
 }
 
-func decodeHole(from uint64, b []byte) (g holeRow, err error) {
-	c := cursor{b: b}
-	c.bad = c.u8() != holeVersion
-	g.From, g.To = from, c.u64()
-	copy(g.Hash[:], c.take(32))
-	g.Numbers = Span{c.u64(), c.u64()}
-	g.Reason = string(c.b)
-	c.b = nil
-	return g, c.end("hole")
-}
-
-func (p partialRow) encode() []byte {
-	b := []byte{partialVersion}
-	for _, r := range p {
-		b = be.AppendUint64(be.AppendUint64(b, r.ID), r.Number)
-	}
+func (r *lostRow) encode() []byte {
+	b, _ := json.Marshal(r) // it holds nothing that JSON cannot
 	return b
 }
 
-func decodePartial(b []byte) (p partialRow, err error) {
-	c := cursor{b: b}
-	c.bad = c.u8() != partialVersion
-	for len(c.b) > 0 && !c.bad {
-		p = append(p, partialRecord{c.u64(), c.u64()})
-	}
-	return p, c.end("partial records")
-}
-
-// holes are all rows of both kinds in a store; none in one that was never rebuilt from a damaged copy.
+// holes are all rows of the table; none in most stores.
 type holes struct {
-	at      map[uint32]map[uint64]holeRow // by sequence and first position
-	partial map[uint64]bool               // records, by id
-	numbers map[uint32][]uint64           // of these, by sequence
+	at      map[uint32]map[uint64]lostRow // the holes, by sequence and first position
+	given   map[uint32]map[uint64]lostRow // numbers that were given up, by sequence and position
+	partial map[uint64]bool               // records that are not whole, by id
+	records map[uint32][]partialRecord    // the same, by sequence
 }
 
+// readHoles returns also what it could read when there is an error.
 func readHoles(r pebble.Reader) (*holes, error) {
-	g := &holes{at: make(map[uint32]map[uint64]holeRow), partial: make(map[uint64]bool),
-		numbers: make(map[uint32][]uint64)}
+	g := &holes{at: make(map[uint32]map[uint64]lostRow), given: make(map[uint32]map[uint64]lostRow),
+		partial: make(map[uint64]bool), records: make(map[uint32][]partialRecord)}
+	var damage error
 	err := scan(r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
-		if len(key) != 13 || len(value) == 0 || value[0] == rowVersion {
+		row := lostRow{digest: sha256.Sum256(value)}
+		if len(key) != 13 || json.Unmarshal(value, &row) != nil {
+			damage = fmt.Errorf("reading lost numbers: %w", ErrCorrupt)
 			return nil
 		}
 		sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
-		if position == 0 {
-			list, err := decodePartial(value)
-			for _, p := range list {
-				g.partial[p.ID] = true
-				g.numbers[sequence] = append(g.numbers[sequence], p.Number)
-			}
-			return err
+		for _, p := range row.Partial {
+			g.partial[p.ID] = true
+			g.records[sequence] = append(g.records[sequence], p)
 		}
-		row, err := decodeHole(position, value)
-		if g.at[sequence] == nil {
-			g.at[sequence] = make(map[uint64]holeRow)
+		kind := g.given
+		if row.To > 0 {
+			kind = g.at
 		}
-		g.at[sequence][position] = row
-		return err
+		if kind[sequence] == nil {
+			kind[sequence] = make(map[uint64]lostRow)
+		}
+		if position > 0 {
+			kind[sequence][position] = row
+		}
+		return nil
 	})
-	return g, err
+	return g, errors.Join(err, damage)
 }
+
+// none: nothing is missing.
+func (h *holes) none() bool { return len(h.at) == 0 && len(h.partial) == 0 }
 
 // known tells whether a row of the table is of these kinds.
 func (h *holes) known(sequence uint32, position uint64) bool {
 	_, ok := h.at[sequence][position]
-	return ok || position == 0 && h.numbers[sequence] != nil
+	return ok || position == 0 && h.records[sequence] != nil
+}
+
+// numbers are those of a series' records that are not whole.
+func (h *holes) numbers(sequence uint32) (list []uint64) {
+	for _, p := range h.records[sequence] {
+		list = append(list, p.Number)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// lacking lists the records that are not whole and whose codes are known, at most MaxProblems.
+func (h *holes) lacking(series map[string]seriesRow) (list []Affected) {
+	for _, name := range slices.Sorted(maps.Keys(series)) {
+		for _, p := range h.records[series[name].Sequence] {
+			if p.Code == (Code{}) || len(list) >= MaxProblems {
+				continue
+			}
+			what := "some of its parts or changes"
+			if p.Gone {
+				what = "the record"
+			}
+			list = append(list, Affected{Series: name, From: p.Number, To: p.Number, Code: p.Code, What: what})
+		}
+	}
+	return list
 }
 
 // missing tells it by series; known is how far the copy says that series got whose end is lost.
@@ -150,10 +161,10 @@ func (g *holes) missing(series map[string]seriesRow, known []knownSeries) (list 
 	}
 	for _, name := range names {
 		row := series[name]
-		m := Missing{Series: name, Partial: slices.Sorted(slices.Values(g.numbers[row.Sequence]))}
+		m := Missing{Series: name, Partial: g.numbers(row.Sequence)}
 		for _, from := range slices.Sorted(maps.Keys(g.at[row.Sequence])) {
 			hole := g.at[row.Sequence][from]
-			m.Changes += hole.To - hole.From + 1
+			m.Changes += hole.To - from + 1
 			m.Numbers = append(m.Numbers, hole.Numbers.without(m.Partial)...)
 		}
 		if k, ok := ends[name]; ok {

@@ -118,7 +118,7 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progre
 	}
 	// If we crash between the two, there is no mark of the new line, and NewMark is to be repeated.
 	generation := j.newLine()
-	if err := db.Set(keyMark, markRow{generation, o.MarkPath}.encode(), pebble.Sync); err != nil {
+	if err := setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync); err != nil {
 		return p, err
 	}
 	p.Made = true
@@ -140,7 +140,7 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 	if err != nil {
 		return err
 	}
-	if p.Last, err = lastMoment(db, series); err != nil {
+	if p.Last, err = lastMoment(db); err != nil {
 		return err
 	}
 	row.Taken = p.Last.UnixNano()
@@ -241,20 +241,14 @@ func (r *restoredRow) addWitness(w *Witness, series map[string]seriesRow) {
 }
 
 // lastMoment is when the store last beat or changed; zero when it never did.
-func lastMoment(r pebble.Reader, series map[string]seriesRow) (latest time.Time, err error) {
-	if row, err := get(r, keyBeat); err == nil && len(row) == 8 {
-		latest = time.Unix(0, int64(be.Uint64(row))).UTC()
-	}
-	for name, row := range series {
-		l, err := lastLink(r, name, row)
-		if err != nil {
-			return latest, err
-		}
-		if at := time.Unix(0, l.At).UTC(); at.After(latest) {
-			latest = at
+func lastMoment(r pebble.Reader) (latest time.Time, err error) {
+	latest, err = latestChange(r)
+	if row, bad := get(r, keyBeat); bad == nil && len(row) == 8 {
+		if beat := time.Unix(0, int64(be.Uint64(row))).UTC(); beat.After(latest) {
+			latest = beat
 		}
 	}
-	return latest, nil
+	return latest, err
 }
 
 // setMarkAside renames what lies in the mark's place, durably.
@@ -329,7 +323,7 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 		return from, err
 	}
 	// From here on the old file is an old mark.
-	if err := db.Set(keyMark, markRow{there.generation, o.MarkPath}.encode(), pebble.Sync); err != nil {
+	if err := setJSON(db, keyMark, markRow{there.generation, o.MarkPath}, pebble.Sync); err != nil {
 		return from, err
 	}
 	if old.Kind == MarkMissing {

@@ -31,9 +31,9 @@ type Store struct {
 	queueStarts queueStarts
 	// records between Begin and Release; not those that wait for a lock, which one of these may hold
 	writing atomic.Int32
-	reading reading
-	backing sync.Mutex // a backup is under way
-	second  *second    // nil: none is configured
+	reading atomic.Pointer[Reading] // nil: there was none
+	backing sync.Mutex              // a backup is under way
+	second  *second                 // nil: none is configured
 
 	restored    atomic.Pointer[Restoration] // what Settle has to settle
 	reconciling sync.Mutex
@@ -46,23 +46,37 @@ type Store struct {
 }
 
 // Open opens a store that Create made. ErrNoStore, ErrMark, ErrCorrupt.
-func Open(o Options) (*Store, error) {
+func Open(o Options) (*Store, error) { return open(o) }
+
+// OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process
+// may have it open. ErrNoStore, ErrInUse, ErrCorrupt.
+func OpenReadOnly(o Options) (*Store, error) {
+	o.readOnly = true
+	return open(o)
+}
+
+// OpenBackup opens the store inside a backup for reading. It uses only FS, Logger and Now of o.
+func OpenBackup(dir string, o Options) (*Store, error) {
+	o.Dir = dir
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	o.Dir, o.FS = o.FS.PathJoin(dir, backupStore), unlocked{o.FS}
+	return OpenReadOnly(o)
+}
+
+func open(o Options) (*Store, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	if o.Now == nil {
 		return nil, errors.New("storage: Options.Now is not set")
 	}
-	s, err := open(o)
+	s, err := openDamaged(o)
 	if err != nil {
-		return nil, fmt.Errorf("opening store %s: %w", o.Dir, err)
+		return nil, fmt.Errorf("opening store %s: %w", o.Dir, Explain(err))
 	}
 	return s, nil
-}
-
-func open(o Options) (*Store, error) {
-	s, err := openDamaged(o)
-	return s, Explain(err)
 }
 
 // openDamaged is open in the storage engine's words.
@@ -129,10 +143,8 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	case err != nil && o.damagedOptions(po) != "":
 		return nil, &damagedError{o.damagedOptions(po) + " is not what this program wrote",
 			"it says how the store was written and can be removed", err}
-	case damagedList(err) != "":
-		return nil, &damagedError{damagedList(err), listAdvice, err}
-	case o.damagedLog(err) != "":
-		return nil, &damagedError{o.damagedLog(err), repairAdvice, err}
+	case explained(err, openErrors) != nil:
+		return nil, explained(err, openErrors)
 	case pebble.IsCorruptionError(err):
 		return nil, fmt.Errorf("%w (%w)", ErrCorrupt, err)
 	case err != nil:
@@ -184,17 +196,19 @@ func checkLayout(db *pebble.DB) error {
 
 // load reads what the store must know to go on, and compares it with the mark. It costs a few reads for each series.
 func (s *Store) load() error {
-	series, err := readAllSeries(s.db)
+	j, err := newMarkJudge(s.db)
 	if err != nil {
 		return err
 	}
-	for name, row := range series {
+	for name, row := range j.series {
 		s.names.add(name, row.Sequence)
 		if _, err := lastLink(s.db, name, row); err != nil {
 			return err
 		}
 	}
-	s.reading.recall(s.db)
+	if r, err := readJSON[*Reading](s.db, keyRead); err == nil { // one that cannot be read counts as none
+		s.reading.Store(r)
+	}
 	if s.ids.next, err = lastID(s.db, tableEntry); err != nil {
 		return err
 	}
@@ -215,27 +229,11 @@ func (s *Store) load() error {
 		return err
 	}
 	s.feed = newFeed(max(announced, (&cursor{b: begins}).u64()))
-	id, err := get(s.db, keyStore)
-	if err != nil || len(id) != 16 {
-		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	if j.restored != nil {
+		s.restored.Store(&Restoration{j.restored.takenAt(), j.restored.Made})
 	}
-	restored, err := restoration(s.db)
-	if err != nil {
-		return err
-	}
-	if restored != nil {
-		s.restored.Store(&Restoration{restored.takenAt(), restored.Made})
-	}
-	behind, err := readBehind(s.db)
-	if err != nil {
-		return err
-	}
-	if behind != nil {
-		s.behind.Store(&behind)
-	}
-	j, err := newMarkJudge(s.db)
-	if err != nil {
-		return err
+	if j.behind != nil {
+		s.behind.Store(&j.behind)
 	}
 	if s.o.readOnly {
 		return nil
@@ -245,16 +243,24 @@ func (s *Store) load() error {
 	if err == nil && (lineOf(j.row.Generation) != lineOf(s.mark.opened) || j.row.Path != s.o.MarkPath) {
 		s.noteMark()
 	}
-	if err == nil && restored == nil {
+	if err == nil && j.restored == nil {
 		w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), said.head(j.id)) // heads of numbers: no medium is read
 		if w != nil {
 			s.hold(*w)
 		}
 	}
-	if err == nil && restored != nil {
+	if err == nil && j.restored != nil {
 		s.o.Logger.Warn("the store was made of other media, and numbers nothing before dtectl recover has settled it")
 	}
 	return err
+}
+
+func identity(r pebble.Reader) (id [16]byte, err error) {
+	row, err := get(r, keyStore)
+	if err != nil || len(row) != 16 {
+		return id, fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	}
+	return [16]byte(row), nil
 }
 
 // lastLink reads the end of a series' journal. ErrCorrupt when it is not the one that its row says.
@@ -378,57 +384,18 @@ func (s *Store) sound() error {
 
 func (s *Store) secondsSince(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
 
-// OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process
-// may have it open. ErrNoStore, ErrInUse, ErrCorrupt.
-func OpenReadOnly(o Options) (*Store, error) {
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
-	if o.Now == nil {
-		return nil, errors.New("storage: Options.Now is not set")
-	}
-	o.readOnly = true
-	s, err := open(o)
-	if err != nil {
-		return nil, fmt.Errorf("opening store %s to read: %w", o.Dir, err)
-	}
-	return s, nil
-}
-
-// OpenBackup opens the store inside a backup for reading. It uses only FS, Logger and Now of o.
-func OpenBackup(dir string, o Options) (*Store, error) {
-	o.Dir = dir
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
-	o.Dir, o.FS = o.FS.PathJoin(dir, backupStore), unlocked{o.FS}
-	return OpenReadOnly(o)
-}
-
-// lastChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty
+// latestChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty
 // store.
-func (s *Store) lastChange() (time.Time, error) {
-	series, err := readAllSeries(s.db)
-	if err != nil {
-		return time.Time{}, err
-	}
-	latest, err := latestChange(s.db, series)
-	if err != nil || latest == 0 {
-		return time.Time{}, err
-	}
-	return time.Unix(0, latest).UTC(), nil
-}
-
-// latestChange is when the latest change of these series was written, in Unix ns; 0: never.
-func latestChange(r pebble.Reader, series map[string]seriesRow) (latest int64, err error) {
+func latestChange(r pebble.Reader) (latest time.Time, err error) {
+	series, err := readAllSeries(r)
 	for name, row := range series {
-		l, err := lastLink(r, name, row)
-		if err != nil {
-			return 0, err
+		l, bad := lastLink(r, name, row)
+		if at := time.Unix(0, l.At).UTC(); bad == nil && at.After(latest) {
+			latest = at
 		}
-		latest = max(latest, l.At)
+		err = errors.Join(err, bad)
 	}
-	return latest, nil
+	return latest, err
 }
 
 // CopyState is what doctor shows of a second copy: a Witness if the copy knows more than the store, and the result of
@@ -446,7 +413,7 @@ func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 		return c, err
 	}
 	defer s.leave()
-	c.Scrub = readScrub(s.db)
+	c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // what cannot be read counts as none
 	if _, err := s.o.FS.Stat(dir); err != nil {
 		return c, fmt.Errorf("second copy: %w", err)
 	}
@@ -457,11 +424,11 @@ func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 	if err != nil || end == nil {
 		return c, err
 	}
-	id, err := get(s.db, keyStore)
+	id, err := identity(s.db)
 	if err != nil {
 		return c, err
 	}
-	if !sameFamily(end.store, [16]byte(id)) {
+	if !sameFamily(end.store, id) {
 		return c, fmt.Errorf("%w: %w", ErrNoStore, errForeign)
 	}
 	c.There = true

@@ -152,28 +152,21 @@ const recordsChunk = 256
 // Records calls fn with every record above an id, by growing id. It stops before a record whose Append has not
 // finished. Therefore a reader that remembers the last id misses none at its next call. fn may use the store.
 func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
-	if err := s.enter(); err != nil {
-		return fmt.Errorf("reading records: %w", err)
-	}
-	defer s.leave()
-	upper := s.ids.floor()
-	for afterID+1 < upper {
-		chunk, err := s.chunk(afterID, upper, recordsChunk)
+	for {
+		page, err := s.Page(afterID, recordsChunk)
 		if err != nil {
-			return fmt.Errorf("reading records: %w", err)
+			return err
 		}
-		for _, e := range chunk {
-			s.settled(e.Code)
+		for _, e := range page {
 			if err := fn(e); err != nil {
 				return err
 			}
 			afterID = e.ID
 		}
-		if len(chunk) < recordsChunk {
+		if len(page) < recordsChunk {
 			return nil
 		}
 	}
-	return nil
 }
 
 // settled waits for the changes of a record that are under way.

@@ -180,7 +180,7 @@ func TestRepair_Diverged(t *testing.T) {
 }
 
 // What no medium of the box has is asked for elsewhere, and counts by the journal's digest alone. The names of series
-// are told by the records.
+// are told by the mark.
 func TestRepair_Elsewhere(t *testing.T) {
 	disk, want := oldAndNew(t)
 	lost := 0
@@ -201,7 +201,6 @@ func TestRepair_Elsewhere(t *testing.T) {
 			}
 			return form(e.Code), nil // also of the answer
 		},
-		Series: func(e Entry) string { return want.codes[e.Code].Series },
 	}, options(disk), nil)
 	if err != nil {
 		t.Fatal(err)

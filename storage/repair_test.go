@@ -231,6 +231,26 @@ func TestRepair_CounterAlone(t *testing.T) {
 	}
 }
 
+// A series whose row is lost is named after the mark.
+func TestRepair_NameOfSeries(t *testing.T) {
+	s, fs := newStore(t)
+	for n := uint64(1); n <= 4; n++ {
+		put(t, s, map[bool]string{true: "odd", false: "even"}[n%2 == 1], n)
+	}
+	put(t, s, "odd", 5)
+	if err := errors.Join(s.db.Delete(seriesKey("odd"), nil), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Assemble(ctx, Sources{}, options(fs), nil); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, fs)
+	if last, err := s.LastNumber("odd"); err != nil || last != 3 {
+		t.Errorf("the series is at %d, %v", last, err)
+	}
+	sound(t, s)
+}
+
 // A sound store is left alone, and so is one that only needs reconciling.
 func TestRepair_Sound(t *testing.T) {
 	fs, _ := oldAndNew(t)

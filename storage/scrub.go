@@ -350,19 +350,6 @@ func (c *second) scrubbed() Scrub {
 	return c.scrub
 }
 
-// readScrub takes up what an earlier process came to.
-func readScrub(r pebble.Reader) (s Scrub) {
-	b, err := get(r, keyScrub)
-	if err != nil {
-		return s
-	}
-	row, err := decodeScrub(b)
-	if err == nil {
-		s.Last, s.Segments, s.Found, s.Mended = row.At, row.Segments, row.Found, row.Mended
-	}
-	return s
-}
-
 func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {
 	if c.use() != nil {
 		return
@@ -372,28 +359,7 @@ func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {
 	defer c.mu.Unlock()
 	c.scrub = Scrub{Last: c.s.o.Now(), Segments: segments, Found: c.scrub.Found + found, Mended: c.scrub.Mended +
 		mended, Bad: bad}
-	row := scrubRow{At: c.scrub.Last, Segments: segments, Found: c.scrub.Found, Mended: c.scrub.Mended}
-	if err := c.s.db.Set(keyScrub, row.encode(), pebble.NoSync); err != nil {
+	if err := setJSON(c.s.db, keyScrub, c.scrub, pebble.NoSync); err != nil {
 		c.s.o.die("noting a scrub: %v", err)
 	}
-}
-
-// scrubRow is what scrubbing has come to: version u8 · at i64, Unix ns, when a pass last ended · segments u64 read in
-// it · found u64 · mended u64, bad ones since the copy began.
-type scrubRow struct {
-	At                      time.Time
-	Segments, Found, Mended uint64
-}
-
-func (r *scrubRow) encode() []byte {
-	b := be.AppendUint64([]byte{rowVersion}, uint64(r.At.UnixNano()))
-	return be.AppendUint64(be.AppendUint64(be.AppendUint64(b, r.Segments), r.Found), r.Mended)
-}
-
-func decodeScrub(b []byte) (r scrubRow, err error) {
-	c := cursor{b: b}
-	c.version()
-	r.At = time.Unix(0, int64(c.u64())).UTC()
-	r.Segments, r.Found, r.Mended = c.u64(), c.u64(), c.u64()
-	return r, c.end("scrub")
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -158,8 +159,9 @@ func (f *filler) copyHoles() error {
 		return err
 	}
 	return scan(f.r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
-		if len(value) == 0 || value[0] == rowVersion {
-			return nil
+		var row lostRow
+		if err := json.Unmarshal(value, &row); err != nil || row.To == 0 && row.Partial == nil {
+			return nil // a link speaks of it
 		}
 		return f.set(key, value)
 	})

@@ -1,14 +1,15 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,28 +43,15 @@ func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 // beRestored makes a store number nothing before it is settled, under a new identity. former are the identities of what
 // it was made of.
 func beRestored(db *pebble.DB, id []byte, row restoredRow, former ...[16]byte) error {
-	value, err := json.Marshal(row)
-	if err != nil {
-		return err
-	}
 	b := db.NewBatch()
-	err = errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id))
-	_ = b.Delete(keyRead, nil) // memory; it may be another medium that was read
-	set(b, keyRestored, value)
-	return errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
+	return errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id),
+		b.Delete(keyRead, nil), // it may be another medium that was read
+		setJSON(b, keyRestored, row, nil), b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
 }
 
 // restoration reads the row, nil when there is none.
 func restoration(r pebble.Reader) (*restoredRow, error) {
-	value, err := get(r, keyRestored)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
-	row := new(restoredRow)
-	if err == nil && json.Unmarshal(value, row) != nil {
-		err = fmt.Errorf("%w: the row of a restoration", ErrCorrupt)
-	}
-	return row, err
+	return readJSON[*restoredRow](r, keyRestored)
 }
 
 // Owed is what must be settled before a store numbers again; see Settle.
@@ -141,45 +129,32 @@ func ParseLoss(text string) (l Loss, err error) {
 	if strings.TrimSpace(rest) == NoNumbers {
 		return l, nil
 	}
-	for _, word := range strings.Split(rest, ",") {
-		var s Span
-		word = strings.TrimSpace(word)
-		if _, err := fmt.Sscanf(word, "%d-%d", &s.From, &s.To); err != nil || fmt.Sprintf("%d-%d", s.From,
-			s.To) != word {
-			_, err = fmt.Sscanf(word, "%d", &s.From)
-			if s.To = s.From; err != nil || fmt.Sprint(s.From) != word {
-				return l, bad
-			}
+	for word := range strings.SplitSeq(rest, ",") {
+		first, last, span := strings.Cut(strings.TrimSpace(word), "-")
+		if !span {
+			last = first
 		}
-		if s.From == 0 || s.From > s.To || s.To > math.MaxInt64 {
+		from, err := strconv.ParseUint(first, 10, 63)
+		to, wrong := strconv.ParseUint(last, 10, 63)
+		if err != nil || wrong != nil || from == 0 || from > to {
 			return l, bad
 		}
-		l.Numbers = append(l.Numbers, s)
+		l.Numbers = append(l.Numbers, Span{from, to})
 	}
 	return l, nil
 }
 
 // accepts reports whether a loss names all that is lost of a series.
 func (l Loss) accepts(n Next) bool {
+	named := slices.SortedFunc(slices.Values(l.Numbers), func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	for _, lost := range n.lost {
-		rest := []Span{lost}
-		for _, named := range l.Numbers {
-			var left []Span
-			for _, r := range rest {
-				if named.From > r.To || named.To < r.From {
-					left = append(left, r)
-					continue
-				}
-				if named.From > r.From {
-					left = append(left, Span{r.From, named.From - 1})
-				}
-				if named.To < r.To {
-					left = append(left, Span{named.To + 1, r.To})
-				}
+		next := lost.From
+		for _, s := range named {
+			if s.From <= next {
+				next = max(next, s.To+1)
 			}
-			rest = left
 		}
-		if len(rest) > 0 {
+		if next <= lost.To {
 			return false
 		}
 	}
@@ -223,25 +198,25 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 			o.Why = append(o.Why,
 				fmt.Sprintf("the end of the copy cannot be read: up to %d changes may have been there", row.Doubt))
 		}
-		known := numbersHead([16]byte{}, nil, 0)
+		last := make(map[string]uint64)
 		for _, k := range row.Known {
-			known.Series[k.Name] = Reach{Last: k.Last}
+			last[k.Name] = k.Last
 		}
-		heads = append(heads, known)
+		heads = append(heads, numbersHead([16]byte{}, last, 0))
 		if !row.MarkLost && mark != nil {
 			heads = append(heads, mark)
 		}
-	} else if o.Since, err = lastMoment(r, series); err != nil {
+	} else if o.Since, err = lastMoment(r); err != nil {
 		return nil, err
 	}
 	for _, w := range behind {
 		o.Why = append(o.Why, w.String())
-		known := numbersHead([16]byte{}, nil, 1)
+		last := make(map[string]uint64)
 		for _, a := range w.Series {
-			known.Series[a.Series] = Reach{Last: max(a.Here, a.There)}
+			last[a.Series] = max(a.Here, a.There)
 			changes[a.Series] = changes[a.Series] || a.Changes > 0
 		}
-		heads = append(heads, known)
+		heads = append(heads, numbersHead([16]byte{}, last, 1))
 	}
 	for _, w := range held {
 		o.Why = append(o.Why, w.String())
@@ -257,22 +232,10 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 	for _, m := range o.Missing {
 		lost[m.Series] = m
 	}
-	names := make(map[string]uint64)
-	for _, name := range begun {
-		names[name] = 0
-	}
-	for _, head := range heads {
-		for name, reach := range head.Series {
-			names[name] = max(names[name], reach.Last)
-		}
-	}
-	to := make(map[string]uint64)
-	for _, k := range Plan(begun, heads...) {
-		to[k.Series] = k.To
-	}
+	known, slack := Plan(begun, heads...)
 	unknown := false
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		n := Next{Series: name, Here: series[name].Last, Known: names[name], To: to[name]}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		n := Next{Series: name, Here: series[name].Last, Known: known[name], To: known[name] + slack}
 		_, there := series[name]
 		n.Open = open[name] || row != nil && (row.MarkLost || row.Lacks != "") && (there || n.Known > 0)
 		for _, s := range lost[name].Numbers {
@@ -283,7 +246,7 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 		for _, p := range lost[name].Partial {
 			n.lost = append(n.lost, Span{p, p})
 		}
-		slices.SortFunc(n.lost, func(a, b Span) int { return int(int64(a.From - b.From)) })
+		slices.SortFunc(n.lost, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 		if n.Known > n.Here {
 			n.lost = append(n.lost, Span{n.Here + 1, n.Known})
 		}
@@ -402,7 +365,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	if rest := o.Accept(losses); len(rest) > 0 {
 		return fmt.Errorf("%w: %s", ErrMissing, strings.Join(rest, "; "))
 	}
-	lastChange, err := s.lastChange()
+	lastChange, err := latestChange(s.db)
 	if err != nil {
 		return err
 	}
@@ -418,9 +381,9 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 			return fmt.Errorf("moving series %q to %d: %w", n.Series, n.To, err)
 		}
 	}
-	id, err := get(s.db, keyStore)
-	if err != nil || len(id) != 16 {
-		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	id, err := identity(s.db)
+	if err != nil {
+		return err
 	}
 	series, err := readAllSeries(s.db)
 	if err != nil {
@@ -440,15 +403,14 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	}
 	err = appendGap(b, s.db, gap)
 	if row == nil {
-		old := [16]byte(id)
-		err = errors.Join(err, addFormer(b, s.db, old), newIdentity(b, s.db, id))
+		err = errors.Join(err, addFormer(b, s.db, id), newIdentity(b, s.db, id[:]))
 	}
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
 	if row != nil {
 		// If we crash here, the mark says what the store holds, and all of it is repeated.
-		s.mark.renew([16]byte(id), series)
+		s.mark.renew(id, series)
 		_ = errors.Join(b.Delete(keyRestored, nil), b.Delete(keyBehind, nil)) // memory
 	}
 	if err := b.Commit(pebble.Sync); err != nil {
@@ -456,7 +418,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	}
 	if row == nil {
 		// If we crash here, the mark is of the same family, and all of it is repeated.
-		s.mark.renew([16]byte(id), series)
+		s.mark.renew(id, series)
 		if err := s.db.Delete(keyBehind, pebble.Sync); err != nil {
 			s.o.die("settling the store: %v", err)
 		}
@@ -475,38 +437,12 @@ type Restoration struct {
 	Made  string    // of what, in words
 }
 
-// Skip moves a series forward: the next number is To + 1, and those up to To that have no record are lost.
-type Skip struct {
-	Series string
-	To     uint64
-}
-
 // Lost are numbers of a series that have no record, with the reason. The journal has a link for them.
 type Lost struct {
 	Series   string
 	From, To uint64 // inclusive
 	At       time.Time
 	Reason   string
-}
-
-// lostRow is the row behind a link of opSkip, whose Entry is its digest: version u8 · from u64 · to u64 · reason.
-type lostRow struct {
-	From, To uint64
-	Reason   string
-}
-
-func (r *lostRow) encode() []byte {
-	b := be.AppendUint64(be.AppendUint64([]byte{rowVersion}, r.From), r.To)
-	return append(b, r.Reason...)
-}
-
-func decodeLost(b []byte) (r lostRow, err error) {
-	c := cursor{b: b}
-	c.version()
-	r.From, r.To = c.u64(), c.u64()
-	r.Reason = string(c.b)
-	c.b = nil
-	return r, c.end("lost numbers")
 }
 
 // SkipTo moves a series to a number, durably; the numbers up to it have no records. It also works in a store that is
@@ -548,7 +484,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 		return s.release(series, number)
 	}
 	b := s.newBatch(nil)
-	lost := lostRow{From: row.Last + 1, To: number, Reason: reason}
+	lost := lostRow{Numbers: Span{row.Last + 1, number}, Reason: reason}
 	value := lost.encode()
 	set(b, lostKey(row.Sequence, row.Position+1), value)
 	row.Last = number
@@ -579,41 +515,10 @@ func (s *Store) Gaps() ([]Gap, error) {
 	return gaps, nil
 }
 
-func readGaps(r pebble.Reader) ([]Gap, error) {
-	row, err := get(r, keyGaps)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeGaps(row)
-}
-
-// The row "restorations": version u8 · (from i64 · to i64)…, Unix ns.
-func encodeGaps(gaps []Gap) []byte {
-	b := []byte{rowVersion}
-	for _, g := range gaps {
-		b = be.AppendUint64(be.AppendUint64(b, uint64(g.From.UnixNano())), uint64(g.To.UnixNano()))
-	}
-	return b
-}
-
-func decodeGaps(row []byte) (gaps []Gap, err error) {
-	c := cursor{b: row}
-	c.version()
-	for len(c.b) >= 16 {
-		gaps = append(gaps, Gap{time.Unix(0, int64(c.u64())).UTC(), time.Unix(0, int64(c.u64())).UTC()})
-	}
-	return gaps, c.end("restorations")
-}
+func readGaps(r pebble.Reader) ([]Gap, error) { return readJSON[[]Gap](r, keyGaps) }
 
 func appendGap(b *pebble.Batch, r pebble.Reader, g Gap) error {
 	gaps, err := readGaps(r)
-	if err != nil {
-		return err
-	}
 	gaps = append(gaps, g)
-	set(b, keyGaps, encodeGaps(gaps[max(0, len(gaps)-maxGaps):]))
-	return nil
+	return errors.Join(err, setJSON(b, keyGaps, gaps[max(0, len(gaps)-maxGaps):], nil))
 }

@@ -268,18 +268,14 @@ func (a *assembly) ask(ctx context.Context) error {
 	})
 }
 
-// name names the series whose rows are lost, after their records.
+// name names the series whose rows are lost, after the mark: of the very same store it lists them by sequence.
 func (a *assembly) name() error {
-	err := scan(a.db, []byte{tableEntry}, []byte{tableEntry + 1}, func(key, value []byte) error {
-		e, err := decodeEntry(be.Uint64(key[1:]), value)
-		if err != nil || a.names[e.SequenceID] != "" || a.from.Series == nil {
-			return err
+	if said, of, err := readMark(a.o.FS, a.o.MarkPath); err == nil && of == a.id {
+		for i, name := range said.names {
+			if sequence := uint32(i + 1); a.names[sequence] == "" {
+				a.names[sequence] = name
+			}
 		}
-		a.names[e.SequenceID] = a.from.Series(e.Entry)
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	taken := make(map[string]uint32)
 	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {

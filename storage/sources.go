@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -398,15 +397,8 @@ func (s *Store) Recorded() error {
 	return nil
 }
 
-func readRepairs(r pebble.Reader) (list []RepairRecord, err error) {
-	row, err := get(r, keyRepairs)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
-	if err == nil && json.Unmarshal(row, &list) != nil {
-		err = fmt.Errorf("reading repairs: %w", ErrCorrupt)
-	}
-	return list, err
+func readRepairs(r pebble.Reader) ([]RepairRecord, error) {
+	return readJSON[[]RepairRecord](r, keyRepairs)
 }
 
 // record writes the repair into the new store, behind those of before that are in no trail.
@@ -421,9 +413,5 @@ func (r *assembler) record() error {
 			now.Missing = append(now.Missing, m.String())
 		}
 	}
-	row, err := json.Marshal(append(list, now))
-	if err != nil {
-		return err
-	}
-	return r.db.Set(keyRepairs, row, pebble.NoSync)
+	return setJSON(r.db, keyRepairs, append(list, now), pebble.NoSync)
 }

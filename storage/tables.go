@@ -172,12 +172,6 @@ func (t *tableWrites) failures() uint64 {
 // close has nobody wait any more.
 func (t *tableWrites) close() { close(t.closing) }
 
-// Pebble lists a store's tables in its manifest, and a marker says which manifest counts. Without them it opens
-// nothing, in words of its own; the tables and the log are there all the same.
-
-// listAdvice is what helps then.
-const listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
-
 // tableLists are the files in which Pebble lists its tables; nil when there is no trace of a store.
 func (o *Options) tableLists() (list []string) {
 	names, err := o.FS.List(o.Dir)
@@ -193,51 +187,6 @@ func (o *Options) tableLists() (list []string) {
 		list = []string{"MANIFEST-…, which is gone"}
 	}
 	return list
-}
-
-var (
-	inManifest   = regexp.MustCompile(`MANIFEST-\d+`)
-	unknownTable = regexp.MustCompile(`file (\d+) \(type sstable\) unknown`)
-	cutTable     = regexp.MustCompile(`(\d+): object size mismatch .*: (\d+) \(disk\) != (\d+) \(MANIFEST\)`)
-)
-
-// damagedLog names the log that Pebble could not replay, "" when it is none of this. Pebble's error names none.
-func (o *Options) damagedLog(err error) string {
-	if err == nil || !strings.Contains(err.Error(), "replaying WAL") {
-		return ""
-	}
-	names, _ := o.FS.List(o.Dir)
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
-	slices.Sort(names)
-	return "its log, " + strings.Join(names, " or ") + ", cannot be read"
-}
-
-// damagedList says in plain words what Pebble misses, "" when it is none of this. Pebble's errors are told apart by
-// their text alone.
-func damagedList(err error) string {
-	if err == nil {
-		return ""
-	}
-	text := err.Error()
-	if found := unknownTable.FindStringSubmatch(text); found != nil {
-		return "its list of tables names " + found[1] + ".sst, which is not there"
-	}
-	if found := cutTable.FindStringSubmatch(text); found != nil {
-		return found[1] + ".sst is " + found[2] + " bytes long, and its list of tables says " + found[3]
-	}
-	if name := inManifest.FindString(text); name != "" {
-		return "its list of tables, " + name + ", cannot be read"
-	}
-	if strings.Contains(text, "is not pristine") {
-		return "marker.format-version…, which says how its tables are to be read, is gone"
-	}
-	return ""
-}
-
-// reading is what the store knows of the reading of itself.
-type reading struct {
-	at     atomic.Int64  // Unix ns of the last whole pass; 0: there was none
-	tables atomic.Uint64 // damaged tables in it
 }
 
 // ReadTables reads every table of the store once, from the medium, and checks each block. It finds a damaged block
@@ -259,12 +208,10 @@ func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) err
 	if err != nil {
 		return fmt.Errorf("reading tables: %w", err)
 	}
-	at := s.o.Now().UnixNano()
-	s.reading.tables.Store(damaged)
-	s.reading.at.Store(at)
+	r := &Reading{s.o.Now().UTC(), damaged}
+	s.reading.Store(r)
 	// A crash forgets it, and the next pass comes ten minutes after the start.
-	row := be.AppendUint64(be.AppendUint64(nil, uint64(at)), damaged)
-	if err := s.db.Set(keyRead, row, pebble.NoSync); err != nil {
+	if err := setJSON(s.db, keyRead, r, pebble.NoSync); err != nil {
 		return fmt.Errorf("reading tables: %w", err)
 	}
 	return nil
@@ -277,19 +224,11 @@ type Reading struct {
 }
 
 // LastReading returns the last result of ReadTables, also of an earlier process.
-func (s *Store) LastReading() (r Reading) {
-	if at := s.reading.at.Load(); at != 0 {
-		r.At, r.Damaged = time.Unix(0, at).UTC(), s.reading.tables.Load()
+func (s *Store) LastReading() Reading {
+	if r := s.reading.Load(); r != nil {
+		return *r
 	}
-	return r
-}
-
-// recall takes the last reading from the store; one that cannot be read counts as none.
-func (r *reading) recall(db pebble.Reader) {
-	if row, err := get(db, keyRead); err == nil && len(row) == 16 {
-		r.at.Store(int64(be.Uint64(row)))
-		r.tables.Store(be.Uint64(row[8:]))
-	}
+	return Reading{}
 }
 
 // Busy returns whether a record is being appended: background work then rests longer.

@@ -186,7 +186,7 @@ func TestHostile(t *testing.T) {
 	b.Must(config.WriteFile(b.At("list"), []byte(code.String()+"\n")))
 	folder := chain(b)
 	fleet := func(args ...string) []string { return append([]string{"fleet", "--centre", folder}, args...) }
-	verbs := [][]string{{"completion", "bash"}, {"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"},
+	verbs := [][]string{{"completion", "bash"}, {"audit"}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"},
 		{"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
 		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile},
 		{"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "grant", "1", hostile},

@@ -35,7 +35,6 @@ type cli struct {
 	Token       setup.Token        `cmd:"" help:"Make, list, rotate and revoke the tills' tokens."`
 	TLS         setup.TLS          `cmd:"" name:"tls" help:"The box's own certificate authority, which the tills trust."`
 	Audit       disk.Audit         `cmd:"" help:"Show who did what to the branch, when, and what came of it."`
-	Show        disk.Show          `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
 	Fsck        disk.Fsck          `cmd:"" help:"Check the whole store (the appliance must be stopped), or the archive."`
 	Delivery    deliveryCommand    `cmd:"" help:"What was given up of mail and archive: list, retry, forget."`
 	Invalidate  invalidateCommand  `cmd:"" help:"Take documents of a list back, at MH's pace: a wrong rule's, or any."`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -99,16 +98,4 @@ func printActs(out io.Writer, acts []audit.Act) error {
 			strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
 	}
 	return w.Flush()
-}
-
-// recordReconciled records who gave numbers up.
-func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.Store, series int, reason string) error {
-	reason = strings.ToValidUTF8(reason[:min(len(reason), 900)], "")
-	box, _, err := cfg.MakeBox()
-	if err != nil {
-		return err
-	}
-	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(), From: "dtectl",
-		What:   "store.reconcile",
-		Target: fmt.Sprintf("%d series", series), Detail: reason, Outcome: audit.Done})
 }

@@ -79,7 +79,7 @@ func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
 	return nil
 }
 
-// affectedText says of a document what of it cannot be read.
+// affectedText says of a document what of it is not as it was written.
 func affectedText(a storage.Affected) string {
 	numbers := fmt.Sprint(a.From)
 	if a.To != a.From {
@@ -89,5 +89,5 @@ func affectedText(a storage.Affected) string {
 	if a.Code != (storage.Code{}) {
 		text += "  " + dte.Code(a.Code).String()
 	}
-	return text + "  " + a.What + " cannot be read"
+	return text + "  " + a.What + " is altered or cannot be read"
 }

@@ -18,7 +18,6 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
-	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/ship"
@@ -85,8 +84,8 @@ func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
 	}
 	r := &recovery{Recover: c, cfg: cfg, o: cfg.Store(slog.New(slog.DiscardHandler))}
 	r.o.OpenBehind = true
-	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Series: engine.SeriesOf,
-		Possible: possibleSeries(cfg), Dry: c.DryRun}
+	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Possible: possibleSeries(cfg),
+		Dry: c.DryRun}
 	if err := r.sources(ctx); err != nil {
 		return err
 	}
@@ -94,8 +93,11 @@ func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
 	switch {
 	case err != nil:
 		return err
+	case done && c.DryRun && owed == nil:
+		return exit(exitToDo, "nothing would be lost: dtectl recover does it")
 	case done && c.DryRun:
-		return r.would(owed)
+		_, err := r.named(owed)
+		return err
 	}
 	return r.settle(ctx, done)
 }
@@ -204,7 +206,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	}
 	switch {
 	case errors.Is(err, storage.ErrSound):
-		return nil, false, recordRepairs(ctx, r.cfg, r.DryRun) // perhaps one ended before it was recorded
+		return nil, false, nil
 	case errors.Is(err, storage.ErrInUse):
 		return nil, false, fmt.Errorf("stop the appliance first: %w", err)
 	case errors.Is(err, storage.ErrUnreadable) && gone == nil:
@@ -242,9 +244,6 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	if r.from.Copy == r.fetched() && r.from.Elsewhere.Lacks == "" {
 		err = ship.Remove(r.from.Copy)
 	}
-	if err == nil && made.Whole {
-		err = recordRepairs(ctx, r.cfg, false)
-	}
 	if _, bad := printVouched(term.Out, r.cfg, storage.OpenReadOnly); bad != nil {
 		// the store is there, and is to be settled
 		term.Printf("who wrote the rules and the acts is not known: %v\n", bad)
@@ -255,9 +254,9 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 // settle sees to the mark, and to the numbers.
 func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	store, err := r.open()
-	reason := ""
+	var mark audit.Act
 	if errors.Is(err, storage.ErrMark) {
-		if reason, err = r.newMark(ctx); err != nil {
+		if mark, err = r.newMark(ctx); err != nil {
 			return err
 		}
 		store, err = r.open()
@@ -271,42 +270,34 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	owed, err := store.Owed(r.from.Possible)
-	switch {
-	case err != nil:
-		return err
-	case owed == nil && len(r.AcceptLoss) > 0:
-		return r.skip(ctx, store)
-	case owed == nil && !done:
-		term.Printf("nothing to recover: the store is sound, and no medium that was looked at knows more\n")
-		return nil
-	case owed == nil:
-		return nil
-	case r.DryRun:
-		return r.would(owed)
-	}
-	losses, err := r.losses(owed)
 	if err != nil {
 		return err
 	}
-	rest := owed.Accept(losses)
-	printOwed(term.Out, owed)
-	if len(rest) > 0 {
-		return r.next(owed)
+	if owed == nil {
+		if err := r.record(ctx, store, mark); err != nil {
+			return err
+		}
+		if len(r.AcceptLoss) > 0 {
+			return r.skip(ctx, store)
+		}
+		if !done {
+			term.Printf("nothing to recover: the store is sound, and no medium that was looked at knows more\n")
+		}
+		return nil
 	}
-	reason = cmp.Or(reason, r.Reason, owed.Made, "another medium knows more")
+	losses, err := r.named(owed)
+	if err != nil {
+		return err
+	}
+	reason := cmp.Or(mark.Detail, r.Reason, owed.Made, "another medium knows more")
 	if _, err := store.Settle(ctx, r.from.Possible, losses, reason); err != nil {
 		return err
 	}
-	if err := recordRepairsIn(ctx, r.cfg, store); err != nil {
-		return err
+	if len(r.AcceptLoss) > 0 {
+		reason += "; accepted as lost: " + strings.Join(r.AcceptLoss, ", ")
 	}
-	for i, l := range r.AcceptLoss {
-		reason += [2]string{"; ", "; accepted as lost: "}[max(0, 1-i)] + l
-	}
-	for _, w := range owed.Why {
-		reason += "; " + w
-	}
-	if err := recordReconciled(ctx, r.cfg, store, len(owed.Series), reason); err != nil {
+	if err := r.record(ctx, store, reconciled(len(owed.Series), strings.Join(append([]string{reason}, owed.Why...),
+		"; "))); err != nil {
 		return err
 	}
 	term.Printf("settled: these series go on at\n")
@@ -318,6 +309,49 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	}
 	return w.Flush()
 }
+
+// named prints what the store owes, and returns the losses, all of them named. A dry run ends with an exit status.
+func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
+	losses, err := r.losses(owed)
+	if err != nil {
+		return nil, err
+	}
+	rest := owed.Accept(losses)
+	printOwed(term.Out, owed)
+	switch {
+	case len(rest) > 0:
+		return nil, r.next(owed)
+	case r.DryRun:
+		return nil, exit(exitToDo, "nothing else would be lost: dtectl recover does it")
+	}
+	return losses, nil
+}
+
+// record writes repairs and an act, if there is one, into the trail of a store that numbers.
+func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
+	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
+		return nil
+	}
+	box, _, err := r.cfg.MakeBox()
+	if err != nil {
+		return err
+	}
+	trail := audit.New(store, r.cfg.Ambiente, box, r.cfg.Now)
+	err = trail.RecordRepairs(ctx, adminclient.Who(), "dtectl")
+	if act.What == "" || err != nil {
+		return err
+	}
+	act.Who, act.From, act.Outcome, act.Detail = adminclient.Who(), "dtectl", audit.Done, short(act.Detail)
+	return trail.Record(ctx, act)
+}
+
+// reconciled is the act of giving numbers up.
+func reconciled(series int, reason string) audit.Act {
+	return audit.Act{What: "store.reconcile", Target: fmt.Sprintf("%d series", series), Detail: reason}
+}
+
+// short fits into the journal and into the trail.
+func short(reason string) string { return strings.ToValidUTF8(reason[:min(len(reason), 900)], "") }
 
 // open opens the store; a dry run to read only, and beside a sound mark only.
 func (r *recovery) open() (*storage.Store, error) {
@@ -338,17 +372,17 @@ func (r *recovery) open() (*storage.Store, error) {
 	return s, nil
 }
 
-// newMark brings the store's mark to its place, or proves the store and makes it another. It returns the reason for the
-// journal.
-func (r *recovery) newMark(ctx context.Context) (reason string, err error) {
+// newMark brings the store's mark to its place, or proves the store and makes it another. It returns the act for the
+// trail; of a mark that is not proven, the reason alone.
+func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	if !r.DryRun {
 		from, err := storage.MoveMark(r.mark, r.o)
 		if err == nil {
 			term.Printf("the mark is now %s; %s is none any more\n", r.cfg.Mark, from)
-			return "", r.recordMark(ctx, "mark.move", "moved from "+from)
+			return audit.Act{What: "mark.move", Target: r.cfg.Mark, Detail: "moved from " + from}, nil
 		}
 		if r.mark != "" {
-			return "", exit(exitSource, "%w", err)
+			return act, exit(exitSource, "%w", err)
 		}
 	} else if s, err := storage.OpenReadOnly(r.o); err == nil {
 		m, bad := s.LookAtMark(r.mark)
@@ -356,10 +390,10 @@ func (r *recovery) newMark(ctx context.Context) (reason string, err error) {
 			m, bad = s.LookAtMark(m.Used)
 		}
 		if err := errors.Join(bad, s.Close()); err != nil {
-			return "", err
+			return act, err
 		}
 		if m.Used != r.cfg.Mark && (m.Kind == storage.MarkSound || m.Kind == storage.MarkAhead) {
-			return "", exit(exitToDo, "the store's mark is %s: dtectl recover brings it here", m.Path)
+			return act, exit(exitToDo, "the store's mark is %s: dtectl recover brings it here", m.Path)
 		}
 	}
 	aim := storage.MarkAim{Second: r.from.Copy, Dry: r.DryRun, Possible: r.from.Possible}
@@ -368,43 +402,32 @@ func (r *recovery) newMark(ctx context.Context) (reason string, err error) {
 	bar.End()
 	switch {
 	case errors.Is(err, storage.ErrMarkSound):
-		return "", nil // an attempt before this one came as far
+		return act, nil // an attempt before this one came as far
 	case errors.Is(err, storage.ErrMark):
-		return "", exit(exitSource, "%w. The mark is right and the store is old: find the right disk", err)
+		return act, exit(exitSource, "%w. The mark is right and the store is old: find the right disk", err)
 	case err != nil:
-		return "", err
+		return act, err
 	}
 	printProof(term.Out, p)
-	if p.Owed == nil && r.DryRun {
-		return "", exit(exitToDo, "dtectl recover makes a new mark, and every series goes on where it was")
+	why := ""
+	if r.Reason != "" {
+		why = "; reason: " + r.Reason
 	}
-	if p.Owed == nil {
+	switch {
+	case p.Owed == nil && r.DryRun:
+		return act, exit(exitToDo, "dtectl recover makes a new mark, and every series goes on where it was")
+	case p.Owed == nil:
 		term.Printf("there is a new mark at %s; every series goes on where it was\n", r.cfg.Mark)
-		return "", r.recordMark(ctx, "mark.new",
-			"proven by the walk through the store and by the second copy; before: "+p.Mark.What+r.why())
+		return audit.Act{What: "mark.new", Target: r.cfg.Mark,
+			Detail: "proven by the walk through the store and by the second copy; before: " + p.Mark.What + why}, nil
 	}
-	losses, err := r.losses(p.Owed)
-	if err != nil {
-		return "", err
-	}
-	if rest := p.Owed.Accept(losses); len(rest) > 0 || r.DryRun {
-		printOwed(term.Out, p.Owed)
-		return "", r.next(p.Owed)
+	if _, err := r.named(p.Owed); err != nil {
+		return act, err
 	}
 	aim.Doubted = true
-	if _, err = storage.NewMark(ctx, aim, r.o, nil); err != nil {
-		return "", err
-	}
-	reason = "no mark: " + p.Mark.What + "; not proven: " + strings.Join(p.Doubts, "; ") + r.why()
-	return strings.ToValidUTF8(reason[:min(len(reason), 900)], ""), nil
-}
-
-// why is the reason that a person gave, for the record.
-func (r *recovery) why() string {
-	if r.Reason == "" {
-		return ""
-	}
-	return "; reason: " + r.Reason
+	_, err = storage.NewMark(ctx, aim, r.o, nil)
+	act.Detail = short("no mark: " + p.Mark.What + "; not proven: " + strings.Join(p.Doubts, "; ") + why)
+	return act, err
 }
 
 // skip gives numbers up in a store that owes nothing: a branch comes from another program in the middle of a year.
@@ -431,28 +454,8 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		}
 		term.Printf("%s goes on at %d\n", l.Series, l.Numbers[0].To+1)
 	}
-	if r.DryRun {
-		return nil
-	}
-	return recordReconciled(ctx, r.cfg, store, len(r.AcceptLoss), cmp.Or(r.Reason, "accepted as lost")+": "+
-		strings.Join(r.AcceptLoss, "; "))
-}
-
-// would says what a dry run came to.
-func (r *recovery) would(owed *storage.Owed) error {
-	if owed == nil {
-		return exit(exitToDo, "nothing would be lost: dtectl recover does it")
-	}
-	losses, err := r.losses(owed)
-	if err != nil {
-		return err
-	}
-	rest := owed.Accept(losses)
-	printOwed(term.Out, owed)
-	if len(rest) > 0 {
-		return r.next(owed)
-	}
-	return exit(exitToDo, "nothing else would be lost: dtectl recover does it")
+	return r.record(ctx, store, reconciled(len(r.AcceptLoss), cmp.Or(r.Reason, "accepted as lost")+": "+
+		strings.Join(r.AcceptLoss, "; ")))
 }
 
 // next prints the one next command.
@@ -478,37 +481,39 @@ func (r *recovery) next(owed *storage.Owed) error {
 	if own {
 		command = append(command, fmt.Sprintf("  --accept-loss %q", storage.Others+": "+storage.NoNumbers))
 	}
-	term.Printf("\nA lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the " +
-		"right disk, the right card or a\n" +
-		"backup first, and name it with --from. What nothing has is given up by its name:\n\n")
-	if r.from.Elsewhere.Lacks == "" {
-		printCommand(command)
-	} else {
-		term.Printf("No number is proposed: put back what the chain's store has lost, from its own versions, move the " +
-			"store that was made away, and\n" +
-			"repeat this. If it cannot be had, give this box new points of sale. Or find each series' last number, " +
-			"and type it for N:\n\n")
-		printCommand(command)
+	term.Printf("%s", lossAdvice)
+	if r.from.Elsewhere.Lacks != "" {
+		term.Printf("%s", incompleteAdvice)
 	}
-	if open {
-		term.Printf("N is the last number of the series: of the tills' last receipts, of what was mailed, in MH's " +
-			"portal. Where it is the number that the\n" +
-			"store has, nothing is lost: type none for the numbers. A number that is left out harms nothing, one that " +
-			"is used twice is refused.\n")
-	}
-	return exit(exitLoss, "nothing is numbered before each loss is named")
-}
-
-// printCommand prints a command with a line for each of its arguments.
-func printCommand(lines []string) {
-	for i, line := range lines {
-		if i < len(lines)-1 {
+	for i, line := range command {
+		if i < len(command)-1 {
 			line += ` \`
 		}
 		term.Printf("  %s\n", line)
 	}
-	term.Printf("\n")
+	if term.Printf("\n"); open {
+		term.Printf("%s", numberAdvice)
+	}
+	return exit(exitLoss, "nothing is numbered before each loss is named")
 }
+
+// What next says.
+const (
+	lossAdvice = `
+A lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the
+right card or a backup first, and name it with --from. What nothing has is given up by its name:
+
+`
+	incompleteAdvice = `No number is proposed: put back what the chain's store has lost, from its own versions,
+move the store that was made away, and repeat this. If it cannot be had, give this box new points of sale. Or find each
+series' last number, and type it for N:
+
+`
+	numberAdvice = `N is the last number of the series: of the tills' last receipts, of what was mailed, in MH's portal.
+Where it is the number that the store has, nothing is lost: type none for the numbers. A number that is left out harms
+nothing, one that is used twice is refused.
+`
+)
 
 // ownRecords reports whether a series counts the box's own records, such as rules and acts: nobody outside has a number
 // of them, so they are accepted together, as others.
@@ -642,47 +647,4 @@ func printProof(out io.Writer, p *storage.MarkProof) {
 	}
 	term.Fprintf(out, "MH         cannot be asked for the last number of a series; it refuses a number that is used "+
 		"twice\n")
-}
-
-// recordMark records who made or moved the mark.
-func (r *recovery) recordMark(ctx context.Context, what, detail string) error {
-	store, err := storage.Open(r.o)
-	if err != nil {
-		return err
-	}
-	if store.Restored() == nil && store.Behind() == nil { // else nothing is written before that is settled
-		box, _, bad := r.cfg.MakeBox()
-		if err = bad; err == nil {
-			err = audit.New(store, r.cfg.Ambiente, box, r.cfg.Now).Record(ctx, audit.Act{Who: adminclient.Who(),
-				From: "dtectl", What: what,
-				Target: r.cfg.Mark, Detail: detail, Outcome: audit.Done})
-		}
-	}
-	return errors.Join(err, store.Close())
-}
-
-// recordRepairs writes the repairs of a store that numbers into its trail; of another one, settle does.
-func recordRepairs(ctx context.Context, cfg *config.Config, dry bool) (err error) {
-	if dry {
-		return nil
-	}
-	store, err := storage.Open(cfg.Store(slog.New(slog.DiscardHandler)))
-	if errors.Is(err, storage.ErrMark) {
-		return nil // settle reports it
-	}
-	if err != nil {
-		return err
-	}
-	if store.Restored() == nil && store.Behind() == nil {
-		err = recordRepairsIn(ctx, cfg, store)
-	}
-	return errors.Join(err, store.Close())
-}
-
-func recordRepairsIn(ctx context.Context, cfg *config.Config, store *storage.Store) error {
-	box, _, err := cfg.MakeBox()
-	if err != nil {
-		return err
-	}
-	return audit.New(store, cfg.Ambiente, box, cfg.Now).RecordRepairs(ctx, adminclient.Who(), "dtectl")
 }

@@ -15,7 +15,6 @@ import (
 
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/barebox"
-	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/storage"
 )
@@ -176,23 +175,6 @@ func TestRecover_Whole(t *testing.T) {
 	}
 	if said := recovered(b, 0); !strings.Contains(said, "nothing to recover") {
 		t.Error(said)
-	}
-}
-
-// The series of a document follows from the document.
-func TestRecover_SeriesOf(t *testing.T) {
-	b := barebox.New(t, "127.0.0.1:1")
-	s := b.Store()
-	b.Fill(s, "2026-11-01", 3)
-	err := s.Records(1, func(e storage.Entry) error {
-		if got := engine.SeriesOf(e); got != e.Series || got == "" {
-			t.Errorf("%q, not %q", got, e.Series)
-		}
-		return nil
-	})
-	b.Must(err, s.Close())
-	if got := engine.SeriesOf(storage.Entry{Head: []byte(`{"what":"an act"}`)}); got != "" {
-		t.Errorf("%q", got)
 	}
 }
 
