@@ -250,7 +250,18 @@ func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
 	if afterID+1 >= upper {
 		return nil, nil
 	}
-	chunk, err := s.chunk(afterID, upper, limit)
+	chunk := make([]Entry, 0, min(limit, recordsChunk))
+	err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
+		e, err := decodeEntry(be.Uint64(key[1:]), value)
+		if err != nil {
+			return err
+		}
+		e.Series = s.names.named(e.SequenceID)
+		if chunk = append(chunk, e.Entry); len(chunk) == limit {
+			return errStop
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading records: %w", err)
 	}
@@ -323,22 +334,4 @@ func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
 		entries = append(entries, e.Entry)
 	}
 	return entries, nil
-}
-
-// chunk reads the first records above an id and below another one, at most limit of them. Their changes may be under
-// way.
-func (s *Store) chunk(afterID, upper uint64, limit int) ([]Entry, error) {
-	chunk := make([]Entry, 0, min(limit, recordsChunk))
-	err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
-		e, err := decodeEntry(be.Uint64(key[1:]), value)
-		if err != nil {
-			return err
-		}
-		e.Series = s.names.named(e.SequenceID)
-		if chunk = append(chunk, e.Entry); len(chunk) == limit {
-			return errStop
-		}
-		return nil
-	})
-	return chunk, err
 }
