@@ -18,20 +18,15 @@ import (
 type Sources struct {
 	Copy    string   // a second copy
 	Backups []string // folders that Backup made, the best first
-	// Elsewhere is what other sources know of the second copy.
-	Elsewhere Elsewhere
+	// What other sources know of the second copy:
+	Last  map[string]uint64 // the last number of each series, as far as a source names it
+	Lacks string            // what of the copy is missing; empty: nothing that a source knows of
 	// Part asks another place, for example the archive, for a part that no medium here has. Its result is used only if
 	// the journal's digest confirms the bytes; nil if there is nothing.
 	Part     func(ctx context.Context, e Entry, name string) ([]byte, error)
 	Possible Possible // for Assembled.Owed
 	// Dry makes the store aside, to see what it would be, and removes it.
 	Dry bool
-}
-
-// Elsewhere is what other sources know of a second copy.
-type Elsewhere struct {
-	Last  map[string]uint64 // the last number of each series, as far as a source names it
-	Lacks string            // what of the copy is missing; empty: nothing that a source knows of
 }
 
 // Assembled is what Assemble made.
@@ -418,13 +413,13 @@ func (a *assembly) finish() error {
 	if err = errors.Join(err, a.db.Delete(keyBehind, pebble.NoSync)); err != nil {
 		return err
 	}
-	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Elsewhere.Lacks == "" && a.accepted(h) &&
+	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.markAgrees(series)
 	if a.said.Whole {
 		a.said.Lacking = nil
 		return nil
 	}
-	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Elsewhere.Lacks, a.made()
+	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Lacks, a.made()
 	for _, s := range a.said.Sources {
 		a.row.Sources = append(a.row.Sources, s.Name)
 	}

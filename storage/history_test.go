@@ -190,7 +190,7 @@ func TestAssemble_Matrix(t *testing.T) {
 		{"store gone, backup, mark", all(store, copied), Sources{Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
 		{"store gone, backup", all(store, copied, mark), Sources{Backups: []string{backupDir}}, "a: 6-N; b: 6-N"},
 		{"store gone, what was shipped is lost by half", all(store, mark, cardOf(older)),
-			Sources{Copy: card, Elsewhere: Elsewhere{Last: map[string]uint64{"a": 9}, Lacks: "piece 7"}},
+			Sources{Copy: card, Last: map[string]uint64{"a": 9}, Lacks: "piece 7"},
 			"a: 6-N; b: 6-N"},
 		{"store gone, backup and card", store, Sources{Copy: card, Backups: []string{backupDir}}, "settled"},
 		{"store of before, card", oldStore, Sources{Copy: card}, "settled"},

@@ -26,7 +26,7 @@ type assembly struct {
 
 // assemble fills the new store, and finds out what is missing.
 func (a *assembly) assemble(ctx context.Context) error {
-	a.row, a.named = restoredRow{At: a.o.Now().UnixNano()}, maps.Clone(a.from.Elsewhere.Last)
+	a.row, a.named = restoredRow{At: a.o.Now().UnixNano()}, maps.Clone(a.from.Last)
 	if a.named == nil {
 		a.named = make(map[string]uint64)
 	}

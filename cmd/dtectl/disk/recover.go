@@ -180,15 +180,15 @@ func (r *recovery) fetch(ctx context.Context) error {
 			"%[2]d are not proven\n",
 			got.Older[len(got.Older)-1], got.Epoch)
 	}
-	r.from.Copy, r.from.Elsewhere.Lacks = folder, got.Lacks()
+	r.from.Copy, r.from.Lacks = folder, got.Lacks()
 	if s := got.Status; s != nil && s.Copy != nil {
-		r.from.Elsewhere.Last = s.Copy.Last
+		r.from.Last = s.Copy.Last
 		term.Printf("the box's last status is of %s and names piece %d: what was fetched is compared with it. Of what "+
 			"the box shipped after it,\n"+
 			"nothing here says whether the chain's store has lost any\n", adminclient.Local(s.At), s.Copy.Segment)
 	}
-	if r.from.Elsewhere.Lacks != "" {
-		term.Printf("NOT COMPLETE: %s\n", r.from.Elsewhere.Lacks)
+	if r.from.Lacks != "" {
+		term.Printf("NOT COMPLETE: %s\n", r.from.Lacks)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	if r.DryRun {
 		return made.Owed, true, nil
 	}
-	if r.from.Copy == r.fetched() && r.from.Elsewhere.Lacks == "" {
+	if r.from.Copy == r.fetched() && r.from.Lacks == "" {
 		err = ship.Remove(r.from.Copy)
 	}
 	if _, bad := printVouched(term.Out, r.cfg, storage.OpenReadOnly); bad != nil {
@@ -482,7 +482,7 @@ func (r *recovery) next(owed *storage.Owed) error {
 		command = append(command, fmt.Sprintf("  --accept-loss %q", storage.Others+": "+storage.NoNumbers))
 	}
 	term.Printf("%s", lossAdvice)
-	if r.from.Elsewhere.Lacks != "" {
+	if r.from.Lacks != "" {
 		term.Printf("%s", incompleteAdvice)
 	}
 	for i, line := range command {
