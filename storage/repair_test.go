@@ -248,6 +248,9 @@ func TestRepair_NameOfSeries(t *testing.T) {
 	if last, err := s.LastNumber("odd"); err != nil || last != 3 {
 		t.Errorf("the series is at %d, %v", last, err)
 	}
+	if err := settle(s, 0, "repaired"); err != nil {
+		t.Error(err)
+	}
 	sound(t, s)
 }
 
