@@ -105,15 +105,13 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progre
 	if err := makeParents(o.FS, o.MarkPath); err != nil {
 		return p, err
 	}
-	if len(p.Doubts) > 0 {
-		if err := beRestored(db, slices.Clone(j.id[:]), *row); err != nil {
-			return p, err
-		}
-		// From here on the store issues nothing before it is reconciled. Open makes the mark.
-		p.Aside, err = setMarkAside(o, p.Mark.Kind)
-		return p, err
+	if len(p.Doubts) > 0 { // from here on the store issues nothing before it is settled; Open makes the mark
+		err = beRestored(db, slices.Clone(j.id[:]), *row)
 	}
-	if p.Aside, err = setMarkAside(o, p.Mark.Kind); err != nil {
+	if err == nil {
+		p.Aside, err = setMarkAside(o, p.Mark.Kind)
+	}
+	if err != nil || len(p.Doubts) > 0 {
 		return p, err
 	}
 	// If we crash between the two, there is no mark of the new line, and NewMark is to be repeated.

@@ -51,7 +51,7 @@ func (c Chain) OpenPiece(data []byte, branch string, epoch, first, number int64,
 	return p, body, nil
 }
 
-var pieceFile = regexp.MustCompile(`^[0-9]{10}(-[0-9]{10})?\.copy$`)
+var pieceFile = regexp.MustCompile(`^[0-9]{10}\.copy$`)
 
 func (p *Piece) head() *Head { return &p.Head }
 
