@@ -63,7 +63,7 @@ func (c *chain) order(alter func(*fleetwire.Desired)) {
 	}
 	d.Issued, d.Expires = time.Now().UTC(), time.Now().UTC().Add(90*24*time.Hour)
 	alter(&d)
-	data, err := chainName.SealDesired(d, chainDirector)
+	data, err := chainName.Seal(&d, chainDirector)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (s *site) enrol(m *chainBox) {
 	e := fleetwire.Enrolment{Branch: s.name, Epoch: s.epoch, Key: fleetwire.EncodeKey(fleetwire.Public(m.key).Public),
 		At: time.Now().UTC(), By: "ana",
 		Points: []fleetwire.Point{m.numbered()}}
-	data, err := chainName.SealEnrolment(e, chainDirector)
+	data, err := chainName.Seal(&e, chainDirector)
 	if err != nil {
 		s.chain.t.Fatal(err)
 	}

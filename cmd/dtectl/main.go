@@ -51,7 +51,7 @@ type cli struct {
 }
 
 func main() {
-	c := cli{Fleet: fleet.Command{Who: adminclient.Who}}
+	var c cli
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	k := parser(ctx, &c)
 	err := run(&c, k)

@@ -65,7 +65,7 @@ func (c *chain) create(key string, data []byte, err error) {
 
 func (c *chain) enrol(epoch int64, key string, points ...fleetproto.Point) {
 	c.t.Helper()
-	data, err := testChain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: key, At: time.Now(),
+	data, err := testChain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: key, At: time.Now(),
 		By: "ana", Points: points}, c.director)
 	c.create(fleetproto.BoxKey("centro", epoch), data, err)
 }
@@ -114,7 +114,7 @@ func TestFleet(t *testing.T) {
 		Since: 1},
 		{Branch: "centro", Establishment: "M001", Point: "P001", Year: dte.Year(now) - 1, Since: 1}, {Branch: "sur",
 			Establishment: "M001", Point: "P001", Year: dte.Year(now), Since: 1}}
-	data, err := testChain.SealDesired(fleetproto.Desired{Group: "norte", Version: 1, Issued: now,
+	data, err := testChain.Seal(&fleetproto.Desired{Group: "norte", Version: 1, Issued: now,
 		Expires: now.Add(time.Hour), By: "ana", Closed: closed,
 		Rollout: &fleetproto.Rollout{Name: "r1", State: fleetproto.State{Rules: []fleetproto.Rule{rule}},
 			Share: fleetproto.Whole, Opened: now}}, c.director)
@@ -223,7 +223,7 @@ func TestFleet_RefusedByMH(t *testing.T) {
 	now, previous := time.Now(), ""
 	order := func(version int64, rollout *fleetproto.Rollout) {
 		t.Helper()
-		data, err := testChain.SealDesired(fleetproto.Desired{Group: "norte", Version: version, Previous: previous,
+		data, err := testChain.Seal(&fleetproto.Desired{Group: "norte", Version: version, Previous: previous,
 			Issued: now, Expires: now.Add(time.Hour), By: "ana", Rollout: rollout}, c.director)
 		c.create(fleetproto.DesiredKey("norte", version), data, err)
 		previous = fleetproto.Digest(data)

@@ -105,7 +105,7 @@ func (c *chain) statusNames(last map[string]uint64, fn func()) {
 		c.t.Fatal(err)
 	}
 	s.Copy.Segment, s.Copy.Last = 9, last
-	data, err := testChain.SealStatus(*s, fleetproto.Signer{ID: "centro", Private: shippingKey})
+	data, err := testChain.Seal(s, fleetproto.Signer{ID: "centro", Private: shippingKey})
 	for _, object := range [][]byte{data, held.Data} {
 		if err == nil {
 			err = c.store.Put(c.t.Context(), key, object)

@@ -1,10 +1,6 @@
 package fleet
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"reflect"
 	"testing"
 	"time"
 
@@ -23,33 +19,5 @@ func TestTell(t *testing.T) {
 	}
 	if first := s.Acts[0]; first.Version != 4 || first.Branch != "centro" || !first.At.Equal(now) {
 		t.Errorf("the first is %+v", first)
-	}
-}
-
-// TestState_OfEarlierProgram: a state file of version 1.0, which has the members of the enrolment beside all others,
-// loses none of them.
-func TestState_OfEarlierProgram(t *testing.T) {
-	want := enrolled{Highest: 7, Object: []byte("signed"), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Own: 6,
-		Over: true, Passed: true,
-		Points: []fleetproto.Point{{Establishment: "M001", Point: "P001"}}}
-	members := map[string]any{"branch": "centro", "version": 9}
-	text, err := json.Marshal(want)
-	if err == nil {
-		err = json.Unmarshal(text, &members)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err = json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(text)
-	var s state
-	if err := decodeState(append([]byte(hex.EncodeToString(sum[:])+"\n"), text...), &s); err != nil {
-		t.Fatal(err)
-	}
-	if s.Branch != "centro" || s.Version != 9 || !reflect.DeepEqual(s.Enrolled, want) {
-		t.Errorf("read %+v", s)
 	}
 }

@@ -193,7 +193,7 @@ func (c *campaign) enrol(b *campaignBox, highest int64) {
 	if highest > 1 || c.rekeyed {
 		e.Highest = highest
 	}
-	data, err := chain.SealEnrolment(e, c.director)
+	data, err := chain.Seal(&e, c.director)
 	c.write(fleetproto.BoxKey(b.branch, b.epoch), data, err)
 }
 
@@ -258,7 +258,7 @@ func (c *campaign) publish(memory bool) {
 }
 
 func (c *campaign) order(d fleetproto.Desired) {
-	data, err := chain.SealDesired(d, c.director)
+	data, err := chain.Seal(&d, c.director)
 	c.ordered[fleetproto.Digest(c.write(fleetproto.DesiredKey("norte", d.Version), data, err))] = c.director.ID
 }
 
@@ -306,7 +306,7 @@ func (c *campaign) trouble() {
 				d.Mends = append(d.Mends, fleetproto.Verified{Version: reached.Version, Digest: reached.Digest})
 			}
 		}
-		data, err := identity.SealDesired(d, by)
+		data, err := identity.Seal(&d, by)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -318,7 +318,8 @@ func (c *campaign) trouble() {
 		identity, by := strangers[name]()
 		stray := c.boxes[3]
 		epoch := int64(len(c.boxOf[stray.branch]) + 1)
-		data, err := identity.SealEnrolment(c.enrolment(stray, epoch), by)
+		e := c.enrolment(stray, epoch)
+		data, err := identity.Seal(&e, by)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -345,7 +346,8 @@ func (c *campaign) trouble() {
 	case 11:
 		if c.rekeyed && c.newKeyEverywhere() {
 			what = "a thief has the director's old key"
-			data, err := chain.SealDesired(c.desired(c.top()+1, c.bundle("ajeno", "9.0.0")), director)
+			forged := c.desired(c.top()+1, c.bundle("ajeno", "9.0.0"))
+			data, err := chain.Seal(&forged, director)
 			if err != nil {
 				c.t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func TestAgent_ClosedFirst(t *testing.T) {
 	play := func(fault func(fleettest.Request) fleettest.Fault) *world {
 		w := newWorld(t)
 		for epoch, key := range map[int64]fleetproto.Signer{1: signer("burnt", 4), 2: w.box} {
-			data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
+			data, err := chain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
 				Key: fleetproto.EncodeKey(public(key).Public), At: w.now, By: "ana", After: 2 * (epoch - 1)}, director)
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func (w *world) enrolAs(box, by fleetproto.Signer, epoch int64, alter func(*flee
 	if alter != nil {
 		alter(&e)
 	}
-	data, err := chain.SealEnrolment(e, by)
+	data, err := chain.Seal(&e, by)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestAgent_Forged(t *testing.T) {
 		"a version of another key": func() func() {
 			d := *w.last
 			d.Version, d.Previous = 2, fleetproto.Digest(w.data)
-			data, err := chain.SealDesired(d, thief)
+			data, err := chain.Seal(&d, thief)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +35,7 @@ func TestAgent_Forged(t *testing.T) {
 		"a version behind another past": func() func() {
 			d := *w.last
 			d.Version, d.Previous = 2, fleetproto.Digest(nil)
-			data, err := chain.SealDesired(d, director)
+			data, err := chain.Seal(&d, director)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestAgent_StolenBox(t *testing.T) {
 
 	d := *w.last
 	d.Version, d.Previous, d.Live = 2, fleetproto.Digest(w.data), fleetproto.State{}
-	data, err := chain.SealDesired(d, w.box)
+	data, err := chain.Seal(&d, w.box)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestAgent_StolenBox(t *testing.T) {
 
 	other := *w.status()
 	other.Branch = "norte"
-	if data, err = chain.SealStatus(other, w.box); err != nil {
+	if data, err = chain.Seal(&other, w.box); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := chain.OpenStatus(data, "norte", 1, public(signer("norte", 6))); !errors.Is(err,
@@ -140,7 +140,7 @@ func TestAgent_StolenBox(t *testing.T) {
 	}
 	act := fleetproto.Act{Branch: "centro", Epoch: 1, Number: 2, At: w.now, What: fleetproto.ActReturned,
 		Rule: "catalogos 1.0.0"}
-	if data, err = chain.SealAct(act, w.box); err != nil {
+	if data, err = chain.Seal(&act, w.box); err != nil {
 		t.Fatal(err)
 	}
 	w.put(fleetproto.ActKey("centro", 2), data)

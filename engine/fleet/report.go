@@ -15,7 +15,7 @@ import (
 
 // Status returns the status that the centre would get now.
 func (a *Agent) Status() fleetproto.Status {
-	s := fleetproto.Status{}
+	var s fleetproto.Status
 	if a.o.Describe != nil {
 		a.o.Describe(&s)
 	}
@@ -38,8 +38,8 @@ func (a *Agent) Status() fleetproto.Status {
 	for _, b := range a.o.Rules.Bundles() {
 		if b.inForce() {
 			s.Rules = append(s.Rules, fleetproto.Running{Digest: b.Digest, Name: b.Name, Version: b.Version,
-				Bundle: b.Kind, Document: b.Document,
-				Schema: b.Schema, From: b.From, Live: b.Where == Live, Outcomes: b.Outcomes})
+				Bundle: b.Kind, Document: b.Document, Schema: b.Schema, From: b.From, Live: b.Where == Live,
+				Outcomes: b.Outcomes})
 		}
 	}
 	return s
@@ -94,11 +94,14 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 		return err
 	}
 	status := a.Status()
-	data, err := a.o.Chain.SealStatus(status, a.o.Box)
+	data, err := a.o.Chain.Seal(&status, a.o.Box)
 	if err != nil {
 		return fmt.Errorf("the status cannot be written: %w", err)
 	}
-	if err := a.put(ctx, fleetproto.StatusKey(a.o.Branch, status.Epoch), data); err != nil {
+	err = a.ask(ctx, "put", askFor, func(ctx context.Context) error {
+		return a.o.Store.Put(ctx, fleetproto.StatusKey(a.o.Branch, status.Epoch), data)
+	})
+	if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	a.dirty = false
@@ -155,12 +158,12 @@ func (a *Agent) sendActs(ctx context.Context) error {
 	for len(a.state.Acts) > 0 {
 		act := a.state.Acts[0]
 		act.Number, act.Epoch = a.state.Act+1, a.state.Enrolled.Own
-		data, err := a.o.Chain.SealAct(act, a.o.Box)
+		data, err := a.o.Chain.Seal(&act, a.o.Box)
 		if err != nil {
 			return fmt.Errorf("an act cannot be written: %w", err)
 		}
 		key := fleetproto.ActKey(a.o.Branch, act.Number)
-		err = a.create(ctx, key, data)
+		err = a.ask(ctx, "create", askFor, func(ctx context.Context) error { return a.o.Store.Create(ctx, key, data) })
 		mine := err == nil
 		if errors.Is(err, fleetproto.ErrExists) {
 			held, e := a.get(ctx, key, fleetproto.MaxJWS)
@@ -214,70 +217,55 @@ func (m *metrics) count(verb string, err error) {
 	m.requests.WithLabelValues(verb, result).Inc()
 }
 
-var (
-	versionDesc = prometheus.NewDesc("dte_fleet_desired_version",
-		"The last version of the group's desired state that this box has verified; 0: none.", nil, nil)
-	expiryDesc = prometheus.NewDesc("dte_fleet_desired_expiry_timestamp_seconds",
-		"When that version expires; 0: there is none.", nil, nil)
-	askedDesc = prometheus.NewDesc("dte_fleet_asked_timestamp_seconds",
-		"When the store last answered about the desired state; 0: not since the start.", nil, nil)
-	troubleDesc = prometheus.NewDesc("dte_fleet_trouble", "1 while the box does not do what is desired, or cannot "+
-		"reach the store; the log says why.", nil, nil)
-	actsDesc     = prometheus.NewDesc("dte_fleet_acts_waiting", "Acts that are not in the store yet.", nil, nil)
-	replacedDesc = prometheus.NewDesc("dte_fleet_replaced", "1 while another box has the branch, and nothing is "+
-		"numbered here.", nil, nil)
-	closedDesc = prometheus.NewDesc("dte_fleet_closed_points",
-		"Points of sale of this box that number nothing: the centre has closed them for this year, or its enrolment "+
-			"does not name them.", nil, nil)
-	epochDesc = prometheus.NewDesc("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", nil,
-		nil)
-	stageDesc = prometheus.NewDesc("dte_fleet_rollout_stage",
-		"1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, "+
-			"returned; absent without one.", []string{"stage"}, nil)
-)
+var stageDesc = prometheus.NewDesc("dte_fleet_rollout_stage",
+	"1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, returned; "+
+		"absent without one.", []string{"stage"}, nil)
 
 // Describe implements prometheus.Collector.
-func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
-	a.metrics.requests.Describe(ch)
-	a.metrics.reported.Describe(ch)
-	for _, d := range []*prometheus.Desc{versionDesc, expiryDesc, askedDesc, troubleDesc, actsDesc, closedDesc,
-		replacedDesc, epochDesc, stageDesc} {
-		ch <- d
-	}
-}
+func (a *Agent) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
 
 // Collect implements prometheus.Collector.
 func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	a.metrics.requests.Collect(ch)
 	a.metrics.reported.Collect(ch)
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	flag := map[bool]float64{true: 1}
-	standing, trouble, closed := a.fence.Standing(), a.trouble(""), 0
+	l, closed := a.Look(), 0
 	for _, p := range a.o.Points {
-		if !standing.Numbers(p) || a.Closed(p, dte.Year(a.o.Now())) {
+		if !l.Standing.Numbers(p) || a.Closed(p, dte.Year(a.o.Now())) {
 			closed++
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var asked, expires int64
-	if !a.asked.IsZero() {
-		asked = a.asked.Unix()
-	}
+	var expires time.Time
 	if a.desired != nil {
-		expires = a.desired.Expires.Unix()
+		expires = a.desired.Expires
 	}
-	gauge(versionDesc, float64(a.state.Version))
-	gauge(expiryDesc, float64(expires))
-	gauge(askedDesc, float64(asked))
-	gauge(troubleDesc, flag[trouble != ""])
-	gauge(actsDesc, float64(len(a.state.Acts)))
-	gauge(closedDesc, float64(closed))
-	gauge(replacedDesc, flag[standing.Replaced])
-	gauge(epochDesc, float64(standing.Epoch))
+	seconds := func(t time.Time) float64 { return float64(max(0, t.Unix())) } // the zero time is before 1970
+	flag := map[bool]float64{true: 1}
+	for _, g := range []struct {
+		name  string
+		value float64
+		help  string
+	}{
+		{"dte_fleet_desired_version", float64(l.Version),
+			"The last version of the group's desired state that this box has verified; 0: none."},
+		{"dte_fleet_desired_expiry_timestamp_seconds", seconds(expires),
+			"When that version expires; 0: there is none."},
+		{"dte_fleet_asked_timestamp_seconds", seconds(l.Asked),
+			"When the store last answered about the desired state; 0: not since the start."},
+		{"dte_fleet_trouble", flag[l.Trouble != ""],
+			"1 while the box does not do what is desired, or cannot reach the store; the log says why."},
+		{"dte_fleet_acts_waiting", float64(len(a.state.Acts)), "Acts that are not in the store yet."},
+		{"dte_fleet_closed_points", float64(closed), "Points of sale of this box that number nothing: the centre " +
+			"has closed them for this year, or its enrolment does not name them."},
+		{"dte_fleet_replaced", flag[l.Standing.Replaced],
+			"1 while another box has the branch, and nothing is numbered here."},
+		{"dte_fleet_epoch", float64(l.Standing.Epoch), "The epoch at which this box is enrolled; 0: it is not."},
+	} {
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(g.name, g.help, nil, nil),
+			prometheus.GaugeValue, g.value)
+	}
 	if a.progress != nil {
-		gauge(stageDesc, 1, string(a.progress.Stage))
+		ch <- prometheus.MustNewConstMetric(stageDesc, prometheus.GaugeValue, 1, string(a.progress.Stage))
 	}
 }

@@ -102,9 +102,6 @@ func (a *Agent) loadState() error {
 	if s.Branch != a.o.Branch {
 		*s = state{Branch: a.o.Branch}
 	}
-	if d, err := a.o.Chain.ReadDesired(s.Desired, s.Group, s.Version); err == nil {
-		s.keepClosed(d) // a file of an older program lacks them
-	}
 	if s.Group != a.o.Group {
 		s.Group, s.Version, s.Digest, s.Desired = a.o.Group, 0, "", nil
 	}
@@ -170,10 +167,7 @@ func decodeState(text []byte, s *state) error {
 	if got := sha256.Sum256([]byte(b)); hex.EncodeToString(got[:]) != sum {
 		return fmt.Errorf("its bytes are not those that were written")
 	}
-	if err := json.Unmarshal([]byte(b), s); err != nil || s.Enrolled.Object != nil {
-		return err
-	}
-	return json.Unmarshal([]byte(b), &s.Enrolled) // version 1.0 wrote these members beside the others
+	return json.Unmarshal([]byte(b), s)
 }
 
 // noteTrouble keeps an error of one part of the agent's work, and logs it when it begins.
@@ -214,21 +208,27 @@ func (a *Agent) trusted() []fleetproto.Key {
 }
 
 // public returns the box's own public key.
-func (a *Agent) public() ed25519.PublicKey {
-	public, _ := a.o.Box.Private.Public().(ed25519.PublicKey)
-	return public
+func (a *Agent) public() ed25519.PublicKey { return fleetproto.Public(a.o.Box).Public }
+
+// ask makes a request of the store, within its time limit.
+func (a *Agent) ask(ctx context.Context, verb string, within time.Duration, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := request(ctx)
+	a.metrics.count(verb, err)
+	return err
 }
 
-// get reads an object, within the time limit of a request.
-func (a *Agent) get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
+// get reads an object.
+func (a *Agent) get(ctx context.Context, key string, limit int64) (o fleetproto.Object, err error) {
 	within := askFor
 	if limit > fleetproto.MaxJWS {
 		within = fetchFor
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	o, err := a.o.Store.Get(ctx, key, limit)
-	a.metrics.count("get", err)
+	err = a.ask(ctx, "get", within, func(ctx context.Context) error {
+		o, err = a.o.Store.Get(ctx, key, limit)
+		return err
+	})
 	return o, err
 }
 
@@ -242,22 +242,4 @@ func (a *Agent) fetch(ctx context.Context, key, digest string, limit int64) ([]b
 		return nil, fmt.Errorf("%w: %s holds bytes of another digest (%.12s)", fleetproto.ErrOther, key, got)
 	}
 	return o.Data, nil
-}
-
-// create writes an object that does not exist yet. Error: fleetproto.ErrExists.
-func (a *Agent) create(ctx context.Context, key string, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	err := a.o.Store.Create(ctx, key, data)
-	a.metrics.count("create", err)
-	return err
-}
-
-// put replaces an object.
-func (a *Agent) put(ctx context.Context, key string, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	err := a.o.Store.Put(ctx, key, data)
-	a.metrics.count("put", err)
-	return err
 }

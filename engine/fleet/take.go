@@ -72,39 +72,42 @@ func order(d *fleetproto.Desired, rollout string) Order {
 // takeLive admits the bundles that every box runs, except those that the roll-out replaces.
 func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
-	rules := slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind)
+	replaced := func(r fleetproto.Rule) bool {
+		return t != nil && !t.Stage.Failed() && d.Rollout != nil && t.Rollout == d.Rollout.Name &&
+			slices.ContainsFunc(t.Rules, func(o takenRule) bool { return r.SameGeneration(o.Rule) })
+	}
 	var faults []error
-	for _, r := range rules {
-		if t != nil && t.Stage != fleetproto.StageRefused && t.Stage != fleetproto.StageReturned && d.Rollout != nil &&
-			t.Rollout == d.Rollout.Name &&
-			slices.ContainsFunc(t.Rules, func(o takenRule) bool { return sameGeneration(o.Rule, r) }) {
+	for _, r := range slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind) {
+		if replaced(r) {
 			continue
 		}
-		if before, tried := a.state.Refused[r.Digest]; tried && before.Version == d.Version {
-			faults = append(faults, fmt.Errorf("%s %s is refused here: %s", r.Name, r.Version, before.Reason))
+		before, tried := a.state.Refused[r.Digest]
+		tried = tried && before.Version == d.Version
+		refused, err := before.Reason, error(nil)
+		if !tried {
+			refused, err = a.ensureRule(ctx, d, r, "")
+		}
+		if err == nil && refused != "" {
+			err = fmt.Errorf("%s is refused here: %s", r, refused)
+		}
+		faults = append(faults, err)
+		if tried || refused == "" {
 			continue
 		}
-		refused, err := a.ensureRule(ctx, d, r, "")
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		if refused == "" {
-			continue
-		}
-		faults = append(faults, fmt.Errorf("%s %s is refused here: %s", r.Name, r.Version, refused))
-		err = a.change(func(s *state) {
+		faults = append(faults, a.change(func(s *state) {
 			clear(s.Refused) // the reasons of earlier versions
 			s.Refused[r.Digest] = refusal{d.Version, refused}
-			delete(s.Told, r.Digest)
-			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rule: r.Name + " " +
-				r.Version, Digest: r.Digest, Document: r.Document, Reason: refused})
-		})
-		if err != nil {
-			faults = append(faults, err)
-		}
+			a.queueRefusal(s, d, r, "", refused)
+		}))
 	}
 	return errors.Join(faults...)
+}
+
+// queueRefusal queues the act that the branch does not take a bundle, which is the last one about it.
+func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
+	delete(s.Told, r.Digest)
+	a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: rollout, Rule: r.String(),
+		Digest: r.Digest, Document: r.Document, Reason: reason})
 }
 
 // ensureRule admits a bundle, unless it is in force or coming. It returns the reason for which the gate refuses the
@@ -133,7 +136,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 			other = "it was taken off in the branch: " + b.Reason
 		}
 		if other != "" && rollout == "" {
-			return "", fmt.Errorf("%s %s is not taken: %s", r.Name, r.Version, other)
+			return "", fmt.Errorf("%s is not taken: %s", r, other)
 		}
 		if other != "" {
 			return other, nil
@@ -141,7 +144,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	}
 	file, err := a.fetch(ctx, fleetproto.RuleKey(r.File), r.File, fleetproto.MaxRule)
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", r.Name, r.Version, err)
+		return "", fmt.Errorf("%s: %w", r, err)
 	}
 	if refused := differs(file, r); refused != "" {
 		return refused, nil
@@ -156,7 +159,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	o.AmountsChange, o.FewerCases = r.AmountsChange || rollout == "", r.FewerCases || rollout == ""
 	made, err := a.o.Rules.Admit(ctx, file, o)
 	if err != nil {
-		return "", fmt.Errorf("admitting %s %s: %w", r.Name, r.Version, err)
+		return "", fmt.Errorf("admitting %s: %w", r, err)
 	}
 	if made.Refused != "" {
 		return made.Refused + ": " + made.Reason, nil
@@ -172,8 +175,7 @@ func differs(file []byte, r fleetproto.Rule) string {
 	}
 	m := b.Manifest
 	got := fleetproto.Rule{File: r.File, Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind,
-		Document: m.Document, Schema: m.Schema,
-		AmountsChange: r.AmountsChange, FewerCases: r.FewerCases}
+		Document: m.Document, Schema: m.Schema, AmountsChange: r.AmountsChange, FewerCases: r.FewerCases}
 	if got != r {
 		return fmt.Sprintf("bundle: the file holds %s %s of %s %s, generation %d (%.12s)", m.Name, m.Version, m.Kind,
 			m.Document, m.Schema, b.Digest)
@@ -195,7 +197,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 			continue // the branch got it in another way: the roll-out may not take it back
 		}
 		if l := a.owedBefore(d, shelf, rule); l != nil {
-			return fmt.Errorf("roll-out %s waits for %s %s, which it replaces", r.Name, l.Name, l.Version)
+			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, l)
 		}
 		replaced := inPlace(shelf, rule)
 		for _, owed := range a.state.Owed {
@@ -213,7 +215,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 // example because the store failed. Without it there would be nothing to return to, and after the roll-out's bundle it
 // would be below the floor.
 func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.Rule) *fleetproto.Rule {
-	at := slices.IndexFunc(d.Live.Rules, func(l fleetproto.Rule) bool { return sameGeneration(l, rule) })
+	at := slices.IndexFunc(d.Live.Rules, rule.SameGeneration)
 	if at < 0 {
 		return nil
 	}
@@ -245,10 +247,7 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 		}
 		err = a.change(func(s *state) {
 			s.Taken.Stage, s.Taken.Since, s.Taken.Reason = fleetproto.StageRefused, a.o.Now().UTC(), refused
-			delete(s.Told, r.Rule.Digest)
-			a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: t.Rollout,
-				Rule:   r.Rule.Name + " " + r.Rule.Version,
-				Digest: r.Rule.Digest, Document: r.Rule.Document, Reason: refused})
+			a.queueRefusal(s, d, r.Rule, t.Rollout, refused)
 		})
 		if err != nil {
 			return err
@@ -291,7 +290,7 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	over := false
 	if t != nil && (d.Rollout == nil || d.Rollout.Name != t.Rollout) {
 		for _, r := range t.Rules {
-			at := slices.IndexFunc(d.Live.Rules, func(o fleetproto.Rule) bool { return sameGeneration(o, r.Rule) })
+			at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
 			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil ||
 				d.Live.Rules[at].Digest != r.Replaced.Digest) {
 				continue // every branch runs it now, or takeLive brings a newer bundle
@@ -338,10 +337,6 @@ func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout str
 		return fmt.Errorf("going back to %s %s: %w", r.Replaced.Name, r.Replaced.Version, err)
 	}
 	return nil
-}
-
-func sameGeneration(a, b fleetproto.Rule) bool {
-	return a.Bundle == b.Bundle && a.Document == b.Document && a.Schema == b.Schema
 }
 
 // watchShelf compares the shelf with the last acts about its bundles, and queues acts about changes: that a bundle is

@@ -156,7 +156,7 @@ func (w *world) publish(alter func(*fleetproto.Desired)) {
 	}
 	d.Issued, d.Expires, d.By = w.now, w.now.Add(30*24*time.Hour), "ana"
 	alter(&d)
-	data, err := chain.SealDesired(d, w.by)
+	data, err := chain.Seal(&d, w.by)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func (w *world) live(rules ...fleetproto.Rule) {
 
 func (w *world) enrol(epoch int64, box, by fleetproto.Signer) {
 	w.t.Helper()
-	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
+	data, err := chain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
 		Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points}, by)
 	if err != nil {
 		w.t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/fleet"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
@@ -261,8 +260,7 @@ func (c *Command) runChain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := fleet.FirstDay(ctx, at("fleet.toml"), adminclient.Who, len(d.branches), demoGroup,
-			rules); err != nil {
+		if err := fleet.FirstDay(ctx, at("fleet.toml"), len(d.branches), demoGroup, rules); err != nil {
 			return fmt.Errorf("the chain's first day: %w", err)
 		}
 		for _, b := range d.branches { // they sell once they are enrolled

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
@@ -232,11 +231,11 @@ func TestChain(t *testing.T) {
 	heap.Init(&s.due)
 
 	s.pass(2 * time.Minute) // the first poll of everybody: statuses
-	s.must((&Enrol{All: true}).run(t.Context(), s.chain))
+	s.must((&Enrol{All: true}).Run(t.Context(), s.chain))
 	s.pass(6 * time.Minute) // everybody has asked for its enrolment
 
 	// What runs is published to all.
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	opened := s.now
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.0.0", s.rules)}, Share: &all}))
 	s.pass(3 * time.Minute)
@@ -279,7 +278,7 @@ func (s *simulation) surveyed(n int) {
 	s.t.Helper()
 	s.must(os.RemoveAll(s.chain.Cache))
 	began, spent := time.Now(), processor()
-	first := controlplane.NewSurveyor(s.chain)
+	first := NewSurveyor(s.chain)
 	found, err := first.Read(s.t.Context())
 	s.must(err)
 	s.verdict(fmt.Sprintf("fleet status of %d, everything read", n), time.Since(began).Seconds(), 10, "s")
@@ -288,7 +287,7 @@ func (s *simulation) surveyed(n int) {
 		s.t.Errorf("%+v", got)
 	}
 	began = time.Now()
-	_, err = controlplane.NewSurveyor(s.chain).Read(s.t.Context())
+	_, err = NewSurveyor(s.chain).Read(s.t.Context())
 	s.must(err)
 	s.verdict("fleet status again, enrolments in the cache", time.Since(began).Seconds(), 10, "s")
 	began = time.Now()
@@ -307,7 +306,7 @@ func processor() time.Duration {
 // harmed publishes a rule that one branch in a hundred refuses: the ring stops by itself.
 func (s *simulation) harmed(present []*simulated) {
 	s.t.Helper()
-	quarter := controlplane.Percent(2500)
+	quarter := Percent(2500)
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.1.0", s.rules)}, Share: &quarter, MaxFailures: 50,
 		Soak: time.Minute}))
 	s.pass(4 * time.Minute)
@@ -329,7 +328,7 @@ func (s *simulation) harmed(present []*simulated) {
 		}
 	}
 	s.verdict("branches that took a rule which 1 % refuse, of all", 100*float64(took)/float64(len(present)), 27.5, "%")
-	s.must((&Back{Reason: "1 % lo rechazan"}).run(s.t.Context(), s.chain))
+	s.must((&Back{Reason: "1 % lo rechazan"}).Run(s.t.Context(), s.chain))
 	s.pass(3 * time.Minute)
 	for _, b := range present {
 		if b.live() != "1.0.0" {
@@ -406,7 +405,7 @@ func (s *simulation) stolen() {
 			s.must(s.chain.CreateOnce(s.t.Context(), key, data))
 		}
 		_, err = s.chain.Next(s.t.Context(), s.head(), "tiendas", "", time.Time{},
-			func(d *fleetproto.Desired) error { d.Live = state; return nil })
+			func(d *fleetproto.Desired) { d.Live = state })
 		s.must(err)
 		s.pass(3 * time.Minute)
 	}

@@ -1,28 +1,34 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
+	"slices"
+	"sync"
 	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/archive"
 )
 
 // Doctor is dtectl fleet doctor.
 type Doctor struct {
-	JSON    bool `help:"Write one JSON array."`
-	Writers int  `default:"16" help:"Writers that race for one key."`
-	Rounds  int  `default:"20" help:"Races, and writings that are read back."`
+	JSON   bool `help:"Write one JSON array."`
+	Rounds int  `default:"20" help:"Races, and writings that are read back."`
 }
+
+// writers race for one key.
+const writers = 16
 
 // Run races writers against the store and names what it does not keep. It writes small objects under fleet/v1/doctor/
 // and leaves them: a store takes nothing back. Its exit status is 1 where a check fails.
 func (c *Doctor) Run(ctx context.Context, top *Command) error {
-	if c.Writers < 2 || c.Rounds < 1 {
-		return fmt.Errorf("--writers %d --rounds %d: a race needs two writers, and one round", c.Writers, c.Rounds)
+	if c.Rounds < 1 {
+		return errors.New("--rounds: at least 1")
 	}
 	centre, err := config.LoadCentre(top.Centre)
 	if err != nil {
@@ -32,18 +38,24 @@ func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	x := newExamination(store, c.Writers, c.Rounds, time.Now)
+	x := newExamination(store, writers, c.Rounds, time.Now)
 	x.examine(ctx)
 	if c.JSON {
 		err = term.JSON(x.findings)
 	} else {
-		err = printFindings(term.Out, x.findings)
+		var rows [][]string
+		for _, f := range x.findings {
+			if rows = append(rows, []string{f.Status, f.Check, f.What}); f.Do != "" {
+				rows = append(rows, []string{"", "", "→ " + f.Do})
+			}
+		}
+		err = table(term.Out, rows)
 	}
 	if err != nil {
 		return err
 	}
-	if n := x.failed(); n > 0 {
-		return fmt.Errorf("%d checks fail: a chain must not be run on this store", n)
+	if x.failed() {
+		return errors.New("checks fail: a chain must not be run on this store")
 	}
 	return nil
 }
@@ -56,13 +68,239 @@ type finding struct {
 	Do     string `json:"do,omitempty"` // never empty unless ok
 }
 
-func printFindings(out io.Writer, findings []finding) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, f := range findings {
-		term.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
-		if f.Do != "" {
-			term.Fprintf(w, "\t\t→ %s\n", f.Do)
+// examination looks for what a store does not keep of the two operations that a chain rests on: create once, and
+// overwrite by one writer.
+type examination struct {
+	store           *archive.Archive
+	writers, rounds int
+	now             func() time.Time
+	prefix          string // of the keys of this examination
+	findings        []finding
+}
+
+// probeSize of the objects written, in bytes: about that of an order.
+const probeSize = 2000
+
+func newExamination(store *archive.Archive, writers, rounds int, now func() time.Time) *examination {
+	return &examination{store: store, writers: writers, rounds: rounds, now: now, prefix: "fleet/v1/doctor/" +
+		rand.Text() + "/"}
+}
+
+func (x *examination) note(status, check, do, format string, args ...any) {
+	x.findings = append(x.findings, finding{Status: status, Check: check, Do: do, What: fmt.Sprintf(format, args...)})
+}
+
+func (x *examination) failed() bool {
+	return slices.ContainsFunc(x.findings, func(f finding) bool { return f.Status == "fail" })
+}
+
+func (x *examination) examine(ctx context.Context) {
+	if x.reach(ctx) {
+		x.missing(ctx)
+		x.once(ctx)
+		x.race(ctx)
+		x.readBack(ctx)
+		x.list(ctx)
+		x.clock(ctx)
+	}
+}
+
+func probe(n byte) []byte { return bytes.Repeat([]byte{'a' + n%26}, probeSize) }
+
+func (x *examination) fetch(ctx context.Context, key string) (archive.Held, error) {
+	return x.store.Fetch(ctx, key, 2*probeSize)
+}
+
+func (x *examination) reach(ctx context.Context) bool {
+	began := x.now()
+	err := x.store.Create(ctx, x.prefix+"once", probe(0))
+	switch {
+	case errors.Is(err, archive.ErrSetup):
+		x.note("fail", "reach", "look at endpoint, bucket, region and path_style, and at what the access key may do",
+			"%v", err)
+	case errors.Is(err, archive.ErrFull):
+		x.note("fail", "reach", "make room in the store, or raise its quota", "%v", err)
+	case err != nil:
+		x.note("fail", "reach", "the store does not answer as it should: try again, then ask who runs it", "%v", err)
+	default:
+		x.note("ok", "reach", "", "an object of %d bytes was written in %v", probeSize,
+			x.now().Sub(began).Round(time.Millisecond))
+	}
+	return err == nil
+}
+
+// missing: a box polls by asking for a key that is not there yet.
+func (x *examination) missing(ctx context.Context) {
+	_, err := x.fetch(ctx, x.prefix+"missing")
+	switch {
+	case errors.Is(err, archive.ErrNotFound):
+		x.note("ok", "missing", "", "a key that is not there answers 404")
+	case errors.Is(err, archive.ErrSetup):
+		x.note("fail", "missing", "allow s3:ListBucket on the bucket: without it stores answer 403 for what is not "+
+			"there", "a box could not tell that nothing is new: %v", err)
+	default:
+		x.note("fail", "missing", "boxes poll by asking for what is not there yet: this store cannot say so", "%v", err)
+	}
+}
+
+// once: the second writer of a key is refused, also when nobody races.
+func (x *examination) once(ctx context.Context) {
+	const do = "the store does not keep If-None-Match: use another one, or a version of it that does"
+	err := x.store.Create(ctx, x.prefix+"once", probe(1))
+	held, read := x.fetch(ctx, x.prefix+"once")
+	switch {
+	case err == nil:
+		x.note("fail", "create once", do, "a second object was written over the first in spite of If-None-Match: *")
+	case !errors.Is(err, archive.ErrExists):
+		x.note("fail", "create once", do, "the second writer was not refused with 412: %v", err)
+	case read != nil || !bytes.Equal(held.Data, probe(0)):
+		x.note("fail", "create once", do, "the second writer was refused, but the first one's object is not there any "+
+			"more (%v)", read)
+	default:
+		x.note("ok", "create once", "", "the second writer of a key is refused")
+	}
+}
+
+// race has many write one key at the same moment: one must win, and its bytes must stay.
+func (x *examination) race(ctx context.Context) {
+	var several, nobody, altered, hidden, undecided, refused int
+	for round := range x.rounds {
+		key := fmt.Sprintf("%srace/%d", x.prefix, round)
+		wins, winner, doubtful := 0, -1, 0
+		for n, r := range x.raceOnce(ctx, key) {
+			switch {
+			case r.err == nil:
+				wins, winner = wins+1, n
+			case errors.Is(r.err, archive.ErrExists):
+				refused++
+				hidden += r.hidden
+			default:
+				doubtful++ // it may have won
+			}
+		}
+		undecided += doubtful
+		held, err := x.fetch(ctx, key)
+		switch {
+		case wins > 1:
+			several++
+		case wins == 0 && doubtful == 0:
+			nobody++
+		case err != nil, wins == 1 && !bytes.Equal(held.Data, probe(byte(winner))):
+			altered++
 		}
 	}
-	return w.Flush()
+	const do = "two boxes could take one epoch, two directors one version: do not run a chain on this store"
+	switch {
+	case several > 0:
+		x.note("fail", "race", do, "in %d of %d races of %d writers more than one was told that it had created the "+
+			"object", several, x.rounds, x.writers)
+	case altered > 0:
+		x.note("fail", "race", do, "in %d of %d races the object is not the winner's", altered, x.rounds)
+	case nobody > 0:
+		x.note("fail", "race", do, "in %d of %d races every writer was refused", nobody, x.rounds)
+	case undecided > 0:
+		x.note("warn", "race", "the store is overloaded or breaks connections: examine it again when it is quiet",
+			"one winner in each of %d races, but %d of %d writings failed otherwise", x.rounds, undecided,
+			x.rounds*x.writers)
+	default:
+		x.note("ok", "race", "", "one winner in each of %d races of %d writers", x.rounds, x.writers)
+	}
+	if hidden > 0 {
+		x.note("warn", "refusal", "boxes ask again; nothing to do",
+			"%d of %d refused writers did not find the object at once", hidden, refused)
+	}
+}
+
+type raced struct {
+	err    error
+	hidden int // 1: it was refused, and then there was nothing
+}
+
+func (x *examination) raceOnce(ctx context.Context, key string) []raced {
+	results := make([]raced, x.writers)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for n := range results {
+		all.Go(func() {
+			<-start
+			results[n].err = x.store.Create(ctx, key, probe(byte(n)))
+			if _, err := x.fetch(ctx, key); errors.Is(err, archive.ErrNotFound) {
+				results[n].hidden = 1
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	return results
+}
+
+// readBack: what was written is what is read next, and what is listed.
+func (x *examination) readBack(ctx context.Context) {
+	const do = "a cache stands between, or the store is eventually consistent: statuses and orders would be old"
+	var stale int
+	var failure error
+	for round := range x.rounds {
+		want := probe(byte(round))
+		if err := x.store.Overwrite(ctx, x.prefix+"status", want); err != nil {
+			failure = err
+			continue
+		}
+		held, err := x.fetch(ctx, x.prefix+"status")
+		if err != nil {
+			failure = err
+		} else if !bytes.Equal(held.Data, want) {
+			stale++
+		}
+	}
+	switch {
+	case stale > 0:
+		x.note("fail", "read back", do, "%d of %d objects were read as they had been before", stale, x.rounds)
+	case failure != nil:
+		x.note("fail", "read back", "the access key must write, overwrite and read under fleet/v1/", "%v", failure)
+	default:
+		x.note("ok", "read back", "", "%d of %d objects were read as they had just been written", x.rounds, x.rounds)
+	}
+}
+
+// list: the centre lists, a box does not.
+func (x *examination) list(ctx context.Context) {
+	listed := 0
+	for _, err := range x.store.List(ctx, x.prefix+"race/") {
+		if err != nil {
+			x.note("fail", "list", "the centre's access key needs s3:ListBucket; a box's does not list", "%v", err)
+			return
+		}
+		listed++
+	}
+	if listed != x.rounds {
+		x.note("warn", "list", "fleet status reads lists: it may not name a new branch at once",
+			"%d of %d new objects are listed", listed, x.rounds)
+		return
+	}
+	x.note("ok", "list", "", "%d of %d new objects are listed", listed, x.rounds)
+}
+
+// clock: a silent box is told by the store's own time of its object.
+func (x *examination) clock(ctx context.Context) {
+	if err := x.store.Overwrite(ctx, x.prefix+"clock", probe(0)); err != nil {
+		x.note("fail", "clock", "the access key must overwrite under fleet/v1/", "%v", err)
+		return
+	}
+	held, err := x.fetch(ctx, x.prefix+"clock")
+	switch {
+	case err != nil:
+		x.note("fail", "clock", "try again", "%v", err)
+	case held.Modified.IsZero():
+		x.note("fail", "clock", "a silent box could not be told on this store", "answers bear no Last-Modified")
+	case held.Now.IsZero():
+		x.note("warn", "clock", "silence is told by this machine's clock", "answers bear no Date")
+	case held.Now.Sub(held.Modified).Abs() > time.Minute:
+		x.note("fail", "clock", "a silent box could not be told on this store",
+			"an object that was just written is %v old", held.Now.Sub(held.Modified))
+	case held.Now.Sub(x.now()).Abs() > time.Minute:
+		x.note("warn", "clock", "one of the two clocks is wrong", "the store's clock and this machine's differ by %v",
+			held.Now.Sub(x.now()).Abs().Round(time.Second))
+	default:
+		x.note("ok", "clock", "", "the store's time of an object is right")
+	}
 }

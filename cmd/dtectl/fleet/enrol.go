@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
@@ -32,16 +31,8 @@ type waiting struct {
 }
 
 // Run enrols boxes, or lists those that wait.
-func (c *Enrol) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, chain)
-}
-
-func (c *Enrol) run(ctx context.Context, chain *controlplane.Chain) error {
-	s, err := controlplane.NewSurveyor(chain).Read(ctx)
+func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
+	s, err := NewSurveyor(chain).Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,8 +64,7 @@ func (c *Enrol) run(ctx context.Context, chain *controlplane.Chain) error {
 	for _, b := range s.Branches { // whose branch and points of sale it was is not known
 		if b.LostEpoch > 0 {
 			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's "+
-				"versions, or dtectl fleet status --accept %s; nothing was enrolled",
-				b.Name, b.LostEpoch, b.Name)
+				"versions, or dtectl fleet status --accept %s; nothing was enrolled", b.Name, b.LostEpoch, b.Name)
 		}
 	}
 	if err := disjoint(s, chosen); err != nil {
@@ -85,35 +75,33 @@ func (c *Enrol) run(ctx context.Context, chain *controlplane.Chain) error {
 		return err
 	}
 	for _, w := range chosen {
-		after, shut := int64(0), append(slices.Clone(points), closedIn(s, w.branch, year(chain))...)
-		if len(shut) > 0 { // before anybody may number: closed first
-			if after, err = closePoints(ctx, chain, w, shut); err != nil {
-				return err
-			}
+		after, err := chain.closePoints(ctx, s, w, points) // before anybody may number: closed first
+		if err != nil {
+			return err
 		}
 		epoch, err := enrol(ctx, chain, w, after, director)
 		if err != nil {
 			return fmt.Errorf("enrolling %s: %w", w.branch, err)
 		}
-		term.Printf("enrolled %s, epoch %d, key %s\n", w.branch, epoch, controlplane.Fingerprint(w.status.Key))
+		term.Printf("enrolled %s, epoch %d, key %s\n", w.branch, epoch, Fingerprint(w.status.Key))
 	}
 	return nil
 }
 
 // disjoint refuses two branches with one point of sale: each would number the same series.
-func disjoint(s *controlplane.Survey, chosen []waiting) error {
+func disjoint(s *Survey, chosen []waiting) error {
 	given := make(map[fleetproto.Point]string)
 	for _, w := range chosen {
 		for _, p := range w.status.Points {
 			other := given[p]
-			if b := s.Holder(p, w.branch); b != nil {
-				other = b.Name
+			for _, b := range s.Branches {
+				if b.Name != w.branch && b.Enrolment != nil && slices.Contains(b.Enrolment.Points, p) {
+					other = b.Name
+				}
 			}
 			if other != "" && other != w.branch {
-				return fmt.Errorf(
-					"%s: its point of sale %s%s is of %s: correct taxpayer and points of sale at one of "+
-						"the two boxes; nothing was enrolled",
-					w.branch, p.Establishment, p.Point, other)
+				return fmt.Errorf("%s: its point of sale %s is of %s: correct taxpayer and points of sale at one of "+
+					"the two boxes; nothing was enrolled", w.branch, p, other)
 			}
 			given[p] = w.branch
 		}
@@ -126,12 +114,10 @@ func disjoint(s *controlplane.Survey, chosen []waiting) error {
 const maxForeign = 16
 
 // enrol takes the next epoch that is free. after is the version that the box must know before it numbers; 0: none.
-func enrol(ctx context.Context, c *controlplane.Chain, w waiting, after int64, director fleetproto.Signer) (int64,
-	error) {
+func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleetproto.Signer) (int64, error) {
 	for epoch := w.epoch; epoch < w.epoch+maxForeign; epoch++ {
-		data, err := c.Identity.SealEnrolment(fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key,
-			Group:  w.status.Group,
-			Points: append([]fleetproto.Point{}, w.status.Points...), At: c.Now().UTC().Truncate(time.Second),
+		data, err := c.Identity.Seal(&fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key,
+			Group: w.status.Group, Points: slices.Clone(w.status.Points), At: c.Now().UTC().Truncate(time.Second),
 			By: c.Who, After: after}, director)
 		if err != nil {
 			return 0, err
@@ -151,7 +137,7 @@ func enrol(ctx context.Context, c *controlplane.Chain, w waiting, after int64, d
 		if !errors.Is(err, fleetproto.ErrExists) {
 			return epoch, err
 		}
-		if _, err := controlplane.NewEnrolments(c).Get(ctx, w.branch, epoch); !controlplane.Strangers(err) {
+		if _, err := newEnrolments(c).get(ctx, w.branch, epoch); !foreign(err) {
 			return 0, errors.Join(fmt.Errorf("epoch %d was given at this moment by somebody else: look at dtectl "+
 				"fleet status", epoch), err)
 		}
@@ -160,21 +146,25 @@ func enrol(ctx context.Context, c *controlplane.Chain, w waiting, after int64, d
 		"does not belong there", maxForeign)
 }
 
-// waiting are the boxes that write a status and are not enrolled.
-func waitingOf(s *controlplane.Survey) (list []waiting) {
+// waitingOf are the boxes that write a status and are not enrolled, ordered by branch.
+func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
-		switch {
-		case b.Enrolment == nil && b.Status != nil:
-			list = append(list, waiting{branch: b.Name, epoch: 1, status: b.Status})
+		w := waiting{branch: b.Name, status: b.Status}
+		switch e := b.Enrolment; {
+		case e == nil && b.Status != nil:
+			w.epoch = 1
 		case b.Stranger != nil && b.Former == 0:
-			list = append(list, waiting{branch: b.Name, epoch: b.Enrolment.Epoch + 1, status: b.Stranger})
-		case b.Status != nil && b.Status.Group != b.Enrolment.Group: // somebody moved it
-			list = append(list, waiting{branch: b.Name, epoch: b.Enrolment.Epoch + 1, status: b.Status})
-		case b.Status != nil && slices.ContainsFunc(b.Status.Points,
-			func(p fleetproto.Point) bool { return !slices.Contains(b.Enrolment.Points, p) }):
-			list = append(list, waiting{branch: b.Name, epoch: b.Enrolment.Epoch, status: b.Status, again: true})
+			w.epoch, w.status = e.Epoch+1, b.Stranger
+		case b.Status != nil && b.Status.Group != e.Group: // somebody moved it
+			w.epoch = e.Epoch + 1
+		case b.Status != nil && len(b.unbound()) > 0:
+			w.epoch, w.again = e.Epoch, true
+		default:
+			continue
 		}
+		list = append(list, w)
 	}
+	slices.SortFunc(list, func(a, b waiting) int { return strings.Compare(a.branch, b.branch) })
 	return list
 }
 
@@ -188,9 +178,9 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 			box)
 	case i < 0:
 		return waiting{}, fmt.Errorf("%s: no box of that branch waits to be enrolled", name)
-	case controlplane.Fingerprint(list[i].status.Key) != strings.ToLower(key):
+	case Fingerprint(list[i].status.Key) != strings.ToLower(key):
 		return waiting{}, fmt.Errorf("%s: the box that waits has the key %s, not %s: ask who it is", name,
-			controlplane.Fingerprint(list[i].status.Key), key)
+			Fingerprint(list[i].status.Key), key)
 	case list[i].epoch > 1 && !list[i].again && !c.Replace:
 		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers "+
 			"nothing any more", name)
@@ -208,47 +198,46 @@ func (c *Enrol) points() (points []fleetproto.Point, err error) {
 	return points, nil
 }
 
-func year(c *controlplane.Chain) int { return c.Now().In(dte.Zone).Year() }
-
-// closedIn are the points of sale of a branch that any group's order has closed in a year: the branch may have moved.
-func closedIn(s *controlplane.Survey, branch string, year int) (points []fleetproto.Point) {
-	for _, v := range s.Groups {
-		for _, p := range v.Closed {
-			if p.Branch == branch && p.Year == year {
+// closePoints has the desired state of a box's group say that points of sale of its branch are never numbered again
+// this year: these, and those that any group's order has closed, since the branch may have moved. It returns a version
+// that says so; 0: none is closed.
+func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []fleetproto.Point) (int64, error) {
+	year := c.Now().In(dte.Zone).Year()
+	closed := func(list []fleetproto.ClosedPoint) (points []fleetproto.Point) {
+		for _, p := range list {
+			if p.Branch == w.branch && p.Year == year {
 				points = append(points, fleetproto.Point{Establishment: p.Establishment, Point: p.Point})
 			}
 		}
+		return points
 	}
-	return points
-}
-
-// closePoints has the desired state say that points of sale of a branch are never numbered again this year, and returns
-// a version that says so.
-func closePoints(ctx context.Context, c *controlplane.Chain, w waiting, points []fleetproto.Point) (version int64,
-	err error) {
+	points = slices.Clone(points)
+	for _, v := range s.Groups {
+		points = append(points, closed(v.Closed)...)
+	}
+	if len(points) == 0 {
+		return 0, nil
+	}
 	head, err := c.Head(ctx, w.status.Group)
 	if err != nil {
 		return 0, err
 	}
-	closes := func(list []fleetproto.ClosedPoint, p fleetproto.Point) bool {
-		return slices.ContainsFunc(list, func(o fleetproto.ClosedPoint) bool {
-			return o.Branch == w.branch && o.Establishment == p.Establishment && o.Point == p.Point && o.Year == year(c)
-		})
+	var before []fleetproto.ClosedPoint
+	if head != nil {
+		before = head.Closed
 	}
-	if head != nil && !slices.ContainsFunc(points, func(p fleetproto.Point) bool { return !closes(head.Closed, p) }) {
+	after := slices.Clone(before)
+	for _, p := range points {
+		if !slices.Contains(closed(after), p) {
+			after = append(after, fleetproto.ClosedPoint{Branch: w.branch, Establishment: p.Establishment,
+				Point: p.Point, Year: year, Since: w.epoch})
+		}
+	}
+	if len(after) == len(before) {
 		return head.Version, nil
 	}
 	d, err := c.Next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{},
-		func(d *fleetproto.Desired) error {
-			d.Closed = slices.Clone(d.Closed)
-			for _, p := range points {
-				if !closes(d.Closed, p) {
-					d.Closed = append(d.Closed, fleetproto.ClosedPoint{Branch: w.branch, Establishment: p.Establishment,
-						Point: p.Point, Year: year(c), Since: w.epoch})
-				}
-			}
-			return nil
-		})
+		func(d *fleetproto.Desired) { d.Closed = after })
 	if err != nil {
 		return 0, err
 	}
@@ -260,15 +249,11 @@ func printWaiting(list []waiting) error {
 		term.Printf("no box waits to be enrolled\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
-	term.Fprintf(w, "BRANCH\tEPOCH\tKEY\tPOINTS\tGROUP\n")
+	rows := [][]string{{"BRANCH", "EPOCH", "KEY", "POINTS", "GROUP"}}
 	for _, l := range list {
-		var points []string
-		for _, p := range l.status.Points {
-			points = append(points, p.Establishment+p.Point)
-		}
-		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.branch, l.epoch, controlplane.Fingerprint(l.status.Key),
-			strings.Join(points, " "), l.status.Group)
+		points := strings.Trim(fmt.Sprint(l.status.Points), "[]")
+		rows = append(rows, []string{l.branch, strconv.FormatInt(l.epoch, 10), Fingerprint(l.status.Key), points,
+			l.status.Group})
 	}
-	return w.Flush()
+	return table(term.Out, rows)
 }

@@ -4,10 +4,20 @@
 package fleet
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -15,8 +25,6 @@ import (
 // Command is dtectl fleet, one verb a file.
 type Command struct {
 	Centre string `default:"/etc/dted/fleet.toml" env:"DTECTL_FLEET" type:"path" help:"Central IT's settings: the chain's store, the director's key."`
-	// Who is the operator, as orders name him.
-	Who func() string `kong:"-"`
 
 	Keygen  Keygen  `cmd:"" help:"Make the director's key, sealed: it signs which rules branches shall run, and whose a branch is."`
 	Rekey   Rekey   `cmd:"" help:"Move the chain from a director's key that is lost or stolen to another: sign again what the old one signed."`
@@ -32,8 +40,23 @@ type Command struct {
 	Doctor  Doctor  `cmd:"" help:"Race writers against the store, and name what it does not keep."`
 }
 
-// open reads the settings and connects to nothing.
-func (c *Command) open() (*controlplane.Chain, error) {
+// Chain is a chain's store as its centre sees it.
+type Chain struct {
+	Store    fleetproto.Lister
+	Identity fleetproto.Chain // that every object of the chain names
+	Director fleetproto.Key
+	Sign     func() (fleetproto.Signer, error) // opens the director's key
+	Cache    string                            // folder for what the centre has seen and published
+	Now      func() time.Time
+	Who      string // the operator, as orders name him
+	Config   *config.Centre
+}
+
+// directorID is what signatures name the director's key.
+const directorID = "director"
+
+// ProvideChain reads the settings for the verb that runs, and connects to nothing.
+func (c *Command) ProvideChain() (*Chain, error) {
 	settings, err := config.LoadCentre(c.Centre)
 	if err != nil {
 		return nil, err
@@ -46,15 +69,114 @@ func (c *Command) open() (*controlplane.Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	who := "central-it"
-	if c.Who != nil {
-		who = c.Who()
-	}
-	return &controlplane.Chain{Store: bucket.New(a), Identity: settings.Identity(),
-		Director: fleetproto.Key{ID: controlplane.DirectorID, Public: public}, Cache: settings.Cache, Now: time.Now,
-		Who: who, Config: settings,
+	return &Chain{Store: bucket.New(a), Identity: settings.Identity(),
+		Director: fleetproto.Key{ID: directorID, Public: public}, Cache: settings.Cache, Now: time.Now,
+		Who: adminclient.Who(), Config: settings,
 		Sign: func() (fleetproto.Signer, error) {
 			private, err := settings.Director.Open()
-			return fleetproto.Signer{ID: controlplane.DirectorID, Private: private}, err
+			return fleetproto.Signer{ID: directorID, Private: private}, err
 		}}, nil
+}
+
+// keys are those of the director that count.
+func (c *Chain) keys() []fleetproto.Key { return []fleetproto.Key{c.Director} }
+
+// Groups are those for which something was published.
+func (c *Chain) Groups(ctx context.Context) ([]string, error) {
+	groups := c.keptGroups() // the store may have lost one whole
+	for o, err := range c.objects(ctx, fleetproto.DesiredRoot, fleetproto.DesiredKey) {
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, o.owner)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups), nil
+}
+
+// object is an object of a folder of branches or of groups.
+type object struct {
+	fleetproto.Entry
+	owner  string // the branch or the group
+	number int64
+}
+
+// objects lists the objects under a prefix whose keys have this form; others are passed over.
+func (c *Chain) objects(ctx context.Context, prefix string, form func(owner string, number int64) string,
+) iter.Seq2[object, error] {
+	return func(yield func(object, error) bool) {
+		for e, err := range c.Store.List(ctx, prefix) {
+			o := object{Entry: e}
+			if parts := strings.Split(e.Key, "/"); len(parts) == 5 { // fleet/v1/FOLDER/OWNER/NUMBER.jws
+				o.owner = parts[3]
+				o.number, _ = fleetproto.NumberOf(e.Key)
+			}
+			known := o.number > 0 && fleetproto.CheckName(o.owner) == nil && e.Key == form(o.owner, o.number)
+			if (err != nil || known) && !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// foreign reports whether an error says that an object is not one that the director, or its box, put there.
+func foreign(err error) bool {
+	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) ||
+		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, fleetproto.ErrTooLarge) ||
+		errors.Is(err, fleetproto.ErrNotFound)
+}
+
+// wait waits a moment, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// table writes rows of cells in columns.
+func table(out io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			term.Fprintf(w, "%s", cell)
+			if i < len(row)-1 {
+				term.Fprintf(w, "\t")
+			}
+		}
+		term.Fprintf(w, "\n")
+	}
+	return w.Flush()
+}
+
+// local writes a time as people of El Salvador read it.
+func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }
+
+// span writes a time as people read it: the two largest units at most.
+func span(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	switch day := 24 * time.Hour; {
+	case d < time.Minute:
+		return fmt.Sprintf("%s%d s", sign, d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%s%d min", sign, d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%s%d h %d min", sign, d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%s%d d %d h", sign, d/day, d%day/time.Hour)
+	}
+}
+
+// Fingerprint is what people compare of a box's key.
+func Fingerprint(key string) string {
+	public, err := fleetproto.DecodeKey(key)
+	if err != nil {
+		return "?"
+	}
+	return fleetproto.Fingerprint(public)
 }

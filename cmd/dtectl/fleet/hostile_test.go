@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/signed"
 )
@@ -72,11 +71,11 @@ func spoil(v reflect.Value, r *rand.Rand) {
 // many series as before at most, and no other branch and no group gets another verdict.
 func TestHostile(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	evil, unknown := w.add("evil"), w.add("unknown")
 	evil.status.Group = "pruebas"
 	evil.report()
-	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	for _, b := range w.boxes[:3] {
 		b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(1, 0, 0)}}
@@ -90,7 +89,7 @@ func TestHostile(t *testing.T) {
 			t.Fatal(*trouble)
 		}
 		found := s.latest.Load()
-		for _, r := range found.Rows() {
+		for _, r := range found.Branches {
 			if r.Name != "evil" && r.Name != "unknown" {
 				text := fmt.Sprintf("%s %s %d", r.Name, r.State(), r.Level())
 				for _, c := range r.Concerns {
@@ -106,7 +105,7 @@ func TestHostile(t *testing.T) {
 		if code != 200 {
 			t.Fatalf("%d: %s", code, text)
 		}
-		if err := found.Print(new(strings.Builder), func(*controlplane.Row) bool { return true }); err != nil {
+		if err := found.print(new(strings.Builder), func(*Branch) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 		return words, strings.Count(text, "\ndte_")
@@ -173,7 +172,7 @@ func TestEnrol_Points(t *testing.T) {
 	norte, sur := w.add("norte"), w.add("sur")
 	norte.status.Points = w.box("centro").status.Points
 	norte.report()
-	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
+	if err := (&Enrol{All: true}).Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
 		"M001P001 is of centro") {
 		t.Errorf("norte gets centro's point of sale: %v", err)
 	}
@@ -181,13 +180,13 @@ func TestEnrol_Points(t *testing.T) {
 	sur.status.Points = norte.status.Points
 	norte.report()
 	sur.report()
-	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil || norte.epoch() > 0 || sur.epoch() > 0 {
+	if err := (&Enrol{All: true}).Run(t.Context(), w.chain); err == nil || norte.epoch() > 0 || sur.epoch() > 0 {
 		t.Errorf("two that wait get one point of sale: %v", err)
 	}
 	for _, b := range []*box{norte, sur} { // what an older centre signed
 		director, err := w.chain.Sign()
 		w.must(err)
-		data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: b.status.Branch, Epoch: 1,
+		data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: b.status.Branch, Epoch: 1,
 			Key: b.status.Key, Group: "tiendas", At: w.now, By: "x", Points: b.status.Points}, director)
 		w.must(err)
 		w.must(w.store.Create(t.Context(), fleetproto.BoxKey(b.status.Branch, 1), data))
@@ -204,8 +203,8 @@ func TestEnrol_Points(t *testing.T) {
 	if got := w.codes("centro"); len(got) != 2 || got[0] != "unbound" || got[1] != "group" {
 		t.Error(got)
 	}
-	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(w.box("centro").status.Key)},
-		Replace: true}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(w.box("centro").status.Key)},
+		Replace: true}).Run(t.Context(), w.chain))
 	w.box("centro").report()
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Error(got)
@@ -216,7 +215,7 @@ func TestEnrol_Points(t *testing.T) {
 // has looked at it.
 func TestStore_PutsBack(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -247,7 +246,7 @@ func TestStore_PutsBack(t *testing.T) {
 		t.Error(got)
 	}
 	w.chain.Cache = w.at("cache")
-	s := controlplane.NewSurveyor(w.chain)
+	s := NewSurveyor(w.chain)
 	s.Accept = []string{"centro"}
 	_, err := s.Read(t.Context())
 	w.must(err)
@@ -299,7 +298,7 @@ func TestStore_LosesActs(t *testing.T) {
 	}
 	events, err := (&Log{}).events(t.Context(), w.chain)
 	w.must(err)
-	if !slices.ContainsFunc(events, func(e controlplane.Event) bool {
+	if !slices.ContainsFunc(events, func(e event) bool {
 		return e.Number == 4 && strings.HasPrefix(e.Fault,
 			"MISSING")
 	}) {
@@ -359,7 +358,7 @@ func TestStore_LosesVersions(t *testing.T) {
 		}},
 	} {
 		w := newWorld(t, "centro", "norte", "sur")
-		all := controlplane.Percent(fleetproto.Whole)
+		all := Percent(fleetproto.Whole)
 		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 		first := fleetproto.Verified{Version: 1, Digest: w.head().Digest}
 		w.obey()
@@ -375,10 +374,9 @@ func TestStore_LosesVersions(t *testing.T) {
 		if s := w.survey(); strings.Contains(c.name, "lost") && s.Lost() == 0 {
 			t.Errorf("%s: nobody says so: %s", c.name, w.text())
 		}
-		head, _, err := look(t.Context(), w.chain, "")
+		head, _, err := (&Hold{}).look(t.Context(), w.chain)
 		w.must(err)
-		_, err = w.chain.Next(t.Context(), head, "tiendas", "", time.Time{},
-			func(*fleetproto.Desired) error { return nil })
+		_, err = w.chain.Next(t.Context(), head, "tiendas", "", time.Time{}, nil)
 		w.must(err)
 		h := w.head()
 		last := fleetproto.Verified{Version: h.Version, Digest: h.Digest}
@@ -398,7 +396,7 @@ func TestStore_LosesVersions(t *testing.T) {
 // TestStore_Claims: a version that only a box speaks of is mended once, whether that box is away or lies.
 func TestStore_Claims(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -444,7 +442,7 @@ func TestStatus_TwoCopies(t *testing.T) {
 // stays closed in another.
 func TestEnrol_Remembers(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.survey()
 	held := w.store.Held(fleetproto.BoxKey("centro", 1))
@@ -453,8 +451,8 @@ func TestEnrol_Remembers(t *testing.T) {
 	sur := w.add("sur")
 	sur.status.Points = w.box("centro").status.Points
 	sur.report()
-	enrol := Enrol{Boxes: []string{"sur=" + controlplane.Fingerprint(sur.status.Key)}}
-	if err := enrol.run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
+	enrol := Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}
+	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
 		"lost the enrolment of centro") {
 		t.Errorf("centro's points of sale are given away: %v", err)
 	}
@@ -462,11 +460,11 @@ func TestEnrol_Remembers(t *testing.T) {
 	other := w.add("centro")
 	other.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
 	other.report()
-	name := "centro=" + controlplane.Fingerprint(other.status.Key)
-	w.must((&Enrol{Boxes: []string{name}, Replace: true, Close: []string{"M001P001"}}).run(t.Context(), w.chain))
+	name := "centro=" + Fingerprint(other.status.Key)
+	w.must((&Enrol{Boxes: []string{name}, Replace: true, Close: []string{"M001P001"}}).Run(t.Context(), w.chain))
 	other.status.Group = "otros"
 	other.report()
-	w.must((&Enrol{Boxes: []string{name}, Replace: true}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{name}, Replace: true}).Run(t.Context(), w.chain))
 	v, err := w.chain.Head(t.Context(), "otros")
 	w.must(err)
 	for _, b := range w.survey().Branches {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
@@ -25,16 +24,12 @@ import (
 
 // Keygen is dtectl fleet keygen.
 type Keygen struct {
-	Name           string `arg:"" type:"path" help:"Files NAME.jwe (the key, sealed), NAME.pub (for every box) and NAME.passphrase."`
-	PassphraseFile string `type:"path" help:"File with the passphrase, of 12 bytes or more; default: NAME.passphrase, made where it is not there." placeholder:"FILE"`
+	Name string `arg:"" type:"path" help:"Files NAME.jwe (the key, sealed), NAME.pub (for every box) and NAME.passphrase (of 12 bytes or more; made where it is not there)."`
 }
 
 // Run never writes over a key.
 func (c *Keygen) Run() error {
-	sealed, public, file := c.Name+".jwe", c.Name+".pub", c.PassphraseFile
-	if file == "" {
-		file = c.Name + ".passphrase"
-	}
+	sealed, public, file := c.Name+".jwe", c.Name+".pub", c.Name+".passphrase"
 	for _, path := range []string{sealed, public} {
 		if _, err := os.Stat(path); err == nil {
 			return fmt.Errorf("%s exists", path)
@@ -79,11 +74,7 @@ type Rekey struct {
 // Run signs with the new key what the old one signed: each enrolment in its place, and behind each group's versions one
 // more. From then on boxes that pin the new key behind the old one, or alone, take nothing more that the old key signs.
 // Cut short, it goes on when it is run again.
-func (c *Rekey) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
+func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)
 	if err != nil {
 		return err
@@ -98,7 +89,7 @@ func (c *Rekey) Run(ctx context.Context, top *Command) error {
 	return c.run(ctx, chain, fleetproto.Key{ID: fleetproto.Fingerprint(public), Public: public})
 }
 
-func (c *Rekey) run(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key) error {
+func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error {
 	director, err := chain.Sign()
 	if err != nil {
 		return err
@@ -124,7 +115,7 @@ func (c *Rekey) run(ctx context.Context, chain *controlplane.Chain, old fleetpro
 
 // enrolments signs again what the old key signed, each branch's highest epoch first: a box that was replaced must not
 // take an earlier epoch for the last. It returns the groups: true of those that a branch is of.
-func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key,
+func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key,
 	director fleetproto.Signer) (map[string]bool, error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
 	ordered, err := chain.Groups(ctx)
@@ -134,41 +125,38 @@ func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old f
 	for _, group := range ordered {
 		groups[group] = false
 	}
-	for entry, err := range chain.Store.List(ctx, fleetproto.BoxesFolder) {
+	for o, err := range chain.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
 		if err != nil {
 			return nil, err
 		}
-		branch, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, fleetproto.BoxesFolder), "/")
-		epoch, ok := fleetproto.NumberOf(entry.Key)
-		if !ok || entry.Key != fleetproto.BoxKey(branch, epoch) || slices.Contains(c.Except, fmt.Sprintf("%s/%d",
-			branch, epoch)) {
+		if slices.Contains(c.Except, fmt.Sprintf("%s/%d", o.owner, o.number)) {
 			continue
 		}
-		held, err := chain.Store.Get(ctx, entry.Key, fleetproto.MaxJWS)
+		held, err := chain.Store.Get(ctx, o.Key, fleetproto.MaxJWS)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", entry.Key, err)
+			return nil, fmt.Errorf("reading %s: %w", o.Key, err)
 		}
-		if e, err := chain.Identity.OpenEnrolment(held.Data, []fleetproto.Key{old, chain.Director}, branch,
-			epoch); err == nil {
-			branches[branch] = append(branches[branch], e)
-			if e.Group != "" { // also where nothing was published: only an order tells its boxes that the key has moved
-				groups[e.Group] = true
-			}
-		} else {
-			term.Printf("%s is left as it is: %v\n", entry.Key, err)
+		e, err := chain.Identity.OpenEnrolment(held.Data, []fleetproto.Key{old, chain.Director}, o.owner, o.number)
+		if err != nil {
+			term.Printf("%s is left as it is: %v\n", o.Key, err)
+			continue
+		}
+		branches[o.owner] = append(branches[o.owner], e)
+		if e.Group != "" { // also where nothing was published: only an order tells its boxes that the key has moved
+			groups[e.Group] = true
 		}
 	}
 	for _, branch := range slices.Sorted(maps.Keys(branches)) {
 		list := slices.SortedFunc(slices.Values(branches[branch]),
 			func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
 		for _, e := range list {
-			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, controlplane.Fingerprint(e.Key),
-				controlplane.Local(e.At), e.By)
+			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, Fingerprint(e.Key),
+				local(e.At), e.By)
 			if c.DryRun {
 				continue
 			}
 			e.Highest, e.At, e.By = list[0].Epoch, chain.Now().UTC().Truncate(time.Second), chain.Who
-			data, err := chain.Identity.SealEnrolment(*e, director)
+			data, err := chain.Identity.Seal(e, director)
 			if err == nil {
 				err = chain.Store.Put(ctx, fleetproto.BoxKey(branch, e.Epoch), data)
 			}
@@ -182,12 +170,12 @@ func (c *Rekey) enrolments(ctx context.Context, chain *controlplane.Chain, old f
 
 // group publishes, behind a group's last version, what is desired, signed by the new key; where nothing was published,
 // an order that changes nothing. What neither key signed counts nowhere, therefore nobody can put something in the way.
-func (c *Rekey) group(ctx context.Context, chain *controlplane.Chain, old fleetproto.Key, group string,
+func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, group string,
 	ofBranch bool) error {
 	before := *chain
 	before.Director = old
 	head, err := before.Head(ctx, group)
-	if controlplane.Strangers(err) {
+	if foreign(err) {
 		if moved, _ := chain.Head(ctx, group); moved != nil {
 			return nil // it begins with the new key
 		}
@@ -205,7 +193,7 @@ func (c *Rekey) group(ctx context.Context, chain *controlplane.Chain, old fleetp
 		for n := head.Version + 1; n <= last; n++ {
 			if _, err := chain.Version(ctx, group, n); err == nil {
 				return nil // it has moved
-			} else if !controlplane.Strangers(err) {
+			} else if !foreign(err) {
 				return err
 			}
 		}
@@ -225,14 +213,13 @@ func (c *Rekey) group(ctx context.Context, chain *controlplane.Chain, old fleetp
 		}
 	}
 	if head != nil {
-		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, controlplane.Local(head.Issued), head.By,
-			controlplane.Describe(head.Live))
+		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, local(head.Issued), head.By,
+			describe(head.Live))
 	}
 	if c.DryRun {
 		return nil
 	}
-	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{},
-		func(*fleetproto.Desired) error { return nil })
+	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{}, nil)
 	if err == nil {
 		term.Printf("%s version %d is signed by the new key\n", group, next.Version)
 	}

@@ -8,44 +8,72 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // What /metrics tells of the whole chain, from the last survey. A branch's numbers are those that its box signed.
 var (
-	surveyTime = prometheus.NewDesc("dte_chain_survey_timestamp_seconds",
-		"When the chain's store was last read whole.", nil, nil)
-	storeLost = prometheus.NewDesc("dte_chain_lost", "Branches and groups of which the store has lost or put "+
-		"back something.", nil, nil)
-	branchSeen = prometheus.NewDesc("dte_chain_branch_seen_timestamp_seconds",
-		"When the branch's last status was written.", []string{"branch", "group"}, nil)
-	branchLevel = prometheus.NewDesc("dte_chain_branch_level", "0 nothing to know, 1 something, 2 something bad.",
-		[]string{"branch", "group"}, nil)
-	branchReady = prometheus.NewDesc("dte_chain_branch_ready", "1 when the branch can sell.", []string{"branch",
-		"group"}, nil)
-	branchPeriod = prometheus.NewDesc("dte_chain_branch_contingency", "1 when the branch is in contingency.",
-		[]string{"branch", "group"}, nil)
-	branchDeadline = prometheus.NewDesc("dte_chain_branch_deadline_timestamp_seconds",
-		"The first legal deadline of what the branch owes MH.", []string{"branch", "group"}, nil)
-	branchWaiting = prometheus.NewDesc("dte_chain_branch_waiting_documents", "Documents that the branch owes MH.",
-		[]string{"branch", "group"}, nil)
-	branchEnds = prometheus.NewDesc("dte_chain_branch_certificate_end_timestamp_seconds",
-		"When a certificate of the branch ends.", []string{"branch", "group", "certificate"}, nil)
-	branchVersion = prometheus.NewDesc("dte_chain_branch_desired_version",
-		"The last desired state that the branch verified.", []string{"branch", "group"}, nil)
-	branchRefused = prometheus.NewDesc("dte_chain_branch_refused_ratio",
-		"The part of MH's newest decisions about documents that were refusals, of the rule in force that MH refuses "+
-			"most; absent before the first.", []string{"branch", "group"}, nil)
-	groupVersion = prometheus.NewDesc("dte_chain_desired_version", "The last desired state that was published.",
-		[]string{"group"}, nil)
-	groupExpires = prometheus.NewDesc("dte_chain_desired_expires_timestamp_seconds", "Until when it is good.",
-		[]string{"group"}, nil)
-	rolloutBoxes = prometheus.NewDesc("dte_chain_rollout_branches",
-		"Branches of the ring of the roll-out that is on its way, by what became of it.", []string{"group", "stage"},
-		nil)
-	rolloutHeld = prometheus.NewDesc("dte_chain_rollout_held", "1 when the roll-out is held.", []string{"group"},
-		nil)
+	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.")
+	storeLost  = describeMetric("dte_chain_lost",
+		"Branches and groups of which the store has lost or put back something.")
+
+	groupVersion = describeMetric("dte_chain_desired_version", "The last desired state that was published.", "group")
+	groupExpires = describeMetric("dte_chain_desired_expires_timestamp_seconds", "Until when it is good.", "group")
+	rolloutBoxes = describeMetric("dte_chain_rollout_branches",
+		"Branches of the ring of the roll-out that is on its way, by what became of it.", "group", "stage")
+	rolloutHeld = describeMetric("dte_chain_rollout_held", "1 when the roll-out is held.", "group")
+
+	branchEnds = describeMetric("dte_chain_branch_certificate_end_timestamp_seconds",
+		"When a certificate of the branch ends.", "branch", "group", "certificate")
 )
+
+// branchGauges are what is told of each branch; absent where the value is not known.
+var branchGauges = []struct {
+	desc  *prometheus.Desc
+	value func(*Branch) (float64, bool)
+}{
+	{branchMetric("dte_chain_branch_level", "0 nothing to know, 1 something, 2 something bad."),
+		func(b *Branch) (float64, bool) { return float64(b.Level()), true }},
+	{branchMetric("dte_chain_branch_seen_timestamp_seconds", "When the branch's last status was written."),
+		func(b *Branch) (float64, bool) { return seconds(b.Seen), !b.Seen.IsZero() }},
+	{branchMetric("dte_chain_branch_deadline_timestamp_seconds",
+		"The first legal deadline of what the branch owes MH."),
+		func(b *Branch) (float64, bool) { return seconds(b.deadline()), !b.deadline().IsZero() }},
+	{branchMetric("dte_chain_branch_ready", "1 when the branch can sell."),
+		said(func(s *fleetproto.Status) float64 { return one(s.Ready && !s.Replaced) })},
+	{branchMetric("dte_chain_branch_contingency", "1 when the branch is in contingency."),
+		said(func(s *fleetproto.Status) float64 { return one(s.Contingency != nil) })},
+	{branchMetric("dte_chain_branch_waiting_documents", "Documents that the branch owes MH."),
+		said(func(s *fleetproto.Status) float64 { return float64(s.Waiting.Documents) })},
+	{branchMetric("dte_chain_branch_desired_version", "The last desired state that the branch verified."),
+		said(func(s *fleetproto.Status) float64 { return float64(s.Desired.Version) })},
+	{branchMetric("dte_chain_branch_refused_ratio", "The part of MH's newest decisions about documents that were "+
+		"refusals, of the rule in force that MH refuses most; absent before the first."),
+		func(b *Branch) (float64, bool) {
+			if b.Status == nil {
+				return 0, false
+			}
+			return b.Status.RefusedRatio()
+		}},
+}
+
+func describeMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+func branchMetric(name, help string) *prometheus.Desc {
+	return describeMetric(name, help, "branch", "group")
+}
+
+// said is a value of the status.
+func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) {
+	return func(b *Branch) (float64, bool) {
+		if b.Status == nil {
+			return 0, false
+		}
+		return value(b.Status), true
+	}
+}
 
 // collector tells of all branches, or of one.
 type collector struct {
@@ -58,66 +86,46 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
 	s := c.site.latest.Load()
 	if s == nil {
-		ch <- gauge(surveyTime, 0)
+		gauge(surveyTime, 0)
 		return
 	}
-	for _, r := range s.Rows() {
+	for _, b := range s.Branches {
 		// whoever can write to the store can name branches
-		if r.Enrolment != nil && (c.only == "" || c.only == r.Name) {
-			collectRow(r, ch)
+		if b.Enrolment == nil || c.only != "" && c.only != b.Name {
+			continue
+		}
+		for _, g := range branchGauges {
+			if v, known := g.value(b); known {
+				gauge(g.desc, v, b.Name, b.Group())
+			}
+		}
+		if b.Status != nil {
+			for _, e := range b.Status.Certificates { // of a closed list, each once: see Status
+				gauge(branchEnds, seconds(e.Ends), b.Name, b.Group(), e.Name)
+			}
 		}
 	}
 	if c.only != "" {
 		return
 	}
-	ch <- gauge(surveyTime, seconds(s.At))
-	ch <- gauge(storeLost, float64(s.Lost()))
+	gauge(surveyTime, seconds(s.At))
+	gauge(storeLost, float64(s.Lost()))
 	for _, v := range s.Groups {
-		ch <- gauge(groupVersion, float64(v.Version), v.Group)
-		ch <- gauge(groupExpires, seconds(v.Expires), v.Group)
+		gauge(groupVersion, float64(v.Version), v.Group)
+		gauge(groupExpires, seconds(v.Expires), v.Group)
 		if r := v.Rollout; r != nil {
 			m := s.Measure(r, v.Group)
-			ch <- gauge(rolloutBoxes, float64(m.Succeeded), v.Group, "succeeded")
-			ch <- gauge(rolloutBoxes, float64(len(m.Failed)), v.Group, "failed")
-			ch <- gauge(rolloutBoxes, float64(m.Waiting), v.Group, "waiting")
-			ch <- gauge(rolloutHeld, one(r.Held), v.Group)
+			gauge(rolloutBoxes, float64(m.Succeeded), v.Group, "succeeded")
+			gauge(rolloutBoxes, float64(len(m.Failed)), v.Group, "failed")
+			gauge(rolloutBoxes, float64(m.Waiting), v.Group, "waiting")
+			gauge(rolloutHeld, one(r.Held), v.Group)
 		}
 	}
-}
-
-func collectRow(r *controlplane.Row, ch chan<- prometheus.Metric) {
-	group := r.Group()
-	ch <- gauge(branchLevel, float64(r.Level()), r.Name, group)
-	if !r.Seen.IsZero() {
-		ch <- gauge(branchSeen, seconds(r.Seen), r.Name, group)
-	}
-	st := r.Status
-	if st == nil {
-		return
-	}
-	ch <- gauge(branchReady, one(st.Ready && !st.Replaced), r.Name, group)
-	ch <- gauge(branchPeriod, one(st.Contingency != nil), r.Name, group)
-	ch <- gauge(branchWaiting, float64(st.Waiting.Documents), r.Name, group)
-	ch <- gauge(branchVersion, float64(st.Desired.Version), r.Name, group)
-	deadline := st.Waiting.Deadline
-	if p := st.Contingency; p != nil && !p.Deadline.IsZero() && (deadline.IsZero() || p.Deadline.Before(deadline)) {
-		deadline = p.Deadline
-	}
-	if !deadline.IsZero() {
-		ch <- gauge(branchDeadline, seconds(deadline), r.Name, group)
-	}
-	if ratio, known := st.RefusedRatio(); known {
-		ch <- gauge(branchRefused, ratio, r.Name, group)
-	}
-	for _, c := range st.Certificates { // of a closed list, each once: see Status
-		ch <- gauge(branchEnds, seconds(c.Ends), r.Name, group, c.Name)
-	}
-}
-
-func gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
 func seconds(t time.Time) float64 { return float64(t.Unix()) }
@@ -132,7 +140,7 @@ func one(b bool) float64 {
 // branchMetrics is one branch's part of /metrics. A silent one answers 503, therefore Prometheus's own up tells it.
 func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 	name, found := r.PathValue("branch"), s.latest.Load()
-	var b *controlplane.Branch
+	var b *Branch
 	if found != nil {
 		for _, o := range found.Branches {
 			if o.Name == name {
@@ -141,11 +149,11 @@ func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
-	case found == nil, s.surveyor.Chain.Now().Sub(found.At) > controlplane.SilentAfter:
+	case found == nil, s.surveyor.Chain.Now().Sub(found.At) > SilentAfter:
 		http.Error(w, "the chain's store was not read", http.StatusServiceUnavailable)
 	case b == nil:
 		http.NotFound(w, r)
-	case b.Seen.IsZero() || found.At.Sub(b.Seen) > controlplane.SilentAfter:
+	case b.silent(found.At):
 		http.Error(w, "the branch is silent", http.StatusServiceUnavailable)
 	default:
 		registry := prometheus.NewRegistry()
@@ -187,5 +195,5 @@ func (s *site) json(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(found.Report(func(*controlplane.Row) bool { return true }))
+	_ = json.NewEncoder(w).Encode(found.Report(func(*Branch) bool { return true }))
 }

@@ -1,15 +1,17 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -31,7 +33,7 @@ var policy = func() string {
 const shownAtMost = 200
 
 var pageTemplate = template.Must(template.New("page").Funcs(
-	template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": controlplane.Local,
+	template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": local,
 		"visible": term.Visible}).Parse(pageText))
 
 // words of the page that depend on the language.
@@ -60,8 +62,8 @@ var words = map[string][2]string{
 // view is what the page shows.
 type view struct {
 	Lang, Other, Query, Only string
-	Survey                   *controlplane.Survey
-	Counts                   controlplane.Counts
+	Survey                   *Survey
+	Counts                   Counts
 	Trouble                  string
 	Groups                   []groupView
 	Rows                     []rowView
@@ -71,15 +73,22 @@ type view struct {
 type groupView struct {
 	*fleetproto.Desired
 	What, Rollout, Ring string
-	Measured            *controlplane.Ring
+	Measured            *Ring
 }
 
 type rowView struct {
-	*controlplane.Row
+	*Branch
 	Title, Group, Level, State, Seen string
 	Words                            []wordView
 	Points, Rules                    []string
 	Same                             *sameView // not nil: the line is of several branches, this one the first
+}
+
+// sameView is one line for several branches of which the same is to be known, and nothing else.
+type sameView struct {
+	Count int
+	Names []string // the first sameNamed, in the page's order
+	Link  string   // the page with all of them, line by line
 }
 
 // wordView is what a concern says, in the colour of its own level.
@@ -126,18 +135,18 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 func (v *view) fill() {
 	v.Counts = v.Survey.Counts()
 	for _, g := range v.Survey.Groups {
-		gv := groupView{Desired: g.Desired, What: controlplane.Describe(g.Live)}
+		gv := groupView{Desired: g.Desired, What: describe(g.Live)}
 		if r := g.Rollout; r != nil {
 			m := v.Survey.Measure(r, g.Group)
-			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+controlplane.Describe(r.State), controlplane.RingIn(v.Lang, r,
-				m.Boxes), &m
+			gv.Rollout, gv.Measured = r.Name+" "+describe(r.State), &m
+			gv.Ring = fmt.Sprintf("%s (%d)", ringIn(v.Lang, r), m.Boxes)
 		}
 		v.Groups = append(v.Groups, gv)
 	}
 	var shown []rowView
-	for _, r := range v.Survey.Rows() {
-		if rv := v.row(r); v.shows(&rv) {
-			shown = append(shown, rv)
+	for _, b := range v.Survey.Branches {
+		if r := v.row(b); v.shows(&r) {
+			shown = append(shown, r)
 		}
 	}
 	if v.Query == "" && v.Only == "" { // a search answers branch by branch
@@ -151,21 +160,19 @@ func (v *view) fill() {
 	}
 }
 
-func (v *view) row(r *controlplane.Row) rowView {
-	out := rowView{Row: r, Title: r.Name, Group: term.Visible(r.Group()), Level: controlplane.LevelNames[r.Level()],
-		State: r.State(), Seen: v.T("never")}
-	if !r.Seen.IsZero() {
-		out.Seen = controlplane.Span(max(0, v.Survey.At.Sub(r.Seen)))
+func (v *view) row(b *Branch) rowView {
+	out := rowView{Branch: b, Title: b.Name, Group: term.Visible(b.Group()), Level: levelNames[b.Level()],
+		State: b.State(), Seen: v.T("never")}
+	if !b.Seen.IsZero() {
+		out.Seen = span(max(0, v.Survey.At.Sub(b.Seen)))
 	}
-	for _, c := range r.Concerns {
-		out.Words = append(out.Words, wordView{term.Visible(c.Say(v.Lang)), controlplane.LevelNames[c.Level]})
+	for _, c := range b.Concerns {
+		out.Words = append(out.Words, wordView{term.Visible(c.Say(v.Lang)), levelNames[c.Level]})
 	}
-	if st := r.Status; st != nil {
-		if st.Name != "" {
-			out.Title = term.Visible(st.Name)
-		}
+	if st := b.Status; st != nil {
+		out.Title = term.Visible(cmp.Or(st.Name, b.Name))
 		for _, p := range st.Points {
-			out.Points = append(out.Points, term.Visible(p.Establishment+p.Point))
+			out.Points = append(out.Points, p.String())
 		}
 		for _, rule := range st.Rules {
 			text := rule.Name + " " + rule.Version
@@ -178,46 +185,74 @@ func (v *view) row(r *controlplane.Row) rowView {
 	return out
 }
 
+// only are the codes that a filter of the page asks for.
+var only = map[string][]string{"closed": {"closed", "replaced"}, "silent": {"silent", "lost", "never"},
+	"waiting": {"waits", "stranger"}}
+
 // shows tells whether a row is one of those that were asked for.
 func (v *view) shows(r *rowView) bool {
-	has := func(codes ...string) bool {
-		for _, c := range r.Concerns {
-			for _, code := range codes {
-				if c.Code == code {
-					return true
-				}
-			}
-		}
+	if codes, filter := only[v.Only]; filter && !r.has(codes...) {
 		return false
 	}
-	switch v.Only {
-	case "closed":
-		if !has("closed", "replaced") {
-			return false
-		}
-	case "contingency":
-		if r.Status == nil || r.Status.Contingency == nil {
-			return false
-		}
-	case "silent":
-		if !has("silent", "lost", "never") {
-			return false
-		}
-	case "waiting":
-		if !has("waits", "stranger") {
-			return false
-		}
+	if v.Only == "contingency" && (r.Status == nil || r.Status.Contingency == nil) {
+		return false
 	}
-	said := []string{r.Name, r.Title, r.Row.Group(), r.State, v.T(r.State), strings.Join(r.Points, " "),
+	said := []string{r.Name, r.Title, r.Branch.Group(), r.State, v.T(r.State), strings.Join(r.Points, " "),
 		strings.Join(r.Rules, " ")}
 	for _, w := range r.Words {
 		said = append(said, w.Text)
 	}
 	text := strings.ToLower(strings.Join(said, " "))
-	for _, word := range strings.Fields(strings.ToLower(v.Query)) {
-		if !strings.Contains(text, word) {
-			return false
+	return !slices.ContainsFunc(strings.Fields(strings.ToLower(v.Query)),
+		func(word string) bool { return !strings.Contains(text, word) })
+}
+
+const (
+	sameAtLeast = 3   // so many branches with one trouble stand on one line
+	sameNamed   = 5   // so many of them are named there
+	sameSearch  = 200 // runes of the trouble that the line's link searches for
+)
+
+// ordered are the concerns that come of what the centre desires: one bundle is refused by many branches in the same
+// words.
+var ordered = []string{"returned", "refused", "trouble", "expired", "lacks"}
+
+// sameKey is equal for branches that one line can stand for; "": this branch needs its own.
+func (r *rowView) sameKey() string {
+	if len(r.Concerns) == 0 || slices.ContainsFunc(r.Concerns,
+		func(c Concern) bool { return !slices.Contains(ordered, c.Code) }) {
+		return ""
+	}
+	return fmt.Sprint(r.Group, "\n", r.State, "\n", r.Words)
+}
+
+// gather puts branches of which the same is to be known on the line of the first of them.
+func (v *view) gather(rows []rowView) (lines []rowView) {
+	same := make(map[string]*sameView)
+	for i := range rows {
+		key := rows[i].sameKey()
+		if same[key] == nil {
+			same[key] = new(sameView)
+		}
+		same[key].Count++
+	}
+	for _, r := range rows {
+		key := r.sameKey()
+		s := same[key]
+		if key == "" || s.Count < sameAtLeast {
+			lines = append(lines, r)
+			continue
+		}
+		if len(s.Names) == 0 {
+			runes := []rune(r.Words[0].Text)
+			s.Link = "?" + url.Values{"q": {strings.TrimSpace(string(runes[:min(len(runes), sameSearch)]))},
+				"lang": {v.Lang}}.Encode()
+			r.Same = s
+			lines = append(lines, r)
+		}
+		if len(s.Names) < sameNamed {
+			s.Names = append(s.Names, r.Title)
 		}
 	}
-	return true
+	return lines
 }

@@ -1,57 +1,56 @@
 package fleet
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
-	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/bundle"
 )
 
 // Publish is dtectl fleet publish.
 type Publish struct {
-	Files       []string              `arg:"" type:"existingfile" help:"Signed bundles (.dterule), and at most one settings file (.json)."`
-	Group       string                `required:"" help:"Group of branches, as their fleet.group has it."`
-	Pilots      []string              `help:"Branches that take it first. Without --share nobody else does until the next ring." placeholder:"A,B"`
-	Share       *controlplane.Percent `help:"Percentage of the branches in the first ring; default 5, and 0 beside pilots." placeholder:"5"`
-	NotBefore   controlplane.Moment   `help:"No branch takes it before." placeholder:"T"`
-	Soak        time.Duration         `default:"1h" help:"How long a ring is watched before the next one opens."`
-	MinSuccess  int                   `default:"1" help:"Branches of the ring that must have taken it, or all of a smaller ring." placeholder:"N"`
-	MaxFailures controlplane.Percent  `default:"0" help:"Percentage of the branches that tried it which may refuse it, go back by themselves, or have what it makes refused by MH; more, and fleet roll holds it." placeholder:"P"`
-	Expires     controlplane.Moment   `help:"Until when the order is good; past it boxes alarm and sell on; default: 90 days." placeholder:"T"`
-	Running     bool                  `help:"Of the bundles, only those that branches of the group run already: a chain's first order, which fleet back can go back to."`
-	Reason      string                `help:"Why, for the log."`
+	Files       []string      `arg:"" type:"existingfile" help:"Signed bundles (.dterule), and at most one settings file (.json)."`
+	Group       string        `required:"" help:"Group of branches, as their fleet.group has it."`
+	Pilots      []string      `help:"Branches that take it first. Without --share nobody else does until the next ring." placeholder:"A,B"`
+	Share       *Percent      `help:"Percentage of the branches in the first ring; default 5, and 0 beside pilots." placeholder:"5"`
+	NotBefore   Moment        `help:"No branch takes it before." placeholder:"T"`
+	Soak        time.Duration `default:"1h" help:"How long a ring is watched before the next one opens."`
+	MinSuccess  int           `default:"1" help:"Branches of the ring that must have taken it, or all of a smaller ring." placeholder:"N"`
+	MaxFailures Percent       `default:"0" help:"Percentage of the branches that tried it which may refuse it, go back by themselves, or have what it makes refused by MH; more, and fleet roll holds it." placeholder:"P"`
+	Expires     Moment        `help:"Until when the order is good; past it boxes alarm and sell on; default: 90 days." placeholder:"T"`
+	Running     bool          `help:"Of the bundles, only those that branches of the group run already: a chain's first order, which fleet back can go back to."`
+	Reason      string        `help:"Why, for the log."`
 	// What a branch refuses unless the order says that it is meant.
 	AmountsChange bool `help:"The bundles may change the amounts of what branches have sold; else a branch whose last sales they change refuses them."`
 	FewerCases    bool `help:"The bundles may carry fewer golden cases than those that they replace."`
 }
 
 // Run puts the files into the store and begins the roll-out.
-func (c *Publish) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, chain)
-}
-
-func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
+func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 	if err := fleetproto.CheckName(c.Group); err != nil {
 		return fmt.Errorf("--group: %w", err)
 	}
 	if c.MinSuccess < 0 || c.Soak < 0 {
 		return errors.New("--min-success, --soak: not negative")
 	}
-	s, err := restored(ctx, chain, controlplane.NewSurveyor(chain))
+	expires := c.Expires.Time
+	if expires.IsZero() {
+		expires = chain.Now().Add(DefaultLife)
+	}
+	if !expires.After(chain.Now()) {
+		return errors.New("--expires: has passed")
+	}
+	s, err := restored(ctx, chain, NewSurveyor(chain))
 	if err != nil {
 		return err
 	}
@@ -59,10 +58,9 @@ func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
 	for _, b := range s.Branches {
 		if head == nil && b.Enrolment != nil && b.Group() == c.Group && b.Status != nil &&
 			b.Status.Desired.Version > 0 {
-			return fmt.Errorf(
-				"%s has version %d of what %s shall run, and the store has lost all of it: publish from "+
-					"the machine that published it, which kept it (%s)",
-				b.Name, b.Status.Desired.Version, c.Group, strings.Join(s.Faults, "; "))
+			return fmt.Errorf("%s has version %d of what %s shall run, and the store has lost all of it: publish from "+
+				"the machine that published it, which kept it (%s)", b.Name, b.Status.Desired.Version, c.Group,
+				strings.Join(s.Faults, "; "))
 		}
 	}
 	if head != nil && head.Rollout != nil {
@@ -70,10 +68,7 @@ func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
 			"first", head.Rollout.Name, c.Group)
 	}
 	for _, p := range c.Pilots {
-		if !slices.ContainsFunc(s.Branches, func(b *controlplane.Branch) bool {
-			return b.Name == p &&
-				b.Group() == c.Group
-		}) {
+		if !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Name == p && b.Group() == c.Group }) {
 			return fmt.Errorf("--pilots: no branch %s of group %s has reported", p, c.Group)
 		}
 	}
@@ -88,10 +83,7 @@ func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
 		}
 	}
 	if head != nil {
-		if err := newer(state, head.Live); err != nil {
-			return err
-		}
-		if err := c.covered(ctx, chain, state, files, head.Live); err != nil {
+		if err := c.succeed(ctx, chain, state, files, head.Live); err != nil {
 			return err
 		}
 	}
@@ -101,26 +93,15 @@ func (c *Publish) run(ctx context.Context, chain *controlplane.Chain) error {
 			return fmt.Errorf("storing %s: %w", key, err)
 		}
 	}
-	expires := c.Expires.Time
-	if expires.IsZero() {
-		expires = chain.Now().Add(controlplane.DefaultLife)
-	}
-	d, err := chain.Next(ctx, head, c.Group, c.Reason, expires, func(d *fleetproto.Desired) error {
-		if !d.Expires.After(d.Issued) {
-			return errors.New("--expires: has passed")
-		}
+	d, err := chain.Next(ctx, head, c.Group, c.Reason, expires, func(d *fleetproto.Desired) {
 		d.Rollout = &fleetproto.Rollout{Name: fmt.Sprintf("r%d", d.Version), State: state, Pilots: c.Pilots,
 			Share: c.share(), NotBefore: c.NotBefore.UTC(), Opened: d.Issued,
 			SoakSeconds: int64(c.Soak / time.Second), MinSuccess: c.MinSuccess, MaxFailures: int(c.MaxFailures)}
-		if c.NotBefore.IsZero() {
-			d.Rollout.NotBefore = time.Time{}
-		}
-		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		printOrder(d, s)
 	}
-	return printOrder(d, s)
+	return err
 }
 
 func (c *Publish) share() int {
@@ -134,7 +115,7 @@ func (c *Publish) share() int {
 }
 
 // load reads the files as branches will: a bundle that no pinned key signed goes nowhere.
-func (c *Publish) load(chain *controlplane.Chain) (state fleetproto.State, files map[string][]byte, err error) {
+func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][]byte, err error) {
 	files = make(map[string][]byte)
 	keys, err := chain.Config.Pinned()
 	if len(chain.Config.Keys) > 0 && err != nil {
@@ -183,68 +164,115 @@ func (c *Publish) load(chain *controlplane.Chain) (state fleetproto.State, files
 }
 
 // runs tells that a branch of a group has reported a rule as in force, or on its shelf for later.
-func runs(s *controlplane.Survey, group string, rule fleetproto.Rule) bool {
-	return slices.ContainsFunc(s.Branches, func(b *controlplane.Branch) bool {
+func runs(s *Survey, group string, rule fleetproto.Rule) bool {
+	return slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules,
 			func(r fleetproto.Running) bool { return r.Digest == rule.Digest })
 	})
 }
 
-// newer refuses a bundle that is older than what branches run: their floor would refuse it.
-func newer(state, live fleetproto.State) error {
-	for _, r := range state.Rules {
-		for _, l := range live.Rules {
-			if r.SameGeneration(l) && bundle.Compare(r.Version, l.Version) < 0 {
-				return fmt.Errorf("%s %s is older than %s, which branches run: they would refuse it; dtectl fleet "+
-					"back goes back to what was desired before", r.Name, r.Version, l.Version)
-			}
-		}
-	}
-	return nil
-}
-
-// covered refuses a bundle of documents with fewer golden cases than the bundle that it replaces, as each branch would.
-func (c *Publish) covered(ctx context.Context, chain *controlplane.Chain, state fleetproto.State,
-	files map[string][]byte, live fleetproto.State) error {
+// succeed refuses what each branch would: a bundle that is older than the bundle that it replaces, which is their floor,
+// and a bundle of documents with fewer golden cases.
+func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
+	live fleetproto.State) error {
 	for _, r := range state.Rules {
 		at := slices.IndexFunc(live.Rules, r.SameGeneration)
-		if c.FewerCases || r.Bundle != "document" || at < 0 {
+		if at < 0 {
 			continue
 		}
-		held, err := chain.Store.Get(ctx, fleetproto.RuleKey(live.Rules[at].File), fleetproto.MaxRule)
+		l := live.Rules[at]
+		if bundle.Compare(r.Version, l.Version) < 0 {
+			return fmt.Errorf("%s is older than %s, which branches run: they would refuse it; dtectl fleet back goes "+
+				"back to what was desired before", r, l.Version)
+		}
+		if c.FewerCases || r.Bundle != "document" {
+			continue
+		}
+		held, err := chain.Store.Get(ctx, fleetproto.RuleKey(l.File), fleetproto.MaxRule)
 		if err != nil {
-			return fmt.Errorf("reading %s %s, which %s replaces: %w", live.Rules[at].Name, live.Rules[at].Version,
-				r.Version, err)
+			return fmt.Errorf("reading %s, which %s replaces: %w", l, r.Version, err)
 		}
 		before, err := bundle.Inspect(held.Data)
 		if err != nil {
-			return fmt.Errorf("%s %s in the chain's store: %w", live.Rules[at].Name, live.Rules[at].Version, err)
+			return fmt.Errorf("%s in the chain's store: %w", l, err)
 		}
 		b, err := bundle.Inspect(files[fleetproto.RuleKey(r.File)])
 		if err == nil {
 			_, err = bundle.CompareCases(b.Different(), before)
 		}
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", r.Name, r.Version, err)
+			return fmt.Errorf("%s: %w", r, err)
 		}
 	}
 	return nil
 }
 
-// printOrder says what a version means for the branches.
-func printOrder(d *fleetproto.Desired, s *controlplane.Survey) error {
-	var b bytes.Buffer
-	term.Fprintf(&b, "%s version %d: ", d.Group, d.Version)
-	if d.Rollout == nil {
-		term.Fprintf(&b, "%s, no roll-out\n", controlplane.Describe(d.Live))
-	} else {
-		r := d.Rollout
-		term.Fprintf(&b, "%s %s, %s\n", r.Name, controlplane.Describe(r.State), controlplane.RingWords(r,
-			s.Measure(r, d.Group).Boxes))
-		if !r.NotBefore.IsZero() {
-			term.Fprintf(&b, "not before %s\n", controlplane.Local(r.NotBefore))
+// Percent is a part of 10,000, written as a percentage of at most two decimals: "5", "0.25".
+type Percent int
+
+var percentForm = regexp.MustCompile(`^(\d{1,3})(?:\.(\d{1,2}))?%?$`)
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Percent) UnmarshalText(text []byte) error {
+	m := percentForm.FindStringSubmatch(string(text))
+	if m == nil {
+		return fmt.Errorf("%q is no percentage of at most two decimals", text)
+	}
+	n, err := strconv.Atoi(m[1] + (m[2] + "00")[:2])
+	if err != nil || n > fleetproto.Whole {
+		return fmt.Errorf("%q is above 100", text)
+	}
+	*p = Percent(n)
+	return nil
+}
+
+func (p Percent) String() string {
+	text := strings.TrimRight(fmt.Sprintf("%d.%02d", p/100, p%100), "0")
+	return strings.TrimSuffix(text, ".") + " %"
+}
+
+// Moment is a time on the command line: RFC 3339, or a day or an hour of El Salvador, "2026-12-01", "2026-12-01T06:00".
+type Moment struct{ time.Time }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Moment) UnmarshalText(text []byte) (err error) {
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", time.RFC3339} {
+		if m.Time, err = time.ParseInLocation(layout, string(text), dte.Zone); err == nil {
+			return nil
 		}
 	}
-	_, err := term.Out.Write(b.Bytes())
-	return err
+	return fmt.Errorf("%q is no time: 2026-12-01, 2026-12-01T06:00 (El Salvador) or RFC 3339", text)
+}
+
+// FirstDay makes a chain of boxes that have just begun to report, for demonstrations: it waits for so many, enrols
+// them, and publishes to all of them what they run. A chain that has had its first day stays as it is.
+func FirstDay(ctx context.Context, settings string, boxes int, group string, files []string) error {
+	chain, err := (&Command{Centre: settings}).ProvideChain()
+	if err != nil {
+		return err
+	}
+	surveyor := NewSurveyor(chain)
+	for {
+		s, err := surveyor.Read(ctx)
+		if err == nil && s.Desired(group) != nil {
+			return nil
+		}
+		if err == nil && len(s.Branches) >= boxes {
+			if len(waitingOf(s)) > 0 {
+				if err := (&Enrol{All: true}).Run(ctx, chain); err != nil {
+					return err
+				}
+			}
+			break
+		}
+		if err := wait(ctx, time.Second); err != nil { // the store may still be starting
+			return err
+		}
+	}
+	all := Percent(fleetproto.Whole)
+	if err := (&Publish{Group: group, Files: files, Share: &all, Running: true, MinSuccess: boxes,
+		Reason: "what runs already"}).Run(ctx, chain); err != nil {
+		return fmt.Errorf("publishing what runs already: %w", err)
+	}
+	return (&Roll{Follow: true}).Run(ctx, chain)
 }

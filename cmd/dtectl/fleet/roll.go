@@ -10,15 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 )
 
 // Roll is dtectl fleet roll.
 type Roll struct {
-	Group string                `help:"One group; default: all of them."`
-	Share *controlplane.Percent `help:"Percentage of the next ring; default: 5, 25, 100 in turn." placeholder:"25"`
+	Group string `help:"One group; default: all of them."`
 	// Follow goes on until the roll-outs have reached all, or one harms.
 	Follow bool `help:"Stay, and open ring after ring until all have it, or it harms."`
 
@@ -33,41 +31,21 @@ var errHarms = errors.New("a roll-out harms, and is held")
 
 // Run opens what may be opened. It may run every few minutes by a timer: where a ring's criteria do not hold, it
 // changes nothing.
-func (c *Roll) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	surveyor := controlplane.NewSurveyor(chain)
+func (c *Roll) Run(ctx context.Context, chain *Chain) error {
+	surveyor := NewSurveyor(chain)
 	for {
 		underWay, err := c.once(ctx, chain, surveyor)
+		if err == nil && c.Follow && underWay {
+			err = wait(ctx, followEvery)
+		}
 		if err != nil || !c.Follow || !underWay {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(followEvery):
-		}
 	}
-}
-
-// say tells why a roll-out stays as it is; who follows is told once.
-func (c *Roll) say(group, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if c.said[group] == text && c.Follow {
-		return
-	}
-	if c.said == nil {
-		c.said = make(map[string]string)
-	}
-	c.said[group] = text
-	term.Printf("%s: %s\n", group, text)
 }
 
 // once opens what may be opened, and tells whether a roll-out was under way.
-func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *controlplane.Surveyor) (underWay bool,
-	err error) {
+func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (underWay bool, err error) {
 	s, err := restored(ctx, chain, surveyor)
 	if err != nil {
 		return false, err
@@ -82,8 +60,8 @@ func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *co
 			continue
 		}
 		found = true
-		if head.Rollout != nil && (head.Rollout.Share < fleetproto.Whole ||
-			s.Measure(head.Rollout, head.Group).Wants(head.Rollout, chain.Now()) != "") {
+		if r := head.Rollout; r != nil && (r.Share < fleetproto.Whole ||
+			s.Measure(r, head.Group).Wants(r, chain.Now()) != "") {
 			underWay = true // else this is its end
 		}
 		if err := c.group(ctx, chain, s, head); err != nil {
@@ -96,38 +74,29 @@ func (c *Roll) once(ctx context.Context, chain *controlplane.Chain, surveyor *co
 	return underWay, errors.Join(failed...)
 }
 
-func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlplane.Survey,
-	head *controlplane.Version) error {
-	now := chain.Now()
-	r := head.Rollout
+func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version) error {
+	now, r := chain.Now(), head.Rollout
 	if len(head.Lost) > 0 {
-		d, err := chain.Next(ctx, head, head.Group, fmt.Sprintf("mends version %d, which the store has lost",
-			head.Lost[0].Version), time.Time{},
-			func(*fleetproto.Desired) error { return nil })
-		if err != nil {
-			return err
-		}
-		return printOrder(d, s)
+		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
+			head.Lost[0].Version), nil)
+	}
+	if r == nil && head.Expires.Sub(now) <= head.Expires.Sub(head.Issued)/2 {
+		return chain.order(ctx, s, head, "signed again", nil)
 	}
 	if r == nil {
-		if head.Expires.Sub(now) > head.Expires.Sub(head.Issued)/2 {
-			c.say(head.Group, "no roll-out is on its way")
-			return nil
-		}
-		d, err := chain.Next(ctx, head, head.Group, "signed again", time.Time{},
-			func(*fleetproto.Desired) error { return nil })
-		if err != nil {
-			return err
-		}
-		term.Printf("%s: signed again, good until %s\n", d.Group, controlplane.Local(d.Expires))
+		c.say(head.Group, "no roll-out is on its way")
 		return nil
 	}
 	m := s.Measure(r, head.Group)
 	if m.Harms(r) && !r.Held {
+		named := m.Failed[:min(len(m.Failed), 5)]
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+
-			len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
+			len(m.Failed), r.Name, strings.Join(named, " "))
+		if more := len(m.Failed) - len(named); more > 0 {
+			reason += fmt.Sprintf(" and %d more", more)
+		}
 		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{},
-			func(d *fleetproto.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
+			func(d *fleetproto.Desired) { d.Rollout.Held = true }); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s", errHarms, reason)
@@ -137,39 +106,26 @@ func (c *Roll) group(ctx context.Context, chain *controlplane.Chain, s *controlp
 		return nil
 	}
 	if r.Share == fleetproto.Whole {
-		d, err := chain.Next(ctx, head, head.Group, r.Name+" has reached all", time.Time{},
-			func(d *fleetproto.Desired) error {
-				d.Live, d.Rollout = r.State.Over(d.Live), nil
-				return nil
-			})
-		if err != nil {
-			return err
-		}
-		return printOrder(d, s)
+		return chain.order(ctx, s, head, r.Name+" has reached all", func(d *fleetproto.Desired) {
+			d.Live, d.Rollout = r.State.Over(d.Live), nil
+		})
 	}
-	share := controlplane.NextShare(r.Share)
-	if c.Share != nil {
-		share = int(*c.Share)
-	}
-	if share <= r.Share {
-		return fmt.Errorf("--share: the ring has %s already", controlplane.Percent(r.Share))
-	}
-	d, err := chain.Next(ctx, head, head.Group, "", time.Time{}, func(d *fleetproto.Desired) error {
-		d.Rollout.Share, d.Rollout.Opened = share, d.Issued
-		return nil
+	return chain.order(ctx, s, head, "", func(d *fleetproto.Desired) {
+		d.Rollout.Share, d.Rollout.Opened = nextShare(r.Share), d.Issued
 	})
-	if err != nil {
-		return err
-	}
-	return printOrder(d, s)
 }
 
-// first are the first few of a list, and how many more there are.
-func first(list []string, n int) []string {
-	if len(list) <= n {
-		return list
+// say tells why a roll-out stays as it is; who follows is told once.
+func (c *Roll) say(group, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if c.said[group] == text {
+		return
 	}
-	return append(append([]string(nil), list[:n]...), fmt.Sprintf("and %d more", len(list)-n))
+	if c.said == nil {
+		c.said = make(map[string]string)
+	}
+	c.said[group] = text
+	term.Printf("%s: %s\n", group, text)
 }
 
 // Hold is dtectl fleet hold.
@@ -178,32 +134,22 @@ type Hold struct {
 	Reason string `help:"Why, for the log."`
 }
 
-// Run holds a roll-out.
-func (c *Hold) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	return setHeld(ctx, chain, c.Group, c.Reason, true)
-}
+// Resume is dtectl fleet resume, Back dtectl fleet back.
+type (
+	Resume Hold
+	Back   Hold
+)
 
-// Resume is dtectl fleet resume.
-type Resume struct {
-	Group  string `help:"Group; may be left out where there is one."`
-	Reason string `help:"Why, for the log."`
-}
+// Run holds a roll-out.
+func (c *Hold) Run(ctx context.Context, chain *Chain) error { return c.set(ctx, chain, true) }
 
 // Run lets a roll-out go on; its ring is watched anew.
-func (c *Resume) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	return setHeld(ctx, chain, c.Group, c.Reason, false)
+func (c *Resume) Run(ctx context.Context, chain *Chain) error {
+	return (*Hold)(c).set(ctx, chain, false)
 }
 
-func setHeld(ctx context.Context, c *controlplane.Chain, name, reason string, held bool) error {
-	head, s, err := look(ctx, c, name)
+func (c *Hold) set(ctx context.Context, chain *Chain, held bool) error {
+	head, s, err := c.look(ctx, chain)
 	if err != nil {
 		return err
 	}
@@ -211,55 +157,31 @@ func setHeld(ctx context.Context, c *controlplane.Chain, name, reason string, he
 		return fmt.Errorf("%s: no roll-out is on its way", head.Group)
 	}
 	if head.Rollout.Held == held {
-		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name,
-			controlplane.RingWords(head.Rollout, s.Measure(head.Rollout, head.Group).Boxes))
+		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, ringIn("en", head.Rollout))
 	}
-	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, func(d *fleetproto.Desired) error {
-		d.Rollout.Held = held
-		if !held {
+	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) {
+		if d.Rollout.Held = held; !held {
 			d.Rollout.Opened = d.Issued
 		}
-		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return printOrder(d, s)
-}
-
-// restored makes a survey, and puts back what the store has lost and this centre has kept.
-func restored(ctx context.Context, c *controlplane.Chain, surveyor *controlplane.Surveyor) (*controlplane.Survey,
-	error) {
-	s, err := surveyor.Read(ctx)
-	if err != nil || len(s.Faults) == 0 {
-		return s, err
-	}
-	put, err := c.RestoreAll(ctx)
-	for _, what := range put {
-		term.Printf("the store had lost %s: it is put back\n", what)
-	}
-	if err != nil {
-		term.Fprintf(term.Err, "%v\n", err)
-	}
-	return surveyor.Read(ctx)
 }
 
 // look reads the chain and the head of a group; without a name, of the only one.
-func look(ctx context.Context, c *controlplane.Chain, name string) (*controlplane.Version, *controlplane.Survey,
-	error) {
-	s, err := restored(ctx, c, controlplane.NewSurveyor(c))
+func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error) {
+	s, err := restored(ctx, chain, NewSurveyor(chain))
 	if err != nil {
 		return nil, nil, err
 	}
+	var names []string
+	for _, v := range s.Groups {
+		names = append(names, v.Group)
+	}
+	if c.Group == "" && len(names) != 1 {
+		return nil, nil, fmt.Errorf("--group: one of these is meant: %s", cmp.Or(strings.Join(names, ", "),
+			"none: nothing was published yet"))
+	}
+	name := c.Group
 	if name == "" {
-		var names []string
-		for _, v := range s.Groups {
-			names = append(names, v.Group)
-		}
-		if len(names) != 1 {
-			return nil, nil, fmt.Errorf("--group: one of these is meant: %s", cmp.Or(strings.Join(names, ", "),
-				"none: nothing was published yet"))
-		}
 		name = names[0]
 	}
 	head := s.Desired(name)
@@ -270,23 +192,25 @@ func look(ctx context.Context, c *controlplane.Chain, name string) (*controlplan
 	return head, s, nil
 }
 
-// Back is dtectl fleet back.
-type Back struct {
-	Group  string `help:"Group; may be left out where there is one."`
-	Reason string `help:"Why, for the log."`
+// restored makes a survey, and puts back what the store has lost and this centre has kept.
+func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
+	s, err := surveyor.Read(ctx)
+	if err != nil || len(s.Faults) == 0 {
+		return s, err
+	}
+	put, err := c.Restore(ctx)
+	for _, what := range put {
+		term.Printf("the store had lost %s: it is put back\n", what)
+	}
+	if err != nil {
+		term.Fprintf(term.Err, "%v\n", err)
+	}
+	return surveyor.Read(ctx)
 }
 
 // Run takes a roll-out back, or, with none on its way, the last one that reached all.
-func (c *Back) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, chain)
-}
-
-func (c *Back) run(ctx context.Context, chain *controlplane.Chain) error {
-	head, s, err := look(ctx, chain, c.Group)
+func (c *Back) Run(ctx context.Context, chain *Chain) error {
+	head, s, err := (*Hold)(c).look(ctx, chain)
 	if err != nil {
 		return err
 	}
@@ -296,37 +220,30 @@ func (c *Back) run(ctx context.Context, chain *controlplane.Chain) error {
 			return err
 		}
 	}
-	d, err := chain.Next(ctx, head, head.Group, c.Reason, time.Time{}, func(d *fleetproto.Desired) error {
-		d.Live, d.Rollout = live, nil
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return printOrder(d, s)
+	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) { d.Live, d.Rollout = live, nil })
 }
 
 // liveBefore is what was desired before the last roll-out reached all. Branches go back by one roll-out and no further:
 // whoever holds the director's key alone cannot walk them down.
-func liveBefore(ctx context.Context, c *controlplane.Chain, head *controlplane.Version) (fleetproto.State, error) {
+func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.State, err error) {
 	for v := head; ; {
 		b, err := c.Before(ctx, v)
 		switch {
 		case err != nil:
-			return fleetproto.State{}, err
+			return live, err
 		case b == nil:
-			return fleetproto.State{}, fmt.Errorf("%s: nothing else was desired before", head.Group)
+			return live, fmt.Errorf("%s: nothing else was desired before", head.Group)
 		case reflect.DeepEqual(b.Live, head.Live):
 			v = b
 			continue
 		case b.Rollout == nil:
-			return fleetproto.State{}, fmt.Errorf("%s went back already: branches go back by one roll-out only; "+
-				"publish what shall run under a higher version", head.Group)
+			return live, fmt.Errorf("%s went back already: branches go back by one roll-out only; publish what shall "+
+				"run under a higher version", head.Group)
 		}
 		for _, r := range head.Live.Rules { // a branch leaves alone what nobody names
 			if !slices.ContainsFunc(b.Live.Rules, r.SameGeneration) {
-				return fleetproto.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would "+
-					"keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
+				return live, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish "+
+					"another version of it", head.Group, r.Document, r.Name, r.Version)
 			}
 		}
 		return b.Live, nil

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -23,7 +22,7 @@ func TestRollout(t *testing.T) {
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
 
 	// What runs already is published to all at once.
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -70,11 +69,11 @@ func TestRollout(t *testing.T) {
 	w.obey()
 
 	// Back, once: not to and fro.
-	w.must((&Back{Reason: "quejas"}).run(t.Context(), w.chain))
+	w.must((&Back{Reason: "quejas"}).Run(t.Context(), w.chain))
 	if h := w.head(); h.Live.Rules[0].Version != "1.0.0" || h.Reason != "quejas" || h.By != "ana@central" {
 		t.Errorf("%+v", h.Desired)
 	}
-	if err := (&Back{}).run(t.Context(), w.chain); err == nil || w.head().Live.Rules[0].Version != "1.0.0" {
+	if err := (&Back{}).Run(t.Context(), w.chain); err == nil || w.head().Live.Rules[0].Version != "1.0.0" {
 		t.Errorf("back came back: %v", err)
 	}
 
@@ -92,7 +91,7 @@ func TestRollout(t *testing.T) {
 func TestRollout_Harms(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -117,14 +116,14 @@ func TestRollout_Harms(t *testing.T) {
 		t.Error(got)
 	}
 	// Resumed, it harms still.
-	w.must(setHeld(t.Context(), w.chain, "", "lo vimos", false))
-	if err := setHeld(t.Context(), w.chain, "", "", false); err == nil {
+	w.must((&Resume{Reason: "lo vimos"}).Run(t.Context(), w.chain))
+	if err := (&Resume{}).Run(t.Context(), w.chain); err == nil {
 		t.Error("resumed twice")
 	}
 	if err := w.roll(); !errors.Is(err, errHarms) {
 		t.Error(err)
 	}
-	w.must((&Back{}).run(t.Context(), w.chain))
+	w.must((&Back{}).Run(t.Context(), w.chain))
 	if h := w.head(); h.Rollout != nil || h.Live.Rules[0].Version != "1.0.0" {
 		t.Errorf("%+v", h.Desired)
 	}
@@ -137,7 +136,7 @@ func TestRing(t *testing.T) {
 		succeeded, failed int
 		harms             bool
 	}{{0, 0, false}, {9, 1, false}, {8, 1, true}, {10, 1, false}, {0, 1, true}, {89, 11, true}, {90, 10, false}} {
-		m := controlplane.Ring{Boxes: 100, Succeeded: c.succeeded, Failed: make([]string, c.failed)}
+		m := Ring{Boxes: 100, Succeeded: c.succeeded, Failed: make([]string, c.failed)}
 		if m.Harms(r) != c.harms {
 			t.Errorf("%d took it, %d failed: %v", c.succeeded, c.failed, m.Harms(r))
 		}
@@ -145,7 +144,7 @@ func TestRing(t *testing.T) {
 	now := time.Now()
 	// a smaller ring must have succeeded whole
 	for boxes, wants := range map[int]bool{0: false, 2: false, 3: true, 100: true} {
-		m := controlplane.Ring{Boxes: boxes, Succeeded: 2, Confirmed: 2}
+		m := Ring{Boxes: boxes, Succeeded: 2, Confirmed: 2}
 		if (m.Wants(r, now) != "") != wants {
 			t.Errorf("%d: %q", boxes, m.Wants(r, now))
 		}
@@ -155,7 +154,7 @@ func TestRing(t *testing.T) {
 // What branches would refuse is not published.
 func TestPublish_Refuses(t *testing.T) {
 	w := newWorld(t, "centro")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	good := w.bundle("1.1.0", w.rules)
 	w.must(w.publish(Publish{Files: []string{good}, Share: &all}))
 	w.obey()
@@ -175,7 +174,7 @@ func TestPublish_Refuses(t *testing.T) {
 		"foreign settings": {Files: []string{w.at("bad.json")}},
 		"unknown pilot":    {Files: []string{w.bundle("1.4.0", w.rules)}, Pilots: []string{"oriente"}},
 		"over already": {Files: []string{w.bundle("1.5.0", w.rules)},
-			Expires: controlplane.Moment{Time: w.now.Add(-time.Hour)}},
+			Expires: Moment{Time: w.now.Add(-time.Hour)}},
 	} {
 		if err := w.publish(c); err == nil {
 			t.Errorf("%s: it is published", name)
@@ -227,7 +226,7 @@ func TestPublish_AtOnce(t *testing.T) {
 // What nobody changes for long is signed again before it expires.
 func TestRoll_Renews(t *testing.T) {
 	w := newWorld(t, "centro")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -250,7 +249,7 @@ func TestRoll_Renews(t *testing.T) {
 func TestRoll_Expires(t *testing.T) {
 	w := newWorld(t, "centro")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"},
-		Expires: controlplane.Moment{Time: w.now.Add(10 * 24 * time.Hour)}}))
+		Expires: Moment{Time: w.now.Add(10 * 24 * time.Hour)}}))
 	w.obey()
 	w.now = w.now.Add(24 * time.Hour)
 	w.box("centro").report()
@@ -258,9 +257,9 @@ func TestRoll_Expires(t *testing.T) {
 	if h := w.head(); h.Version != 2 || h.Expires.Sub(h.Issued) != 10*24*time.Hour {
 		t.Errorf("version %d, good from %v until %v", h.Version, h.Issued, h.Expires)
 	}
-	w.must((&Back{}).run(t.Context(), w.chain))
+	w.must((&Back{}).Run(t.Context(), w.chain))
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}}))
-	if h := w.head(); h.Expires.Sub(h.Issued) != controlplane.DefaultLife {
+	if h := w.head(); h.Expires.Sub(h.Issued) != DefaultLife {
 		t.Errorf("good from %v until %v", h.Issued, h.Expires)
 	}
 }
@@ -281,12 +280,12 @@ func TestPublish_Settings(t *testing.T) {
 func TestPercent(t *testing.T) {
 	for text, want := range map[string]int{"5": 500, "0.25": 25, "100": 10000, "12.5": 1250, "5%": 500, "0": 0,
 		"100.01": -1, "-1": -1, "1e2": -1, "": -1, "0.125": -1, "101": -1} {
-		var p controlplane.Percent
+		var p Percent
 		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want >= 0) || err == nil && int(p) != want {
 			t.Errorf("%q: %d %v", text, p, err)
 		}
 	}
-	for p, want := range map[controlplane.Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %",
+	for p, want := range map[Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %",
 		0: "0 %"} {
 		if p.String() != want {
 			t.Errorf("%s, want %s", p, want)
@@ -298,7 +297,7 @@ func TestPercent(t *testing.T) {
 // once it is taken back nothing is to be known of the branch.
 func TestRoll_RefusedByMH(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
-	whole := controlplane.Percent(fleetproto.Whole)
+	whole := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &whole}))
 	w.obey()
 	w.must(w.roll())
@@ -316,7 +315,7 @@ func TestRoll_RefusedByMH(t *testing.T) {
 	if got := w.text(); !strings.Contains(got, "MH refuses 1 of the last 1 documents or events of catalogues 1.0.1") {
 		t.Error(got)
 	}
-	w.must((&Back{Group: "tiendas"}).run(t.Context(), w.chain))
+	w.must((&Back{Group: "tiendas"}).Run(t.Context(), w.chain))
 	w.obey()
 	if got := w.codes("a"); len(got) != 0 {
 		t.Errorf("after it went back: %v", got)
@@ -333,7 +332,7 @@ func TestPublish_FewerCases(t *testing.T) {
 			0o600))
 		return file
 	}
-	whole := controlplane.Percent(fleetproto.Whole)
+	whole := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{edition("3.0.0")}, Share: &whole}))
 	w.obey()
 	w.must(w.roll())

@@ -39,7 +39,7 @@ func TestServe_Same(t *testing.T) {
 	other := refuse("otro-grupo", "cases: <b>2</b> of 20 cases differ")
 	other.status.Group = "bodegas"
 	other.report()
-	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 	_, server := served(t, w, "")
 	for _, lang := range []string{"es", "en"} {
 		_, page := get(t, server.URL+"/?lang="+lang)
@@ -76,7 +76,7 @@ func TestServe_Same(t *testing.T) {
 	for i := range shownAtMost {
 		refuse(fmt.Sprintf("a-%03d", i), fmt.Sprintf("a %03d", i)).report()
 	}
-	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 	_, server = served(t, w, "")
 	_, page := get(t, server.URL+"/?lang=en")
 	shown, hidden := 0, 0

@@ -20,29 +20,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/term"
 )
 
 // Serve is dtectl fleet serve.
 type Serve struct {
-	Listen       string        `default:"127.0.0.1:8090" help:"Address; outside this machine it needs --certificate and --password-file."`
-	Every        time.Duration `default:"30s" help:"How often the store is asked."`
-	Certificate  string        `type:"existingfile" help:"TLS certificate, PEM."`
-	Key          string        `type:"existingfile" help:"Its private key, PEM."`
-	Names        []string      `help:"Names by which a proxy asks for it, beside its address, localhost and the certificate's names." placeholder:"A,B"`
-	PasswordFile string        `type:"existingfile" help:"File with the password that a browser asks for (any user), and Prometheus sends (basic_auth)."`
+	Listen       string   `default:"127.0.0.1:8090" help:"Address; outside this machine it needs --certificate and --password-file."`
+	Certificate  string   `type:"existingfile" help:"TLS certificate, PEM."`
+	Key          string   `type:"existingfile" help:"Its private key, PEM."`
+	Names        []string `help:"Names by which a proxy asks for it, beside its address, localhost and the certificate's names." placeholder:"A,B"`
+	PasswordFile string   `type:"existingfile" help:"File with the password that a browser asks for (any user), and Prometheus sends (basic_auth)."`
 }
 
+// surveyEvery is how often the store is asked.
+const surveyEvery = 30 * time.Second
+
 // Run serves until it is ended. It needs to read and to list, and no key.
-func (c *Serve) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	if c.Every < time.Second {
-		return errors.New("--every: at least 1s")
-	}
+func (c *Serve) Run(ctx context.Context, chain *Chain) error {
 	encrypted, err := c.certificate()
 	if err != nil {
 		return err
@@ -73,7 +67,7 @@ func (c *Serve) Run(ctx context.Context, top *Command) error {
 	if encrypted != nil {
 		s.certificate = encrypted.Certificates[0].Leaf
 	}
-	return serve(ctx, ln, s, c.Every)
+	return serve(ctx, ln, s, surveyEvery)
 }
 
 func (c *Serve) certificate() (*tls.Config, error) {
@@ -106,7 +100,12 @@ func serve(ctx context.Context, ln net.Listener, s *site, every time.Duration) e
 		WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); s.refresh(ctx, every) }()
+	go func() {
+		defer close(done)
+		for s.read(ctx); wait(ctx, every) == nil; {
+			s.read(ctx)
+		}
+	}()
 	end := context.AfterFunc(ctx, func() { _ = server.Close() })
 	err := server.Serve(ln)
 	end()
@@ -120,7 +119,7 @@ func serve(ctx context.Context, ln net.Listener, s *site, every time.Duration) e
 
 // site answers from the last survey; no request asks the store.
 type site struct {
-	surveyor *controlplane.Surveyor
+	surveyor *Surveyor
 	password [sha256.Size]byte
 	open     bool // without a password
 	scheme   string
@@ -130,13 +129,13 @@ type site struct {
 	certificate *x509.Certificate
 	guesses     guesses
 	wrong       prometheus.Counter
-	latest      atomic.Pointer[controlplane.Survey]
+	latest      atomic.Pointer[Survey]
 	trouble     atomic.Pointer[string] // why the last attempt failed; nil: it did not
 	failures    prometheus.Counter
 }
 
-func newSite(c *controlplane.Chain, password, scheme string) *site {
-	s := &site{surveyor: controlplane.NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "",
+func newSite(c *Chain, password, scheme string) *site {
+	s := &site{surveyor: NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "",
 		scheme: scheme, names: []string{"localhost"}, routes: http.NewServeMux(),
 		wrong: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_wrong_passwords_total",
 			Help: "Requests to dtectl fleet serve that bore a wrong password."}),
@@ -197,7 +196,7 @@ func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	if asked { // a browser asks without a password first
 		s.guesses.count(from)
 		s.wrong.Inc()
-		term.Fprintf(term.Err, "%s: a wrong password from %s\n", controlplane.Local(now), from)
+		term.Fprintf(term.Err, "%s: a wrong password from %s\n", local(now), from)
 	}
 	w.Header().Set("WWW-Authenticate", `Basic realm="dtectl fleet", charset="UTF-8"`)
 	http.Error(w, "password", http.StatusUnauthorized)
@@ -229,18 +228,6 @@ func (g *guesses) count(from string) {
 	defer g.mu.Unlock()
 	if g.wrong != nil {
 		g.wrong[from]++
-	}
-}
-
-// refresh reads the chain until ctx ends.
-func (s *site) refresh(ctx context.Context, every time.Duration) {
-	for {
-		s.read(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-		}
 	}
 }
 

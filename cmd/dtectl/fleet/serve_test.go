@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/browsertest"
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 )
@@ -49,7 +48,7 @@ func get(t *testing.T, url string) (int, string) {
 // troubled is a chain with every kind of trouble.
 func troubled(t *testing.T) *world {
 	w := newWorld(t, "centro", "norte", "sur", "la-union", "oriente")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -182,7 +181,7 @@ func crowd(t *testing.T, n int) *world {
 		}
 		b.report()
 		if i%500 == 499 || i == n-1 { // a survey reads so many boxes that wait, and no more
-			w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+			w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 		}
 	}
 	return w
@@ -297,15 +296,8 @@ func TestServe_Closed(t *testing.T) {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
-	w.must(os.WriteFile(w.at("secret"), []byte("x\n"), 0o600))
-	w.must(os.WriteFile(w.at("fleet.toml"), []byte(`chain = "cadena"
-ambiente = "00"
-store = {endpoint = "http://127.0.0.1:1", bucket = "cadena", access_key = "x", secret_file = "secret"}
-director = {public = "rules.pub"}
-`), 0o600))
 	for _, listen := range []string{"0.0.0.0:0", ":0", "example.com:0", "nonsense"} {
-		if err := (&Serve{Listen: listen, Every: time.Minute}).Run(t.Context(),
-			&Command{Centre: w.at("fleet.toml")}); err == nil || !strings.Contains(err.Error(), "--listen") {
+		if err := (&Serve{Listen: listen}).Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "--listen") {
 			t.Errorf("%s: %v", listen, err)
 		}
 	}

@@ -1,13 +1,17 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/term"
+	"dtegate/engine/fleet/fleetproto"
 )
 
 // Status is dtectl fleet status.
@@ -22,21 +26,14 @@ type Status struct {
 }
 
 // Run reads every status and verifies it.
-func (c *Status) Run(ctx context.Context, top *Command) error {
-	chain, err := top.open()
-	if err != nil {
-		return err
-	}
-	surveyor := controlplane.NewSurveyor(chain)
+func (c *Status) Run(ctx context.Context, chain *Chain) error {
+	surveyor := NewSurveyor(chain)
 	surveyor.Accept = c.Accept
 	s, err := surveyor.Read(ctx)
 	for end := time.Now().Add(c.Wait); err == nil && !s.Settled(c.shows) && time.Now().Before(end); {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(followEvery):
+		if err = wait(ctx, followEvery); err == nil {
+			s, err = surveyor.Read(ctx)
 		}
-		s, err = surveyor.Read(ctx)
 	}
 	if err != nil {
 		return err
@@ -44,7 +41,7 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 	if c.JSON {
 		err = term.JSON(s.Report(c.shows))
 	} else {
-		err = s.Print(term.Out, c.shows)
+		err = s.print(term.Out, c.shows)
 	}
 	if n := s.Lost(); err == nil && n > 0 {
 		return fmt.Errorf("the store has lost or put back something of %d branches or groups: see above", n)
@@ -52,7 +49,185 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 	return err
 }
 
-func (c *Status) shows(r *controlplane.Row) bool {
-	return (c.Group == "" || r.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) &&
-		(!c.Trouble || r.Level() > controlplane.Fine)
+func (c *Status) shows(b *Branch) bool {
+	return (c.Group == "" || b.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, b.Name)) &&
+		(!c.Trouble || b.Level() > Fine)
+}
+
+// Settled tells that every branch shown, the silent aside, has said what became of what is desired.
+func (s *Survey) Settled(shows func(*Branch) bool) bool {
+	for _, b := range s.Branches {
+		st, desired := b.Status, s.Desired(b.Group())
+		if !shows(b) || st == nil || b.Enrolment == nil || desired == nil || b.State() == "silent" {
+			continue
+		}
+		if st.Desired.Version < desired.Version || st.Rollout != nil && st.Rollout.Stage == fleetproto.StageWaiting {
+			return false
+		}
+		if len(b.lacks(s.At, desired)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Counts are what IT asks first.
+type Counts struct {
+	Branches    int `json:"branches"`
+	Selling     int `json:"selling"` // by the last word of their boxes
+	Closed      int `json:"cannot_sell"`
+	Contingency int `json:"in_contingency"`
+	Silent      int `json:"silent"`
+	Waiting     int `json:"waiting_for_enrolment"`
+}
+
+func (s *Survey) Counts() (n Counts) {
+	n.Branches = len(s.Branches)
+	for _, b := range s.Branches {
+		if b.Enrolment == nil || b.Stranger != nil && b.Former == 0 {
+			n.Waiting++
+		}
+		if b.silent(s.At) {
+			n.Silent++
+			continue
+		}
+		if b.Status == nil {
+			continue
+		}
+		if b.Status.Ready && !b.Status.Replaced {
+			n.Selling++
+		} else {
+			n.Closed++
+		}
+		if b.Status.Contingency != nil {
+			n.Contingency++
+		}
+	}
+	return n
+}
+
+// report is a survey for programs.
+type report struct {
+	At       time.Time      `json:"at"` // by the store's clock
+	Counts   Counts         `json:"counts"`
+	Groups   []groupReport  `json:"groups"`
+	Faults   []string       `json:"faults"`   // of the store as a whole, or of one group
+	Branches []branchReport `json:"branches"` // the worst first
+}
+
+type groupReport struct {
+	Group   string              `json:"group"`
+	Desired *fleetproto.Desired `json:"desired"`
+	Ring    *Ring               `json:"ring,omitempty"`
+	Wants   string              `json:"wants,omitempty"` // what the next ring waits for
+	Harms   bool                `json:"harms,omitempty"`
+}
+
+type branchReport struct {
+	Branch   string             `json:"branch"`
+	Group    string             `json:"group,omitempty"`
+	Epoch    int64              `json:"epoch"`         // 0: no box is enrolled
+	Seen     time.Time          `json:"seen,omitzero"` // the store's time of its status
+	Level    string             `json:"level"`         // ok, warn, bad
+	Concerns []string           `json:"concerns"`      // the worst first
+	Codes    []string           `json:"codes"`         // of the concerns
+	Status   *fleetproto.Status `json:"status,omitempty"`
+}
+
+var levelNames = [...]string{Fine: "ok", Warning: "warn", Bad: "bad"}
+
+func (s *Survey) Report(shows func(*Branch) bool) report {
+	out := report{At: s.At.UTC().Truncate(time.Second), Counts: s.Counts(), Groups: []groupReport{},
+		Faults: append([]string{}, s.Faults...), Branches: []branchReport{}}
+	for _, v := range s.Groups {
+		g := groupReport{Group: v.Group, Desired: v.Desired}
+		if r := v.Rollout; r != nil {
+			m := s.Measure(r, v.Group)
+			g.Ring, g.Wants, g.Harms = &m, m.Wants(r, s.At), m.Harms(r)
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	for _, b := range s.Branches {
+		if !shows(b) {
+			continue
+		}
+		r := branchReport{Branch: b.Name, Group: b.Group(), Seen: b.Seen, Level: levelNames[b.Level()],
+			Status: b.Status, Concerns: b.words(), Codes: []string{}}
+		if b.Enrolment != nil {
+			r.Epoch = b.Enrolment.Epoch
+		}
+		for _, c := range b.Concerns {
+			r.Codes = append(r.Codes, c.Code)
+		}
+		out.Branches = append(out.Branches, r)
+	}
+	return out
+}
+
+// words are what is to be known of a branch.
+func (b *Branch) words() []string {
+	list := []string{}
+	for _, c := range b.Concerns {
+		list = append(list, c.Say("en"))
+	}
+	return list
+}
+
+// print writes a survey for people.
+func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
+	n := s.Counts()
+	term.Fprintf(out, "%d branches: %d sell, %d cannot, %d in contingency, %d silent", n.Branches, n.Selling, n.Closed,
+		n.Contingency, n.Silent)
+	if n.Waiting > 0 {
+		term.Fprintf(out, ", %d wait to be enrolled", n.Waiting)
+	}
+	term.Fprintf(out, "\n")
+	for _, fault := range s.Faults {
+		term.Fprintf(out, "FAULT: %s\n", fault)
+	}
+	for _, v := range s.Groups {
+		term.Fprintf(out, "%s version %d, good until %s: %s\n", v.Group, v.Version, local(v.Expires), describe(v.Live))
+		if r := v.Rollout; r != nil {
+			m := s.Measure(r, v.Group)
+			term.Fprintf(out, "  %s %s, %s (%d): %d took it, %d failed, %d have not said yet\n  next ring: %s\n",
+				r.Name, describe(r.State), ringIn("en", r), m.Boxes, m.Succeeded, len(m.Failed), m.Waiting,
+				cmp.Or(m.Wants(r, s.At), "dtectl fleet roll"))
+		}
+	}
+	rows := [][]string{{"BRANCH", "GROUP", "STATE", "SEEN", "VERSION", "ROLL-OUT", "WHAT"}}
+	for _, b := range s.Branches {
+		if !shows(b) {
+			continue
+		}
+		seen, reached, stage := "never", "–", "–"
+		if !b.Seen.IsZero() {
+			seen = span(max(0, s.At.Sub(b.Seen)))
+		}
+		if b.Status != nil {
+			reached = strconv.FormatInt(b.Status.Desired.Version, 10)
+			if b.Status.Rollout != nil {
+				stage = string(b.Status.Rollout.Stage)
+			}
+		}
+		rows = append(rows, []string{b.Name, b.Group(), b.State(), seen, reached, stage, strings.Join(b.words(), "; ")})
+	}
+	return table(out, rows)
+}
+
+// State is a branch in a word.
+func (b *Branch) State() string {
+	s := b.Status
+	switch {
+	case b.has("silent", "lost"):
+		return "silent"
+	case s == nil:
+		return "unknown"
+	case s.Replaced:
+		return "REPLACED"
+	case !s.Ready:
+		return "CANNOT SELL"
+	case s.Contingency != nil:
+		return "contingency"
+	}
+	return "sells"
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 )
@@ -21,51 +20,51 @@ func TestStatus_Concerns(t *testing.T) {
 		level int
 		do    func(w *world, b *box)
 	}{
-		{"replaced", controlplane.Bad, func(_ *world, b *box) { b.status.Replaced, b.status.Ready = true, false }},
-		{"closed", controlplane.Bad, func(_ *world, b *box) {
+		{"replaced", Bad, func(_ *world, b *box) { b.status.Replaced, b.status.Ready = true, false }},
+		{"closed", Bad, func(_ *world, b *box) {
 			b.status.Ready, b.status.NotReady = false,
 				[]string{"the disk is full"}
 		}},
-		{"contingency", controlplane.Warning, func(w *world, b *box) {
+		{"contingency", Warning, func(w *world, b *box) {
 			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1,
 				Deadline: w.now.Add(48 * time.Hour)}
 		}},
-		{"contingency", controlplane.Bad, func(w *world, b *box) {
+		{"contingency", Bad, func(w *world, b *box) {
 			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1,
 				Deadline: w.now.Add(5 * time.Hour)}
 		}},
-		{"late", controlplane.Bad, func(w *world, b *box) {
+		{"late", Bad, func(w *world, b *box) {
 			b.status.Contingency = &fleetproto.Contingency{Since: w.now.Add(-time.Hour), Cause: 1,
 				Deadline: w.now.Add(-time.Minute)}
 		}},
-		{"late", controlplane.Bad, func(w *world, b *box) {
+		{"late", Bad, func(w *world, b *box) {
 			b.status.Waiting = fleetproto.Waiting{Documents: 3, Deadline: w.now.Add(-time.Minute)}
 		}},
-		{"owing", controlplane.Bad, func(w *world, b *box) {
+		{"owing", Bad, func(w *world, b *box) {
 			b.status.Waiting = fleetproto.Waiting{Documents: 3, Deadline: w.now.Add(time.Hour)}
 		}},
-		{"ends", controlplane.Warning, func(w *world, b *box) {
+		{"ends", Warning, func(w *world, b *box) {
 			b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 20)}}
 		}},
-		{"ends", controlplane.Bad, func(w *world, b *box) {
+		{"ends", Bad, func(w *world, b *box) {
 			b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 3)}}
 		}},
-		{"ended", controlplane.Bad, func(w *world, b *box) {
+		{"ended", Bad, func(w *world, b *box) {
 			b.status.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, -1)}}
 		}},
-		{"trouble", controlplane.Warning, func(_ *world,
+		{"trouble", Warning, func(_ *world,
 			b *box) {
 			b.status.Desired.Trouble = "version 7 is not signed"
 		}},
-		{"expired", controlplane.Warning, func(w *world,
+		{"expired", Warning, func(w *world,
 			b *box) {
 			b.status.Desired.Expires = w.now.Add(-time.Minute)
 		}},
-		{"copy", controlplane.Warning, func(_ *world, b *box) {
+		{"copy", Warning, func(_ *world, b *box) {
 			b.status.Copy = &fleetproto.Shipped{Mode: "async",
 				Why: "the archive is full"}
 		}},
-		{"refused", controlplane.Bad, func(_ *world, b *box) {
+		{"refused", Bad, func(_ *world, b *box) {
 			b.status.Rollout = &fleetproto.Progress{Name: "r1", Stage: fleetproto.StageRefused, Reason: "cases"}
 		}},
 	} {
@@ -73,7 +72,7 @@ func TestStatus_Concerns(t *testing.T) {
 		b := w.box("norte")
 		c.do(w, b)
 		b.report()
-		rows := w.survey().Rows()
+		rows := w.survey().Branches
 		if got := rows[0].Concerns; rows[0].Name != "norte" || len(got) != 1 || got[0].Code != c.code ||
 			got[0].Level != c.level || len(rows[1].Concerns) != 0 {
 			t.Errorf("%s: %s %+v, %+v", c.code, rows[0].Name, got, rows[1].Concerns)
@@ -107,7 +106,7 @@ func TestStatus_Silence(t *testing.T) {
 // Who lacks what is desired is named, once it had the time.
 func TestStatus_Lacks(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	if got := w.codes("norte"); len(got) > 0 {
 		t.Error(got)
@@ -115,7 +114,7 @@ func TestStatus_Lacks(t *testing.T) {
 	w.obey()
 	w.box("norte").status.Rules = nil
 	w.box("norte").report()
-	w.now = w.now.Add(controlplane.TakesWithin)
+	w.now = w.now.Add(TakesWithin)
 	if got := w.codes("norte"); !slices.Equal(got, []string{"lacks"}) || len(w.codes("centro")) > 0 {
 		t.Error(got)
 	}
@@ -152,29 +151,29 @@ func TestEnrol(t *testing.T) {
 	if got := w.codes("centro"); !slices.Equal(got, []string{"waits"}) {
 		t.Error(got)
 	}
-	for _, argument := range []string{"centro", "centro=0123", "norte=" + controlplane.Fingerprint(b.status.Key)} {
-		if err := (&Enrol{Boxes: []string{argument}}).run(t.Context(), w.chain); err == nil {
+	for _, argument := range []string{"centro", "centro=0123", "norte=" + Fingerprint(b.status.Key)} {
+		if err := (&Enrol{Boxes: []string{argument}}).Run(t.Context(), w.chain); err == nil {
 			t.Errorf("%s enrols", argument)
 		}
 	}
-	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(b.status.Key)}}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(b.status.Key)}}).Run(t.Context(), w.chain))
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Error(got)
 	}
-	all := controlplane.Percent(fleetproto.Whole)
+	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 
 	second := w.add("centro")
 	second.report()
-	argument := "centro=" + controlplane.Fingerprint(second.status.Key)
-	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil {
+	argument := "centro=" + Fingerprint(second.status.Key)
+	if err := (&Enrol{All: true}).Run(t.Context(), w.chain); err == nil {
 		t.Error("--all replaces a box")
 	}
-	if err := (&Enrol{Boxes: []string{argument}}).run(t.Context(), w.chain); err == nil {
+	if err := (&Enrol{Boxes: []string{argument}}).Run(t.Context(), w.chain); err == nil {
 		t.Error("a box is replaced without a word")
 	}
-	w.must((&Enrol{Boxes: []string{argument}, Replace: true, Close: []string{"M001P001"}}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{argument}, Replace: true, Close: []string{"M001P001"}}).Run(t.Context(), w.chain))
 	e, err := w.chain.Identity.OpenEnrolment(w.store.Held(fleetproto.BoxKey("centro", 2)),
 		[]fleetproto.Key{w.chain.Director}, "centro", 2)
 	if err != nil || e.Key != second.status.Key {
@@ -199,13 +198,13 @@ func TestEnrol_Foreign(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
 	b.report()
-	old, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key,
-		At: w.now, By: "x", Points: []fleetproto.Point{}}, fleetproto.Signer{ID: controlplane.DirectorID,
+	old, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key,
+		At: w.now, By: "x", Points: []fleetproto.Point{}}, fleetproto.Signer{ID: directorID,
 		Private: key("old director")})
 	w.must(err)
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 1), old))
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), []byte("x")))
-	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 	if got := w.survey().Branches[0]; got.Enrolment == nil || got.Enrolment.Epoch != 3 || len(w.codes("centro")) > 0 {
 		t.Errorf("%+v", got)
 	}
@@ -214,8 +213,8 @@ func TestEnrol_Foreign(t *testing.T) {
 // Who holds the store's credentials alone takes no branch and gives no order.
 func TestStatus_StoreStolen(t *testing.T) {
 	w := newWorld(t, "centro")
-	thief := fleetproto.Signer{ID: controlplane.DirectorID, Private: key("thief")}
-	e, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 2,
+	thief := fleetproto.Signer{ID: directorID, Private: key("thief")}
+	e, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: 2,
 		Key: w.add("centro").status.Key, At: w.now, By: "x", Points: []fleetproto.Point{}}, thief)
 	w.must(err)
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), e))
@@ -223,7 +222,7 @@ func TestStatus_StoreStolen(t *testing.T) {
 	if b := w.survey().Branches[0]; b.Enrolment.Epoch != 1 || b.Status == nil {
 		t.Errorf("%+v", b)
 	}
-	d, err := w.chain.Identity.SealDesired(fleetproto.Desired{Group: "tiendas", Version: 1, Issued: w.now,
+	d, err := w.chain.Identity.Seal(&fleetproto.Desired{Group: "tiendas", Version: 1, Issued: w.now,
 		Expires: w.now.Add(time.Hour), By: "x"}, thief)
 	w.must(err)
 	w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", 1), d))
@@ -235,7 +234,7 @@ func TestStatus_StoreStolen(t *testing.T) {
 // A second reading asks for what has changed alone.
 func TestSurvey_Again(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
-	s := controlplane.NewSurveyor(w.chain)
+	s := NewSurveyor(w.chain)
 	_, err := s.Read(t.Context())
 	w.must(err)
 	w.box("norte").status.Ready = false
@@ -253,14 +252,14 @@ func TestSurvey_Again(t *testing.T) {
 	_, err = s.Read(t.Context())
 	w.must(err)
 	before = w.store.Requests()
-	for _, s := range []*controlplane.Surveyor{s, controlplane.NewSurveyor(w.chain)} {
+	for _, s := range []*Surveyor{s, NewSurveyor(w.chain)} {
 		_, err := s.Read(t.Context())
 		w.must(err)
 	}
 	if n := w.store.Requests() - before; n != 3+3+6 { // the new process reads the statuses
 		t.Errorf("%d requests beside 50 enrolments that nobody signed", n)
 	}
-	if again.Rows()[0].Name != "norte" || again.Counts().Closed != 1 {
+	if again.Branches[0].Name != "norte" || again.Counts().Closed != 1 {
 		t.Errorf("%+v", again.Counts())
 	}
 }
@@ -302,7 +301,7 @@ func TestLog(t *testing.T) {
 func TestRekey(t *testing.T) {
 	for name, stolen := range map[string]bool{"lost": false, "stolen": true} {
 		w := newWorld(t, "centro", "norte")
-		all := controlplane.Percent(fleetproto.Whole)
+		all := Percent(fleetproto.Whole)
 		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 		w.obey()
 		w.must(w.roll())
@@ -312,7 +311,7 @@ func TestRekey(t *testing.T) {
 		b := w.add("sur")
 		b.status.Group = "otros"
 		b.report()
-		w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+		w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 		for _, key := range []string{fleetproto.DesiredKey("tiendas", 999_999_999_999), fleetproto.DesiredKey("zzz", 1),
 			fleetproto.DesiredKey("tiendas", 7)} {
 			w.must(w.store.Create(t.Context(), key, []byte("x")))
@@ -321,17 +320,17 @@ func TestRekey(t *testing.T) {
 		if stolen {
 			w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
 			thief := w.add("norte")
-			data, err := w.chain.Identity.SealEnrolment(fleetproto.Enrolment{Branch: "norte", Epoch: 2,
+			data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "norte", Epoch: 2,
 				Key: thief.status.Key, Group: "tiendas", At: w.now, By: "x"},
-				fleetproto.Signer{ID: controlplane.DirectorID, Private: key("director")})
+				fleetproto.Signer{ID: directorID, Private: key("director")})
 			w.must(err)
 			w.must(w.store.Create(t.Context(), fleetproto.BoxKey("norte", 2), data))
 			rekey = Rekey{Except: []string{"norte/2"}, Back: []string{fmt.Sprintf("tiendas=%d", good.Version)}}
 		}
 		next := key("director 2")
-		w.chain.Director = fleetproto.Key{ID: controlplane.DirectorID, Public: next.Public().(ed25519.PublicKey)}
+		w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
 		w.chain.Sign = func() (fleetproto.Signer, error) {
-			return fleetproto.Signer{ID: controlplane.DirectorID, Private: next}, nil
+			return fleetproto.Signer{ID: directorID, Private: next}, nil
 		}
 		if _, err := w.chain.Head(t.Context(), "tiendas"); !errors.Is(err, fleetproto.ErrSignature) {
 			t.Errorf("%s: the old key's order counts: %v", name, err)
@@ -384,7 +383,7 @@ func TestEnrol_Again(t *testing.T) {
 	b := w.box("centro")
 	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P002"})
 	b.report()
-	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(b.status.Key)}}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(b.status.Key)}}).Run(t.Context(), w.chain))
 	if e := w.survey().Branches[0].Enrolment; e.Epoch != 1 || len(e.Points) != 2 {
 		t.Errorf("%+v", e)
 	}
@@ -392,7 +391,7 @@ func TestEnrol_Again(t *testing.T) {
 	w.chain.Cache = ""
 	other := w.add("centro")
 	other.report()
-	w.must((&Enrol{Boxes: []string{"centro=" + controlplane.Fingerprint(other.status.Key)}}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(other.status.Key)}}).Run(t.Context(), w.chain))
 	if w.store.Held(fleetproto.BoxKey("centro", 1)) != nil || w.store.Held(fleetproto.BoxKey("centro", 2)) == nil {
 		t.Error("an epoch is given twice")
 	}

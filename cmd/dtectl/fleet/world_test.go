@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/dtectl/fleet/controlplane"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -23,7 +22,7 @@ type world struct {
 	t     *testing.T
 	now   time.Time
 	store *fleettest.Store
-	chain *controlplane.Chain
+	chain *Chain
 	boxes []*box
 	rules fleetproto.Signer // that signs bundles
 	dir   string
@@ -49,18 +48,18 @@ func newWorld(t *testing.T, boxes ...string) *world {
 	w.must(err)
 	w.must(os.WriteFile(w.at("rules.pub"), public, 0o600))
 	director := key("director")
-	w.chain = &controlplane.Chain{Store: w.store, Identity: fleetproto.Chain{Name: "cadena", Ambiente: "00"},
-		Director: fleetproto.Key{ID: controlplane.DirectorID, Public: director.Public().(ed25519.PublicKey)},
+	w.chain = &Chain{Store: w.store, Identity: fleetproto.Chain{Name: "cadena", Ambiente: "00"},
+		Director: fleetproto.Key{ID: directorID, Public: director.Public().(ed25519.PublicKey)},
 		Cache:    w.at("cache"), Now: func() time.Time { return w.now }, Who: "ana@central",
 		Sign: func() (fleetproto.Signer, error) {
-			return fleetproto.Signer{ID: controlplane.DirectorID, Private: director}, nil
+			return fleetproto.Signer{ID: directorID, Private: director}, nil
 		},
 		Config: &config.Centre{Threshold: 1, Keys: []config.RulesKey{{ID: "reglas", File: w.at("rules.pub")}}}}
 	for _, name := range boxes {
 		w.add(name).report()
 	}
 	if len(boxes) > 0 {
-		w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+		w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 		for _, b := range w.boxes {
 			b.report()
 		}
@@ -107,7 +106,7 @@ func (b *box) report() {
 	b.w.t.Helper()
 	b.status.Sequence++
 	b.status.At, b.status.Epoch = b.w.now, b.epoch()
-	data, err := b.w.chain.Identity.SealStatus(b.status, b.signer)
+	data, err := b.w.chain.Identity.Seal(&b.status, b.signer)
 	b.w.must(err)
 	b.w.must(b.w.store.Put(b.w.t.Context(), fleetproto.StatusKey(b.status.Branch, b.status.Epoch), data))
 }
@@ -129,7 +128,7 @@ func (b *box) epoch() (highest int64) {
 // act writes an act of a box.
 func (b *box) act(number int64, what, reason string) {
 	b.w.t.Helper()
-	data, err := b.w.chain.Identity.SealAct(fleetproto.Act{Branch: b.status.Branch, Epoch: 1, Number: number,
+	data, err := b.w.chain.Identity.Seal(&fleetproto.Act{Branch: b.status.Branch, Epoch: 1, Number: number,
 		At: b.w.now, What: what, Reason: reason}, b.signer)
 	b.w.must(err)
 	b.w.must(b.w.store.Create(b.w.t.Context(), fleetproto.ActKey(b.status.Branch, number), data))
@@ -183,7 +182,7 @@ func (w *world) publish(c Publish) error {
 	if c.MinSuccess == 0 {
 		c.MinSuccess = 1
 	}
-	return c.run(w.t.Context(), w.chain)
+	return c.Run(w.t.Context(), w.chain)
 }
 
 func (w *world) roll() error {
@@ -191,16 +190,16 @@ func (w *world) roll() error {
 	return (&Roll{}).run(w.t.Context(), w.chain)
 }
 
-func (w *world) head() *controlplane.Version {
+func (w *world) head() *Version {
 	w.t.Helper()
 	v, err := w.chain.Head(w.t.Context(), "tiendas")
 	w.must(err)
 	return v
 }
 
-func (w *world) survey() *controlplane.Survey {
+func (w *world) survey() *Survey {
 	w.t.Helper()
-	s, err := controlplane.NewSurveyor(w.chain).Read(w.t.Context())
+	s, err := NewSurveyor(w.chain).Read(w.t.Context())
 	w.must(err)
 	return s
 }
@@ -208,7 +207,7 @@ func (w *world) survey() *controlplane.Survey {
 // codes are a branch's concerns.
 func (w *world) codes(name string) (codes []string) {
 	w.t.Helper()
-	for _, r := range w.survey().Rows() {
+	for _, r := range w.survey().Branches {
 		if r.Name == name {
 			for _, c := range r.Concerns {
 				codes = append(codes, c.Code)
@@ -224,12 +223,12 @@ func (w *world) codes(name string) (codes []string) {
 func (w *world) text() string {
 	w.t.Helper()
 	var b bytes.Buffer
-	w.must(w.survey().Print(&b, func(*controlplane.Row) bool { return true }))
+	w.must(w.survey().print(&b, func(*Branch) bool { return true }))
 	return b.String()
 }
 
 // run is one look at the chain.
-func (c *Roll) run(ctx context.Context, chain *controlplane.Chain) error {
-	_, err := c.once(ctx, chain, controlplane.NewSurveyor(chain))
+func (c *Roll) run(ctx context.Context, chain *Chain) error {
+	_, err := c.once(ctx, chain, NewSurveyor(chain))
 	return err
 }

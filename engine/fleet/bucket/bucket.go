@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Bucket is a wire.Lister. Its errors are those of wire, and of the archive.
+// Bucket is a fleetproto.Lister. Its errors are those of fleetproto, and of the archive.
 type Bucket struct{ archive *archive.Archive }
 
 var _ fleetproto.Lister = Bucket{}
@@ -19,23 +19,23 @@ var _ fleetproto.Lister = Bucket{}
 // New returns the store in an archive's bucket, under the archive's prefix.
 func New(a *archive.Archive) Bucket { return Bucket{a} }
 
-// Create implements wire.Store.
+// Create implements fleetproto.Store.
 func (b Bucket) Create(ctx context.Context, key string, data []byte) error {
 	return named(b.archive.Create(ctx, key, data))
 }
 
-// Put implements wire.Store.
+// Put implements fleetproto.Store.
 func (b Bucket) Put(ctx context.Context, key string, data []byte) error {
 	return named(b.archive.Overwrite(ctx, key, data))
 }
 
-// Get implements wire.Store.
+// Get implements fleetproto.Store.
 func (b Bucket) Get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
 	h, err := b.archive.Fetch(ctx, key, limit)
-	return fleetproto.Object{Data: h.Data, Modified: h.Modified, Now: h.Now}, named(err)
+	return fleetproto.Object(h), named(err)
 }
 
-// List implements wire.Lister.
+// List implements fleetproto.Lister.
 func (b Bucket) List(ctx context.Context, prefix string) iter.Seq2[fleetproto.Entry, error] {
 	return b.ListAfter(ctx, prefix, "")
 }
@@ -51,12 +51,11 @@ func (b Bucket) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[f
 	}
 }
 
-// named gives an error of the archive the name that wire has for it.
+// named gives an error of the archive the name that fleetproto has for it.
 func named(err error) error {
 	for of, name := range map[error]error{archive.ErrExists: fleetproto.ErrExists,
-		archive.ErrNotFound: fleetproto.ErrNotFound,
-		archive.ErrTooLarge: fleetproto.ErrTooLarge, archive.ErrSetup: fleetproto.ErrRefused,
-		archive.ErrFull: fleetproto.ErrRefused} {
+		archive.ErrNotFound: fleetproto.ErrNotFound, archive.ErrTooLarge: fleetproto.ErrTooLarge,
+		archive.ErrSetup: fleetproto.ErrRefused, archive.ErrFull: fleetproto.ErrRefused} {
 		if errors.Is(err, of) {
 			return fmt.Errorf("%w: %w", name, err)
 		}

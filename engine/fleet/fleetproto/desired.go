@@ -5,11 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -77,6 +76,8 @@ type Rule struct {
 	FewerCases    bool `json:"fewer_cases,omitempty"`
 }
 
+func (r Rule) String() string { return r.Name + " " + r.Version }
+
 // Rollout is a state that is taken ring by ring, in front of Live. Its name stays, and its Rules and Settings stay,
 // until it is over: widening it changes the ring alone.
 type Rollout struct {
@@ -143,36 +144,24 @@ func (r Rule) SameGeneration(o Rule) bool {
 	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
 }
 
-// SealDesired signs a version with the director's key.
-func (c Chain) SealDesired(d Desired, director Signer) ([]byte, error) {
-	return c.seal("desired", &d, director)
-}
-
 // OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check
 // whether the version follows the version before (see Follows), and not whether it has expired.
 func (c Chain) OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
-	signer, err := c.open("desired", data, director, d)
-	return d.at(signer, group, version, err)
+	signer, err := c.open(data, director, address{kind: "desired", owner: group, number: version}, d)
+	d.SignedBy = signer
+	return opened(d, err)
 }
 
 // ReadDesired reads a version whose signature nothing proves: an object that names its digest may. Errors: ErrFormat,
 // ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
-	return d.at("", group, version, c.unproven("desired", data, d))
+	return opened(d, c.unproven(data, address{kind: "desired", owner: group, number: version}, d))
 }
 
-func (d *Desired) at(signer, group string, version int64, err error) (*Desired, error) {
-	if err != nil {
-		return nil, err
-	}
-	d.SignedBy = signer
-	if d.Group != group || d.Version != version {
-		return nil, fmt.Errorf("%w: desired state %d of %s instead of %d of %s", ErrOther, d.Version, d.Group, version,
-			group)
-	}
-	return d, nil
+func (d *Desired) at() (*Head, address) {
+	return &d.Head, address{kind: "desired", owner: d.Group, number: d.Version}
 }
 
 // Follows returns why a version is not the next one after another version; nil if it is. The zero Verified stands for
@@ -202,81 +191,53 @@ func StillTrusted(keys []Key, id string) []Key {
 // maxMends bounds the list: each is a version that the store has lost.
 const maxMends = 1000
 
-func (d *Desired) head() *Head { return &d.Head }
-
 func (d *Desired) check() error {
-	var faults []error
-	faults = append(faults, fieldError("group", CheckName(d.Group)))
-	if d.Version < 1 || (d.Version == 1) != (d.Previous == "") || d.Previous != "" &&
-		!digestForm.MatchString(d.Previous) {
-		faults = append(faults, fmt.Errorf("version %d, previous %q", d.Version, d.Previous))
-	}
+	var f faults
+	f.in("group", CheckName(d.Group))
+	f.unless(d.Version >= 1 && (d.Version == 1) == (d.Previous == "") && emptyOrDigest(d.Previous),
+		"version %d, previous %q", d.Version, d.Previous)
 	for i, m := range d.Mends {
-		if m.Version < 1 || m.Version >= d.Version || !digestForm.MatchString(m.Digest) || i >= maxMends {
-			faults = append(faults, fmt.Errorf("mends[%d]: %+v", i, m))
-		}
+		f.unless(m.Version >= 1 && m.Version < d.Version && digestForm.MatchString(m.Digest) && i < maxMends,
+			"mends[%d]: %+v", i, m)
 	}
-	if d.Issued.IsZero() || !d.Expires.After(d.Issued) {
-		faults = append(faults, errors.New("expires: it is not after issued"))
-	}
-	if d.By == "" {
-		faults = append(faults, errors.New("by: is missing"))
-	}
-	faults = append(faults, fieldError("live", d.Live.check()))
+	f.unless(!d.Issued.IsZero() && d.Expires.After(d.Issued), "expires: it is not after issued")
+	f.unless(d.By != "", "by: is missing")
+	f.in("live", d.Live.check())
 	if d.Rollout != nil {
-		faults = append(faults, fieldError("rollout", d.Rollout.check()))
+		f.in("rollout", d.Rollout.check())
 	}
 	for i, c := range d.Closed {
-		if err := CheckName(c.Branch); err != nil || c.Establishment == "" || c.Point == "" || c.Year < 2000 ||
-			c.Since < 1 {
-			faults = append(faults, fmt.Errorf("closed[%d]: %+v", i, c))
-		}
+		f.unless(CheckName(c.Branch) == nil && c.Establishment != "" && c.Point != "" && c.Year >= 2000 && c.Since >= 1,
+			"closed[%d]: %+v", i, c)
 	}
-	return errors.Join(faults...)
+	return f.joined()
 }
 
 func (s *State) check() error {
-	var faults []error
-	if s.Settings != "" && !digestForm.MatchString(s.Settings) {
-		faults = append(faults, fmt.Errorf("settings: %q is no digest", s.Settings))
-	}
+	var f faults
+	f.unless(emptyOrDigest(s.Settings), "settings: %q is no digest", s.Settings)
 	for i, r := range s.Rules {
-		at := "rules[" + strconv.Itoa(i) + "]"
-		if !digestForm.MatchString(r.File) || !digestForm.MatchString(r.Digest) {
-			faults = append(faults, fmt.Errorf("%s: file %q or digest %q is no digest", at, r.File, r.Digest))
-		}
-		if r.Name == "" || r.Version == "" || r.Bundle == "" || r.Document == "" {
-			faults = append(faults, fmt.Errorf("%s: name, version, bundle and document are needed", at))
-		}
-		if slices.ContainsFunc(s.Rules[:i], r.SameGeneration) {
-			faults = append(faults, fmt.Errorf("%s: a second bundle of %s %s, generation %d", at, r.Bundle, r.Document,
-				r.Schema))
-		}
+		f.unless(digestForm.MatchString(r.File) && digestForm.MatchString(r.Digest),
+			"rules[%d]: file %q or digest %q is no digest", i, r.File, r.Digest)
+		f.unless(r.Name != "" && r.Version != "" && r.Bundle != "" && r.Document != "",
+			"rules[%d]: name, version, bundle and document are needed", i)
+		f.unless(!slices.ContainsFunc(s.Rules[:i], r.SameGeneration),
+			"rules[%d]: a second bundle of %s %s, generation %d", i, r.Bundle, r.Document, r.Schema)
 	}
-	return errors.Join(faults...)
+	return f.joined()
 }
 
 func (r *Rollout) check() error {
-	faults := []error{fieldError("name", CheckName(r.Name)), r.State.check()}
+	var f faults
+	f.in("name", CheckName(r.Name))
+	f.in("state", r.State.check())
 	for i, p := range r.Pilots {
-		faults = append(faults, fieldError("pilots["+strconv.Itoa(i)+"]", CheckName(p)))
+		f.in(fmt.Sprintf("pilots[%d]", i), CheckName(p))
 	}
-	if r.Share < 0 || r.Share > Whole || r.MaxFailures < 0 || r.MaxFailures > Whole || r.MinSuccess < 0 ||
-		r.SoakSeconds < 0 {
-		faults = append(faults, errors.New("share, max_failures: of 10,000; min_success, soak_seconds: not negative"))
-	}
-	if r.Opened.IsZero() {
-		faults = append(faults, errors.New("opened: is missing"))
-	}
-	return errors.Join(faults...)
-}
-
-// fieldError names the field of an error.
-func fieldError(field string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", field, err)
+	f.unless(min(r.Share, r.MaxFailures, r.MinSuccess) >= 0 && max(r.Share, r.MaxFailures) <= Whole &&
+		r.SoakSeconds >= 0, "share, max_failures: of 10,000; min_success, soak_seconds: not negative")
+	f.unless(!r.Opened.IsZero(), "opened: is missing")
+	return f.joined()
 }
 
 // Enrolment names the box of a branch, from an epoch on. The director signs it: the store's credentials alone cannot
@@ -308,27 +269,25 @@ type Point struct {
 	Point         string `json:"point"`         // "P001"
 }
 
-// SealEnrolment signs an enrolment with the director's key.
-func (c Chain) SealEnrolment(e Enrolment, director Signer) ([]byte, error) {
-	return c.seal("enrolment", &e, director)
-}
+func (p Point) String() string { return p.Establishment + p.Point }
 
 // OpenEnrolment reads the enrolment of a branch at an epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenEnrolment(data []byte, director []Key, branch string, epoch int64) (*Enrolment, error) {
 	e := new(Enrolment)
-	if _, err := c.open("enrolment", data, director, e); err != nil {
-		return nil, err
-	}
-	if e.Branch != branch || e.Epoch != epoch {
-		return nil, fmt.Errorf("%w: enrolment %d of %s instead of %d of %s", ErrOther, e.Epoch, e.Branch, epoch, branch)
-	}
-	return e, nil
+	_, err := c.open(data, director, address{kind: "enrolment", owner: branch, epoch: epoch}, e)
+	return opened(e, err)
+}
+
+func (e *Enrolment) at() (*Head, address) {
+	return &e.Head, address{kind: "enrolment", owner: e.Branch, epoch: e.Epoch}
 }
 
 // BoxKeyOf returns the key with which the box signs; its ID is the branch.
-func (e *Enrolment) BoxKeyOf() Key {
-	public, _ := DecodeKey(e.Key) // check has seen it
-	return Key{ID: e.Branch, Public: public}
+func (e *Enrolment) BoxKeyOf() Key { return boxKey(e.Branch, e.Key) }
+
+func boxKey(branch, key string) Key {
+	public, _ := DecodeKey(key) // check has seen it
+	return Key{ID: branch, Public: public}
 }
 
 // EncodeKey returns a public key in the form of enrolments and statuses.
@@ -343,21 +302,20 @@ func DecodeKey(text string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-func (e *Enrolment) head() *Head { return &e.Head }
-
 func (e *Enrolment) check() error {
+	var f faults
 	_, err := DecodeKey(e.Key)
-	faults := []error{fieldError("branch", CheckName(e.Branch)), fieldError("key", err)}
-	if e.Epoch < 1 || e.After < 0 || e.Highest != 0 && e.Highest < e.Epoch || e.At.IsZero() || e.By == "" {
-		faults = append(faults, errors.New("epoch, at and by are needed"))
-	}
+	f.in("key", err)
+	f.in("branch", CheckName(e.Branch))
+	f.unless(e.Epoch >= 1 && e.After >= 0 && (e.Highest == 0 || e.Highest >= e.Epoch) && !e.At.IsZero() && e.By != "",
+		"epoch, at and by are needed")
 	if e.Group != "" {
-		faults = append(faults, fieldError("group", CheckName(e.Group)))
+		f.in("group", CheckName(e.Group))
 	}
 	for i, p := range e.Points {
-		faults = append(faults, fieldError(fmt.Sprintf("points[%d]", i), p.check()))
+		f.in(fmt.Sprintf("points[%d]", i), p.check())
 	}
-	return errors.Join(faults...)
+	return f.joined()
 }
 
 // Settings are all that the centre may set on its boxes. What is not in this list (addresses, keys, tokens, the
@@ -414,46 +372,37 @@ func duration(text string) time.Duration {
 const kindSettings = "settings"
 
 func (s *Settings) check() error {
-	var faults []error
-	if s.Kind != kindSettings {
-		faults = append(faults, fmt.Errorf("kind: %q", s.Kind))
+	var f faults
+	f.unless(s.Kind == kindSettings, "kind: %q", s.Kind)
+	f.in("poll", checkDuration(s.Poll, MinPoll, MaxPoll))
+	f.in("report", checkDuration(s.Report, MinReport, MaxReport))
+	for _, line := range [][2]string{{"print_footer", s.Footer}, {"mail_greeting", s.Greeting}} {
+		f.unless(utf8.RuneCountInString(line[1]) <= maxLine && !strings.ContainsFunc(line[1], unicode.IsControl),
+			"%s: it is not one line of at most %d characters", line[0], maxLine)
 	}
-	faults = append(faults, checkDuration("poll", s.Poll, MinPoll, MaxPoll), checkDuration("report", s.Report,
-		MinReport, MaxReport))
-	for _, line := range []struct{ name, text string }{{"print_footer", s.Footer}, {"mail_greeting", s.Greeting}} {
-		if utf8.RuneCountInString(line.text) > maxLine || strings.ContainsFunc(line.text, unicode.IsControl) {
-			faults = append(faults, fmt.Errorf("%s: it is not one line of at most %d characters", line.name, maxLine))
-		}
-	}
-	if len(s.Closed) > maxSettings || len(s.Payments) > maxSettings {
-		faults = append(faults, fmt.Errorf("closed, payment_codes: at most %d each", maxSettings))
-	}
+	f.unless(len(s.Closed) <= maxSettings && len(s.Payments) <= maxSettings, "closed, payment_codes: at most %d each",
+		maxSettings)
 	for _, day := range s.Closed {
-		if _, err := time.Parse(time.DateOnly, day); err != nil {
-			faults = append(faults, fmt.Errorf("closed: %q is not a date like 2026-12-25", day))
-		}
+		_, err := time.Parse(time.DateOnly, day)
+		f.unless(err == nil, "closed: %q is not a date like 2026-12-25", day)
 	}
 	for _, till := range slices.Sorted(maps.Keys(s.Payments)) {
 		code := s.Payments[till]
-		if len(code) != 2 || strings.Trim(code, "0123456789") != "" {
-			faults = append(faults, fmt.Errorf("payment_codes.%s: %q is no code of CAT-017", till, code))
-		}
+		f.unless(codeForm.MatchString(code), "payment_codes.%s: %q is no code of CAT-017", till, code)
 	}
 	for i, document := range s.Types {
-		if len(document) != 2 || strings.Trim(document, "0123456789") != "" || slices.Contains(s.Types[:i], document) {
-			faults = append(faults, fmt.Errorf("types: %q is no type of CAT-002, or stands twice", document))
-		}
+		f.unless(codeForm.MatchString(document) && !slices.Contains(s.Types[:i], document),
+			"types: %q is no type of CAT-002, or stands twice", document)
 	}
-	return errors.Join(faults...)
+	return f.joined()
 }
 
+var codeForm = regexp.MustCompile(`^[0-9]{2}$`)
+
 // checkDuration says what is wrong with a duration that may be left out.
-func checkDuration(name, text string, least, most time.Duration) error {
-	if text == "" {
-		return nil
-	}
-	if d, err := time.ParseDuration(text); err != nil || d < least || d > most {
-		return fmt.Errorf("%s: %q is not a time from %s to %s", name, text, least, most)
+func checkDuration(text string, least, most time.Duration) error {
+	if d, err := time.ParseDuration(text); text != "" && (err != nil || d < least || d > most) {
+		return fmt.Errorf("%q is not a time from %s to %s", text, least, most)
 	}
 	return nil
 }

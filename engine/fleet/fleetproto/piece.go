@@ -2,7 +2,6 @@ package fleetproto
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -32,7 +31,7 @@ const MaxPart = 16 << 20
 // SealPiece signs bytes with the box's key.
 func (c Chain) SealPiece(p Piece, body []byte, box Signer) ([]byte, error) {
 	p.Digest = Digest(body)
-	head, err := c.seal("piece", &p, box)
+	head, err := c.Seal(&p, box)
 	return append(append(head, '\n'), body...), err
 }
 
@@ -41,29 +40,27 @@ func (c Chain) SealPiece(p Piece, body []byte, box Signer) ([]byte, error) {
 func (c Chain) OpenPiece(data []byte, branch string, epoch, first, number int64, box Key) (*Piece, []byte, error) {
 	head, body, _ := bytes.Cut(data, []byte("\n"))
 	p := new(Piece)
-	if _, err := c.open("piece", head, []Key{box}, p); err != nil {
+	if _, err := c.open(head, []Key{box}, address{"piece", branch, epoch, number}, p); err != nil {
 		return nil, nil, err
 	}
-	if p.Branch != branch || p.Epoch != epoch || p.First != first || p.Number != number || p.Digest != Digest(body) {
-		return nil, nil, fmt.Errorf("%w: piece %d of %s, epoch %d, or its bytes were altered", ErrOther, p.Number,
-			p.Branch, p.Epoch)
+	if p.First != first || p.Digest != Digest(body) {
+		_, at := p.at()
+		return nil, nil, fmt.Errorf("%w: %s, from %d, or its bytes were altered", ErrOther, at, p.First)
 	}
 	return p, body, nil
 }
 
+func (p *Piece) at() (*Head, address) { return &p.Head, address{"piece", p.Branch, p.Epoch, p.Number} }
+
 var pieceFile = regexp.MustCompile(`^[0-9]{10}\.copy$`)
 
-func (p *Piece) head() *Head { return &p.Head }
-
 func (p *Piece) check() error {
-	faults := []error{fieldError("branch", CheckName(p.Branch))}
-	if p.Epoch < 1 || p.Number < 1 || p.Offset < 0 || !pieceFile.MatchString(p.File) ||
-		!digestForm.MatchString(p.Digest) || p.First < 0 || p.First > p.Number ||
-		p.Last != "" && !digestForm.MatchString(p.Last) ||
-		p.First == 0 && (p.Number == 1) != (p.Previous == "") {
-		faults = append(faults, errors.New("it is no piece of a second copy"))
-	}
-	return errors.Join(faults...)
+	var f faults
+	f.in("branch", CheckName(p.Branch))
+	f.unless(p.Epoch >= 1 && p.Number >= 1 && p.Offset >= 0 && pieceFile.MatchString(p.File) &&
+		digestForm.MatchString(p.Digest) && p.First >= 0 && p.First <= p.Number && emptyOrDigest(p.Last) &&
+		(p.First > 0 || (p.Number == 1) == (p.Previous == "")), "it is no piece of a second copy")
+	return f.joined()
 }
 
 // WholeCopy is the mark that the pieces of an epoch hold the box's whole store, at least up to a piece. A box that
@@ -77,29 +74,20 @@ type WholeCopy struct {
 	At     time.Time `json:"at"`
 }
 
-// SealWholeCopy signs a mark with the box's key.
-func (c Chain) SealWholeCopy(w WholeCopy, box Signer) ([]byte, error) {
-	return c.seal("whole", &w, box)
-}
-
 // OpenWholeCopy reads and verifies the mark of a box's epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenWholeCopy(data []byte, branch string, epoch int64, box Key) (*WholeCopy, error) {
 	w := new(WholeCopy)
-	if _, err := c.open("whole", data, []Key{box}, w); err != nil {
-		return nil, err
-	}
-	if w.Branch != branch || w.Epoch != epoch {
-		return nil, fmt.Errorf("%w: whole copy of %s, epoch %d", ErrOther, w.Branch, w.Epoch)
-	}
-	return w, nil
+	_, err := c.open(data, []Key{box}, address{kind: "whole", owner: branch, epoch: epoch}, w)
+	return opened(w, err)
 }
 
-func (w *WholeCopy) head() *Head { return &w.Head }
+func (w *WholeCopy) at() (*Head, address) {
+	return &w.Head, address{kind: "whole", owner: w.Branch, epoch: w.Epoch}
+}
 
 func (w *WholeCopy) check() error {
-	faults := []error{fieldError("branch", CheckName(w.Branch))}
-	if w.Epoch < 1 || w.Piece < 1 || w.At.IsZero() {
-		faults = append(faults, errors.New("it does not say that a copy is whole"))
-	}
-	return errors.Join(faults...)
+	var f faults
+	f.in("branch", CheckName(w.Branch))
+	f.unless(w.Epoch >= 1 && w.Piece >= 1 && !w.At.IsZero(), "it does not say that a copy is whole")
+	return f.joined()
 }

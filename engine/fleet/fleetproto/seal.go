@@ -56,105 +56,143 @@ type Head struct {
 }
 
 func (h *Head) check() error {
-	faults := []error{fieldError("head.chain", CheckName(h.Chain))}
-	if h.Ambiente != "00" && h.Ambiente != "01" {
-		faults = append(faults, fmt.Errorf("head.ambiente: %q is not 00 or 01", h.Ambiente))
-	}
-	return errors.Join(faults...)
+	var f faults
+	f.in("head.chain", CheckName(h.Chain))
+	f.unless(h.Ambiente == "00" || h.Ambiente == "01", "head.ambiente: %q is not 00 or 01", h.Ambiente)
+	return f.joined()
 }
 
-// checker is a payload: check says what is wrong with it.
-type checker interface{ check() error }
+// faults are what is wrong with a payload.
+type faults []error
 
-// signable is a payload that is signed. No such payload is written or read but for a chain.
-type signable interface {
-	checker
-	head() *Head
+// unless adds a fault where something does not hold.
+func (f *faults) unless(holds bool, format string, args ...any) {
+	if !holds {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
 }
 
-// encode writes a payload, and reads it as the other side would.
-func encode(name string, payload checker) ([]byte, error) {
-	b, err := json.Marshal(payload)
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", name, err)
-	}
-	again, _ := reflect.New(reflect.TypeOf(payload).Elem()).Interface().(checker)
-	return b, parse(name, b, again)
+// in adds what is wrong with a field.
+func (f *faults) in(field string, err error) {
+	f.unless(err == nil, "%s: %w", field, err)
 }
 
-// seal checks and signs a payload of a kind.
-func (c Chain) seal(kind string, payload signable, s Signer) ([]byte, error) {
-	*payload.head() = Head{Kind: kind, Chain: c.Name, Ambiente: c.Ambiente}
-	if err := payload.head().check(); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, kind, err)
+// joined returns all faults; nil for none.
+func (f *faults) joined() error { return errors.Join(*f...) }
+
+// address is what an object is, whose, and which of them. It is also in the object's key.
+type address struct {
+	kind, owner string // "act"; a branch, or the group of a desired state
+	epoch       int64
+	number      int64
+}
+
+func (p address) String() string {
+	return fmt.Sprintf("%s %d of %s, epoch %d", p.kind, p.number, p.owner, p.epoch)
+}
+
+// payload is what a file holds: check returns what is wrong with it.
+type payload interface{ check() error }
+
+// Signed is a payload that is signed. No such payload is written or read but for a chain and an address.
+type Signed interface {
+	payload
+	at() (*Head, address)
+}
+
+// Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds: a long reason
+// must not keep a box from reporting.
+func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
+	head, at := object.at()
+	*head = Head{Kind: at.kind, Chain: c.Name, Ambiente: c.Ambiente}
+	if err := head.check(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, at.kind, err)
 	}
-	b, err := encode(kind, payload)
+	if at.kind == "status" || at.kind == "act" {
+		_ = bound("", reflect.ValueOf(object).Elem(), true) // check finds the same
+	}
+	b, err := encode(at.kind, object)
 	if err != nil {
 		return nil, err
 	}
 	text, err := signed.Sign(b, s)
 	if err != nil {
-		return nil, fmt.Errorf("signing %s: %w", kind, err)
+		return nil, fmt.Errorf("signing %s: %w", at.kind, err)
 	}
 	if len(text) > MaxJWS {
-		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", ErrTooLarge, kind, len(text), MaxJWS)
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", ErrTooLarge, at.kind, len(text), MaxJWS)
 	}
 	return []byte(text), nil
 }
 
-// open reads a payload of a kind that one of the keys has signed for this chain. It verifies the signature before it
-// looks at the payload. It returns the name of the key.
-func (c Chain) open(kind string, data []byte, keys []Key, into signable) (signer string, err error) {
-	e, payload, err := signed.ParseEnvelope(kind, data, envelopeFaults)
+// open reads the object at an address that one of the keys has signed for this chain, and returns the name of the key.
+// It verifies the signature before it looks at the payload. Errors: ErrFormat, ErrSignature, ErrOther.
+func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer string, err error) {
+	e, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {
 		return "", err
 	}
 	if len(e.Signatures) != 1 {
-		return "", fmt.Errorf("%w: %s bears %d signatures, not one", ErrSignature, kind, len(e.Signatures))
+		return "", fmt.Errorf("%w: %s bears %d signatures, not one", ErrSignature, want.kind, len(e.Signatures))
 	}
 	text, err := e.Text()
 	if err != nil {
 		return "", err
 	}
-	for _, key := range keys {
-		ok, err := signed.SignedBy(text, payload, key.Public)
-		if err != nil {
-			return "", fmt.Errorf("%w: %s: %w", ErrSignature, kind, err)
-		}
-		if ok {
-			return key.ID, c.parse(kind, payload, into)
-		}
+	found, err := signed.Signatures(text, payload, keys)
+	if err != nil || len(found) == 0 || !found[0].Fits {
+		return "", errors.Join(fmt.Errorf("%w: %s", ErrSignature, want.kind), err)
 	}
-	return "", fmt.Errorf("%w: %s", ErrSignature, kind)
+	return found[0].Key, c.parse(payload, want, into)
 }
 
-// unproven reads a payload of a kind whose signature nothing proves yet.
-func (c Chain) unproven(kind string, data []byte, into signable) error {
-	_, payload, err := signed.ParseEnvelope(kind, data, envelopeFaults)
+// opened returns an object that was read without an error.
+func opened[T any](object *T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// unproven reads the object at an address whose signature nothing proves yet.
+func (c Chain) unproven(data []byte, want address, into Signed) error {
+	_, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {
 		return err
 	}
-	return c.parse(kind, payload, into)
+	return c.parse(payload, want, into)
 }
 
-// parse reads a payload of a kind that is of this chain. Errors: ErrFormat, ErrOther.
-func (c Chain) parse(kind string, payload []byte, into signable) error {
-	if err := parse(kind, payload, into); err != nil {
+// parse reads a payload of this chain and at an address. Errors: ErrFormat, ErrOther.
+func (c Chain) parse(payload []byte, want address, into Signed) error {
+	if err := parse(want.kind, payload, into); err != nil {
 		return err
 	}
-	switch h := into.head(); {
-	case h.Kind != kind:
-		return fmt.Errorf("%w: its kind is %q, not %q", ErrFormat, h.Kind, kind)
+	switch h, at := into.at(); {
+	case h.Kind != want.kind:
+		return fmt.Errorf("%w: its kind is %q, not %q", ErrFormat, h.Kind, want.kind)
 	case h.Chain != c.Name || h.Ambiente != c.Ambiente:
-		return fmt.Errorf("%w: %s of the chain %q, ambiente %s, not of %q, ambiente %s", ErrOther, kind, h.Chain,
+		return fmt.Errorf("%w: %s of the chain %q, ambiente %s, not of %q, ambiente %s", ErrOther, want.kind, h.Chain,
 			h.Ambiente, c.Name, c.Ambiente)
+	case at != want:
+		return fmt.Errorf("%w: %s instead of %s", ErrOther, at, want)
 	}
 	return nil
 }
 
+// encode writes a payload, and reads it as the other side would.
+func encode(name string, p payload) ([]byte, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", name, err)
+	}
+	again, _ := reflect.New(reflect.TypeOf(p).Elem()).Interface().(payload)
+	return b, parse(name, b, again)
+}
+
 // parse reads a payload strictly and checks it.
-func parse(name string, payload []byte, into checker) error {
-	if _, err := (signed.Form{Name: name, Wrong: ErrFormat}).Parse(payload, into); err != nil {
+func parse(name string, data []byte, into payload) error {
+	if _, err := (signed.Form{Name: name, Wrong: ErrFormat}).Parse(data, into); err != nil {
 		return err
 	}
 	if err := into.check(); err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"dtegate/engine/dte"
 )
@@ -155,73 +154,56 @@ type Shipped struct {
 	Last map[string]uint64 `json:"last,omitempty"`
 }
 
-// SealStatus signs a status with the box's key. It cuts what is longer than a status may be.
-func (c Chain) SealStatus(s Status, box Signer) ([]byte, error) {
-	fit(reflect.ValueOf(&s).Elem())
-	return c.seal("status", &s, box)
-}
-
 // OpenStatus reads the status of a branch at an epoch that one of the keys has signed. With none given, it takes the
 // key that the status names itself: that proves who could be enrolled, and nothing else. Errors: ErrFormat,
 // ErrSignature, ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
-	s := new(Status)
+	want := address{kind: "status", owner: branch, epoch: epoch}
 	if len(boxes) == 0 {
-		if err := c.unproven("status", data, s); err != nil {
+		named := new(Status)
+		if err := c.unproven(data, want, named); err != nil {
 			return nil, err
 		}
-		public, _ := DecodeKey(s.Key) // check has seen it
-		boxes, s = []Key{{ID: s.Branch, Public: public}}, new(Status)
+		boxes = []Key{boxKey(named.Branch, named.Key)}
 	}
-	if _, err := c.open("status", data, boxes, s); err != nil {
-		return nil, err
-	}
-	if s.Branch != branch || s.Epoch != epoch {
-		return nil, fmt.Errorf("%w: status of %s, epoch %d, instead of %s, epoch %d", ErrOther, s.Branch, s.Epoch,
-			branch, epoch)
-	}
-	return s, nil
+	s := new(Status)
+	_, err := c.open(data, boxes, want, s)
+	return opened(s, err)
 }
 
-func (s *Status) head() *Head { return &s.Head }
+func (s *Status) at() (*Head, address) {
+	return &s.Head, address{kind: "status", owner: s.Branch, epoch: s.Epoch}
+}
 
 // check accepts nothing that the centre could not show, count or compare: every text, list, number and time has bounds,
 // and what becomes a label or decides about a roll-out is of a closed list. One box's words must not spoil what the
 // centre says of the others.
 func (s *Status) check() error {
+	f := faults{bound("", reflect.ValueOf(s).Elem(), false)}
 	_, err := DecodeKey(s.Key)
-	faults := []error{fieldError("branch", CheckName(s.Branch)), fieldError("group", CheckName(s.Group)),
-		fieldError("key", err), bounded("", reflect.ValueOf(s).Elem())}
-	for name, digest := range map[string]string{"desired.digest": s.Desired.Digest, "settings": s.Settings} {
-		if digest != "" && !digestForm.MatchString(digest) {
-			faults = append(faults, fmt.Errorf("%s: is no digest", name))
-		}
-	}
-	if s.Sequence < 1 || s.At.IsZero() {
-		faults = append(faults, errors.New("sequence and at are needed"))
-	}
-	if p := s.Rollout; p != nil && !slices.Contains(stages, p.Stage) {
-		faults = append(faults, fmt.Errorf("rollout.stage: %q is none", p.Stage))
-	}
+	f.in("key", err)
+	f.in("branch", CheckName(s.Branch))
+	f.in("group", CheckName(s.Group))
+	f.unless(emptyOrDigest(s.Desired.Digest), "desired.digest: is no digest")
+	f.unless(emptyOrDigest(s.Settings), "settings: is no digest")
+	f.unless(s.Sequence >= 1 && !s.At.IsZero(), "sequence and at are needed")
 	if p := s.Rollout; p != nil {
-		faults = append(faults, fieldError("rollout.name", CheckName(p.Name)))
+		f.unless(slices.Contains(stages, p.Stage), "rollout.stage: %q is none", p.Stage)
+		f.in("rollout.name", CheckName(p.Name))
 	}
 	for i, c := range s.Certificates {
 		twice := slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name })
-		if !slices.Contains(certificateNames, c.Name) || twice {
-			faults = append(faults, fmt.Errorf("certificates[%d].name: %q is none, or stands twice", i, c.Name))
-		}
+		f.unless(slices.Contains(certificateNames, c.Name) && !twice,
+			"certificates[%d].name: %q is none, or stands twice", i, c.Name)
 	}
 	for i, p := range s.Points {
-		faults = append(faults, fieldError(fmt.Sprintf("points[%d]", i), p.check()))
+		f.in(fmt.Sprintf("points[%d]", i), p.check())
 	}
 	for i, r := range s.Rules {
-		if !digestForm.MatchString(r.Digest) {
-			faults = append(faults, fmt.Errorf("rules[%d].digest: is no digest", i))
-		}
-		faults = append(faults, fieldError(fmt.Sprintf("rules[%d].outcomes", i), r.Outcomes.Sound()))
+		f.unless(digestForm.MatchString(r.Digest), "rules[%d].digest: is no digest", i)
+		f.in(fmt.Sprintf("rules[%d].outcomes", i), r.Outcomes.Sound())
 	}
-	return errors.Join(faults...)
+	return f.joined()
 }
 
 var pointForm = regexp.MustCompile(`^[MSBP][0-9]{3}P[0-9]{3}$`)
@@ -242,16 +224,19 @@ const (
 	maxCount = 1_000_000_000_000 // of any number
 )
 
-// bounded returns the first member of a payload that is outside of the bounds.
-func bounded(at string, v reflect.Value) error {
+// bound returns the first member of a payload that is outside of the bounds; with cut it cuts texts and lists to them,
+// and changes nothing that the caller's payload points to.
+func bound(at string, v reflect.Value, cut bool) error {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		if t, _ := v.Interface().(time.Time); !t.IsZero() && (t.Year() < 2000 || t.Year() > 2200) {
 			return fmt.Errorf("%s: %v is not a time from 2000 to 2200", at, t)
 		}
 	case v.Kind() == reflect.String:
-		if text := v.String(); !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxText ||
-			strings.ContainsFunc(text, unicode.IsControl) {
+		if cut {
+			v.SetString(oneLine(v.String()))
+		}
+		if text := v.String(); text != oneLine(text) {
 			return fmt.Errorf("%s: it is not one line of at most %d characters", at, maxText)
 		}
 	case v.CanInt():
@@ -266,24 +251,35 @@ func bounded(at string, v reflect.Value) error {
 		return fmt.Errorf("%s: it has %d rows, at most %d are taken", at, v.Len(), maxRows)
 	case v.Kind() == reflect.Map:
 		for _, key := range v.MapKeys() {
-			if err := errors.Join(bounded(at, key), bounded(at, v.MapIndex(key))); err != nil {
+			if err := errors.Join(bound(at, key, false), bound(at, v.MapIndex(key), false)); err != nil {
 				return err
 			}
 		}
 	case v.Kind() == reflect.Pointer && !v.IsNil():
-		return bounded(at, v.Elem())
-	case v.Kind() == reflect.Slice && v.Len() > maxList:
-		return fmt.Errorf("%s: it has %d elements, at most %d are taken", at, v.Len(), maxList)
-	case v.Kind() == reflect.Slice:
+		if cut {
+			copied := reflect.New(v.Type().Elem())
+			copied.Elem().Set(v.Elem())
+			v.Set(copied)
+		}
+		return bound(at, v.Elem(), cut)
+	case v.Kind() == reflect.Slice && !v.IsNil():
+		if cut {
+			copied := reflect.MakeSlice(v.Type(), min(v.Len(), maxList), min(v.Len(), maxList))
+			reflect.Copy(copied, v)
+			v.Set(copied)
+		}
+		if v.Len() > maxList {
+			return fmt.Errorf("%s: it has %d elements, at most %d are taken", at, v.Len(), maxList)
+		}
 		for i := range v.Len() {
-			if err := bounded(fmt.Sprintf("%s[%d]", at, i), v.Index(i)); err != nil {
+			if err := bound(fmt.Sprintf("%s[%d]", at, i), v.Index(i), cut); err != nil {
 				return err
 			}
 		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			if err := bounded(strings.TrimPrefix(at+"."+name, "."), v.Field(i)); err != nil {
+			if err := bound(strings.TrimPrefix(at+"."+name, "."), v.Field(i), cut); err != nil {
 				return err
 			}
 		}
@@ -291,38 +287,18 @@ func bounded(at string, v reflect.Value) error {
 	return nil
 }
 
-// fit cuts the texts and lists of a payload to the bounds: a long reason must not keep a box from reporting.
-func fit(v reflect.Value) {
-	switch {
-	case v.Type() == reflect.TypeFor[time.Time]():
-	case v.Kind() == reflect.String:
-		line := strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) {
-				return ' '
-			}
-			return r
-		}, strings.ToValidUTF8(v.String(), "?"))
-		if runes := []rune(line); len(runes) > maxText {
-			line = string(runes[:maxText-1]) + "…"
+// oneLine returns a text as one line of at most maxText characters.
+func oneLine(text string) string {
+	line := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
 		}
-		v.SetString(line)
-	case v.Kind() == reflect.Pointer && !v.IsNil():
-		copied := reflect.New(v.Type().Elem())
-		copied.Elem().Set(v.Elem())
-		fit(copied.Elem())
-		v.Set(copied)
-	case v.Kind() == reflect.Slice && !v.IsNil():
-		copied := reflect.MakeSlice(v.Type(), min(v.Len(), maxList), min(v.Len(), maxList))
-		reflect.Copy(copied, v)
-		for i := range copied.Len() {
-			fit(copied.Index(i))
-		}
-		v.Set(copied)
-	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			fit(v.Field(i))
-		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if runes := []rune(line); len(runes) > maxText {
+		line = string(runes[:maxText-1]) + "…"
 	}
+	return line
 }
 
 // What an act says that happened.
@@ -356,30 +332,21 @@ type Act struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// SealAct signs an act with the box's key. It cuts what is longer than an act may be.
-func (c Chain) SealAct(a Act, box Signer) ([]byte, error) {
-	fit(reflect.ValueOf(&a).Elem())
-	return c.seal("act", &a, box)
-}
-
 // OpenAct reads an act of a branch that one of its boxes has signed. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenAct(data []byte, branch string, number int64, boxes ...Key) (*Act, error) {
 	a := new(Act)
-	if _, err := c.open("act", data, boxes, a); err != nil {
-		return nil, err
-	}
-	if a.Branch != branch || a.Number != number {
-		return nil, fmt.Errorf("%w: act %d of %s instead of %d of %s", ErrOther, a.Number, a.Branch, number, branch)
-	}
-	return a, nil
+	_, err := c.open(data, boxes, address{kind: "act", owner: branch, number: number}, a)
+	return opened(a, err)
 }
 
-func (a *Act) head() *Head { return &a.Head }
+func (a *Act) at() (*Head, address) {
+	return &a.Head, address{kind: "act", owner: a.Branch, number: a.Number}
+}
 
 func (a *Act) check() error {
-	faults := []error{fieldError("branch", CheckName(a.Branch)), bounded("", reflect.ValueOf(a).Elem())}
-	if a.Number < 1 || a.At.IsZero() || !slices.Contains(actions, a.What) {
-		faults = append(faults, fmt.Errorf("act %d of kind %q at %v", a.Number, a.What, a.At))
-	}
-	return errors.Join(faults...)
+	f := faults{bound("", reflect.ValueOf(a).Elem(), false)}
+	f.in("branch", CheckName(a.Branch))
+	f.unless(a.Number >= 1 && !a.At.IsZero() && slices.Contains(actions, a.What), "act %d of kind %q at %v", a.Number,
+		a.What, a.At)
+	return f.joined()
 }

@@ -180,6 +180,9 @@ var (
 	digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
+// emptyOrDigest reports whether a text that may be left out is a Digest.
+func emptyOrDigest(text string) bool { return text == "" || digestForm.MatchString(text) }
+
 const maxName = 63
 
 // CheckName returns an error that names what is wrong with the name of a branch, a group, a roll-out or a key. A name

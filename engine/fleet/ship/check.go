@@ -355,7 +355,7 @@ func (s *Shipper) putWhole(ctx context.Context, put func(ctx context.Context, ke
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	data, err := s.o.Chain.SealWholeCopy(w, s.o.Box)
+	data, err := s.o.Chain.Seal(&w, s.o.Box)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (w *world) check() {
 // status writes the box's status, as the agent does.
 func (w *world) status() {
 	w.t.Helper()
-	data, err := chain.SealStatus(fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1,
+	data, err := chain.Seal(&fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1,
 		Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), Sequence: 1,
 		At: time.Now(), Copy: w.ship.Shipped()}, box)
 	if err == nil {
@@ -506,7 +506,7 @@ func TestFetch_Rotated(t *testing.T) {
 		got != contents(t, w.dir) {
 		t.Error(got, err)
 	}
-	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: 3,
+	data, err := chain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: 3,
 		Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), At: time.Now(), By: "ana"}, next)
 	if err == nil {
 		err = w.store.Create(t.Context(), fleetproto.BoxKey("centro", 3), data)

@@ -16,7 +16,7 @@ import (
 // enrol gives the branch to a box.
 func (w *world) enrol(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
-	data, err := chain.SealEnrolment(fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
+	data, err := chain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
 		Key: fleetproto.EncodeKey(fleetproto.Public(key).Public), At: time.Now(), By: "ana"}, director)
 	if err == nil {
 		err = w.store.Put(w.t.Context(), fleetproto.BoxKey("centro", epoch), data)
@@ -114,7 +114,7 @@ func (w *world) shippedWhole() (ship.Fetched, error) {
 // what was whole.
 func TestFetch_WholeForged(t *testing.T) {
 	mark := func(t *testing.T, epoch int64, key fleetproto.Signer) []byte {
-		data, err := chain.SealWholeCopy(fleetproto.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()},
+		data, err := chain.Seal(&fleetproto.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()},
 			key)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package controlplane
+package fleet
 
 import (
 	"cmp"
@@ -82,123 +82,111 @@ func (c Concern) Say(lang string) string {
 	return fmt.Sprintf(p.en, c.Args...)
 }
 
-// Row is a branch with what is to be known of it, the worst first.
-type Row struct {
-	*Branch
-	Concerns []Concern
-}
-
-func (r *Row) Level() int {
-	if len(r.Concerns) == 0 {
+// Level is that of the worst concern.
+func (b *Branch) Level() int {
+	if len(b.Concerns) == 0 {
 		return Fine
 	}
-	return r.Concerns[0].Level
+	return b.Concerns[0].Level
 }
 
-// noDeadline is behind every other.
-var noDeadline = time.Unix(1<<40, 0)
-
-// deadline is the next one of the law, noDeadline where nothing is owed.
-func (r *Row) deadline() time.Time {
-	at := noDeadline
-	if r.Status == nil {
+// deadline is the next one of the law; zero where nothing is owed.
+func (b *Branch) deadline() (at time.Time) {
+	if b.Status == nil {
 		return at
 	}
-	if d := r.Status.Waiting.Deadline; !d.IsZero() {
-		at = d
-	}
-	if c := r.Status.Contingency; c != nil && !c.Deadline.IsZero() && c.Deadline.Before(at) {
+	at = b.Status.Waiting.Deadline
+	if c := b.Status.Contingency; c != nil && !c.Deadline.IsZero() && (at.IsZero() || c.Deadline.Before(at)) {
 		at = c.Deadline
 	}
 	return at
 }
 
-// Rows are the branches, the worst first; of equals, whose time by law ends first.
-func (s *Survey) Rows() []*Row {
-	list := make([]*Row, 0, len(s.Branches))
-	for _, b := range s.Branches {
-		list = append(list, &Row{b, b.concerns(s.At, s.Desired(b.Group()))})
-	}
-	slices.SortStableFunc(list, func(a, b *Row) int {
-		rank := func(r *Row) int {
-			if len(r.Concerns) == 0 {
-				return len(phrases)
-			}
-			return r.Concerns[0].rank()
-		}
-		return cmp.Or(b.Level()-a.Level(), rank(a)-rank(b), a.deadline().Compare(b.deadline()), strings.Compare(a.Name,
-			b.Name))
+// silent reports whether a branch has not been heard of for long.
+func (b *Branch) silent(now time.Time) bool { return b.Seen.IsZero() || now.Sub(b.Seen) > SilentAfter }
+
+// unbound are the points of sale of a box that its enrolment does not name.
+func (b *Branch) unbound() []fleetproto.Point {
+	return slices.DeleteFunc(slices.Clone(b.Status.Points), func(p fleetproto.Point) bool {
+		return slices.Contains(b.Enrolment.Points, p)
 	})
-	return list
 }
 
-// concerns are all that is to be known of a branch.
-func (b *Branch) concerns(now time.Time, desired *Version) (list []Concern) {
-	add := func(level int, code string, args ...any) { list = append(list, Concern{level, code, args}) }
-	if b.Fault != "" {
-		add(Bad, "forged", b.Fault)
+// judge finds what is to be known of each branch, and orders them.
+func (s *Survey) judge() {
+	for _, b := range s.Branches {
+		b.judge(s.At, s.Desired(b.Group()))
 	}
-	if b.PutBack != "" {
-		add(Bad, "older", b.PutBack)
+	rank := func(b *Branch) int {
+		if len(b.Concerns) == 0 {
+			return len(phrases)
+		}
+		return b.Concerns[0].rank()
 	}
-	if len(b.Missing) > 0 {
-		add(Bad, "acts", strings.Trim(fmt.Sprint(b.Missing), "[]"))
-	}
-	if b.Holds != nil {
-		add(Bad, "version", b.Holds.Version)
-	}
-	if b.Delay > 0 {
-		add(Warning, "delay", Span(b.Delay))
-	}
-	if len(b.Overlap) > 0 {
-		add(Bad, "overlap", strings.Join(b.Overlap, ", "))
-	}
+	slices.SortStableFunc(s.Branches, func(a, b *Branch) int {
+		ends, others := a.deadline(), b.deadline()
+		if ends.IsZero() != others.IsZero() { // nothing owed is behind every deadline
+			ends, others = others, ends
+		}
+		return cmp.Or(b.Level()-a.Level(), rank(a)-rank(b), ends.Compare(others), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// add adds a concern.
+func (b *Branch) add(level int, code string, args ...any) {
+	b.Concerns = append(b.Concerns, Concern{level, code, args})
+}
+
+// has reports whether one of these is a concern of a branch.
+func (b *Branch) has(codes ...string) bool {
+	return slices.ContainsFunc(b.Concerns, func(c Concern) bool { return slices.Contains(codes, c.Code) })
+}
+
+// judge adds what is to be known by the status to what the survey has found, and orders all.
+func (b *Branch) judge(now time.Time, desired *Version) {
 	if b.Stranger != nil && b.Former > 0 {
-		add(Bad, "former", b.Former)
+		b.add(Bad, "former", b.Former)
 	} else if b.Stranger != nil {
-		add(Warning, "stranger", Fingerprint(b.Stranger.Key))
+		b.add(Warning, "stranger", Fingerprint(b.Stranger.Key))
 	}
 	switch silence := now.Sub(b.Seen); {
-	case b.PutBack != "":
+	case b.has("older"):
 	case b.Seen.IsZero():
-		add(Bad, "never")
+		b.add(Bad, "never")
 	case silence > lostAfter:
-		add(Bad, "lost", Span(silence))
+		b.add(Bad, "lost", span(silence))
 	case silence > SilentAfter:
-		add(Warning, "silent", Span(silence))
+		b.add(Warning, "silent", span(silence))
 	}
 	if s := b.Status; s != nil {
 		if b.Enrolment == nil {
-			add(Warning, "waits", Fingerprint(s.Key))
+			b.add(Warning, "waits", Fingerprint(s.Key))
 		} else {
-			b.enrolled(add)
+			b.enrolled()
 		}
-		b.selling(now, add)
-		b.running(now, desired, add)
+		b.selling(now)
+		b.running(now, desired)
 	}
-	slices.SortStableFunc(list, func(a, b Concern) int { return cmp.Or(b.Level-a.Level, a.rank()-b.rank()) })
-	return list
+	slices.SortStableFunc(b.Concerns, func(a, b Concern) int { return cmp.Or(b.Level-a.Level, a.rank()-b.rank()) })
 }
 
 // enrolled: whose box says something else than the director signed.
-func (b *Branch) enrolled(add func(int, string, ...any)) {
+func (b *Branch) enrolled() {
 	if b.Status.Group != b.Enrolment.Group {
-		add(Warning, "group", b.Status.Group, cmp.Or(b.Enrolment.Group, "–"))
+		b.add(Warning, "group", b.Status.Group, cmp.Or(b.Enrolment.Group, "–"))
 	}
-	for _, p := range b.Status.Points {
-		if !slices.Contains(b.Enrolment.Points, p) {
-			add(Bad, "unbound", p.Establishment+p.Point)
-		}
+	for _, p := range b.unbound() {
+		b.add(Bad, "unbound", p)
 	}
 }
 
 // selling: who cannot sell, and who is in contingency and how long still inside the law.
-func (b *Branch) selling(now time.Time, add func(int, string, ...any)) {
+func (b *Branch) selling(now time.Time) {
 	s := b.Status
 	if s.Replaced {
-		add(Bad, "replaced")
+		b.add(Bad, "replaced")
 	} else if !s.Ready {
-		add(Bad, "closed", cmp.Or(strings.Join(s.NotReady, "; "), "it does not say why"))
+		b.add(Bad, "closed", cmp.Or(strings.Join(s.NotReady, "; "), "it does not say why"))
 	}
 	law := func(deadline time.Time) int {
 		if !deadline.IsZero() && deadline.Sub(now) < lawSoon {
@@ -210,55 +198,55 @@ func (b *Branch) selling(now time.Time, add func(int, string, ...any)) {
 		if deadline.IsZero() {
 			return "–"
 		}
-		return Span(deadline.Sub(now))
+		return span(deadline.Sub(now))
 	}
 	switch c := s.Contingency; {
 	case c != nil && !c.Deadline.IsZero() && now.After(c.Deadline):
-		add(Bad, "late", Span(now.Sub(c.Deadline)))
+		b.add(Bad, "late", span(now.Sub(c.Deadline)))
 	case c != nil:
-		add(law(c.Deadline), "contingency", Span(now.Sub(c.Since)), left(c.Deadline))
+		b.add(law(c.Deadline), "contingency", span(now.Sub(c.Since)), left(c.Deadline))
 	case !s.Waiting.Deadline.IsZero() && now.After(s.Waiting.Deadline):
-		add(Bad, "late", Span(now.Sub(s.Waiting.Deadline)))
+		b.add(Bad, "late", span(now.Sub(s.Waiting.Deadline)))
 	case s.Waiting.Documents > 0 && law(s.Waiting.Deadline) == Bad:
-		add(Bad, "owing", s.Waiting.Documents, left(s.Waiting.Deadline))
+		b.add(Bad, "owing", s.Waiting.Documents, left(s.Waiting.Deadline))
 	}
 	for _, c := range s.Certificates {
 		switch ends := c.Ends.Sub(now); {
 		case ends <= 0:
-			add(Bad, "ended", c.Name)
+			b.add(Bad, "ended", c.Name)
 		case ends < endsNow:
-			add(Bad, "ends", c.Name, Span(ends))
+			b.add(Bad, "ends", c.Name, span(ends))
 		case ends < endsSoon:
-			add(Warning, "ends", c.Name, Span(ends))
+			b.add(Warning, "ends", c.Name, span(ends))
 		}
 	}
 	switch {
 	case s.Copy != nil && s.Copy.Lacks != "":
-		add(Bad, "copy", "a rebuild would not be complete: the store has lost "+s.Copy.Lacks)
+		b.add(Bad, "copy", "a rebuild would not be complete: the store has lost "+s.Copy.Lacks)
 	case s.Copy != nil && s.Copy.Why != "":
-		add(Warning, "copy", s.Copy.Why)
+		b.add(Warning, "copy", s.Copy.Why)
 	}
 }
 
 // running: who lacks what it shall run.
-func (b *Branch) running(now time.Time, desired *Version, add func(int, string, ...any)) {
+func (b *Branch) running(now time.Time, desired *Version) {
 	s := b.Status
 	if s.Desired.Trouble != "" {
-		add(Warning, "trouble", s.Desired.Trouble)
+		b.add(Warning, "trouble", s.Desired.Trouble)
 	}
 	if !s.Desired.Expires.IsZero() && now.After(s.Desired.Expires) {
-		add(Warning, "expired", Local(s.Desired.Expires))
+		b.add(Warning, "expired", local(s.Desired.Expires))
 	}
 	if r := s.Rollout; r != nil {
 		switch r.Stage {
 		case fleetproto.StageReturned:
-			add(Bad, "returned", r.Name, r.Reason)
+			b.add(Bad, "returned", r.Name, r.Reason)
 		case fleetproto.StageRefused:
-			add(Bad, "refused", r.Name, r.Reason)
+			b.add(Bad, "refused", r.Name, r.Reason)
 		}
 	}
 	for _, r := range refusedByMH(s, nil) {
-		add(Bad, "rejected", r.Outcomes.Refused, r.Outcomes.Decided, r.Name+" "+r.Version)
+		b.add(Bad, "rejected", r.Outcomes.Refused, r.Outcomes.Decided, r.Name+" "+r.Version)
 	}
 	if desired == nil {
 		return
@@ -271,7 +259,7 @@ func (b *Branch) running(now time.Time, desired *Version, add func(int, string, 
 		return
 	}
 	for _, name := range b.lacks(now, desired) {
-		add(Warning, "lacks", name)
+		b.add(Warning, "lacks", name)
 	}
 }
 
@@ -290,31 +278,4 @@ func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
 		}
 	}
 	return names
-}
-
-// Fingerprint is what people compare of a box's key.
-func Fingerprint(key string) string {
-	public, err := fleetproto.DecodeKey(key)
-	if err != nil {
-		return "?"
-	}
-	return fleetproto.Fingerprint(public)
-}
-
-// Span writes a time as people read it: the two largest units at most.
-func Span(d time.Duration) string {
-	sign := ""
-	if d < 0 {
-		sign, d = "-", -d
-	}
-	switch day := 24 * time.Hour; {
-	case d < time.Minute:
-		return fmt.Sprintf("%s%d s", sign, d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%s%d min", sign, d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%s%d h %d min", sign, d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return fmt.Sprintf("%s%d d %d h", sign, d/day, d%day/time.Hour)
-	}
 }

@@ -1,4 +1,4 @@
-package controlplane
+package fleet
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,19 +27,11 @@ type Branch struct {
 	Former   int64
 	// Seen is when the status was written: by the store's clock, or by the box's where that is earlier. Zero: there is
 	// none.
-	Seen  time.Time
-	Fault string // why what rests in the store is not believed
-	// PutBack is why the newest status in the store is not the newest that the box wrote. It is not shown then.
-	PutBack string
+	Seen time.Time
 	// LostEpoch is the epoch whose enrolment was seen, and which the store does not have any more; 0: none.
 	LostEpoch int64
-	// Missing are acts that the store has lost, and Holds a version of the desired state that the box verified and the
-	// store does not have.
-	Missing []int64
-	Holds   *fleetproto.Verified
-	Delay   time.Duration // between the signing of the status and its writing, where it is too long
-	// Overlap are the points of sale that the director gave to another branch too, each with that branch.
-	Overlap []string
+	// Concerns are what somebody should know of it, the worst first.
+	Concerns []Concern
 }
 
 // Group is the group that the branch's enrolment names. What a status says counts only before.
@@ -55,9 +48,8 @@ func (b *Branch) Group() string {
 // Survey is a chain at a moment.
 type Survey struct {
 	At       time.Time // by the store's clock
-	Branches []*Branch // ordered by name
+	Branches []*Branch // the worst first; of equals, whose time by law ends first
 	Groups   []*Version
-	Took     time.Duration
 	// Faults are what is wrong with the store as a whole, or with one group: the others are as they are.
 	Faults []string
 }
@@ -73,23 +65,12 @@ func (s *Survey) Lost() (n int) {
 }
 
 // doubtful reports whether the store has lost or put back something of a branch.
-func (b *Branch) doubtful() bool { return b.PutBack != "" || len(b.Missing) > 0 || b.Holds != nil }
+func (b *Branch) doubtful() bool { return b.has("older", "acts", "version") }
 
 // Desired is what a group shall run; nil: nothing was published.
 func (s *Survey) Desired(group string) *Version {
 	if i := slices.IndexFunc(s.Groups, func(v *Version) bool { return v.Group == group }); i >= 0 {
 		return s.Groups[i]
-	}
-	return nil
-}
-
-// Holder returns the branch, another than the one that is named, to which the director gave a point of sale; nil: there
-// is none.
-func (s *Survey) Holder(p fleetproto.Point, but string) *Branch {
-	for _, b := range s.Branches {
-		if b.Name != but && b.Enrolment != nil && slices.Contains(b.Enrolment.Points, p) {
-			return b
-		}
 	}
 	return nil
 }
@@ -103,8 +84,8 @@ func (s *Survey) overlaps() {
 		}
 		for _, p := range b.Enrolment.Points {
 			if o := held[p]; o != nil && o != b {
-				o.Overlap = append(o.Overlap, p.Establishment+p.Point+" "+b.Name)
-				b.Overlap = append(b.Overlap, p.Establishment+p.Point+" "+o.Name)
+				o.add(Bad, "overlap", p.String()+" "+b.Name)
+				b.add(Bad, "overlap", p.String()+" "+o.Name)
 			}
 			held[p] = b
 		}
@@ -114,12 +95,15 @@ func (s *Survey) overlaps() {
 // Surveyor reads a chain again and again, of the statuses only those that have changed. For one goroutine.
 type Surveyor struct {
 	Chain      *Chain
-	statuses   map[string]known // by key
 	enrolments *enrolments
 	// Accept are branches that somebody has looked at: what the centre remembers of them begins anew.
 	Accept []string
 	seen   map[string]seen
-	skew   atomic.Int64 // how far the store's clock is ahead of ours, in ns
+	skew   atomic.Int64     // how far the store's clock is ahead of ours, in ns
+	before map[string]known // the statuses of the last survey, by key
+
+	mu       sync.Mutex
+	statuses map[string]known // of this one
 }
 
 // written are the statuses of a branch that count: that of the enrolled box, that of a box that waits to be enrolled,
@@ -148,8 +132,9 @@ type known struct {
 	fault    string // why it is not believed
 }
 
+// NewSurveyor returns a surveyor that has read nothing yet.
 func NewSurveyor(c *Chain) *Surveyor {
-	return &Surveyor{Chain: c, statuses: make(map[string]known), enrolments: NewEnrolments(c)}
+	return &Surveyor{Chain: c, enrolments: newEnrolments(c), seen: make(map[string]seen)}
 }
 
 // surveyWithin bounds a survey: a store whose lists never end must not hold up the next one. Of branches that nobody
@@ -164,77 +149,50 @@ const (
 func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	ctx, cancel := context.WithTimeout(ctx, surveyWithin)
 	defer cancel()
-	began := s.Chain.Now()
 	out := &Survey{}
-	remembered, err := s.Chain.recall(s.seen)
-	if err != nil {
-		out.Faults = append(out.Faults, err.Error())
-	}
-	if s.seen = remembered; s.seen == nil {
-		s.seen = make(map[string]seen)
+	remembered := make(map[string]seen)
+	if found, err := s.Chain.recall(seenFile, &remembered); err != nil {
+		out.fault("%v", err)
+	} else if found {
+		s.seen = remembered
 	}
 	epochs, err := s.enrolments.list(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing enrolments: %w", err)
 	}
 	statuses := make(map[string]*written)
+	for name := range s.seen { // the store may have lost all of it
+		statuses[name] = new(written)
+	}
 	for name, epoch := range epochs { // also of a box that was enrolled and never heard of
 		statuses[name] = &written{enrolled: epoch}
-	}
-	for name := range s.seen {
-		if statuses[name] == nil { // the store has lost all of it
-			statuses[name] = new(written)
-		}
 	}
 	waiting := 0
 	for e, err := range s.Chain.Store.List(ctx, fleetproto.StatusFolder) {
 		if err != nil {
 			return nil, fmt.Errorf("listing statuses: %w", err)
 		}
-		if name, epoch, ok := fleetproto.StatusOf(e.Key); ok {
-			if statuses[name] == nil {
-				if waiting++; waiting > maxWaiting {
-					continue
-				}
-				statuses[name] = new(written)
+		name, epoch, ok := fleetproto.StatusOf(e.Key)
+		if ok && statuses[name] == nil {
+			if waiting++; waiting > maxWaiting {
+				continue
 			}
+			statuses[name] = new(written)
+		}
+		if ok {
 			statuses[name].add(e, epoch)
 		}
 	}
-	branches, err := s.branches(ctx, statuses)
-	if err != nil {
+	if out.Branches, err = s.branches(ctx, statuses); err != nil {
 		return nil, err
 	}
-	s.newest(branches)
-	out.Branches = branches
+	s.newest(out.Branches)
 	if waiting > maxWaiting {
-		out.Faults = append(out.Faults, fmt.Sprintf("%d branches that nobody enrolled have a status: %d of them are "+
-			"shown", waiting, maxWaiting))
+		out.fault("%d branches that nobody enrolled have a status: %d of them are shown", waiting, maxWaiting)
 	}
 	out.overlaps()
-	groups, err := s.Chain.Groups(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing groups: %w", err)
-	}
-	if len(groups) > maxGroups {
-		out.Faults = append(out.Faults, fmt.Sprintf("the store has %d groups: %d of them are read", len(groups),
-			maxGroups))
-		groups = groups[:maxGroups]
-	}
-	for _, g := range groups {
-		head, err := s.Chain.Head(ctx, g)
-		switch {
-		case Strangers(err):
-			out.Faults = append(out.Faults, fmt.Sprintf("what %s shall run is not believed: %v", g, err))
-		case err != nil:
-			return nil, fmt.Errorf("reading what %s shall run: %w", g, err)
-		case head == nil:
-			out.Faults = append(out.Faults,
-				fmt.Sprintf("the store has lost what %s shall run: dtectl fleet roll puts "+
-					"it back", g))
-		default:
-			out.Groups = append(out.Groups, head)
-		}
+	if err := s.groups(ctx, out); err != nil {
+		return nil, err
 	}
 	if err := s.compareVersions(ctx, out); err != nil {
 		return nil, err
@@ -242,57 +200,86 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	if err := s.lookForActs(ctx, out); err != nil {
 		return nil, err
 	}
-	if err := s.Chain.remember(s.seen); err != nil {
-		out.Faults = append(out.Faults, err.Error())
+	if err := s.Chain.remember(seenFile, s.seen); err != nil {
+		out.fault("%v", err)
 	}
-	out.At, out.Took = s.Chain.Now().Add(time.Duration(s.skew.Load())), s.Chain.Now().Sub(began)
+	out.At = s.Chain.Now().Add(time.Duration(s.skew.Load()))
+	out.judge()
 	return out, nil
+}
+
+// fault adds what is wrong with the store as a whole, or with one group.
+func (s *Survey) fault(format string, args ...any) {
+	s.Faults = append(s.Faults, fmt.Sprintf(format, args...))
+}
+
+// groups reads what each group shall run.
+func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
+	groups, err := s.Chain.Groups(ctx)
+	if err != nil {
+		return fmt.Errorf("listing groups: %w", err)
+	}
+	if len(groups) > maxGroups {
+		out.fault("the store has %d groups: %d of them are read", len(groups), maxGroups)
+		groups = groups[:maxGroups]
+	}
+	for _, g := range groups {
+		head, err := s.Chain.Head(ctx, g)
+		switch {
+		case foreign(err):
+			out.fault("what %s shall run is not believed: %v", g, err)
+		case err != nil:
+			return fmt.Errorf("reading what %s shall run: %w", g, err)
+		case head == nil:
+			out.fault("the store has lost what %s shall run: dtectl fleet roll puts it back", g)
+		default:
+			out.Groups = append(out.Groups, head)
+		}
+	}
+	return nil
 }
 
 // branches reads those that have a status or an enrolment.
 func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) ([]*Branch, error) {
 	names := slices.Sorted(maps.Keys(statuses))
-	list, found := make([]*Branch, len(names)), make(map[string]known, len(names))
-	var mu sync.Mutex
+	list := make([]*Branch, len(names))
+	s.statuses = make(map[string]known, len(names))
 	err := together(len(names), func(i int) (err error) {
-		list[i], err = s.branch(ctx, names[i], statuses[names[i]], func(key string, k known) {
-			mu.Lock()
-			defer mu.Unlock()
-			found[key] = k
-		})
+		list[i], err = s.branch(ctx, names[i], statuses[names[i]])
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s.before = s.statuses
 	}
-	s.statuses = found
-	return list, nil
+	return list, err
 }
 
 // branch reads one's statuses and says whose they are. An error is the store's; what is wrong with an object is a fault
 // of the branch.
-func (s *Surveyor) branch(ctx context.Context, name string, w *written, keep func(string, known)) (b *Branch,
-	err error) {
+func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Branch, err error) {
 	b = &Branch{Name: name}
 	var box []fleetproto.Key
 	if w.enrolled > 0 {
-		if b.Enrolment, err = s.enrolments.Get(ctx, name, w.enrolled); err != nil {
+		if b.Enrolment, err = s.enrolments.get(ctx, name, w.enrolled); err != nil {
 			return nil, err
 		}
 		box = []fleetproto.Key{b.Enrolment.BoxKeyOf()}
 	}
-	own, err := s.status(ctx, w.own, w.enrolled, keep, box...)
+	own, err := s.status(ctx, w.own, w.enrolled, box...)
 	if err != nil {
 		return nil, err
 	}
-	b.Status, b.Fault, b.Seen = own.status, own.fault, earlier(w.own.Modified, own.status)
+	b.Status, b.Seen = own.status, earlier(w.own.Modified, own.status)
+	if own.fault != "" {
+		b.add(Bad, "forged", own.fault)
+	}
 	if b.Enrolment == nil {
 		return b, nil
 	}
-	if b.Status != nil && w.own.Modified.Sub(b.Status.At) > maxDelay {
-		b.Delay = w.own.Modified.Sub(b.Status.At)
+	if delay := w.own.Modified.Sub(b.Seen); b.Status != nil && delay > maxDelay {
+		b.add(Warning, "delay", span(delay))
 	}
-	if waiting, err := s.status(ctx, w.waiting, w.enrolled, keep); err != nil {
+	if waiting, err := s.status(ctx, w.waiting, w.enrolled); err != nil {
 		return nil, err
 	} else if waiting.status != nil && waiting.status.Key != b.Enrolment.Key {
 		b.Stranger = waiting.status
@@ -303,7 +290,7 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written, keep fun
 		b.Status, b.Seen = waiting.status, earlier(w.waiting.Modified, waiting.status)
 	}
 	if w.former.Modified.After(b.Enrolment.At) { // it may not have ended
-		former, err := s.status(ctx, w.former, w.enrolled, keep)
+		former, err := s.status(ctx, w.former, w.enrolled)
 		if err != nil {
 			return nil, err
 		}
@@ -326,49 +313,50 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	return written
 }
 
-// newest compares the statuses of enrolled branches with those that were seen before, and remembers the newest.
+// newest compares the statuses of enrolled branches with those that were seen before, and remembers the newest. A
+// status that is not the newest is not shown.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
-		if b.Enrolment == nil {
-			if m, enrolled := s.seen[b.Name]; enrolled && slices.Contains(s.Accept, b.Name) {
-				delete(s.seen, b.Name)
-			} else if enrolled {
-				b.LostEpoch = m.Epoch
-				b.PutBack = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
-			}
-			continue
+		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, int64(0)
+		if b.Enrolment != nil {
+			epoch = b.Enrolment.Epoch
 		}
-		m, sequence, at := s.seen[b.Name], int64(0), time.Time{}
-		if b.Status != nil && b.Status.Epoch == b.Enrolment.Epoch {
+		if b.Status != nil && epoch > 0 && b.Status.Epoch == epoch {
 			sequence, at = b.Status.Sequence, b.Status.At
 		}
 		if slices.Contains(s.Accept, b.Name) {
-			m = seen{Epoch: b.Enrolment.Epoch, Sequence: sequence, At: at}
+			m = seen{Epoch: epoch, Sequence: sequence, At: at}
 			if b.Status != nil {
 				m.Acts = b.Status.Acts
 			}
 		}
+		older := ""
 		switch {
-		case m.Epoch > b.Enrolment.Epoch:
+		case m.Epoch > epoch:
 			b.LostEpoch = m.Epoch
-			b.PutBack = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
-		case m.Epoch < b.Enrolment.Epoch:
-			m.Epoch, m.Sequence, m.At, m.Twice = b.Enrolment.Epoch, sequence, at, false
-		case sequence == 0 && b.Fault == "" && m.Sequence > 0:
-			b.PutBack = fmt.Sprintf("the store has lost its status, of which number %d was seen", m.Sequence)
+			older = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
+		case m.Epoch < epoch:
+			m.Epoch, m.Sequence, m.At, m.Twice = epoch, sequence, at, false
+		case sequence == 0 && !b.has("forged") && m.Sequence > 0:
+			older = fmt.Sprintf("the store has lost its status, of which number %d was seen", m.Sequence)
 		case sequence > 0 && sequence < m.Sequence:
-			b.PutBack = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)
+			older = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)
 		// a box never gives a number twice
 		case m.Twice, sequence > 0 && sequence == m.Sequence && !m.At.IsZero() && !at.Equal(m.At):
 			m.Twice = true
-			b.PutBack = "two boxes with one key write it: one is a copy of the other's disk"
+			older = "two boxes with one key write it: one is a copy of the other's disk"
 		case sequence > 0:
 			m.Sequence, m.At = sequence, at
 		}
-		if b.PutBack != "" {
+		if older != "" {
+			b.add(Bad, "older", older)
+		}
+		if older != "" && b.Enrolment != nil {
 			b.Status = nil
 		}
-		s.seen[b.Name], b.Missing = m, m.Missing
+		if s.seen[b.Name] = m; m.Epoch == 0 {
+			delete(s.seen, b.Name)
+		}
 	}
 }
 
@@ -390,8 +378,8 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			}
 		}
 		if len(v.Lost) > 0 {
-			out.Faults = append(out.Faults, fmt.Sprintf("the store has lost version %d of %s: dtectl fleet roll puts "+
-				"it back, or mends it", v.Lost[0].Version, v.Group))
+			out.fault("the store has lost version %d of %s: dtectl fleet roll puts it back, or mends it",
+				v.Lost[0].Version, v.Group)
 		}
 	}
 	digests := make(map[string]string) // of the store's versions, by key
@@ -410,7 +398,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 		case held.Version > v.Last.Version || known:
 		default:
 			o, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS)
-			if err != nil && !Strangers(err) {
+			if err != nil && !foreign(err) {
 				return fmt.Errorf("reading version %d of %s: %w", held.Version, v.Group, err)
 			}
 			digest = fleetproto.Digest(o.Data)
@@ -420,7 +408,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}
-		b.Holds = &held
+		b.add(Bad, "version", held.Version)
 		if held.Version <= v.Last.Version+maxAhead && !slices.Contains(v.Lost, held) &&
 			len(v.Lost)+len(v.Mends) < maxForeignVersions {
 			v.Lost = append(v.Lost, held)
@@ -437,16 +425,6 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 			grown = append(grown, b)
 		}
 	}
-	listed := make(map[string]bool)
-	list := func(folder string) (keys []string, err error) {
-		for e, err := range s.Chain.Store.List(ctx, folder) {
-			if err != nil {
-				return nil, fmt.Errorf("listing acts: %w", err)
-			}
-			keys = append(keys, e.Key)
-		}
-		return keys, nil
-	}
 	folders := []string{fleetproto.ActsFolder}
 	if len(grown) < 100 { // else one list of all is less than one of each
 		folders = nil
@@ -455,14 +433,17 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		}
 	}
 	var mu sync.Mutex
+	listed := make(map[string]bool)
 	err := together(len(folders), func(i int) error {
-		keys, err := list(folders[i])
-		mu.Lock()
-		defer mu.Unlock()
-		for _, key := range keys {
-			listed[key] = true
+		for e, err := range s.Chain.Store.List(ctx, folders[i]) {
+			if err != nil {
+				return fmt.Errorf("listing acts: %w", err)
+			}
+			mu.Lock()
+			listed[e.Key] = true
+			mu.Unlock()
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
@@ -478,18 +459,23 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 			}
 		}
 		m.Acts = b.Status.Acts
-		s.seen[b.Name], b.Missing = m, m.Missing
+		s.seen[b.Name] = m
+	}
+	for _, b := range out.Branches {
+		if missing := s.seen[b.Name].Missing; len(missing) > 0 && b.Enrolment != nil {
+			b.add(Bad, "acts", strings.Trim(fmt.Sprint(missing), "[]"))
+		}
 	}
 	return nil
 }
 
 // status reads one that was written; the zero known where none was.
-func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int64, keep func(string, known),
-	box ...fleetproto.Key) (k known, err error) {
+func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int64, box ...fleetproto.Key) (k known,
+	err error) {
 	if e.Key == "" {
 		return k, nil
 	}
-	if k = s.statuses[e.Key]; e.Tag == "" || k.tag != e.Tag || k.enrolled != enrolled {
+	if k = s.before[e.Key]; e.Tag == "" || k.tag != e.Tag || k.enrolled != enrolled {
 		o, err := s.Chain.Store.Get(ctx, e.Key, fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
 			return k, fmt.Errorf("reading %s: %w", e.Key, err)
@@ -506,15 +492,17 @@ func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int6
 			s.skew.Store(int64(o.Now.Sub(s.Chain.Now())))
 		}
 	}
-	keep(e.Key, k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.statuses[e.Key] = k
 	return k, nil
 }
 
 // former is the epoch at which a key was a branch's before; 0: it never was.
 func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
-		e, err := s.enrolments.Get(ctx, name, n)
-		if Strangers(err) {
+		e, err := s.enrolments.get(ctx, name, n)
+		if foreign(err) {
 			continue
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
-package controlplane
+package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,8 +37,8 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		}
 		m.Boxes++
 		var stage fleetproto.Stage
-		if b.Status != nil && b.Status.Rollout != nil && b.Status.Rollout.Name == r.Name {
-			stage = b.Status.Rollout.Stage
+		if s := b.Status; s != nil && s.Rollout != nil && s.Rollout.Name == r.Name {
+			stage = s.Rollout.Stage
 		}
 		switch {
 		case stage.Failed(), stage.Succeeded() && len(refusedByMH(b.Status, r)) > 0:
@@ -51,7 +52,7 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 			}
 		default:
 			m.Waiting++
-			if s.At.Sub(b.Seen) > SilentAfter {
+			if b.silent(s.At) {
 				m.Silent++
 			}
 		}
@@ -106,7 +107,7 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 		return fmt.Sprintf("%d of %d branches took it, %d that are there have not said yet", m.Succeeded, m.Boxes,
 			m.Waiting-m.Silent)
 	case now.Before(soak):
-		return fmt.Sprintf("the ring is watched until %s", Local(soak))
+		return fmt.Sprintf("the ring is watched until %s", local(soak))
 	case m.Confirmed < need:
 		return fmt.Sprintf("%d branches have read the last order and reported since the ring was watched long enough, "+
 			"%d must", m.Confirmed, need)
@@ -114,8 +115,8 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	return ""
 }
 
-// NextShare is the ring behind one: 5 %, 25 %, all.
-func NextShare(share int) int {
+// nextShare is the ring behind one: 5 %, 25 %, all.
+func nextShare(share int) int {
 	for _, s := range []int{500, 2500} {
 		if share < s {
 			return s
@@ -124,8 +125,8 @@ func NextShare(share int) int {
 	return fleetproto.Whole
 }
 
-// Describe names what a state holds.
-func Describe(s fleetproto.State) string {
+// describe names what a state holds.
+func describe(s fleetproto.State) string {
 	var words []string
 	for _, r := range s.Rules {
 		words = append(words, r.Name+" "+r.Version)
@@ -133,23 +134,12 @@ func Describe(s fleetproto.State) string {
 	if s.Settings != "" {
 		words = append(words, "settings "+s.Settings[:12])
 	}
-	if len(words) == 0 {
-		return "as each box is configured"
-	}
-	return strings.Join(words, ", ")
+	return cmp.Or(strings.Join(words, ", "), "as each box is configured")
 }
 
-// RingWords is a ring in words.
-func RingWords(r *fleetproto.Rollout, boxes int) string { return RingIn("en", r, boxes) }
-
-// RingIn is a ring in the words of a language, "es" or "en"; boxes are how many it has, 0: not known.
-func RingIn(lang string, r *fleetproto.Rollout, boxes int) string {
-	say := func(en, es string) string {
-		if lang == "es" {
-			return es
-		}
-		return en
-	}
+// ringIn is a ring in the words of a language, "es" or "en".
+func ringIn(lang string, r *fleetproto.Rollout) string {
+	say := func(en, es string) string { return map[string]string{"en": en, "es": es}[lang] }
 	var words []string
 	if r.Held {
 		words = append(words, say("HELD", "DETENIDO"))
@@ -163,8 +153,5 @@ func RingIn(lang string, r *fleetproto.Rollout, boxes int) string {
 	case r.Share > 0:
 		words = append(words, Percent(r.Share).String())
 	}
-	if len(words) == 0 {
-		words = append(words, say("no branch", "ninguna sucursal"))
-	}
-	return fmt.Sprintf("%s: %s (%d)", say("ring", "anillo"), strings.Join(words, ", "), boxes)
+	return say("ring: ", "anillo: ") + cmp.Or(strings.Join(words, ", "), say("no branch", "ninguna sucursal"))
 }

@@ -1,4 +1,4 @@
-package controlplane
+package fleet
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -33,29 +34,25 @@ const maxForeignVersions = 50
 // asked on from there until there is none, as a box does. What somebody else put there is passed over.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
-	for e, err := range c.Store.List(ctx, fleetproto.DesiredFolder(group)) {
+	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
 		if err != nil {
 			return nil, err
 		}
-		if n, ok := fleetproto.NumberOf(e.Key); ok && e.Key == fleetproto.DesiredKey(group, n) {
-			numbers = append(numbers, n)
-		}
+		numbers = append(numbers, o.number) // ascending, as their keys
 	}
-	slices.Sort(numbers)
-	slices.Reverse(numbers)
 	var head *Version
 	var fault error
-	for i, n := range numbers {
-		if i == maxForeignVersions {
+	for i, n := range slices.Backward(numbers) {
+		if above := len(numbers) - 1 - i; above == maxForeignVersions {
 			return nil, fmt.Errorf("%d objects that this director did not sign lie on top of %s: the store's owner "+
-				"must delete them: %w", i, group, fault)
+				"must delete them: %w", above, group, fault)
 		}
 		v, err := c.Version(ctx, group, n)
 		if err == nil {
 			head = v
 			break
 		}
-		if !Strangers(err) {
+		if !foreign(err) {
 			return nil, err
 		}
 		fault = err
@@ -67,7 +64,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	if head != nil {
 		last = head.Last
 	}
-	for foreign := 0; foreign < maxForeignVersions; {
+	for skipped := 0; skipped < maxForeignVersions; {
 		o, err := c.Store.Get(ctx, fleetproto.DesiredKey(group, last.Version+1), fleetproto.MaxJWS)
 		if errors.Is(err, fleetproto.ErrNotFound) {
 			break
@@ -76,9 +73,9 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 			return nil, err
 		}
 		last = fleetproto.Verified{Version: last.Version + 1, Digest: fleetproto.Digest(o.Data)}
-		if d, err := c.Identity.OpenDesired(o.Data, []fleetproto.Key{c.Director}, group, last.Version); err == nil {
+		if d, err := c.Identity.OpenDesired(o.Data, c.keys(), group, last.Version); err == nil {
 			head = &Version{Desired: d, Digest: last.Digest}
-		} else if foreign++; head == nil {
+		} else if skipped++; head == nil {
 			return nil, err
 		}
 		head.Last = last
@@ -92,7 +89,7 @@ func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, e
 	if err != nil {
 		return nil, err
 	}
-	d, err := c.Identity.OpenDesired(o.Data, []fleetproto.Key{c.Director}, group, n)
+	d, err := c.Identity.OpenDesired(o.Data, c.keys(), group, n)
 	if err != nil {
 		return nil, err
 	}
@@ -101,44 +98,30 @@ func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, e
 	return &Version{Desired: d, Digest: digest, Last: fleetproto.Verified{Version: n, Digest: digest}}, nil
 }
 
-// Restore puts back the versions that the store has lost and this centre has kept, and returns their numbers.
-func (c *Chain) Restore(ctx context.Context, group string) (put []int64, err error) {
-	numbers := c.keptVersions(group)
-	if len(numbers) == 0 {
-		return nil, nil
-	}
-	head, err := c.Head(ctx, group)
-	if err != nil {
-		return nil, err
-	}
-	var last int64
-	if head != nil {
-		last = head.Last.Version
-	}
-	for _, n := range numbers {
-		if n != last+1 {
-			continue
-		}
-		data, err := c.kept(group, n)
-		if err != nil {
-			return put, fmt.Errorf("reading the kept version %d of %s: %w", n, group, err)
-		}
-		if err := c.CreateOnce(ctx, fleetproto.DesiredKey(group, n), data); err != nil {
-			return put, fmt.Errorf("putting version %d of %s back: %w", n, group, err)
-		}
-		last, put = n, append(put, n)
-	}
-	return put, nil
-}
-
-// RestoreAll restores every group that this centre has kept, and returns what it put back. A group's error is its own.
-func (c *Chain) RestoreAll(ctx context.Context) (put []string, err error) {
+// Restore puts back the versions that the store has lost and this centre has kept, and returns what it put back. A
+// group's error is its own.
+func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	for _, group := range c.keptGroups() {
-		numbers, fault := c.Restore(ctx, group)
-		for _, n := range numbers {
-			put = append(put, fmt.Sprintf("version %d of %s", n, group))
+		head, fault := c.Head(ctx, group)
+		var last int64
+		if head != nil {
+			last = head.Last.Version
 		}
-		err = errors.Join(err, fault)
+		for _, n := range c.keptVersions(group) {
+			if fault != nil || n != last+1 {
+				continue
+			}
+			var data []byte
+			if data, fault = c.kept(group, n); fault == nil {
+				fault = c.CreateOnce(ctx, fleetproto.DesiredKey(group, n), data)
+			}
+			if fault == nil {
+				last, put = n, append(put, fmt.Sprintf("version %d of %s", n, group))
+			}
+		}
+		if fault != nil {
+			err = errors.Join(err, fmt.Errorf("putting back what %s shall run: %w", group, fault))
+		}
 	}
 	return put, err
 }
@@ -166,7 +149,7 @@ func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 // with the head's own state, and the new version mends it. Without a time in expires it is good for as long as the head
 // was from its beginning.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
-	change func(*fleetproto.Desired) error) (*fleetproto.Desired, error) {
+	change func(*fleetproto.Desired)) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)
 	d, life := fleetproto.Desired{Group: group, Version: 1}, DefaultLife
 	if head != nil {
@@ -187,8 +170,8 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 		expires = now.Add(life)
 	}
 	d.Issued, d.Expires, d.By, d.Reason = now, expires.UTC().Truncate(time.Second), c.Who, reason
-	if err := change(&d); err != nil {
-		return nil, err
+	if change != nil {
+		change(&d)
 	}
 	director, err := c.Sign()
 	if err != nil {
@@ -209,9 +192,33 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	return &d, err
 }
 
+// order publishes the version behind a head, and says what it means for the branches.
+func (c *Chain) order(ctx context.Context, s *Survey, head *Version, reason string,
+	change func(*fleetproto.Desired)) error {
+	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, change)
+	if err == nil {
+		printOrder(d, s)
+	}
+	return err
+}
+
+// printOrder says what a version means for the branches.
+func printOrder(d *fleetproto.Desired, s *Survey) {
+	r := d.Rollout
+	if r == nil {
+		term.Printf("%s version %d: %s, no roll-out\n", d.Group, d.Version, describe(d.Live))
+		return
+	}
+	term.Printf("%s version %d: %s %s, %s (%d)\n", d.Group, d.Version, r.Name, describe(r.State), ringIn("en", r),
+		s.Measure(r, d.Group).Boxes)
+	if !r.NotBefore.IsZero() {
+		term.Printf("not before %s\n", local(r.NotBefore))
+	}
+}
+
 // write publishes a version, and returns the digest of its object.
 func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetproto.Signer) (string, error) {
-	data, err := c.Identity.SealDesired(d, director)
+	data, err := c.Identity.Seal(&d, director)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,182 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"dtegate/cmd/term"
+	"dtegate/engine/fleet/fleetproto"
+)
+
+// Log is dtectl fleet log.
+type Log struct {
+	JSON     bool     `help:"Write JSON lines."`
+	Since    Moment   `help:"From when on; default: the last 7 days." placeholder:"T"`
+	Group    string   `help:"Only what was published for this group; acts of branches are left out." `
+	Branches []string `arg:"" optional:"" help:"Only these branches; default: all, and what was published."`
+}
+
+// event is a line of the log: what a branch did, or what the centre ordered.
+type event struct {
+	At     time.Time `json:"at"`
+	Branch string    `json:"branch,omitempty"`
+	Group  string    `json:"group,omitempty"`
+	Number int64     `json:"number"` // of the act, or of the version
+	What   string    `json:"what"`
+	Detail string    `json:"detail,omitempty"`
+	Fault  string    `json:"fault,omitempty"` // it is not believed, and why
+}
+
+// Run reads what branches did and what was published, and verifies each.
+func (c *Log) Run(ctx context.Context, chain *Chain) error {
+	events, err := c.events(ctx, chain)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(term.Data())
+	var rows [][]string
+	for _, ev := range events {
+		if c.JSON {
+			if err := e.Encode(ev); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, []string{local(ev.At), cmp.Or(ev.Branch, ev.Group+" (centre)"),
+			strconv.FormatInt(ev.Number, 10), ev.What, strings.TrimSpace(ev.Detail + " " + ev.Fault)})
+	}
+	return table(term.Out, rows)
+}
+
+func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err error) {
+	since := c.Since.Time
+	if since.IsZero() {
+		since = chain.Now().AddDate(0, 0, -7)
+	}
+	if len(c.Branches) == 0 {
+		if events, err = chain.orders(ctx, c.Group, since); err != nil {
+			return nil, err
+		}
+	}
+	var folders []string
+	for _, b := range c.Branches {
+		folders = append(folders, fleetproto.ActsFolder+b+"/")
+	}
+	if len(folders) == 0 && c.Group == "" {
+		folders = []string{fleetproto.ActsFolder}
+	}
+	if c.Group == "" && len(folders) > 0 {
+		acts, err := chain.acts(ctx, folders, since)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, acts...)
+	}
+	slices.SortStableFunc(events, func(a, b event) int {
+		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Branch, b.Branch), cmp.Compare(a.Number, b.Number))
+	})
+	return events, nil
+}
+
+// orders are the versions that were published.
+func (c *Chain) orders(ctx context.Context, group string, since time.Time) (events []event, err error) {
+	groups := []string{group}
+	if group == "" {
+		if groups, err = c.Groups(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range groups {
+		v, err := c.Head(ctx, g)
+		for ; err == nil && v != nil && !v.Issued.Before(since); v, err = c.Before(ctx, v) {
+			e := event{At: v.Issued, Group: g, Number: v.Version, What: "desired", Detail: describe(v.Live)}
+			if r := v.Rollout; r != nil {
+				e.Detail = r.Name + " " + describe(r.State) + ", " + ringIn("en", r)
+			}
+			e.Detail += ", by " + v.By
+			if v.Reason != "" {
+				e.Detail += ": " + v.Reason
+			}
+			events = append(events, e)
+		}
+		if foreign(err) { // of this group alone
+			events = append(events, event{At: c.Now(), Group: g, What: "?", Fault: "NOT BELIEVED: " + err.Error()})
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+// acts are what branches did, by the store's time of the objects not before a time.
+func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (events []event, err error) {
+	held := newEnrolments(c)
+	epochs, err := held.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []object
+	last := make(map[string]int64) // the act before, by branch: a list is ordered
+	for _, folder := range folders {
+		for o, err := range c.objects(ctx, folder, fleetproto.ActKey) {
+			if err != nil {
+				return nil, err
+			}
+			if gap := o.number - last[o.owner] - 1; gap > 0 && epochs[o.owner] > 0 {
+				events = append(events, event{At: o.Modified, Branch: o.owner, Number: last[o.owner] + 1, What: "?",
+					Fault: fmt.Sprintf("MISSING: the store has lost %d acts before number %d", gap, o.number)})
+			}
+			last[o.owner] = o.number
+			if !o.Modified.Before(since) {
+				found = append(found, o)
+			}
+		}
+	}
+	var mu sync.Mutex
+	err = together(len(found), func(i int) error {
+		e, err := c.act(ctx, held, found[i], epochs[found[i].owner])
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e)
+		return err
+	})
+	return events, err
+}
+
+// act reads one that a box of the branch has signed, whichever of its boxes.
+func (c *Chain) act(ctx context.Context, held *enrolments, at object, epoch int64) (event, error) {
+	e := event{At: at.Modified, Branch: at.owner, Number: at.number, What: "?"}
+	o, err := c.Store.Get(ctx, at.Key, fleetproto.MaxJWS)
+	if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+		return e, fmt.Errorf("reading act %d of %s: %w", at.number, at.owner, err)
+	}
+	var boxes []fleetproto.Key
+	for n := epoch; n > 0; n-- {
+		if enrolled, err := held.get(ctx, at.owner, n); err == nil {
+			boxes = append(boxes, enrolled.BoxKeyOf())
+		}
+	}
+	var a *fleetproto.Act
+	if err == nil {
+		a, err = c.Identity.OpenAct(o.Data, at.owner, at.number, boxes...)
+	}
+	if err != nil {
+		e.Fault = "NOT BELIEVED: " + err.Error()
+		return e, nil
+	}
+	e.At, e.What = a.At, a.What
+	words := []string{a.Rule, a.Rollout, a.Reason}
+	if a.Version > 0 {
+		words = append(words, "version "+strconv.FormatInt(a.Version, 10))
+	}
+	e.Detail = strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
+	return e, nil
+}

@@ -1,0 +1,227 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/fleet/fleetproto"
+)
+
+// A store may lose an object, or have an older one put back, and every signature in it is still right. The centre
+// therefore keeps on its own disk what it has seen: of each branch the newest status, and each version that was
+// published.
+
+// seen is what the centre has seen of a branch.
+type seen struct {
+	Epoch    int64     `json:"epoch"`
+	Sequence int64     `json:"sequence"`          // of the newest status of that epoch
+	At       time.Time `json:"at,omitzero"`       // when it was signed
+	Twice    bool      `json:"twice,omitempty"`   // another status had the same number
+	Acts     int64     `json:"acts,omitempty"`    // all acts up to this number were looked for
+	Missing  []int64   `json:"missing,omitempty"` // of them, those that the store does not have
+}
+
+// seenFile is in the cache: the branches.
+const seenFile = "seen"
+
+// maxMissing are kept of a branch.
+const maxMissing = 10
+
+// cached is a file of the cache, of this director.
+func (c *Chain) cached(name string) string {
+	return filepath.Join(c.Cache, name+"-"+fleetproto.Fingerprint(c.Director.Public)+".json")
+}
+
+// recall reads a file of the cache; false if there is none. Another process may have written it since.
+func (c *Chain) recall(name string, into any) (bool, error) {
+	text, err := os.ReadFile(c.cached(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading what this centre has seen: %w", err)
+	}
+	return true, nil
+}
+
+// remember writes a file of the cache.
+func (c *Chain) remember(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = os.MkdirAll(c.Cache, 0o700)
+	}
+	if err == nil {
+		err = config.WriteFile(c.cached(name), text)
+	}
+	if err != nil {
+		return fmt.Errorf("writing what this centre has seen: %w", err)
+	}
+	return nil
+}
+
+// versionsFolder holds the versions of a group that this centre published or read.
+func (c *Chain) versionsFolder(group string) string {
+	return filepath.Join(c.Cache, "desired-"+fleetproto.Fingerprint(c.Director.Public), group)
+}
+
+// keepVersion keeps the bytes of a version that the director has signed, the first that it sees under a number. Where
+// the folder cannot be written, remember says so.
+func (c *Chain) keepVersion(group string, version int64, data []byte) {
+	file := filepath.Join(c.versionsFolder(group), strconv.FormatInt(version, 10)+".jws")
+	if _, err := os.Stat(file); err == nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return
+	}
+	_ = config.WriteFile(file, data)
+}
+
+// keptVersions are the numbers of the versions that are kept, ascending.
+func (c *Chain) keptVersions(group string) (numbers []int64) {
+	entries, _ := os.ReadDir(c.versionsFolder(group)) // none: nothing was kept
+	for _, e := range entries {
+		if n, err := strconv.ParseInt(strings.TrimSuffix(e.Name(), ".jws"), 10, 64); err == nil && n > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// keptGroups are the groups of which a version is kept.
+func (c *Chain) keptGroups() (groups []string) {
+	entries, _ := os.ReadDir(c.versionsFolder(""))
+	for _, e := range entries {
+		if fleetproto.CheckName(e.Name()) == nil {
+			groups = append(groups, e.Name())
+		}
+	}
+	return groups
+}
+
+// kept reads a version that is kept, and verifies it.
+func (c *Chain) kept(group string, version int64) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(c.versionsFolder(group), strconv.FormatInt(version, 10)+".jws"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.Identity.OpenDesired(data, c.keys(), group, version)
+	return data, err
+}
+
+// enrolments are read once while the store gives them the same tag. They are kept in a file, and verified when they are
+// read from it as when they come from the store.
+type enrolments struct {
+	c    *Chain
+	mu   sync.Mutex
+	tags map[string]string        // by key, as they were listed: the director may sign an enrolment again
+	read map[string]readEnrolment // by key and tag
+	// objects are the file, by key and tag: as the store has them; empty: the director did not sign it
+	objects map[string][]byte
+	grown   bool // the file lacks some
+}
+
+type readEnrolment struct {
+	*fleetproto.Enrolment
+	err error // foreign
+}
+
+// enrolmentsFile is in the cache. The store has all of it.
+const enrolmentsFile = "enrolments"
+
+func newEnrolments(c *Chain) *enrolments {
+	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]readEnrolment)}
+	if _, err := c.recall(enrolmentsFile, &e.objects); err != nil || e.objects == nil {
+		e.objects = make(map[string][]byte)
+	}
+	return e
+}
+
+// list is the highest epoch of each branch that the director has signed. What somebody else put there is passed over.
+func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
+	var found []object
+	for o, err := range e.c.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
+		if err != nil {
+			return nil, err
+		}
+		found, e.tags[o.Key] = append(found, o), o.Tag
+	}
+	epochs := make(map[string]int64, len(found))
+	var mu sync.Mutex
+	err := together(len(found), func(i int) error {
+		_, err := e.get(ctx, found[i].owner, found[i].number)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			epochs[found[i].owner] = max(epochs[found[i].owner], found[i].number)
+		}
+		if foreign(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if e.grown && e.c.remember(enrolmentsFile, e.objects) == nil { // else it is made again from the store
+		e.grown = false
+	}
+	return epochs, nil
+}
+
+// get is one enrolment, signed by the director.
+func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*fleetproto.Enrolment, error) {
+	key := fleetproto.BoxKey(branch, epoch)
+	e.mu.Lock()
+	tag := e.tags[key]
+	tagged := key + " " + tag
+	r, known := e.read[tagged]
+	data, kept := e.objects[tagged]
+	e.mu.Unlock()
+	if known {
+		return r.Enrolment, r.err
+	}
+	if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil && (!kept ||
+		len(data) > 0) { // the file is no authority
+		o, err := e.c.Store.Get(ctx, key, fleetproto.MaxJWS)
+		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
+		}
+		kept, data = false, o.Data
+		r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
+	}
+	if r.err != nil {
+		data = nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.read[tagged] = r
+	if !kept && tag != "" {
+		e.objects[tagged], e.grown = data, true
+	}
+	return r.Enrolment, r.err
+}
+
+// together does n things, as many at once as the store may be asked, and returns the first error.
+func together(n int, do func(int) error) error {
+	var all errgroup.Group
+	all.SetLimit(config.StoreConnections)
+	for i := range n {
+		all.Go(func() error { return do(i) })
+	}
+	return all.Wait()
+}
