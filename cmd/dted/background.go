@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/cmd/dted/health"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/rulestore"
@@ -69,19 +70,7 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 }
 
 // await waits for the archive's answer, no longer than askArchiveFor from the start.
-func (w *witness) await() {
-	select {
-	case <-w.done:
-		return
-	default:
-	}
-	timer := time.NewTimer(askArchiveFor - time.Since(w.began))
-	defer timer.Stop()
-	select {
-	case <-w.done:
-	case <-timer.C:
-	}
-}
+func (w *witness) await() { health.Await(w.done, askArchiveFor-time.Since(w.began)) }
 
 // run asks until there is an answer; no sale waits for a second question.
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
@@ -99,10 +88,8 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 			return nil
 		}
 		warn("the archive cannot be asked for what the store may lack", "error", err)
-		select {
-		case <-ctx.Done():
+		if health.Sleep(ctx, time.Minute) != nil {
 			return nil
-		case <-time.After(time.Minute):
 		}
 	}
 }

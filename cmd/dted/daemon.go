@@ -179,12 +179,11 @@ func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *aut
 
 func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 	registry *prometheus.Registry) gateway.Options {
-	apiTLS, opsTLS := d.access.Configs()
 	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Issued: d.engine.Issued,
 		Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
 		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
-		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: apiTLS, OpsTLS: opsTLS,
+		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: d.access.TLS("api"), OpsTLS: d.access.TLS("ops"),
 		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: 4 * cfg.API.Rate, Large: int64(cfg.API.LargeBytes),
 			Daily: int64(cfg.API.DailyBytes)},
 		Usage: documents.NewUsage(d.store, d.shelf, cfg.Now()).Of,

@@ -29,79 +29,81 @@ import (
 )
 
 // joinChain makes the branch part of a chain: its agent, the fence for every sale, and the shipper of the second copy.
-// Without [fleet] it does nothing.
-func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, registry *prometheus.Registry) (err error) {
-	rules := &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: d.log, now: cfg.Now}
-	if d.fleet, err = openFleet(cfg, in, s, rules, d.log); err != nil || d.fleet == nil {
-		return err
-	}
-	s.fleet = d.fleet
-	if s.shipper, err = openShipper(cfg, in, d.fleet, d.store, d.log); err != nil {
-		return err
-	}
-	if s.shipper != nil {
-		d.shipper.Store(s.shipper)
-		registry.MustRegister(s.shipper)
-	}
-	d.gate.Obey(d.fleet.Fence())
-	registry.MustRegister(d.fleet)
-	return nil
-}
-
-// openFleet makes the agent of a branch of a chain; nil without [fleet]. It does not ask the store yet.
-func openFleet(cfg *config.Config, in *config.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent,
-	error) {
+// Without [fleet] it does nothing. It does not ask the chain's store yet.
+func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, registry *prometheus.Registry) error {
 	f := cfg.Fleet
 	if f == nil {
-		return nil, nil
+		return nil
 	}
 	boxKey, made, err := f.MakeBox()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if made {
-		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint",
+		d.log.Info("made the box's key of the chain", "file", f.Key, "fingerprint",
 			fleetproto.Fingerprint(boxKey.Private.Public().(ed25519.PublicKey)))
 	}
 	var points []fleetproto.Point
 	for _, p := range cfg.Points {
 		points = append(points, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale})
 	}
-	agent, err := fleet.New(fleet.Options{Store: in.Store, Chain: cfg.Chain(), Branch: f.Branch,
-		Group: f.Group, Director: in.Directors, Box: boxKey, Points: points,
-		Rules: rules, State: config.Keeper(f.State), Settings: f.Settings(), Describe: s.describe,
-		Poll: time.Duration(f.Poll), Report: time.Duration(f.Report),
-		Logger: log, Now: time.Now})
+	d.fleet, err = fleet.New(fleet.Options{
+		Store:    in.Store,
+		Chain:    cfg.Chain(),
+		Branch:   f.Branch,
+		Group:    f.Group,
+		Director: in.Directors,
+		Box:      boxKey,
+		Points:   points,
+		Rules:    &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: d.log, now: cfg.Now},
+		State:    config.Keeper(f.State),
+		Settings: f.Settings(),
+		Describe: s.describe,
+		Poll:     time.Duration(f.Poll),
+		Report:   time.Duration(f.Report),
+		Logger:   d.log,
+		Now:      time.Now,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("fleet: %w", err)
+		return fmt.Errorf("fleet: %w", err)
 	}
-	return agent, nil
-}
-
-// openShipper makes the shipper that carries the second copy to the chain's store; nil if nothing is shipped.
-func openShipper(cfg *config.Config, in *config.Inputs, agent *fleet.Agent, store *storage.Store,
-	log *slog.Logger) (*ship.Shipper, error) {
-	if agent == nil || cfg.Fleet.Ship == "" {
-		return nil, nil
+	fence := d.fleet.Fence()
+	s.fleet = d.fleet
+	d.gate.Obey(fence)
+	registry.MustRegister(d.fleet)
+	if f.Ship == "" {
+		return nil
 	}
-	boxKey, err := cfg.Fleet.Box()
-	if err != nil {
-		return nil, err
-	}
-	fence := agent.Fence()
-	return ship.New(ship.Options{Store: in.Store, Chain: cfg.Chain(), Branch: cfg.Fleet.Branch, Box: boxKey,
-		Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
+	s.shipper, err = ship.New(ship.Options{
+		Store:  in.Store,
+		Chain:  cfg.Chain(),
+		Branch: f.Branch,
+		Box:    boxKey,
+		Folder: cfg.SecondCopy,
+		Epoch:  func() int64 { return fence.Standing().Epoch },
 		Cloned: func() {
-			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
+			d.log.Error("another copy of this box ships under its name: nothing is numbered here any more")
 			fence.Close()
-		}, Live: func() bool {
-			second, _ := store.SecondCopy()
+		},
+		Live: func() bool {
+			second, _ := d.store.SecondCopy()
 			return second.Live
-		}, Restart: store.CopyAfter, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now,
-		Sync: cfg.Fleet.Ship == "sync",
+		},
+		Restart: d.store.CopyAfter,
+		State:   f.Shipping(),
+		Logger:  d.log,
+		Now:     time.Now,
+		Sync:    f.Ship == "sync",
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)
-		}})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	d.shipper.Store(s.shipper)
+	registry.MustRegister(s.shipper)
+	return nil
 }
 
 // describe fills in the branch's own part of its status.
@@ -251,22 +253,29 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 
 // StepBack implements fleet.Rules.
 func (c *centreRules) StepBack(ctx context.Context, to fleet.Bundle, o fleet.Order) error {
-	_, err := c.shelf.Rollback(ctx, rulestore.Target{Name: to.Name, Schema: to.Schema, Version: to.Version},
-		rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
-	if err == nil {
-		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.rollback", Target: to.Name + " " + to.Version,
-			Detail: o.Reason, Outcome: audit.Done})
-	}
-	return err
+	_, err := c.shelf.Rollback(ctx, targetOf(to), orderOf(o))
+	return c.ordered("rules.rollback", to, o, err)
 }
 
 // Cancel implements fleet.Rules.
 func (c *centreRules) Cancel(ctx context.Context, coming fleet.Bundle, o fleet.Order) error {
-	_, err := c.shelf.Cancel(ctx, rulestore.Target{Name: coming.Name, Schema: coming.Schema, Version: coming.Version},
-		rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
+	_, err := c.shelf.Cancel(ctx, targetOf(coming), orderOf(o))
+	return c.ordered("rules.cancel", coming, o, err)
+}
+
+func targetOf(b fleet.Bundle) rulestore.Target {
+	return rulestore.Target{Name: b.Name, Schema: b.Schema, Version: b.Version}
+}
+
+func orderOf(o fleet.Order) rulestore.Order {
+	return rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")}
+}
+
+// ordered records what the centre ordered, unless it failed.
+func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err error) error {
 	if err == nil {
-		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.cancel", Target: coming.Name + " " +
-			coming.Version, Detail: o.Reason, Outcome: audit.Done})
+		c.record(audit.Act{Who: o.Who, From: "the chain", What: what, Target: b.Name + " " + b.Version,
+			Detail: o.Reason, Outcome: audit.Done})
 	}
 	return err
 }

@@ -210,10 +210,8 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		} else {
 			m.latest.Store(&page.Month{Name: today[:7], Totals: l.Totals})
 		}
-		select {
-		case <-ctx.Done():
+		if health.Sleep(ctx, monthAge) != nil {
 			return nil
-		case <-time.After(monthAge):
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -27,7 +26,6 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway"
 	"dtegate/gateway/adminapi"
-	"dtegate/gateway/page"
 )
 
 // lookEvery is how often the files of tokens and certificates are looked at. SIGHUP looks at once.
@@ -40,7 +38,7 @@ type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	trail   *audit.Trail
-	lan     *lan
+	lan     lan
 	signing time.Time                // when MH's certificate of the signing key ends; zero: not known
 	publish func(gateway.TokenTable) // to the tills' listener
 	broken  prometheus.Gauge
@@ -65,8 +63,7 @@ func Open(cfg *config.Config, in *config.Inputs, trail *audit.Trail, log *slog.L
 	}
 	a.file = in.Tokens
 	a.recordChanges("the token file, while stopped")
-	a.lan, err = openLAN(cfg, trail, log)
-	return a, err
+	return a, a.openLAN()
 }
 
 // Table is what the gateway starts with.
@@ -74,9 +71,6 @@ func (a *Control) Table() gateway.TokenTable {
 	t, _ := tokens(a.cfg, a.file) // Config.Inputs found it good
 	return t
 }
-
-// Configs are what the listeners of tills and operators serve; nil: plain HTTP.
-func (a *Control) Configs() (api, ops *tls.Config) { return a.lan.configs() }
 
 // PublishTo has every later table of tokens given to publish.
 func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
@@ -90,7 +84,8 @@ func (a *Control) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 // Collect implements prometheus.Collector.
 func (a *Control) Collect(ch chan<- prometheus.Metric) {
 	a.broken.Collect(ch)
-	a.lan.Collect(ch)
+	a.lan.expiry.Collect(ch)
+	a.lan.damaged.Collect(ch)
 	if !a.signing.IsZero() {
 		ch <- prometheus.MustNewConstMetric(signingExpiry, prometheus.GaugeValue, float64(a.signing.Unix()))
 	}
@@ -115,7 +110,7 @@ func (a *Control) Run(ctx context.Context) error {
 			a.mu.Unlock()
 		}
 		a.look()
-		a.lan.look()
+		a.lookAtCertificates()
 	}
 }
 
@@ -335,24 +330,4 @@ func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error
 	}
 	secret, _ := hex.DecodeString(file.Secret)
 	return gateway.NewTokenTable(secret, list), nil
-}
-
-// Expiries are the ends of the certificates.
-func (a *Control) Expiries() (list []page.Expiry) {
-	if !a.signing.IsZero() {
-		list = append(list, page.Expiry{Name: "signing", At: a.signing})
-	}
-	l := a.lan
-	if l.api != nil {
-		list = append(list, page.Expiry{Name: "api", At: l.api.Expiry()})
-	}
-	if l.ops != nil {
-		list = append(list, page.Expiry{Name: "ops", At: l.ops.Expiry()})
-	}
-	if l.own != nil {
-		if authority, err := l.own.Authority(); err == nil {
-			list = append(list, page.Expiry{Name: "ca", At: authority.NotAfter})
-		}
-	}
-	return list
 }

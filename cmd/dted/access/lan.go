@@ -5,14 +5,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dtegate/cmd/dted/config"
 	"dtegate/engine/audit"
 	"dtegate/gateway/certificate"
+	"dtegate/gateway/page"
 )
 
 // What is recorded of the own authority.
@@ -26,161 +25,162 @@ const renewEvery = time.Hour
 
 // lan is TLS on the listeners.
 type lan struct {
-	log     *slog.Logger
-	trail   *audit.Trail
-	own     *certificate.Own // nil: no listener needs it
-	api     *certificate.Keeper
-	ops     *certificate.Keeper
+	own     *certificate.Own               // nil: no listener needs it
+	keepers map[string]*certificate.Keeper // by listener, "api" and "ops"; those that are encrypted
 	expiry  *prometheus.GaugeVec
-	broken  *prometheus.GaugeVec
+	damaged *prometheus.GaugeVec
 	said    map[string]string // the fault of a certificate that was logged last
 	renewal time.Time         // the next look at the own certificate
 	pin     string            // of the own authority
 }
 
 // openLAN reads the certificates of the listeners that are encrypted, and renews the box's own if it is due.
-func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, error) {
-	l := &lan{log: log, trail: trail, said: make(map[string]string),
+func (a *Control) openLAN() error {
+	a.lan = lan{keepers: make(map[string]*certificate.Keeper), said: make(map[string]string),
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_expiry_timestamp_seconds",
 			Help: "When a listener's certificate, or the box's own authority, ends."}, []string{"certificate"}),
-		broken: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_broken",
+		damaged: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_broken",
 			Help: "1 while a certificate's files cannot be used or renewed; the one before goes on being served."},
 			[]string{"certificate"})}
-	if cfg.OwnAuthority() {
-		l.own = cfg.BoxAuthority()
-		authority, err := l.own.Authority()
+	if a.cfg.OwnAuthority() {
+		a.lan.own = a.cfg.BoxAuthority()
+		authority, err := a.lan.own.Authority()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := l.found(authority); err != nil {
-			return nil, err
+		if err := a.found(authority); err != nil {
+			return err
 		}
-		l.renew()
+		a.renew()
 	}
-	open := func(of config.Listener) (*certificate.Keeper, error) {
-		switch {
-		case !of.Encrypted():
-			return nil, nil
-		case of.Own():
-			return certificate.Open(l.own.ServerFile(), l.own.ServerFile())
-		}
-		return certificate.Open(of.Certificate, of.Key)
-	}
-	var err error
-	if l.api, err = open(cfg.API.Listener); err != nil {
-		return nil, err
-	}
-	if l.ops, err = open(cfg.Ops.Listener); err != nil {
-		return nil, err
-	}
-	l.look()
-	return l, nil
-}
-
-// look reads the files that changed, and renews.
-func (l *lan) look() {
-	if l.own != nil && !time.Now().Before(l.renewal) {
-		l.renew()
-	}
-	for name, k := range map[string]*certificate.Keeper{"api": l.api, "ops": l.ops} {
-		if k == nil {
+	for name, l := range a.cfg.Listeners() {
+		if !l.Encrypted() {
 			continue
 		}
-		changed, err := k.Check()
-		l.tell(name, err)
-		if changed {
-			l.log.Info("another certificate is live", "listener", name, "until", k.Expiry())
-			l.recordReplaced()
+		file, key := l.Certificate, l.Key
+		if l.Own() {
+			file, key = a.lan.own.ServerFile(), a.lan.own.ServerFile()
 		}
-		l.expiry.WithLabelValues(name).Set(float64(k.Expiry().Unix()))
+		k, err := certificate.Open(file, key)
+		if err != nil {
+			return err
+		}
+		a.lan.keepers[name] = k
+	}
+	a.lookAtCertificates()
+	return nil
+}
+
+// lookAtCertificates reads the files that changed, and renews.
+func (a *Control) lookAtCertificates() {
+	if a.lan.own != nil && !time.Now().Before(a.lan.renewal) {
+		a.renew()
+	}
+	for name, k := range a.lan.keepers {
+		changed, err := k.Check()
+		a.tell(name, err)
+		if changed {
+			a.log.Info("another certificate is live", "listener", name, "until", k.Expiry())
+			a.recordReplaced()
+		}
+		a.lan.expiry.WithLabelValues(name).Set(float64(k.Expiry().Unix()))
 	}
 }
 
 // took shows the own authority.
-func (l *lan) took(authority *x509.Certificate) {
-	l.pin = certificate.Fingerprint(authority)
-	l.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
+func (a *Control) took(authority *x509.Certificate) {
+	a.lan.pin = certificate.Fingerprint(authority)
+	a.lan.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
 }
 
 // found takes the own authority at a start, and records one that the trail does not know.
-func (l *lan) found(authority *x509.Certificate) error {
-	last, err := l.trail.Last(func(a *audit.Act) bool { return a.What == tlsFound || a.What == tlsReplace })
+func (a *Control) found(authority *x509.Certificate) error {
+	last, err := a.trail.Last(func(act *audit.Act) bool { return act.What == tlsFound || act.What == tlsReplace })
 	if err != nil {
 		return fmt.Errorf("reading what is known of the own authority: %w", err)
 	}
-	l.took(authority)
+	a.took(authority)
 	switch {
 	case last == nil:
-		l.record(audit.Act{Who: "the installation", From: "the TLS folder, while stopped", What: tlsFound})
-	case last.Target != l.pin:
-		l.record(audit.Act{Who: "somebody", From: "the TLS folder, while stopped", What: tlsReplace})
+		a.record(audit.Act{Who: "the installation", From: "the TLS folder, while stopped", What: tlsFound})
+	case last.Target != a.lan.pin:
+		a.record(audit.Act{Who: "somebody", From: "the TLS folder, while stopped", What: tlsReplace})
 	}
 	return nil
 }
 
 // recordReplaced records that dtectl made another authority, if it did.
-func (l *lan) recordReplaced() {
-	if l.own == nil {
+func (a *Control) recordReplaced() {
+	if a.lan.own == nil {
 		return
 	}
-	authority, err := l.own.Authority()
-	if err != nil || certificate.Fingerprint(authority) == l.pin {
+	authority, err := a.lan.own.Authority()
+	if err != nil || certificate.Fingerprint(authority) == a.lan.pin {
 		return
 	}
-	l.took(authority)
-	l.record(audit.Act{Who: "somebody", From: "the TLS folder", What: tlsReplace})
+	a.took(authority)
+	a.record(audit.Act{Who: "somebody", From: "the TLS folder", What: tlsReplace})
 }
 
 // record records what became of the own authority.
-func (l *lan) record(a audit.Act) {
-	a.Target, a.Outcome = l.pin, audit.Done
-	if err := l.trail.Record(context.Background(), a); err != nil {
-		l.log.Error("another authority is not recorded", "error", err)
+func (a *Control) record(act audit.Act) {
+	act.Target, act.Outcome = a.lan.pin, audit.Done
+	if err := a.trail.Record(context.Background(), act); err != nil {
+		a.log.Error("another authority is not recorded", "error", err)
 	}
 }
 
-func (l *lan) renew() {
-	l.renewal = time.Now().Add(renewEvery)
-	why, err := l.own.Due()
+func (a *Control) renew() {
+	a.lan.renewal = time.Now().Add(renewEvery)
+	why, err := a.lan.own.Due()
 	if err == nil && why != "" {
-		if err = l.own.Renew(); err == nil {
-			err = l.trail.Record(context.Background(), audit.Act{Who: "dted", From: "the box", What: "tls.renew",
+		if err = a.lan.own.Renew(); err == nil {
+			err = a.trail.Record(context.Background(), audit.Act{Who: "dted", From: "the box", What: "tls.renew",
 				Detail: why, Outcome: audit.Done})
 		}
 	}
 	if err == nil {
-		err = l.own.CheckKey()
+		err = a.lan.own.CheckKey()
 	}
-	l.tell("ca", err)
+	a.tell("ca", err)
 }
 
 // tell shows a fault, and logs it when it is another than before.
-func (l *lan) tell(name string, err error) {
+func (a *Control) tell(name string, err error) {
 	text, bad := "", 0.0
 	if err != nil {
 		text, bad = err.Error(), 1
 	}
-	l.broken.WithLabelValues(name).Set(bad)
-	if text != "" && text != l.said[name] {
-		l.log.Error("a certificate cannot be used: the one before goes on being served", "certificate", name, "error",
+	a.lan.damaged.WithLabelValues(name).Set(bad)
+	if text != "" && text != a.lan.said[name] {
+		a.log.Error("a certificate cannot be used: the one before goes on being served", "certificate", name, "error",
 			err)
 	}
-	l.said[name] = text
+	a.lan.said[name] = text
 }
 
-// configs are what the listeners serve; nil: plain HTTP.
-func (l *lan) configs() (api, ops *tls.Config) {
-	if l.api != nil {
-		api = l.api.Config()
+// TLS is what a listener, "api" or "ops", serves; nil: plain HTTP.
+func (a *Control) TLS(listener string) *tls.Config {
+	if k := a.lan.keepers[listener]; k != nil {
+		return k.Config()
 	}
-	if l.ops != nil {
-		ops = l.ops.Config()
-	}
-	return api, ops
+	return nil
 }
 
-// Collect adds the metrics.
-func (l *lan) Collect(ch chan<- prometheus.Metric) {
-	l.expiry.Collect(ch)
-	l.broken.Collect(ch)
+// Expiries are the ends of the certificates.
+func (a *Control) Expiries() (list []page.Expiry) {
+	if !a.signing.IsZero() {
+		list = append(list, page.Expiry{Name: "signing", At: a.signing})
+	}
+	for _, name := range []string{"api", "ops"} {
+		if k := a.lan.keepers[name]; k != nil {
+			list = append(list, page.Expiry{Name: name, At: k.Expiry()})
+		}
+	}
+	if a.lan.own != nil {
+		if authority, err := a.lan.own.Authority(); err == nil {
+			list = append(list, page.Expiry{Name: "ca", At: authority.NotAfter})
+		}
+	}
+	return list
 }

@@ -162,20 +162,14 @@ const askFirst = 2 * time.Second
 func (c *clock) answered() { c.once.Do(func() { close(c.first) }) }
 
 // awaitFirst waits until MH was asked for the time, at most askFirst.
-func (c *clock) awaitFirst() {
-	select {
-	case <-c.first:
-		return
-	default:
-	}
-	left := askFirst - c.elapsed()
-	if left <= 0 {
-		return
-	}
-	timer := time.NewTimer(left)
+func (c *clock) awaitFirst() { Await(c.first, askFirst-c.elapsed()) }
+
+// Await waits until done is closed, no longer than most.
+func Await(done <-chan struct{}, most time.Duration) {
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
-	case <-c.first:
+	case <-done:
 	case <-timer.C:
 	}
 }

@@ -135,11 +135,11 @@ type scrubber struct {
 }
 
 func NewScrubber(store *storage.Store, log *slog.Logger) *scrubber {
-	return &scrubber{store: store, log: log, sleep: sleep}
+	return &scrubber{store: store, log: log, sleep: Sleep}
 }
 
-// sleep returns ctx's error when it ends before.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits; it returns ctx's error when that ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -189,7 +189,7 @@ type markWatch struct {
 }
 
 func NewMarkWatch(store *storage.Store, log *slog.Logger) *markWatch {
-	return &markWatch{store: store, log: log, sleep: sleep}
+	return &markWatch{store: store, log: log, sleep: Sleep}
 }
 
 // Run checks the mark until ctx ends. A medium that hangs delays only the check, not the end of the process.

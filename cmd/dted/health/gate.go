@@ -151,10 +151,8 @@ func (g *Gate) Run(ctx context.Context) error {
 			}
 			g.clock.answered()
 		}
-		select {
-		case <-ctx.Done():
+		if Sleep(ctx, tendEvery) != nil {
 			return nil
-		case <-time.After(tendEvery):
 		}
 	}
 }

@@ -100,10 +100,8 @@ func (p *Pulse) Run(ctx context.Context) error {
 		if !ready {
 			wait = min(wait, time.Second)
 		}
-		select {
-		case <-ctx.Done():
+		if Sleep(ctx, wait) != nil {
 			return nil
-		case <-time.After(wait):
 		}
 	}
 }

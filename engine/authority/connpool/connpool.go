@@ -6,7 +6,6 @@ package connpool
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -19,12 +18,8 @@ import (
 	"dtegate/engine/bell"
 )
 
-// Limits of Options.ConnectTimeout, and its default: TCP repeats a lost SYN after 1, 3 and 7 seconds.
-const (
-	ConnectTimeout    = 10 * time.Second
-	MinConnectTimeout = time.Second
-	MaxConnectTimeout = time.Minute
-)
+// ConnectTimeout is the default of Options.ConnectTimeout: TCP repeats a lost SYN after 1, 3 and 7 seconds.
+const ConnectTimeout = 10 * time.Second
 
 const (
 	// maxConnections bounds the connections that are open or being made.
@@ -67,11 +62,14 @@ type Link struct {
 	ready     bell.Bell // see Ready
 	kick      bell.Bell // wakes Run
 
+	free chan struct{} // a value for each connection in idle
+
 	mu       sync.Mutex // guards what follows
 	idle     []*conn    // the latest used last
 	live     int        // connections that are open, idle or busy
 	dialing  int
-	waiters  []*waiter
+	waiting  int           // requests without a connection
+	hopeless chan struct{} // closed, and made anew, when the last connect under way fails and there is no connection
 	running  bool
 	closed   bool
 	heard    time.Time     // the latest answer or handshake
@@ -100,7 +98,8 @@ func New(o Options) *Link {
 			Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
-	l := &Link{options: o, metrics: newMetrics(), ready: bell.New(), kick: bell.New(), life: maxLife}
+	l := &Link{options: o, metrics: newMetrics(), ready: bell.New(), kick: bell.New(), life: maxLife,
+		free: make(chan struct{}, maxConnections), hopeless: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	host, port := "", ""
 	if u, err := url.Parse(o.URL); err == nil {
@@ -149,14 +148,14 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.roundTrip(req)
 }
 
-// Run keeps Spare connections ready and the name fresh until ctx ends, then closes what is idle.
+// Run keeps spare connections ready until ctx ends, then closes what is idle. Their replacements keep the name fresh.
 func (l *Link) Run(ctx context.Context) error {
 	defer l.Close()
-	l.startSpares()
+	l.mu.Lock()
+	l.running = true
+	l.mu.Unlock()
 	for {
-		l.names.refresh(namesFresh)
-		wait := l.tend()
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(l.tend())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -179,8 +178,6 @@ func (l *Link) Connect(ctx context.Context) (Steps, error) {
 	l.put(c)
 	return steps, nil
 }
-
-func (l *Link) String() string { return fmt.Sprintf("link to %s", l.address) }
 
 type metrics struct {
 	steps    *prometheus.HistogramVec

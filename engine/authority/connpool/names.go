@@ -140,16 +140,3 @@ func (n *names) silent() error {
 	}
 	return n.err
 }
-
-// due returns when the next look-up is due.
-func (n *names) due() time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.fixed || n.running != nil:
-		return time.Now().Add(time.Hour)
-	case n.err != nil:
-		return n.tried.Add(namesRetry)
-	}
-	return n.tried.Add(namesFresh)
-}

@@ -1,21 +1,18 @@
 package connpool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 )
-
-// waiter is a request that waits for a connection. One of its channels, each of capacity 1, gets one value.
-type waiter struct {
-	got    chan *conn
-	failed chan error
-}
 
 const (
 	// maxLife is how long a connection may be idle at most. The life becomes shorter if the server closes connections
@@ -32,50 +29,95 @@ const (
 // ErrNotReady means that a request found no connection in its time. Nothing was sent.
 var ErrNotReady = errors.New("no connection is ready")
 
-// reasons are several causes of one failure, on one line.
-type reasons []error
-
-func (r reasons) Error() string {
-	texts := make([]string, len(r))
-	for i, err := range r {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
+// conn is one connection of the pool: idle, or given to one request.
+type conn struct {
+	link   *Link
+	wire   *http.ClientConn
+	since  time.Time // idle since
+	retire time.Time // when it is replaced, if still idle
+	gone   bool      // it is not counted any more
 }
 
-func (r reasons) Unwrap() []error { return r }
-
-// joinCauses joins the causes that are not nil.
-func joinCauses(causes ...error) error {
-	causes = slices.DeleteFunc(causes, func(err error) bool { return err == nil })
-	if len(causes) == 1 {
-		return causes[0]
+// roundTrip sends a request. The connection is free again when the answer was read to its end.
+func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
+	c.link.note(false)
+	resp, err := c.wire.RoundTrip(req)
+	if err != nil {
+		c.close()
+		return nil, err
 	}
-	return reasons(causes)
+	c.link.note(true)
+	if resp.Body == http.NoBody {
+		c.release()
+	} else {
+		resp.Body = &body{ReadCloser: resp.Body, conn: c}
+	}
+	return resp, nil
 }
 
-// take returns an idle connection, or waits for one: for patience, and longer only while the server gives signs of
-// life.
+// release gives the connection back, if it can bear another request.
+func (c *conn) release() {
+	if c.wire.Available() > 0 {
+		c.link.put(c)
+	} else {
+		c.close()
+	}
+}
+
+func (c *conn) close() {
+	_ = c.wire.Close()
+	c.link.forget(c)
+}
+
+// body is an answer's body. When it is read to its end, the connection is free again; when it is closed earlier, the
+// connection ends.
+type body struct {
+	io.ReadCloser
+	conn *conn
+	once sync.Once
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.once.Do(b.conn.release)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(b.conn.release)
+	return err
+}
+
+// take returns an idle connection, or waits for one in the order of the requests: for patience, and longer only while
+// the server gives signs of life.
 func (l *Link) take(ctx context.Context) (*conn, error) {
+	if c := l.next(); c != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.fill(false)
+		return c, nil
+	}
 	began := time.Now()
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return nil, net.ErrClosed
 	}
-	if c := l.pop(); c != nil {
-		l.fill(false)
-		l.mu.Unlock()
-		return c, nil
-	}
-	w := &waiter{make(chan *conn, 1), make(chan error, 1)}
-	l.waiters = append(l.waiters, w)
+	l.waiting++
 	if l.live == 0 {
 		l.names.refresh(0) // notReady names the name server if it does not answer either
 	}
 	l.fill(true)
+	hopeless := l.hopeless
 	l.mu.Unlock()
-	c, err := l.await(ctx, w, began)
+	c, err := l.await(ctx, hopeless, began)
+	l.mu.Lock()
+	l.waiting--
+	l.starved = l.starved || err != nil
+	l.mu.Unlock()
 	result := "served"
 	if err != nil {
 		result = "failed"
@@ -84,27 +126,45 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-func (l *Link) await(ctx context.Context, w *waiter, began time.Time) (*conn, error) {
-	for patient := ctx.Value(patientKey{}) != nil; ; {
-		var over <-chan time.Time
-		if !patient {
-			over = time.After(patience)
-		}
+// next returns an idle connection, if there is one that nobody else was given.
+func (l *Link) next() *conn {
+	select {
+	case <-l.free:
+		return l.pop()
+	default:
+		return nil
+	}
+}
+
+func (l *Link) await(ctx context.Context, hopeless <-chan struct{}, began time.Time) (*conn, error) {
+	var over <-chan time.Time
+	if ctx.Value(patientKey{}) == nil {
+		tick := time.NewTicker(patience)
+		defer tick.Stop()
+		over = tick.C
+	}
+	for {
+		var err error
 		select {
-		case c := <-w.got:
-			return c, nil
-		case err := <-w.failed:
-			return nil, err
+		case <-l.free:
+			if c := l.pop(); c != nil {
+				return c, nil
+			}
+			continue
+		case <-hopeless:
+			err = cmp.Or(l.unconnected(), ErrNotReady)
 		case <-over:
 			if l.mayComeFree() {
 				continue // other requests are answered: this one waits for its turn
 			}
+			err = l.notReady(ctx, time.Since(began))
 		case <-ctx.Done():
+			err = l.notReady(ctx, time.Since(began))
 		}
-		if c := l.desist(w); c != nil {
+		if c := l.next(); c != nil {
 			return c, nil // it came at this moment
 		}
-		return nil, l.notReady(ctx, time.Since(began))
+		return nil, err
 	}
 }
 
@@ -115,20 +175,27 @@ func (l *Link) mayComeFree() bool {
 	return l.live > 0 && (time.Since(l.heard) < liveliness || time.Since(l.asked) < liveliness)
 }
 
-// noteRequest notes that a request is sent.
-func (l *Link) noteRequest() {
+// note notes that a request is sent, or was answered.
+func (l *Link) note(answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.asked.After(l.heard) {
+	if answered {
+		l.heard = time.Now()
+	} else if !l.asked.After(l.heard) {
 		l.asked = time.Now()
 	}
 }
 
-// noteAnswer notes that the server answered.
-func (l *Link) noteAnswer() {
+// unconnected returns why no connection came about: no other connect is under way.
+func (l *Link) unconnected() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.heard = time.Now()
+	err := l.failure
+	l.mu.Unlock()
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return joinCauses(err, l.names.silent())
+	}
+	return err
 }
 
 // notReady returns why a request found no connection.
@@ -143,37 +210,45 @@ func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
 	return joinCauses(err, failure, l.names.silent(), ctx.Err())
 }
 
-// desist removes a waiter from the list. It returns a connection that came in the meantime.
-func (l *Link) desist(w *waiter) *conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.waiters, w); i >= 0 {
-		l.waiters = slices.Delete(l.waiters, i, i+1)
+// joinCauses adds further causes, if there are any, on the same line.
+func joinCauses(err error, causes ...error) error {
+	for _, cause := range causes {
+		if cause != nil {
+			err = fmt.Errorf("%w; %w", err, cause)
+		}
 	}
-	select {
-	case c := <-w.got:
-		return c
-	default:
-		l.starved = true
-		return nil
-	}
+	return err
 }
 
-// pop returns the connection that was used last. Without Run, it drops connections that have been idle for too long.
-// The caller holds mu.
+// pop returns the connection that was used last; nil if those are gone for which free had a value. Without Run, it
+// drops connections that have been idle for too long.
 func (l *Link) pop() *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for len(l.idle) > 0 {
 		c := l.idle[len(l.idle)-1]
 		l.idle = l.idle[:len(l.idle)-1]
 		if c.wire.Err() == nil && (l.running || time.Now().Before(c.retire)) {
 			return c
 		}
+		l.unfree(1)
 		go c.close()
 	}
 	return nil
 }
 
-// put gives a connection to the first waiter, or keeps it.
+// unfree takes back what free says of n connections that are idle no longer. One for which a request already heard of
+// it has that request find none, and wait on. The caller holds mu.
+func (l *Link) unfree(n int) {
+	for range n {
+		select {
+		case <-l.free:
+		default:
+		}
+	}
+}
+
+// put keeps a connection for the next request; the first that waits gets it.
 func (l *Link) put(c *conn) {
 	l.mu.Lock()
 	switch {
@@ -182,14 +257,15 @@ func (l *Link) put(c *conn) {
 		c.close()
 		return
 	case c.gone:
-	case len(l.waiters) > 0:
-		l.waiters[0].got <- c
-		l.waiters = l.waiters[1:]
 	default:
 		c.since = time.Now()
 		// The connections retire one by one, so that the server never closes all of them at once.
 		c.retire = c.since.Add(l.life*3/5 + rand.N(l.life*2/5))
 		l.idle = append(l.idle, c)
+		select {
+		case l.free <- struct{}{}:
+		default: // there is one for each connection that may be open
+		}
 	}
 	l.mu.Unlock()
 	l.kick.Ring()
@@ -204,6 +280,7 @@ func (l *Link) forget(c *conn) {
 	}
 	if i := slices.Index(l.idle, c); i >= 0 { // the server closed it
 		l.idle = slices.Delete(l.idle, i, i+1)
+		l.unfree(1)
 		l.learn(time.Since(c.since))
 	}
 	l.mu.Unlock()
@@ -228,7 +305,7 @@ func (l *Link) fill(demanded bool) {
 	if l.closed || early && !demanded {
 		return
 	}
-	want := len(l.waiters)
+	want := l.waiting
 	if l.running && !early {
 		want += spare - l.fresh(now)
 	}
@@ -252,13 +329,22 @@ func (l *Link) fresh(now time.Time) (n int) {
 	return n
 }
 
-// connect makes a connection and counts it.
+// connect makes a connection, counts it, and watches it: the server may close it at any time.
 func (l *Link) connect(ctx context.Context) (*conn, Steps, error) {
 	made, steps, err := l.dial(ctx)
 	if err != nil {
 		return nil, steps, err
 	}
-	return newConn(l, made), steps, nil
+	c := &conn{link: l, wire: made}
+	l.mu.Lock()
+	l.live++
+	l.mu.Unlock()
+	made.SetStateHook(func(*http.ClientConn) {
+		if made.Err() != nil {
+			l.forget(c)
+		}
+	})
+	return c, steps, nil
 }
 
 // connectForPool makes one connection in the background: no request waits for it alone.
@@ -270,14 +356,8 @@ func (l *Link) connectForPool() {
 		l.failure, l.starved = err, true
 		l.postpone()
 		if l.live == 0 && l.dialing == 0 { // the waiters have nothing left to wait for
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() {
-				err = joinCauses(err, l.names.silent())
-			}
-			for _, w := range l.waiters {
-				w.failed <- err
-			}
-			l.waiters = nil
+			close(l.hopeless)
+			l.hopeless = make(chan struct{})
 		}
 		l.mu.Unlock()
 		l.kick.Ring()
@@ -302,7 +382,7 @@ func (l *Link) postpone() {
 // tend replaces the connections that have been idle for their life, and returns when to look again.
 func (l *Link) tend() time.Duration {
 	now := time.Now()
-	next := l.names.due()
+	next := now.Add(time.Hour)
 	l.mu.Lock()
 	l.fill(false)
 	var old []*conn
@@ -314,6 +394,7 @@ func (l *Link) tend() time.Duration {
 			}
 			return retired
 		})
+		l.unfree(len(old))
 		if old != nil {
 			l.life = min(l.life+l.life/10, maxLife) // the server grants this life, and may grant more
 		}
@@ -332,19 +413,13 @@ func (l *Link) tend() time.Duration {
 	return max(next.Sub(now), 10*time.Millisecond)
 }
 
-// startSpares has the link keep spare connections.
-func (l *Link) startSpares() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.running = true
-}
-
 // Close ends what is being connected and closes what is idle. A connection in use is closed when its answer has come.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed, l.running = true, false
 	idle := l.idle
 	l.idle = nil
+	l.unfree(len(idle))
 	l.mu.Unlock()
 	l.cancel()
 	for _, c := range idle {
