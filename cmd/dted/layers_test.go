@@ -22,8 +22,8 @@ import (
 // exist; a package that is not here must be added with its arrows.
 var layers = map[string][]string{
 	"rules/abi":     {},
-	"rules/signed":  {},
-	"rules/bundle":  {"rules/suggest", "rules/signed"},
+	"rules/signed":  {"rules/suggest"},
+	"rules/bundle":  {"rules/signed"},
 	"rules/suggest": {},
 	"rules/fuel":    {},
 	"rules":         {"rules/abi", "rules/bundle", "rules/fuel"},
@@ -159,7 +159,7 @@ var layers = map[string][]string{
 var libraries = map[string]string{
 	"github.com/cockroachdb/pebble/v2":         "storage",
 	"github.com/tetratelabs/wazero":            "rules",
-	"github.com/go-jose/go-jose/v4":            "engine/sign rules/bundle rules/signed",
+	"github.com/go-jose/go-jose/v4":            "engine/sign rules/signed",
 	"github.com/go-json-experiment/json":       "engine/dte",
 	"github.com/santhosh-tekuri/jsonschema/v6": "cmd/dtesim/simulator/document",
 	"github.com/valyala/fasthttp":              "gateway gateway/reply gateway/adminapi",
