@@ -49,10 +49,21 @@ const FuelMargin = 2
 
 // Step is a step that a bundle passed or failed.
 type Step struct {
-	Name   string
-	Detail string // for people
-	Took   time.Duration
-	Err    error // nil: passed
+	Name   string  `json:"name"`
+	Detail string  `json:"detail,omitempty"` // for people
+	MS     float64 `json:"ms"`
+	Error  string  `json:"error,omitempty"`
+	Err    error   `json:"-"` // nil: passed
+}
+
+// Run runs a step and notes how long it took.
+func (s *Step) Run(run func() (detail string, err error)) error {
+	began := time.Now()
+	if s.Detail, s.Err = run(); s.Err != nil {
+		s.Error = s.Err.Error()
+	}
+	s.MS = float64(time.Since(began).Microseconds()) / 1000
+	return s.Err
 }
 
 // Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that ran;
@@ -65,9 +76,9 @@ func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, 
 		run  func(context.Context) (detail string, err error)
 	}{{StepSignature, a.signature}, {StepVersion, a.version}, {StepModule, a.module}, {StepInterpreter, a.interpreter},
 		{StepCompiler, a.compiler}, {StepFuel, a.fuel}} {
-		began := time.Now()
-		detail, err := s.run(ctx)
-		a.steps = append(a.steps, Step{Name: s.name, Detail: detail, Took: time.Since(began), Err: err})
+		step := Step{Name: s.name}
+		err := step.Run(func() (string, error) { return s.run(ctx) })
+		a.steps = append(a.steps, step)
 		a.callPace()
 		if err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)

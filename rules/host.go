@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,33 +106,16 @@ func NewHost(ctx context.Context, o Options) (*Host, error) {
 }
 
 func (o *Options) defaults() {
-	if o.Engine == "" {
-		o.Engine = "compiler"
+	o.Engine = cmp.Or(o.Engine, "compiler")
+	o.MemoryPages = cmp.Or(o.MemoryPages, 512)
+	o.Fuel, o.MaxFuel = cmp.Or(o.Fuel, 20_000_000), cmp.Or(o.MaxFuel, 200_000_000)
+	o.StartFuel = cmp.Or(o.StartFuel, 10_000_000)
+	if o.Engine == "interpreter" {
+		o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	}
-	if o.MemoryPages == 0 {
-		o.MemoryPages = 512
-	}
-	if o.Fuel == 0 {
-		o.Fuel = 20_000_000
-	}
-	if o.MaxFuel == 0 {
-		o.MaxFuel = 200_000_000
-	}
-	if o.StartFuel == 0 {
-		o.StartFuel = 10_000_000
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 2 * time.Second
-		if o.Engine == "interpreter" {
-			o.Timeout = 10 * time.Second
-		}
-	}
-	if o.Instances == 0 {
-		o.Instances = max(2, runtime.GOMAXPROCS(0))
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
+	o.Instances = cmp.Or(o.Instances, max(2, runtime.GOMAXPROCS(0)))
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 }
 
 // Engine returns the engine that runs: "compiler" or "interpreter".

@@ -36,31 +36,15 @@ func ParseCode(s string) (Code, error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return Code{}, ErrCode
 	}
-	for i, j := 0, 0; i < len(c); i++ {
-		if j == 8 || j == 13 || j == 18 || j == 23 {
-			j++
-		}
-		high, ok1 := fromHex(s[j])
-		low, ok2 := fromHex(s[j+1])
-		if !ok1 || !ok2 {
-			return Code{}, ErrCode
-		}
-		c[i] = high<<4 | low
-		j += 2
+	var digits [2 * len(c)]byte
+	n := 0
+	for _, group := range [...]string{s[:8], s[9:13], s[14:18], s[19:23], s[24:]} {
+		n += copy(digits[n:], group)
+	}
+	if _, err := hex.Decode(c[:], digits[:]); err != nil {
+		return Code{}, ErrCode
 	}
 	return c, nil
-}
-
-func fromHex(c byte) (byte, bool) {
-	switch {
-	case isDigit(c):
-		return c - '0', true
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10, true
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10, true
-	}
-	return 0, false
 }
 
 // String is the 36-character upper-case form.

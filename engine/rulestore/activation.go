@@ -1,6 +1,7 @@
 package rulestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,14 +25,6 @@ type Order struct {
 	Dry bool
 	// FewerCases lets a bundle in that carries fewer golden cases than the bundle that it replaces.
 	FewerCases bool
-}
-
-// Step is a step of an activation.
-type Step struct {
-	Name   string  `json:"name"`
-	Detail string  `json:"detail,omitempty"`
-	MS     float64 `json:"ms"`
-	Error  string  `json:"error,omitempty"`
 }
 
 // Steps of an activation after those of rules.Host.Admit.
@@ -66,8 +59,8 @@ type Activation struct {
 	State string         `json:"state"` // live or coming; "" when it was refused or only tried
 	From  string         `json:"from,omitempty"`
 	// Already: it was here before, and nothing changed.
-	Already bool   `json:"already,omitempty"`
-	Steps   []Step `json:"steps"`
+	Already bool         `json:"already,omitempty"`
+	Steps   []rules.Step `json:"steps"`
 	// Refused is the step that failed, "" when none did.
 	Refused string `json:"refused,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -75,27 +68,13 @@ type Activation struct {
 
 // step runs one step; false: it failed.
 func (a *Activation) step(name string, run func() (string, error)) bool {
-	began := time.Now()
-	detail, err := run()
-	step := Step{Name: name, Detail: detail, MS: milliseconds(time.Since(began))}
+	step := rules.Step{Name: name}
+	err := step.Run(run)
 	if err != nil {
-		step.Error, a.Refused, a.Error = err.Error(), name, err.Error()
+		a.Refused, a.Error = name, step.Error
 	}
 	a.Steps = append(a.Steps, step)
 	return err == nil
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func steps(taken []rules.Step) (list []Step) {
-	for _, s := range taken {
-		step := Step{Name: s.Name, Detail: s.Detail, MS: milliseconds(s.Took)}
-		if s.Err != nil {
-			step.Error = s.Err.Error()
-		}
-		list = append(list, step)
-	}
-	return list
 }
 
 // errAlready ends the admission of a bundle that is live or coming.
@@ -123,35 +102,24 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 // issued before, see forEarlier.
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
-	on := s.computable()
-	n := slices.IndexFunc(on, func(i *shelved) bool { return i.Kind == "catalogue" })
-	if w.From > s.today() && w.Until != w.From && n >= 0 {
-		if i := inForce(on, on[n], w.From); i != nil {
-			r, err := s.rule(ctx, i)
-			if err != nil {
-				return nil, err
-			}
-			return s.parseCatalogues(r)
-		}
-	}
-	return s.currentCatalogues(ctx)
-}
-
-// currentCatalogues are those in force, or while a first start puts the bundles up, those that are there.
-func (s *Store) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) {
-	if b := s.book.Load(); b != nil && b.Catalogues() != nil {
+	later := w.From > s.today() && w.Until != w.From
+	if b := s.book.Load(); !later && b != nil && b.Catalogues() != nil {
 		return b.Catalogues(), nil
 	}
-	for _, i := range s.computable() {
-		if i.Kind == "catalogue" {
-			r, err := s.rule(ctx, i)
-			if err != nil {
-				return nil, err
-			}
-			return s.parseCatalogues(r)
-		}
+	on := s.computable()
+	n := slices.IndexFunc(on, func(i *shelved) bool { return i.Kind == "catalogue" })
+	if n < 0 {
+		return nil, ErrNoCatalogue
 	}
-	return nil, ErrNoCatalogue
+	i := on[n] // of those that a first start puts up
+	if later {
+		i = cmp.Or(inForce(on, i, w.From), i)
+	}
+	r, err := s.rule(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return s.parseCatalogues(r)
 }
 
 // floorFor is the version that a bundle must be above: none for one that mends its own damaged record.
@@ -259,7 +227,7 @@ func (s *Store) answerRepeated(ref record.RuleRef) *Activation {
 // admit takes a bundle through the steps of the host.
 func (s *Store) admit(ctx context.Context, data []byte, a *Activation, c rules.Check) (*rules.Rule, error) {
 	r, taken, err := s.o.Host.Admit(ctx, data, c)
-	a.Steps = steps(taken)
+	a.Steps = taken
 	if err != nil {
 		last := taken[len(taken)-1]
 		a.Refused, a.Error = last.Name, last.Err.Error()
@@ -334,7 +302,7 @@ func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 	w := m.Validity[ambiente]
 	return Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Kind: m.Kind,
 		Document: m.Document, Schema: m.Schema,
-		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken), Described: describe(r)}
+		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: taken, Described: describe(r)}
 }
 
 // Described is what a bundle says of its type, of which a stored document needs the one and its printed version the

@@ -259,67 +259,45 @@ type Difference struct {
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {
-			list = compareAmounts(list, m.Name, m.Value, made.Get(m.Name))
+			list = compareAmounts(list, m.Name, m.Value, made.Get(m.Name), false)
 		}
 	}
 	return list
 }
 
-func compareAmounts(list []Difference, path string, old, made dte.Value) []Difference {
-	if !old.Exists() || !made.Exists() {
-		return list
+// compareAmounts compares two values. lone: they lie in an item of a list that only one document has, such as one more
+// tax or one line fewer.
+func compareAmounts(list []Difference, path string, old, made dte.Value, lone bool) []Difference {
+	one := old
+	if !old.Exists() {
+		one = made
 	}
 	switch {
+	case !lone && (!old.Exists() || !made.Exists()):
 	case old.Kind() == dte.KindNumber || made.Kind() == dte.KindNumber:
-		a, b := valueText(old), valueText(made)
-		if a != b {
+		if a, b := valueText(old), valueText(made); a != b {
 			list = append(list, Difference{path, a, b})
 		}
 	case old.Kind() == dte.KindArray || made.Kind() == dte.KindArray:
 		for i := range max(old.Len(), made.Len()) {
-			at := path + "[" + strconv.Itoa(i) + "]"
-			switch {
-			case i >= old.Len():
-				list = appear(list, at, made.Index(i), false)
-			case i >= made.Len():
-				list = appear(list, at, old.Index(i), true)
-			default:
-				list = compareAmounts(list, at, old.Index(i), made.Index(i))
-			}
+			list = compareAmounts(list, path+"["+strconv.Itoa(i)+"]", old.Index(i), made.Index(i),
+				lone || i >= min(old.Len(), made.Len()))
 		}
-	case old.Kind() == dte.KindObject:
-		for _, m := range old.Members() {
-			list = compareAmounts(list, path+"."+m.Name, m.Value, made.Get(m.Name))
-		}
-	}
-	return list
-}
-
-// appear lists the numbers of a value that the other document has nothing for: one more tax, one line fewer.
-func appear(list []Difference, path string, v dte.Value, gone bool) []Difference {
-	switch v.Kind() {
-	case dte.KindNumber:
-		d := Difference{Path: path, New: v.Text()}
-		if gone {
-			d.Old, d.New = d.New, ""
-		}
-		list = append(list, d)
-	case dte.KindObject:
-		for _, m := range v.Members() {
-			list = appear(list, path+"."+m.Name, m.Value, gone)
+	default:
+		for _, m := range one.Members() {
+			list = compareAmounts(list, path+"."+m.Name, old.Get(m.Name), made.Get(m.Name), lone)
 		}
 	}
 	return list
 }
 
 func valueText(v dte.Value) string {
-	if v.Kind() != dte.KindNumber {
-		return ""
-	}
 	if a, err := v.Amount(); err == nil {
 		return a.String()
+	} else if v.Kind() == dte.KindNumber {
+		return v.Text()
 	}
-	return v.Text()
+	return ""
 }
 
 // Layouts are the layouts of documents in bundles, read without running their modules.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,11 +22,16 @@ type Guard struct {
 	points int // of sale, in the branch
 	wanted chan Return
 
-	mu       sync.Mutex
-	failures map[string]*failures // by digest
-	tallies  map[string]*tally
-	ordered  map[string]bool
-	trusted  map[string]bool // reinstated by an operator
+	mu      sync.Mutex
+	bundles map[string]*watchedBundle // by digest
+}
+
+// watchedBundle is what is known of what a bundle did.
+type watchedBundle struct {
+	failures *failures
+	tally    *tally
+	ordered  bool // a return from it
+	trusted  bool // reinstated by an operator
 }
 
 // Return is a return, from the bundle with this digest, that the branch must make.
@@ -45,9 +51,15 @@ type Verdict struct {
 
 // newGuard returns a guard, without any counts, for a branch with points points of sale.
 func newGuard(points int) *Guard {
-	return &Guard{points: points, wanted: make(chan Return, 64), failures: make(map[string]*failures),
-		tallies: make(map[string]*tally),
-		ordered: make(map[string]bool), trusted: make(map[string]bool)}
+	return &Guard{points: points, wanted: make(chan Return, 64), bundles: make(map[string]*watchedBundle)}
+}
+
+// bundle is what is known of a bundle. The caller holds mu.
+func (g *Guard) bundle(digest string) *watchedBundle {
+	if g.bundles[digest] == nil {
+		g.bundles[digest] = &watchedBundle{failures: newFailures(), tally: newTally()}
+	}
+	return g.bundles[digest]
 }
 
 // Wanted returns the channel of the returns that the branch must make.
@@ -57,7 +69,7 @@ func (g *Guard) Wanted() <-chan Return { return g.wanted }
 func (g *Guard) Answered(r *Rule, point int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.evaluations(r.Ref.Digest).used[point] = true
+	g.bundle(r.Ref.Digest).failures.used[point] = true
 }
 
 // Failed counts an evaluation that failed, and asks for a return if the bundle's evaluations keep failing. Until the
@@ -65,7 +77,7 @@ func (g *Guard) Answered(r *Rule, point int64) {
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f := g.evaluations(r.Ref.Digest)
+	f := g.bundle(r.Ref.Digest).failures
 	f.add(point, kind, now)
 	if why := f.leave(g.points, now); why != "" {
 		r.Suspend() // the record of it may have to wait
@@ -78,19 +90,15 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t := g.tallies[v.Rule.Digest]
-	if t == nil {
-		t = newTally()
-		g.tallies[v.Rule.Digest] = t
-	}
-	if !t.count(v) || v.Accepted || v.Past {
+	b := g.bundle(v.Rule.Digest)
+	if !b.tally.count(v) || v.Accepted || v.Past || b.trusted {
 		return
 	}
 	previous := book.Previous(v.Rule.Digest)
-	if previous == nil || g.trusted[v.Rule.Digest] {
+	if previous == nil {
 		return
 	}
-	if why := t.leave(g.tallies[previous.Ref.Digest], g.points); why != "" {
+	if why := b.tally.leave(g.bundle(previous.Ref.Digest).tally, g.points); why != "" {
 		g.want(v.Rule.Digest, why)
 	}
 }
@@ -99,57 +107,43 @@ func (g *Guard) Decided(v Verdict, book *Book) {
 func (g *Guard) Outcomes(digest string, now time.Time) dte.Outcomes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t := g.tallies[digest]; t != nil {
-		return t.shown(now)
-	}
-	return dte.Outcomes{}
+	return g.bundle(digest).tally.shown(now)
 }
 
 // Forgive sets the counts of a bundle, which was put back, to zero.
 func (g *Guard) Forgive(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if f := g.failures[digest]; f != nil {
-		clear(f.recent)
-	}
-	delete(g.tallies, digest)
-	delete(g.ordered, digest)
+	b := g.bundle(digest)
+	clear(b.failures.recent)
+	b.tally, b.ordered = newTally(), false
 }
 
 // Trust is called when an operator has reinstated a bundle.
 func (g *Guard) Trust(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.trusted[digest] = true
+	g.bundle(digest).trusted = true
 }
 
 // NotMade is called if the return from a bundle could not be recorded. The next harm then asks for it again.
 func (g *Guard) NotMade(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.ordered, digest)
+	g.bundle(digest).ordered = false
 }
 
 // want asks for a return, once. The caller holds mu.
 func (g *Guard) want(digest, reason string) {
-	if g.ordered[digest] {
+	b := g.bundle(digest)
+	if b.ordered {
 		return
 	}
 	select {
 	case g.wanted <- Return{digest, reason}:
-		g.ordered[digest] = true
+		b.ordered = true
 	default: // the next failure asks again
 	}
-}
-
-// evaluations are those of a bundle. The caller holds mu.
-func (g *Guard) evaluations(digest string) *failures {
-	f := g.failures[digest]
-	if f == nil {
-		f = newFailures()
-		g.failures[digest] = f
-	}
-	return f
 }
 
 // What can have caused a refusal by MH.
@@ -248,8 +242,9 @@ type spread struct {
 	shapes map[Shape]bool // of the harmed sales, at most shapesHarmed
 }
 
-func newSpread() spread {
-	return spread{used: make(map[int64]bool), harmed: make(map[int64]bool), shapes: make(map[Shape]bool)}
+// newSpread is one of a bundle that these points of sale have used.
+func newSpread(used map[int64]bool) spread {
+	return spread{used: maps.Clone(used), harmed: make(map[int64]bool), shapes: make(map[Shape]bool)}
 }
 
 // harm notes a harmed sale.
@@ -297,12 +292,9 @@ func (f *failures) add(point int64, s Shape, now time.Time) {
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]
 }
 
-// leave returns why a bundle is to be left for the one before; "" for no reason.
+// leave returns why a bundle is to be left for the one before, whose tally may be nil; "" for no reason.
 func (f *failures) leave(points int, now time.Time) string {
-	harms, where := 0, newSpread()
-	for point := range f.used {
-		where.used[point] = true
-	}
+	harms, where := 0, newSpread(f.used)
 	for point, list := range f.recent {
 		for len(list) > 0 && now.Sub(list[0].at) >= failuresOf {
 			list = list[1:]
@@ -392,10 +384,7 @@ func (t *tally) refused() (n int) {
 
 // leave returns why a bundle is to be left for the one before, whose tally may be nil; "" for no reason.
 func (t *tally) leave(before *tally, points int) string {
-	where, refused, decided := newSpread(), t.refused(), len(t.judged)
-	for point := range t.used {
-		where.used[point] = true
-	}
+	where, refused, decided := newSpread(t.used), t.refused(), len(t.judged)
 	for _, v := range t.judged {
 		if !v.Accepted {
 			where.harm(v.Point, v.Shape)

@@ -2,11 +2,11 @@ package rulestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -229,14 +229,10 @@ const digestLeast = 8
 
 // Check returns an error that names what is wrong with a selection, nil for nothing.
 func (m *Made) Check() error {
-	for name, day := range map[string]string{"from": m.From, "to": m.To} {
-		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
-			return fmt.Errorf("%s: %q is not a day (yyyy-mm-dd)", name, day)
-		}
+	if err := (DocumentPeriod{cmp.Or(m.From, "0001-01-01"), cmp.Or(m.To, "9999-12-31")}).Check(); err != nil {
+		return err
 	}
 	switch {
-	case m.To != "" && m.To < m.From:
-		return fmt.Errorf("to: %s is before %s", m.To, m.From)
 	case !strings.Contains(m.Rule, ".") && (len(m.Rule) < digestLeast ||
 		strings.Trim(m.Rule, "0123456789abcdef") != ""):
 		return fmt.Errorf("rule: %q is neither a version (2.1.0) nor the first %d digits or more of a digest", m.Rule,

@@ -1,6 +1,7 @@
 package rulestore
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -120,16 +121,8 @@ func (s *Store) List() *Listing {
 		r.Floor = s.floor(&bundle.Manifest{Kind: r.Kind, Document: r.Document, Schema: r.Schema})
 	}
 	slices.SortStableFunc(l.Rules, func(a, b ShownBundle) int {
-		switch {
-		case a.Kind+a.Document != b.Kind+b.Document:
-			if a.Kind+a.Document < b.Kind+b.Document {
-				return -1
-			}
-			return 1
-		case a.Schema != b.Schema:
-			return a.Schema - b.Schema
-		}
-		return bundle.Compare(a.Version, b.Version)
+		return cmp.Or(cmp.Compare(a.Kind+a.Document, b.Kind+b.Document), cmp.Compare(a.Schema, b.Schema),
+			bundle.Compare(a.Version, b.Version))
 	})
 	return l
 }
@@ -252,57 +245,53 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range s.metrics.own() {
 		c.Collect(ch)
 	}
-	expired, day, on := 0, s.today(), s.computable()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, i := range on {
-		if place(on, i, day) == Coming {
-			if from, err := time.ParseInLocation(time.DateOnly, i.From, dte.Zone); err == nil {
-				gauge(rulesComing, float64(from.Unix()), i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
-			}
+	// at sends the beginning of a day, so many days after it.
+	at := func(d *prometheus.Desc, day string, days int, labels ...string) {
+		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
+			gauge(d, float64(begins.AddDate(0, 0, days).Unix()), labels...)
 		}
-		if inForce(on, i, day) != i {
+	}
+	list, expired := s.List(), 0
+	refused := map[string]int{TroubleDamaged: 0, TroubleUnvouched: 0}
+	for _, r := range list.Rules {
+		schema := strconv.Itoa(r.Schema)
+		switch r.State {
+		case TroubleDamaged, TroubleUnvouched:
+			refused[r.State]++
+		case Coming:
+			at(rulesComing, r.From, 0, r.Kind, r.Document, r.Version, schema)
+		}
+		if r.State != Live {
 			continue
 		}
-		gauge(ruleInfo, 1, i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
-		if o := s.guard.Outcomes(i.Digest, s.o.Now()); o.Decided > 0 {
+		gauge(ruleInfo, 1, r.Kind, r.Document, r.Version, schema)
+		if o := r.Outcomes; o != nil {
 			for outcome, n := range map[string]int{"accepted": o.Decided - o.Refused, "rule": o.ByRule,
 				"other": o.Refused - o.ByRule} {
-				gauge(ruleOutcomes, float64(n), i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema), outcome)
+				gauge(ruleOutcomes, float64(n), r.Kind, r.Document, r.Version, schema, outcome)
 			}
 		}
-		if m := s.module(i.Digest); m != nil {
-			gauge(ruleBudget, float64(m.Fuel()), i.Document, strconv.Itoa(i.Schema))
-			gauge(rulePeak, float64(m.Peak()), i.Document, strconv.Itoa(i.Schema))
+		if m := s.module(r.Digest); m != nil {
+			gauge(ruleBudget, float64(m.Fuel()), r.Document, schema)
+			gauge(rulePeak, float64(m.Peak()), r.Document, schema)
 		}
-		until := expiry(on, i)
-		if until == "" {
-			continue
+		if r.Expires != "" {
+			at(ruleEnds, r.Expires, 1, r.Kind, r.Document)
 		}
-		if until < day {
+		if r.Expired {
 			expired++
-		}
-		if last, err := time.ParseInLocation(time.DateOnly, until, dte.Zone); err == nil {
-			gauge(ruleEnds, float64(last.AddDate(0, 0, 1).Unix()), i.Kind, i.Document)
 		}
 	}
 	gauge(rulesExpired, float64(expired))
-	refused := map[string]int{TroubleDamaged: 0, TroubleUnvouched: 0}
-	s.mu.RLock()
-	for _, i := range s.items {
-		if i.trouble != nil && i.off == nil {
-			refused[i.trouble.Why]++
-		}
-	}
-	b := s.last
-	s.mu.RUnlock()
 	for why, n := range refused {
 		gauge(rulesRefused, float64(n), why)
 	}
-	if b == nil {
-		gauge(lastReturn, 0)
-		return
+	returned := 0.0
+	if list.Return != nil {
+		returned = float64(list.Return.At.Unix())
 	}
-	gauge(lastReturn, float64(b.At.Unix()))
+	gauge(lastReturn, returned)
 }

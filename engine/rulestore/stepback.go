@@ -10,7 +10,6 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/recordmac"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -45,11 +44,9 @@ func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 	case to.From > s.today():
 		return nil, fmt.Errorf("%w: %s %s begins on %s only: dtectl rules cancel takes it off", ErrNoSuchRule, t.Name,
 			t.Version, to.From)
-	case to.trouble != nil:
-		return nil, fmt.Errorf("%w: %s %s may not compute: %s", ErrNoSuchRule, t.Name, t.Version, to.trouble.Text)
-	case to.expired(s.today()) && !t.Expired:
-		return nil, fmt.Errorf("%s %s was in force from %s until %s: %w; it goes live again only if the order says "+
-			"that an expired rule is meant", t.Name, t.Version, to.From, to.Until, ErrExpired)
+	}
+	if err := s.mayCompute(to, t); err != nil {
+		return nil, err
 	}
 	// What has begun goes, of its generation and of others; what is to come stays.
 	var off []*shelved
@@ -83,39 +80,61 @@ func (s *Store) orderedBundle(t Target, o Order) (*shelved, error) {
 	return i, nil
 }
 
-func (s *Store) find(is func(*shelved) bool) *shelved {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, i := range s.items {
-		if is(i) {
-			return i
-		}
+// mayCompute refuses a bundle that is not to be used, or not without a word about its dates.
+func (s *Store) mayCompute(to *shelved, t Target) error {
+	switch {
+	case to.trouble != nil:
+		return fmt.Errorf("%w: %s %s may not compute: %s", ErrNoSuchRule, t.Name, t.Version, to.trouble.Text)
+	case to.expired(s.today()) && !t.Expired:
+		return fmt.Errorf("%s %s was in force from %s until %s: %w; it goes live again only if the order says that an "+
+			"expired rule is meant", t.Name, t.Version, to.From, to.Until, ErrExpired)
 	}
 	return nil
 }
 
-// stepBack takes bundles off in favour of one, in one commit.
-func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
-	b.To, b.At = to.RuleRef, s.o.Now().UTC()
-	if to.expired(s.today()) {
-		b.Expired = to.Until
+func (s *Store) find(is func(*shelved) bool) *shelved {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := slices.IndexFunc(s.items, is); n >= 0 {
+		return s.items[n]
 	}
-	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return i == to || slices.Contains(off, i) })
+	return nil
+}
+
+// stepBack takes bundles off, and puts to back unless it stays anyhow, in one commit. to is nil where nothing stays.
+func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
+	b.At = s.o.Now().UTC()
+	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return slices.Contains(off, i) })
+	if to != nil {
+		b.To = to.RuleRef
+		if !slices.Contains(on, to) {
+			on = append(on, to)
+		}
+		if to.expired(s.today()) && b.Way != wayCancel {
+			b.Expired = to.Until
+		}
+	}
 	for _, i := range off {
 		b.Off = append(b.Off, i.RuleRef)
 	}
-	book, err := s.assemble(ctx, append(on, to))
+	book, err := s.assemble(ctx, on)
 	if err != nil {
-		return nil, fmt.Errorf("going back to %s %s: %w", to.Name, to.Version, err)
+		return nil, fmt.Errorf("going back to %s %s: %w", b.To.Name, b.To.Version, err)
 	}
 	if err := s.note(ctx, b); err != nil {
 		return nil, err
 	}
-	s.guard.Forgive(to.Digest)
-	book.Resume(to.Digest)
+	if b.Way != wayCancel {
+		s.guard.Forgive(to.Digest)
+		book.Resume(to.Digest)
+	}
 	s.publish(book)
-	s.o.Logger.Warn("rules went back", "way", b.Way, "rule", to.Name, "to", to.Version, "off", len(b.Off), "who", b.Who,
-		"reason", b.Reason, "expired", b.Expired)
+	log := s.o.Logger.With("way", b.Way, "off", len(b.Off), "who", b.Who, "reason", b.Reason)
+	if b.Way == wayCancel {
+		log.Warn("a rule was cancelled", "rule", b.Off[0].Name, "version", b.Off[0].Version)
+	} else {
+		log.Warn("rules went back", "rule", to.Name, "to", to.Version, "expired", b.Expired)
+	}
 	return b, nil
 }
 
@@ -150,32 +169,17 @@ func (s *Store) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, er
 		return nil, err
 	case to.off == nil:
 		return nil, fmt.Errorf("%w: %s %s was not taken off", ErrNoSuchRule, to.Name, to.Version)
-	case to.trouble != nil:
-		return nil, fmt.Errorf("%w: %s %s may not compute: %s", ErrNoSuchRule, t.Name, t.Version, to.trouble.Text)
 	case to.off.Way != wayReturn:
 		return nil, fmt.Errorf("%w: %s %s was taken off by %s, not by the branch itself: dtectl rules rollback leads "+
 			"there", ErrNoSuchRule, to.Name, to.Version, to.off.Who)
 	}
-	if to.expired(s.today()) && !t.Expired {
-		return nil, fmt.Errorf("%s %s was in force until %s: %w; it goes live again only if the order says that an "+
-			"expired rule is meant", t.Name, t.Version, to.Until, ErrExpired)
+	if err := s.mayCompute(to, t); err != nil {
+		return nil, err
 	}
 	if best := inForce(s.computable(), to, s.today()); best != nil && best.rank(to) > 0 {
 		return nil, fmt.Errorf("%w: %s %s has taken over since", ErrNoSuchRule, best.Name, best.Version)
 	}
 	return s.stepBack(ctx, to, nil, &StepBack{Way: wayReinstate, Who: o.Who, Reason: o.Reason})
-}
-
-// reinstated notes that an operator put a bundle back: the return from it is over. Only a record that bears this box's
-// mark takes the guard away: one that came in a backup may be somebody's. The caller holds mu.
-func (s *Store) reinstated(b *StepBack) {
-	if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
-		s.last = nil
-	}
-	if b.word != recordmac.Own {
-		return
-	}
-	s.guard.Trust(b.To.Digest)
 }
 
 // ErrNothingToAcknowledge means that the branch has not gone back to an earlier rule by itself, or that somebody has
@@ -205,23 +209,9 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 		return nil, fmt.Errorf("%w: %s %s has begun on %s: dtectl rules rollback leads back from it", ErrNoSuchRule,
 			t.Name, t.Version, coming.From)
 	}
-	b := &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason, Off: []record.RuleRef{coming.RuleRef},
-		At: s.o.Now().UTC()}
-	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return i == coming })
-	if stays := inForce(on, coming, s.today()); stays != nil {
-		b.To = stays.RuleRef
-	}
-	book, err := s.assemble(ctx, on)
-	if err != nil {
-		return nil, fmt.Errorf("cancelling %s %s: %w", coming.Name, coming.Version, err)
-	}
-	if err := s.note(ctx, b); err != nil {
-		return nil, err
-	}
-	s.publish(book)
-	s.o.Logger.Warn("a rule was cancelled", "rule", coming.Name, "version", coming.Version, "who", b.Who, "reason",
-		b.Reason)
-	return b, nil
+	off := []*shelved{coming}
+	stays := inForce(slices.DeleteFunc(s.computable(), func(i *shelved) bool { return i == coming }), coming, s.today())
+	return s.stepBack(ctx, stays, off, &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason})
 }
 
 // broughtType reports whether a bundle is the only one of a type of document, and no branch had that type before
@@ -257,15 +247,4 @@ func (s *Store) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.last, nil
-}
-
-// acknowledged notes who knows of the latest return. The caller holds mu. What is shown may hold the old one: it is
-// never changed.
-func (s *Store) acknowledged(b *StepBack) {
-	if s.last == nil {
-		return
-	}
-	known := *s.last
-	known.Acknowledged = &Acknowledgement{Who: b.Who, Reason: b.Reason, At: b.At}
-	s.last = &known
 }

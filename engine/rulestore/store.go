@@ -83,17 +83,17 @@ type Store struct {
 // Admitted is the record of a bundle that passed every step.
 type Admitted struct {
 	record.RuleRef
-	Kind     string    `json:"kind"`
-	Document string    `json:"document"`
-	Schema   int       `json:"schema,omitempty"`
-	From     string    `json:"from"` // first and last day in this ambiente
-	Until    string    `json:"until,omitempty"`
-	Signers  []string  `json:"signers"`
-	Steps    []Step    `json:"steps"`
-	Way      string    `json:"way"` // shipped or pushed
-	Who      string    `json:"who"`
-	Reason   string    `json:"reason,omitempty"`
-	At       time.Time `json:"at"`
+	Kind     string       `json:"kind"`
+	Document string       `json:"document"`
+	Schema   int          `json:"schema,omitempty"`
+	From     string       `json:"from"` // first and last day in this ambiente
+	Until    string       `json:"until,omitempty"`
+	Signers  []string     `json:"signers"`
+	Steps    []rules.Step `json:"steps"`
+	Way      string       `json:"way"` // shipped or pushed
+	Who      string       `json:"who"`
+	Reason   string       `json:"reason,omitempty"`
+	At       time.Time    `json:"at"`
 	// Described is kept for ever: documents of the type are shown and printed when the bundle is gone.
 	Described *Described `json:"described,omitempty"`
 	// Part names the bytes, when they are not the first that the record got.
@@ -286,7 +286,7 @@ func (s *Store) unmarkedStepBacks() {
 	}
 }
 
-// apply takes off and puts back what a step back says.
+// apply takes off and puts back what a step back says. The caller holds mu, except at a start.
 func (s *Store) apply(b *StepBack) {
 	for _, i := range s.items {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
@@ -299,10 +299,20 @@ func (s *Store) apply(b *StepBack) {
 	switch b.Way {
 	case wayReturn:
 		s.last = b
-	case wayReinstate:
-		s.reinstated(b)
-	case wayAcknowledge:
-		s.acknowledged(b)
+	case wayReinstate: // the return from it is over
+		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
+			s.last = nil
+		}
+		// Only a record that bears this box's mark takes the guard away: one that came in a backup may be somebody's.
+		if b.word == recordmac.Own {
+			s.guard.Trust(b.To.Digest)
+		}
+	case wayAcknowledge: // what is shown may hold the old one: it is never changed
+		if s.last != nil {
+			known := *s.last
+			known.Acknowledged = &Acknowledgement{Who: b.Who, Reason: b.Reason, At: b.At}
+			s.last = &known
+		}
 	}
 }
 

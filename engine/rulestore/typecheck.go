@@ -1,6 +1,7 @@
 package rulestore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,29 +25,7 @@ func (r *Rule) checkType() error {
 				"and no input of the module",
 				bundle.ErrFormat, part, path, fact))
 	}
-	for i := range r.Type.Form.Members {
-		m := &r.Type.Form.Members[i]
-		at := "members[" + strconv.Itoa(i) + "]"
-		to := m.To
-		own := []string{m.Name, bundle.ToSummary + m.Name, LinesName + "[]." + m.Name}
-		switch {
-		case m.Use != "" && m.Name == "":
-			continue
-		case to == bundle.ToNone, to == bundle.ToAppendix:
-			faults = append(faults, r.misplaces(m, at, to, own))
-			continue
-		case to == "":
-			to = m.Name
-		case strings.HasPrefix(to, bundle.ToLine):
-			to = LinesName + "[]." + to[len(bundle.ToLine):]
-		}
-		faults = append(faults, givesOtherwise(m, at, to), r.misplaces(m, at, to, own))
-		if !r.takes(to) {
-			wrong("form.json", at+".to", to)
-			continue
-		}
-		faults = append(faults, r.checkMembers(m, at, to, wrong))
-	}
+	faults = append(faults, r.checkMembers(r.Type.Form.Members, "members", "", wrong)...)
 	reached := func(part, path string, alternatives []string, prefix string) {
 		if !slices.ContainsFunc(alternatives, func(a string) bool { return r.Filler.Has(prefix + a) }) {
 			wrong(part, path, strings.Join(alternatives, " | "))
@@ -79,33 +58,37 @@ func (r *Rule) checkType() error {
 	return errors.Join(faults...)
 }
 
-// checkMembers looks below a member, at fact, for members that lead nowhere. The members of groups are the API's own.
-func (r *Rule) checkMembers(m *bundle.Member, at, fact string, wrong func(part, path, fact string)) error {
-	var faults []error
-	if m.Shape == "list" {
-		fact += "[]"
-	}
-	for name, list := range map[string][]bundle.Member{"members": m.Members, "extra": m.Extra} {
-		for i := range list {
-			inner, path := &list[i], fmt.Sprintf("%s.%s[%d]", at, name, i)
-			to := inner.To
-			if to == "" {
-				to = inner.Name
-			}
-			if inner.Use != "" && inner.Name == "" {
-				continue
-			}
-			to = fact + "." + to
-			faults = append(faults, givesOtherwise(inner, path, to),
-				r.misplaces(inner, path, to, []string{fact + "." + inner.Name}))
-			if !r.takes(to) {
-				wrong("form.json", path, to)
-				continue
-			}
-			faults = append(faults, r.checkMembers(inner, path, to, wrong))
+// checkMembers returns what is wrong with the members of a list of the form, whose facts lie below base. The members of
+// groups are the API's own.
+func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(part, path, fact string)) (f []error) {
+	for i := range list {
+		m, path, to := &list[i], at+"["+strconv.Itoa(i)+"]", cmp.Or(list[i].To, list[i].Name)
+		own := []string{base + m.Name}
+		if base == "" {
+			own = append(own, bundle.ToSummary+m.Name, LinesName+"[]."+m.Name)
 		}
+		switch {
+		case m.Use != "" && m.Name == "":
+			continue
+		case base == "" && (to == bundle.ToNone || to == bundle.ToAppendix):
+			f = append(f, r.misplaces(m, path, to, own))
+			continue
+		case base == "" && strings.HasPrefix(to, bundle.ToLine):
+			to = LinesName + "[]." + to[len(bundle.ToLine):]
+		}
+		to = base + to
+		f = append(f, givesOtherwise(m, path, to), r.misplaces(m, path, to, own))
+		if !r.takes(to) {
+			wrong("form.json", path+".to", to)
+			continue
+		}
+		if m.Shape == "list" {
+			to += "[]"
+		}
+		f = append(f, r.checkMembers(m.Members, path+".members", to+".", wrong)...)
+		f = append(f, r.checkMembers(m.Extra, path+".extra", to+".", wrong)...)
 	}
-	return errors.Join(faults...)
+	return f
 }
 
 // givesOtherwise refuses a member by which a form would say what the till does not say, or what the box says itself. A

@@ -28,32 +28,26 @@ func MarshalPublic(k ed25519.PublicKey) ([]byte, error) {
 
 // ParsePrivate reads what MarshalPrivate wrote.
 func ParsePrivate(b []byte) (ed25519.PrivateKey, error) {
-	block, _ := pem.Decode(b)
-	if block == nil {
-		return nil, errors.New("reading rules key: not PEM")
-	}
-	k, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("reading rules key: %w", err)
-	}
-	if k, ok := k.(ed25519.PrivateKey); ok {
-		return k, nil
-	}
-	return nil, errors.New("reading rules key: not an Ed25519 key")
+	return parseKey[ed25519.PrivateKey](b, x509.ParsePKCS8PrivateKey)
 }
 
 // ParsePublic reads what MarshalPublic wrote.
 func ParsePublic(b []byte) (ed25519.PublicKey, error) {
+	return parseKey[ed25519.PublicKey](b, x509.ParsePKIXPublicKey)
+}
+
+func parseKey[K any](b []byte, parse func([]byte) (any, error)) (key K, err error) {
 	block, _ := pem.Decode(b)
 	if block == nil {
-		return nil, errors.New("reading rules key: not PEM")
+		return key, errors.New("reading rules key: not PEM")
 	}
-	k, err := x509.ParsePKIXPublicKey(block.Bytes)
+	k, err := parse(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("reading rules key: %w", err)
+		return key, fmt.Errorf("reading rules key: %w", err)
 	}
-	if k, ok := k.(ed25519.PublicKey); ok {
-		return k, nil
+	key, ok := k.(K)
+	if !ok {
+		return key, errors.New("reading rules key: not an Ed25519 key")
 	}
-	return nil, errors.New("reading rules key: not an Ed25519 key")
+	return key, nil
 }

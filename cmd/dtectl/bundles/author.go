@@ -19,8 +19,8 @@ import (
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/rules"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 )
@@ -323,11 +323,12 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	if err != nil {
 		return err
 	}
-	a := &activation{Rule: ruleRef{Name: p.Manifest.Name, Version: p.Manifest.Version}}
-	for _, s := range p.Steps {
-		a.add(s)
+	a := &rulestore.Activation{Rule: record.RuleRef{Name: p.Manifest.Name, Version: p.Manifest.Version},
+		Steps: p.Steps}
+	if last := p.Steps[len(p.Steps)-1]; last.Err != nil {
+		a.Refused = last.Name
 	}
-	err = a.print(term.Out)
+	err = printSteps(term.Out, a)
 	if p.Rule == nil {
 		return err
 	}
@@ -364,15 +365,6 @@ func declareFuel(path string, peak int64) error {
 	term.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",",
 		2)[0])
 	return os.WriteFile(path, slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), 0o644)
-}
-
-func (a *activation) add(s rules.Step) {
-	step := activationStep{Name: s.Name, Detail: s.Detail, MS: float64(s.Took.Microseconds()) / 1000}
-	if s.Err != nil {
-		step.Error = s.Err.Error()
-		a.Refused, a.Error = s.Name, step.Error
-	}
-	a.Steps = append(a.Steps, step)
 }
 
 type signCommand struct {

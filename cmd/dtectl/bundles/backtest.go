@@ -18,60 +18,30 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
 	"dtegate/engine/dte"
+	"dtegate/engine/rulestore"
 )
 
-// comparison is a stored document beside what a rule makes of its facts.
-type comparison struct {
-	Code        string  `json:"code"`
-	Control     string  `json:"control"`
-	Date        string  `json:"date"`
-	Rule        ruleRef `json:"rule"`
-	Result      string  `json:"result"`
-	Differences []struct {
-		Path string `json:"path"`
-		Old  string `json:"old"`
-		New  string `json:"new"`
-	} `json:"differences"`
-	Error string `json:"error"`
-}
-
-func (c *comparison) print(out io.Writer) {
+func printComparison(out io.Writer, c *rulestore.Comparison) {
 	if len(c.Differences) == 0 {
 		term.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
 	}
 	for _, d := range c.Differences {
-		term.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, dash(d.Old), dash(d.New))
+		term.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, cmp.Or(d.Old, "nothing"),
+			cmp.Or(d.New, "nothing"))
 	}
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "nothing"
-	}
-	return s
 }
 
 // streamed is a line of a backtest or of a replay.
 type streamed struct {
-	Differs  *comparison `json:"differs"`
+	Differs  *rulestore.Comparison `json:"differs"`
 	Progress *struct {
 		Documents int    `json:"documents"`
 		Day       string `json:"day"`
 	} `json:"progress"`
-	Totals *struct {
-		Documents int            `json:"documents"`
-		Results   map[string]int `json:"results"`
-		Fields    map[string]struct {
-			Documents int    `json:"documents"`
-			Amounts   int    `json:"amounts"`
-			Old       string `json:"old"`
-			New       string `json:"new"`
-		} `json:"fields"`
-		Seconds float64 `json:"seconds"`
-	} `json:"totals"`
-	Replayed map[string]int `json:"replayed"`
-	Refused  *activation    `json:"refused"`
-	Error    string         `json:"error"`
+	Totals   *rulestore.BacktestTotals `json:"totals"`
+	Replayed map[string]int            `json:"replayed"`
+	Refused  *rulestore.Activation     `json:"refused"`
+	Error    string                    `json:"error"`
 }
 
 // periodFlags choose documents by their day.
@@ -112,7 +82,7 @@ func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, err
 		switch {
 		case l.Differs != nil:
 			bar.Clear()
-			l.Differs.print(out)
+			printComparison(out, l.Differs)
 		case l.Progress != nil:
 			bar.Show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents,
 				l.Progress.Day))
@@ -151,7 +121,7 @@ func (c *backtestCommand) backtest(ctx context.Context, b *adminclient.Gateway, 
 		return err
 	}
 	if last.Refused != nil {
-		return last.Refused.print(out)
+		return printSteps(out, last.Refused)
 	}
 	t := last.Totals
 	term.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds,
@@ -184,13 +154,13 @@ func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error
 
 func (c *replayCommand) replay(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 	if c.Code != "" {
-		var one comparison
+		var one rulestore.Comparison
 		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil,
 			&one); err != nil {
 			return err
 		}
-		if one.Result != "identical" {
-			one.print(out)
+		if one.Result != rulestore.MadeSame {
+			printComparison(out, &one)
 			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
 		}
 		term.Fprintf(out, "%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version,
@@ -213,7 +183,7 @@ func (c *replayCommand) replay(ctx context.Context, b *adminclient.Gateway, out 
 	for _, n := range last.Replayed {
 		total += n
 	}
-	if other := total - last.Replayed["identical"]; other > 0 {
+	if other := total - last.Replayed[rulestore.MadeSame]; other > 0 {
 		return fmt.Errorf("%d of %d documents are not what their bundles make of their facts", other, total)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine/rulestore"
 )
 
 type documentsCommand struct {
@@ -28,27 +29,10 @@ type documentsCommand struct {
 	adminclient.BranchFlags
 }
 
-// madeDocument is a line of GET /admin/rules/documents.
-type madeDocument struct {
-	Branch   string  `json:"branch,omitempty"` // URL, of a list of branches
-	ID       uint64  `json:"id"`
-	Code     string  `json:"codigoGeneracion"`
-	Control  string  `json:"numeroControl"`
-	Document string  `json:"tipoDte"`
-	Date     string  `json:"fecEmi"`
-	Estado   string  `json:"estado"`
-	Total    string  `json:"total"`
-	Seal     string  `json:"selloRecibido"`
-	BranchID int64   `json:"sucursal"`
-	PointID  int64   `json:"puntoVenta"`
-	Origin   string  `json:"documentoRelacionado"`
-	Rule     ruleRef `json:"rule"`
-}
-
-type madePage struct {
-	Documents []madeDocument `json:"documents"`
-	Next      uint64         `json:"next"`
-	Of        uint64         `json:"of"`
+// listedDocument is a document of a branch.
+type listedDocument struct {
+	Branch string `json:"branch,omitempty"` // URL, of a list of branches
+	rulestore.MadeDocument
 }
 
 // Run writes page by page: a store of any size takes no more memory than a page. Several branches are read at once, and
@@ -102,7 +86,7 @@ func (c *documentsCommand) read(ctx context.Context, b *adminclient.Gateway, out
 	defer bar.Clear()
 	for after := c.After; ; {
 		query.Set("after", strconv.FormatUint(after, 10))
-		var page madePage
+		var page rulestore.MadePage
 		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/documents", query, nil, &page); err != nil {
 			if after > 0 && c.Branches == "" {
 				return fmt.Errorf("%w\ngo on with --after %d", err, after)
@@ -125,12 +109,13 @@ type documentLines struct {
 	n              int
 }
 
-func (l *documentLines) write(b *adminclient.Gateway, page []madeDocument, states []string) error {
+func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocument, states []string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var text strings.Builder
 	lines := json.NewEncoder(term.Data())
-	for _, d := range page {
+	for _, made := range page {
+		d := listedDocument{MadeDocument: made}
 		if len(states) > 0 && !slices.Contains(states, d.Estado) {
 			continue
 		}

@@ -9,64 +9,15 @@ import (
 	"net/http"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine/rulestore"
 )
 
-// shelfListing is what GET /admin/rules answers.
-type shelfListing struct {
-	Day    string    `json:"day"`
-	Engine string    `json:"engine"`
-	Rules  []onShelf `json:"rules"`
-	Return *stepBack `json:"return"`
-	Notes  []string  `json:"notes"`
-}
-
-type onShelf struct {
-	ruleRef
-	Kind     string    `json:"kind"`
-	Document string    `json:"document"`
-	Schema   int       `json:"schema"`
-	From     string    `json:"from"`
-	Until    string    `json:"until"`
-	Signers  []string  `json:"signers"`
-	Way      string    `json:"way"`
-	Who      string    `json:"who"`
-	At       time.Time `json:"at"`
-	State    string    `json:"state"`
-	Floor    string    `json:"floor"`
-	Expires  string    `json:"expires"`
-	Expired  bool      `json:"expired"`
-	Off      *stepBack `json:"off"`
-	Vouched  string    `json:"vouched"`
-	SignedBy []string  `json:"signed_by"`
-	Trouble  *struct {
-		Why  string `json:"why"`
-		Text string `json:"text"`
-	} `json:"trouble"`
-}
-
-type ruleRef struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Digest  string `json:"digest"`
-}
-
-type stepBack struct {
-	Way    string    `json:"way"`
-	To     ruleRef   `json:"to"`
-	Off    []ruleRef `json:"off"`
-	Who    string    `json:"who"`
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
-
-	Expired string `json:"expired"`
-}
-
-func (s *shelfListing) state(digest string) string {
-	for _, r := range s.Rules {
+// stateOf is the state of a bundle on a branch, "" where the branch does not have it.
+func stateOf(l *rulestore.Listing, digest string) string {
+	for _, r := range l.Rules {
 		if r.Digest == digest {
 			return r.State
 		}
@@ -74,25 +25,8 @@ func (s *shelfListing) state(digest string) string {
 	return ""
 }
 
-// activation is what a bundle came to.
-type activation struct {
-	Rule    ruleRef          `json:"rule"`
-	State   string           `json:"state"`
-	From    string           `json:"from"`
-	Steps   []activationStep `json:"steps"`
-	Refused string           `json:"refused"`
-	Error   string           `json:"error"`
-}
-
-type activationStep struct {
-	Name   string  `json:"name"`
-	Detail string  `json:"detail"`
-	MS     float64 `json:"ms"`
-	Error  string  `json:"error"`
-}
-
-// print shows every step; it fails when one did.
-func (a *activation) print(out io.Writer) error {
+// printSteps shows every step of an activation; it fails when one did.
+func printSteps(out io.Writer, a *rulestore.Activation) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, s := range a.Steps {
 		word, text := "ok", s.Detail
@@ -111,7 +45,7 @@ func (a *activation) print(out io.Writer) error {
 			name = a.Rule.Name + " " + a.Rule.Version
 		}
 		return fmt.Errorf("%s is refused at the step %s", name, a.Refused)
-	case a.State == "coming":
+	case a.State == rulestore.Coming:
 		term.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
 	case a.State != "":
 		term.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
@@ -147,14 +81,14 @@ func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
 }
 
 func (c *listCommand) list(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-	var s shelfListing
+	var s rulestore.Listing
 	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	term.Fprintf(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE\n")
 	for _, r := range s.Rules {
-		if !c.All && r.State != "live" && r.State != "coming" && (r.Trouble == nil || r.Off != nil) {
+		if !c.All && r.State != rulestore.Live && r.State != rulestore.Coming && (r.Trouble == nil || r.Off != nil) {
 			continue
 		}
 		note := ""
@@ -193,7 +127,7 @@ func (c *statusCommand) Run(ctx context.Context, top *adminclient.Options) error
 }
 
 func (c *statusCommand) status(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-	var s shelfListing
+	var s rulestore.Listing
 	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}
@@ -209,10 +143,10 @@ func (c *statusCommand) status(ctx context.Context, b *adminclient.Gateway, out 
 			expired++
 		}
 	}
-	term.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"],
-		counts["coming"], counts["spare"], counts["retired"])
+	term.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts[rulestore.Live],
+		counts[rulestore.Coming], counts[rulestore.Spare], counts[rulestore.Retired])
 	for _, r := range s.Rules {
-		if r.State == "coming" {
+		if r.State == rulestore.Coming {
 			term.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
 		}
 		if r.Expires != "" {

@@ -11,6 +11,7 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine/rulestore"
 )
 
 type PushCommand struct {
@@ -48,7 +49,7 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*bundleFile, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	var has shelfListing
+	var has rulestore.Listing
 	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &has); err != nil {
 		return err
 	}
@@ -59,15 +60,15 @@ func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*b
 		return err
 	}
 	for i, f := range files {
-		if state := has.state(f.digest); state == "live" || state == "coming" {
+		if state := stateOf(&has, f.digest); state == rulestore.Live || state == rulestore.Coming {
 			term.Fprintf(out, "%s was %s already\n", f, state)
 			continue
 		}
-		var a activation
+		var a rulestore.Activation
 		if err := b.Ask(ctx, http.MethodPost, "/admin/rules", query, f.data, &a); err != nil {
 			return failed(i, err)
 		}
-		if err := a.print(out); err != nil {
+		if err := printSteps(out, &a); err != nil {
 			return failed(i, err)
 		}
 	}

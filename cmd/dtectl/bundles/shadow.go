@@ -11,6 +11,7 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine/rulestore"
 )
 
 type shadowCommand struct {
@@ -33,12 +34,12 @@ func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) er
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}
 	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-		var a activation
+		var a rulestore.Activation
 		query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
 		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
 			return err
 		}
-		return a.print(out)
+		return printSteps(out, &a)
 	})
 }
 
@@ -61,16 +62,7 @@ func (c *rulesShadowStop) Run(ctx context.Context, top *adminclient.Options) err
 }
 
 func showShadow(ctx context.Context, b *adminclient.Gateway, out io.Writer, method string) error {
-	var s struct {
-		Rule      ruleRef        `json:"rule"`
-		Running   bool           `json:"running"`
-		Until     time.Time      `json:"until"`
-		Documents int            `json:"documents"`
-		Most      int            `json:"most"`
-		Dropped   int            `json:"dropped"`
-		Results   map[string]int `json:"results"`
-		Differing []*comparison  `json:"differing"`
-	}
+	var s rulestore.ShadowResult
 	if err := b.Ask(ctx, method, "/admin/rules/shadow", nil, nil, &s); err != nil {
 		return err
 	}
@@ -78,11 +70,11 @@ func showShadow(ctx context.Context, b *adminclient.Gateway, out io.Writer, meth
 	if s.Running {
 		word = "runs until " + adminclient.Local(s.Until)
 	}
-	term.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents,
+	term.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Count,
 		s.Most, s.Dropped, word)
 	printCounts(out, s.Results)
 	for _, c := range s.Differing {
-		c.print(out)
+		printComparison(out, c)
 	}
 	return nil
 }

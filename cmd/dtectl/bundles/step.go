@@ -9,6 +9,7 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine/rulestore"
 )
 
 // ruleTarget names a bundle of a branch.
@@ -50,7 +51,7 @@ type acknowledgeCommand struct {
 // Run fails where there is nothing to acknowledge.
 func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-		var back stepBack
+		var back rulestore.StepBack
 		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/acknowledge", url.Values{"reason": {c.Reason}}, nil,
 			&back); err != nil {
 			return err
@@ -68,7 +69,7 @@ func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, path st
 }
 
 func (c *ruleTarget) stepAt(ctx context.Context, b *adminclient.Gateway, out io.Writer, path string) error {
-	var back stepBack
+	var back rulestore.StepBack
 	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version,
 		c.Expired)
 	if err := b.Ask(ctx, http.MethodPost, path, url.Values{"reason": {c.Reason}}, body, &back); err != nil {

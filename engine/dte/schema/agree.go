@@ -269,22 +269,22 @@ var globalDiscounts = map[string]string{
 // informative are taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
 
-// arithmetic is where a layout has the amounts of the equations: the positions of the members that exist in it.
+// arithmetic is where a layout has the amounts of the equations: positions of members in their object, -1 for none.
 type arithmetic struct {
-	resumen, lines, pagos, paid int // positions in the document, in resumen, in a payment; -1 none
-	sums                        []struct{ total, column int }
-	quantity, price, discount   int // in a line
-	sold                        []int
-	charge                      int      // noGravado of a line
-	line                        int      // the first member of a line, among all fields
-	withheld                    []int    // withheldOf a line
-	lineLacks, globalLacks      []string // amounts of lines and of descuentoGlobal for which the layout has no place
-	discounts                   map[int]string
-	equations                   []equation
-	taxes, taxCode, taxValue    int
-	strange                     []int // amounts of resumen that no equation knows
-	unsigned                    []int // amounts of resumen that are never below 0
-	total, output               int   // overlay.total: its place in resumen, and the module's answer for it
+	resumen, lines            int      // in the document
+	line                      int      // the first member of a line, among all fields
+	sums                      [][2]int // sumOf: in resumen, in a line
+	quantity, price, discount int      // in a line, as the next three
+	charge                    int      // noGravado
+	sold, withheld            []int
+	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal for which the layout has no place
+	discounts                 map[int]string // in resumen, as the rest: the member of descuentoGlobal that gives it
+	equations                 []equation
+	taxes, taxCode, taxValue  int
+	pagos, paid               int
+	strange                   []int // amounts that no equation knows
+	unsigned                  []int // amounts that are never below 0
+	total, output             int   // overlay.total: its place, and the module's answer for it
 }
 
 // equation is a total of resumen as the sum of other amounts, rounded to the cent and never below 0.
@@ -298,75 +298,63 @@ type equation struct {
 
 // arithmetic finds the amounts of the layout.
 func (c *compiler) arithmetic() (a arithmetic, err error) {
-	a.discounts = make(map[int]string)
 	position := func(object int, name string) int {
 		if object < 0 {
 			return -1
 		}
 		f := &c.fields[object]
-		i := slices.IndexFunc(c.fields[f.first:f.first+f.members], func(x field) bool { return x.name == name })
-		return i
+		return slices.IndexFunc(c.fields[f.first:f.first+f.members], func(x field) bool { return x.name == name })
 	}
-	resumen, line := c.layoutIndex(summaryName), c.layoutIndex(linesName+"[]")
-	a.resumen, a.lines = position(0, summaryName), position(0, linesName)
-	find := func(names ...string) (found []int) {
+	find := func(object int, names ...string) (found []int) {
 		for _, name := range names {
-			if i := position(resumen, name); i >= 0 {
+			if i := position(object, name); i >= 0 {
 				found = append(found, i)
 			}
 		}
 		return found
 	}
+	resumen, line := c.layoutIndex(summaryName), c.layoutIndex(linesName+"[]")
+	tax, payment := c.layoutIndex(summaryName+".tributos[]"), c.layoutIndex(summaryName+".pagos[]")
+	a = arithmetic{resumen: position(0, summaryName), lines: position(0, linesName),
+		quantity: position(line, "cantidad"), price: position(line, "precioUni"),
+		discount: position(line, "montoDescu"), charge: position(line, "noGravado"),
+		sold: find(line, soldAs...), withheld: find(line, withheldOf...), discounts: make(map[int]string),
+		taxes:   position(resumen, "tributos"),
+		taxCode: position(tax, "codigo"), taxValue: position(tax, "valor"),
+		pagos: position(resumen, "pagos"), paid: position(payment, "montoPago"),
+		total:  position(resumen, c.overlay.total),
+		output: slices.Index(c.out.Summary, c.overlay.total),
+	}
 	for _, s := range sumOf {
 		if total, column := position(resumen, s[0]), position(line, s[1]); total >= 0 && column >= 0 {
-			a.sums = append(a.sums, struct{ total, column int }{total, column})
+			a.sums = append(a.sums, [2]int{total, column})
 		}
 	}
-	a.quantity, a.price, a.discount = position(line, "cantidad"), position(line, "precioUni"), position(line,
-		"montoDescu")
-	a.charge = position(line, "noGravado")
-	for _, name := range withheldOf {
-		if i := position(line, name); i >= 0 {
-			a.withheld = append(a.withheld, i)
+	whole := line >= 0 && resumen >= 0
+	for _, name := range slices.Concat(saidOfLine, withheldOf) {
+		if !whole || position(line, name) < 0 {
+			a.lineLacks = append(a.lineLacks, name)
+		}
+	}
+	var given []string
+	for name, fact := range globalDiscounts {
+		if i := position(resumen, name); i >= 0 {
+			a.discounts[i] = fact
+			given = append(given, fact)
+		}
+	}
+	for _, fact := range globalDiscounts {
+		if !whole || !slices.Contains(given, fact) {
+			a.globalLacks = append(a.globalLacks, fact)
 		}
 	}
 	if line >= 0 {
 		a.line = c.fields[line].first
 	}
-	for name, fact := range globalDiscounts {
-		if i := position(resumen, name); i >= 0 {
-			a.discounts[i] = fact
-		}
-	}
-	a.lineLacks = slices.Concat(saidOfLine, withheldOf)
-	for _, fact := range globalDiscounts {
-		a.globalLacks = append(a.globalLacks, fact)
-	}
-	if line >= 0 && resumen >= 0 {
-		a.lineLacks = slices.DeleteFunc(a.lineLacks, func(name string) bool { return position(line, name) >= 0 })
-		a.globalLacks = slices.DeleteFunc(a.globalLacks, func(fact string) bool {
-			for _, has := range a.discounts {
-				if has == fact {
-					return true
-				}
-			}
-			return false
-		})
-	}
-	for _, name := range soldAs {
-		if i := position(line, name); i >= 0 {
-			a.sold = append(a.sold, i)
-		}
-	}
-	a.taxes = position(resumen, "tributos")
-	tax := c.layoutIndex(summaryName + ".tributos[]")
-	a.taxCode, a.taxValue = position(tax, "codigo"), position(tax, "valor")
-	a.pagos, a.paid = position(resumen, "pagos"), position(c.layoutIndex(summaryName+".pagos[]"), "montoPago")
-	known := slices.Concat(totalsSold, discounts, carriage, perceived, withheld, besides)
 	if resumen >= 0 {
+		known := slices.Concat(totalsSold, discounts, carriage, perceived, withheld, besides)
 		f := &c.fields[resumen]
-		for i := range f.members {
-			x := &c.fields[f.first+i]
+		for i, x := range c.fields[f.first : f.first+f.members] {
 			if x.types&(typeNumber|typeInteger) == 0 {
 				continue
 			}
@@ -378,9 +366,9 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			}
 		}
 	}
-	gross, off := find("subTotalVentas"), find(discounts...)
+	gross, off := find(resumen, "subTotalVentas"), find(resumen, discounts...)
 	if gross == nil {
-		gross = find(totalsSold...)
+		gross = find(resumen, totalsSold...)
 	}
 	equate := func(total string, e equation) {
 		e.total = position(resumen, total)
@@ -389,18 +377,17 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		}
 	}
 	if position(resumen, "subTotalVentas") >= 0 {
-		equate("subTotalVentas", equation{plus: find(totalsSold...)})
+		equate("subTotalVentas", equation{plus: find(resumen, totalsSold...)})
 	}
 	equate("subTotal", equation{plus: gross, minus: off})
-	if net := find("subTotal"); net != nil {
+	if net := find(resumen, "subTotal"); net != nil {
 		gross, off = net, nil
 	}
-	net := slices.Concat(gross, find(carriage...))
+	net := slices.Concat(gross, find(resumen, carriage...))
 	equate("montoTotalOperacion", equation{plus: net, minus: off, taxed: true,
-		otherwise: [2][]int{find(perceived...), find(withheld...)}})
-	equate("totalPagar", equation{plus: slices.Concat(net, find("totalNoGravado"), find(perceived...)),
-		minus: slices.Concat(off, find("reteRenta"), find(withheld...)), taxed: true})
-	a.total, a.output = position(resumen, c.overlay.total), slices.Index(c.out.Summary, c.overlay.total)
+		otherwise: [2][]int{find(resumen, perceived...), find(resumen, withheld...)}})
+	equate("totalPagar", equation{plus: slices.Concat(net, find(resumen, "totalNoGravado"), find(resumen, perceived...)),
+		minus: slices.Concat(off, find(resumen, "reteRenta"), find(resumen, withheld...)), taxed: true})
 	if c.overlay.total != "" && c.overlay.total != "totalPagar" && position(resumen, "totalPagar") >= 0 {
 		return a, fmt.Errorf("overlay: total: is %q, and what is paid is resumen.totalPagar", c.overlay.total)
 	}
@@ -611,10 +598,10 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	for _, s := range a.sums {
 		var sum dte.Sum
 		for i := range lines.count {
-			sum.Add(r.number(&r.slots[lines.first+i], s.column))
+			sum.Add(r.number(&r.slots[lines.first+i], s[1]))
 		}
-		if sum.Sub(r.number(resumen, s.total)); !sum.Within(sumTolerance) {
-			wrong(s.total)
+		if sum.Sub(r.number(resumen, s[0])); !sum.Within(sumTolerance) {
+			wrong(s[0])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -278,37 +279,19 @@ var forms = map[string]string{
 		"cinco grupos, con guiones",
 	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]?$`: "una hora como 14:05:09",
 	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$`:  "una hora como 14:05:09",
-	`^0[1-9]|1[0-4]$`:                      "el código de un departamento: de 01 a 14",
-	`^[0-9]{2}$`:                           "un código de dos dígitos",
-	`^0[1-9]|1[0-2]$`:                      "un municipio de ese departamento: de 01 a 12",
-	`^0[1-9]|1[0-3]$`:                      "un municipio de ese departamento: de 01 a 13",
-	`^0[1-9]|1[0-6]$`:                      "un municipio de ese departamento: de 01 a 16",
-	`^0[1-9]|[12][0-9]|3[0-3]$`:            "un municipio de ese departamento: de 01 a 33",
-	`^0[1-9]|1[0-9]|2[0-2]$`:               "un municipio de ese departamento: de 01 a 22",
-	`^0[1-9]|1[0-9]$`:                      "un municipio de ese departamento: de 01 a 19",
-	`^0[1-9]$`:                             "un municipio de ese departamento: de 01 a 09",
-	`^0[1-9]|1[0-9]|2[0-3]$`:               "un municipio de ese departamento: de 01 a 23",
-	`^0[1-9]|1[0-9]|20$`:                   "un municipio de ese departamento: de 01 a 20",
-	`^0[1-9]|1[0-9]|2[0-6]$`:               "un municipio de ese departamento: de 01 a 26",
-	`^0[1-9]|1[0-8]$`:                      "un municipio de ese departamento: de 01 a 18",
-	`^(0[1-9]||1[0-4]||99)$`:               "una forma de pago: de 01 a 14, o 99",
-	`^0[1-3]$`:                             "la unidad del plazo: 01 días, 02 meses, 03 años",
-	`-[0-9]{15}$`:                          "un número de control: termina en guion y 15 dígitos",
-	`^[A-Z0-9]{40}$`:                       "un sello de Hacienda: 40 letras mayúsculas o dígitos",
-	`^[0-9+;]{8,26}$`:                      "un teléfono: de 8 a 26 dígitos",
-	`^[0-9+;]{8,50}$`:                      "un teléfono: de 8 a 50 dígitos",
-	`^[0-9+;]{8,30}$`:                      "un teléfono: de 8 a 30 dígitos",
-	`^[0-9+;]{8,8}$`:                       "un teléfono: 8 dígitos",
-	`^[A-Z0-9]{8,30}$`:                     "un teléfono: de 8 a 30 dígitos",
-	`^[a-zA-Z0-9]{1,20}$`:                  "un número de documento: hasta 20 letras o dígitos",
-	`^[A-Z0-9]{1,20}$`:                     "un número de documento: hasta 20 letras mayúsculas o dígitos",
-	`^[A-Za-z0-9-]{1,31}$`:                 "un número de documento: hasta 31 letras, dígitos o guiones",
-	`^0[0-9]|1[0-5]$`:                      "un tipo de documento de dos dígitos, como 01",
-	`^0[1-9]|1[0-5]$`:                      "un tipo de documento de dos dígitos, como 01",
-	`^DTE-[0-9]{2}-[A-Z0-9]{8}-[0-9]{15}$`: controlNumber, `^DTE-0[0-9]|1[0-2]-[A-Z0-9]{8}-[0-9]{15}$`: controlNumber,
+	`^0[1-9]|1[0-4]$`:        "el código de un departamento: de 01 a 14",
+	`^[0-9]{2}$`:             "un código de dos dígitos",
+	`^(0[1-9]||1[0-4]||99)$`: "una forma de pago: de 01 a 14, o 99",
+	`^0[1-3]$`:               "la unidad del plazo: 01 días, 02 meses, 03 años",
+	`-[0-9]{15}$`:            "un número de control: termina en guion y 15 dígitos",
+	`^[A-Z0-9]{40}$`:         "un sello de Hacienda: 40 letras mayúsculas o dígitos",
+	`^[A-Z0-9]{8,30}$`:       "un teléfono: de 8 a 30 dígitos",
+	`^[a-zA-Z0-9]{1,20}$`:    "un número de documento: hasta 20 letras o dígitos",
+	`^[A-Z0-9]{1,20}$`:       "un número de documento: hasta 20 letras mayúsculas o dígitos",
+	`^[A-Za-z0-9-]{1,31}$`:   "un número de documento: hasta 31 letras, dígitos o guiones",
+	`^0[0-9]|1[0-5]$`:        "un tipo de documento de dos dígitos, como 01",
+	`^0[1-9]|1[0-5]$`:        "un tipo de documento de dos dígitos, como 01",
 }
-
-const controlNumber = "un número de control, como DTE-01-S001P001-000000000000001"
 
 // form describes a text of the pattern; ok is false if the table has no words for it.
 func (p *pattern) form() (words string, ok bool) {
@@ -319,9 +302,20 @@ func (p *pattern) form() (words string, ok bool) {
 	if words, ok = forms[source]; ok {
 		return words, true
 	}
-	if strings.HasPrefix(source, "^DTE-") && (strings.HasSuffix(source, "-[0-9]{15}$") || strings.HasSuffix(source,
-		"-[0-9]{15}")) {
-		return controlNumber, true
+	most, phone := strings.CutPrefix(source, "^[0-9+;]{8,")
+	switch {
+	case strings.HasPrefix(source, "^DTE-") && strings.HasSuffix(strings.TrimSuffix(source, "$"), "-[0-9]{15}"):
+		return "un número de control, como DTE-01-S001P001-000000000000001", true
+	case phone && most == "8}$":
+		return "un teléfono: 8 dígitos", true
+	case phone:
+		return "un teléfono: de 8 a " + strings.TrimSuffix(most, "}$") + " dígitos", true
+	case strings.HasPrefix(source, "^0[1-9]"): // each departamento has its own
+		last := 99
+		for !p.match(fmt.Sprintf("%02d", last)) {
+			last--
+		}
+		return fmt.Sprintf("un municipio de ese departamento: de 01 a %02d", last), true
 	}
 	return "como lo pide Hacienda", false
 }
