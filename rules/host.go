@@ -30,17 +30,15 @@ type Options struct {
 	MemoryPages uint32
 	// Fuel limits each call of a module whose bundle does not say, in units of package fuel; default 20,000,000, which
 	// is over ten times what a plain Go guest takes for 2,000 lines. An endless loop uses it up in 0.07 s compiled and
-	// 4 s interpreted; what makes the most of every unit, in 2 s and 20 s; what waits for memory at each step, all over
-	// its 32 MiB, in 70 s: see Timeout.
+	// 4 s interpreted; what waits for memory at each step, in 70 s: see Timeout.
 	Fuel int64
 	// MaxFuel is the most that a bundle may ask for, default 200,000,000.
 	MaxFuel int64
 	// StartFuel limits the start of an instance, default 10,000,000; a plain Go guest takes 350,000.
 	StartFuel int64
 	// Timeout ends a call that has worked for so long, in the processor's time after its first slice of fuel; default 2
-	// s, interpreted 10 s. It is for a guest that gets more out of a unit of fuel than units are priced for, by waiting
-	// for memory at each step, and for budgets above the default. The shipped rules take 0.2 to 3 ms for 2,000 lines,
-	// interpreted 8 to 120 ms.
+	// s, interpreted 10 s. It is for a guest that gets more out of a unit of fuel than units are priced for, and for
+	// budgets above the default. The shipped rules take 3 ms at most for 2,000 lines, interpreted 120 ms.
 	Timeout time.Duration
 	// Instances is how many calls of one module run at once, each in an instance that is kept; further ones wait.
 	// Default: the number of processors, at least 2.

@@ -130,8 +130,8 @@ func NewGeneration(rules ...*Rule) (*Generation, error) {
 func (g *Generation) Rules() []*Rule { return g.rules }
 
 // Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun it returns the rule
-// that began last, and of several the latest version. A rule whose time is over stays in force until another begins:
-// see Expired. Error: ErrNoRule.
+// that began last, and of several the latest version. A rule whose time is over stays in force until another begins.
+// Error: ErrNoRule.
 func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var best *Rule
 	var from string
@@ -165,10 +165,4 @@ func (g *Generation) Begins(kind, document, ambiente string) (day string) {
 		}
 	}
 	return day
-}
-
-// Expired reports whether a rule's own time in an ambiente had ended before a day (yyyy-mm-dd).
-func (r *Rule) Expired(ambiente, day string) bool {
-	until := r.Bundle.Manifest.Validity[ambiente].Until
-	return until != "" && until < day
 }

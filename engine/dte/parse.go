@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -226,61 +225,17 @@ func factPath(pointer jsontext.Pointer) string {
 func (v Value) Digest() [32]byte {
 	c := canonicalForms.Get().(*canonicalForm)
 	defer canonicalForms.Put(c)
-	c.text = c.text[:0]
-	c.append(v)
+	c.text = v.append(c.text[:0], &c.order)
 	return sha256.Sum256(c.text)
 }
 
-// canonicalForm writes a Value in its one canonical form: compact, members by name, each number in its shortest
-// spelling.
+// canonicalForm is the memory of a Digest.
 type canonicalForm struct {
 	text  []byte
 	order []int // of the members of the objects that are being written, the innermost last
 }
 
 var canonicalForms = sync.Pool{New: func() any { return new(canonicalForm) }}
-
-func (c *canonicalForm) append(v Value) {
-	switch v.kind {
-	case KindNumber:
-		if v.exact {
-			c.text = v.num.Append(c.text)
-		} else {
-			c.text = appendNumber(c.text, v.text)
-		}
-	case KindArray:
-		c.text = append(c.text, '[')
-		for i, item := range v.node.items {
-			if i > 0 {
-				c.text = append(c.text, ',')
-			}
-			c.append(item)
-		}
-		c.text = append(c.text, ']')
-	case KindObject:
-		c.object(v.node.members)
-	default:
-		c.text = v.Append(c.text)
-	}
-}
-
-func (c *canonicalForm) object(members []Member) {
-	base := len(c.order)
-	for i := range members {
-		c.order = append(c.order, i)
-	}
-	slices.SortFunc(c.order[base:], func(a, b int) int { return strings.Compare(members[a].Name, members[b].Name) })
-	c.text = append(c.text, '{')
-	for k := range members {
-		if k > 0 {
-			c.text = append(c.text, ',')
-		}
-		m := &members[c.order[base+k]]
-		c.text = append(AppendQuoted(c.text, m.Name), ':')
-		c.append(m.Value)
-	}
-	c.text, c.order = append(c.text, '}'), c.order[:base]
-}
 
 // appendNumber writes a JSON number that is no Amount (too large, or with too many decimals) as its significant digits
 // and the power of ten of the last one: 1.50e30 and 15E29 are 15e29.

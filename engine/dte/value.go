@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -221,13 +222,20 @@ func (v Value) Set(set ...Member) Value {
 
 // Append writes v as compact JSON: members in order, numbers as short as they go, no escape that is not needed.
 // An absent Value writes null.
-func (v Value) Append(dst []byte) []byte {
+func (v Value) Append(dst []byte) []byte { return v.append(dst, nil) }
+
+// append writes v as Append does or, with memory for order, in its canonical form: members by name, each number in its
+// shortest spelling.
+func (v Value) append(dst []byte, order *[]int) []byte {
 	switch v.kind {
 	case KindBool:
 		return append(dst, v.Text()...)
 	case KindNumber:
-		if v.exact {
+		switch {
+		case v.exact:
 			return v.num.Append(dst)
+		case order != nil:
+			return appendNumber(dst, v.text)
 		}
 		return append(dst, v.text...)
 	case KindString:
@@ -238,18 +246,34 @@ func (v Value) Append(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = v.node.items[i].Append(dst)
+			dst = v.node.items[i].append(dst, order)
 		}
 		return append(dst, ']')
 	case KindObject:
+		members, base := v.node.members, 0
+		if order != nil {
+			base = len(*order)
+			for i := range members {
+				*order = append(*order, i)
+			}
+			slices.SortFunc((*order)[base:], func(a, b int) int {
+				return strings.Compare(members[a].Name, members[b].Name)
+			})
+		}
 		dst = append(dst, '{')
-		for i := range v.node.members {
+		for i := range members {
+			m := &members[i]
+			if order != nil {
+				m = &members[(*order)[base+i]]
+			}
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = AppendQuoted(dst, v.node.members[i].Name)
-			dst = append(dst, ':')
-			dst = v.node.members[i].Value.Append(dst)
+			dst = append(AppendQuoted(dst, m.Name), ':')
+			dst = m.Value.append(dst, order)
+		}
+		if order != nil {
+			*order = (*order)[:base]
 		}
 		return append(dst, '}')
 	}

@@ -85,11 +85,14 @@ type Comparison struct {
 	Error       string         `json:"error,omitempty"`
 }
 
+func (d *storedDocument) comparison(result string) *Comparison {
+	return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document,
+		Date: d.head.Date, Rule: d.head.Rule, Result: result}
+}
+
 // compare makes a stored document again. buffer is scratch, and comes back grown.
 func (d *storedDocument) compare(ctx context.Context, r *Rule, buffer []byte) (*Comparison, []byte, error) {
-	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document,
-		Date: d.head.Date,
-		Rule: d.head.Rule, Result: MadeSame}
+	c := d.comparison(MadeSame)
 	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, schema.FillOptions{})
 	switch {
 	case err != nil && ctx.Err() != nil:

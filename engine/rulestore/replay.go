@@ -134,9 +134,9 @@ func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, 
 
 // unmade is the comparison of a document that cannot be made again.
 func (d *storedDocument) unmade(why error) *Comparison {
-	return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document,
-		Date: d.head.Date,
-		Rule: d.head.Rule, Result: MadeNothing, Error: why.Error()}
+	c := d.comparison(MadeNothing)
+	c.Error = why.Error()
+	return c
 }
 
 func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *rules.Rule) (*Rule, error) {

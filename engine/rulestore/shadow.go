@@ -3,6 +3,8 @@ package rulestore
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,11 +115,7 @@ func (s *Store) Shadowed() *ShadowResult {
 	defer sh.mu.Unlock()
 	r := sh.seen
 	r.Running = s.shadows.running.Load() == sh
-	r.Results = make(map[string]int, len(sh.seen.Results))
-	for k, n := range sh.seen.Results {
-		r.Results[k] = n
-	}
-	r.Differing = append([]*Comparison{}, sh.seen.Differing...)
+	r.Results, r.Differing = maps.Clone(r.Results), slices.Clone(r.Differing)
 	return &r
 }
 

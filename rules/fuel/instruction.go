@@ -77,6 +77,10 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 		}
 		return i
 	}
+	if r.literal(i.op) {
+		i.push = 1
+		return i
+	}
 	switch op := i.op; op {
 	case opBlock, opLoop, opIf:
 		i.pop, i.push = m.blockType(r)
@@ -127,21 +131,6 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 	case opMemoryGrow:
 		r.zero()
 		i.pop, i.push, i.price = 1, 1, crossing
-	case opI32Const:
-		r.signed(32)
-		i.push = 1
-	case opI64Const:
-		r.signed(64)
-		i.push = 1
-	case opF32Const:
-		r.bytes(4)
-		i.push = 1
-	case opF64Const:
-		r.bytes(8)
-		i.push = 1
-	case opRefNull:
-		r.byte()
-		i.push = 1
 	case opRefFunc:
 		i.index = m.reference(r)
 		i.push, i.price = 1, crossing // the compiler asks the host for it

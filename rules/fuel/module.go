@@ -25,10 +25,9 @@ const (
 	dataCountSection
 )
 
-// order in which sections stand.
-var order = [...]int{typeSection: 1, importSection: 2, functionSection: 3, tableSection: 4, memorySection: 5,
-	globalSection: 6,
-	exportSection: 7, startSection: 8, elementSection: 9, dataCountSection: 10, codeSection: 11, dataSection: 12}
+// sequence lists the sections in their order.
+var sequence = [...]int{typeSection, importSection, functionSection, tableSection, memorySection, globalSection,
+	exportSection, startSection, elementSection, dataCountSection, codeSection, dataSection}
 
 type section struct {
 	id   int
@@ -56,23 +55,24 @@ func parse(wasm []byte) (*module, error) {
 		return nil, errors.New("it is not a WebAssembly module of version 1")
 	}
 	m := new(module)
-	last := 0
+	last := -1
 	for r.left() > 0 && r.err == nil {
 		id := int(r.byte())
 		body := r.bytes(r.u32())
 		if r.err != nil {
 			break
 		}
-		if id >= len(order) {
+		at := slices.Index(sequence[:], id)
+		if at < 0 && id != custom {
 			return nil, fmt.Errorf("it has a section %d, which rules do not use", id)
 		}
 		if id == custom {
 			continue // for debuggers; an engine that reads one believes its counts
 		}
-		if order[id] <= last {
+		if at <= last {
 			return nil, fmt.Errorf("section %d stands twice or out of order", id)
 		}
-		last = order[id]
+		last = at
 		m.sections = append(m.sections, section{id, body})
 		if err := m.section(id, &reader{b: body}); err != nil {
 			return nil, fmt.Errorf("section %d: %w", id, err)
@@ -81,17 +81,13 @@ func parse(wasm []byte) (*module, error) {
 	return m, r.err
 }
 
-// sequence lists the sections in their order.
-var sequence = [...]int{typeSection, importSection, functionSection, tableSection, memorySection, globalSection,
-	exportSection,
-	elementSection, dataCountSection, codeSection, dataSection} // without a start: the host calls it
-
 // encode writes the module out, metered.
 func (m *module) encode(start int64) ([]byte, error) {
 	content := make(map[int][]byte)
 	for _, s := range m.sections {
 		content[s.id] = s.body
 	}
+	delete(content, startSection) // the host calls it
 	if content[exportSection] == nil {
 		return nil, errors.New("it exports nothing")
 	}
@@ -383,7 +379,17 @@ func (m *module) reference(r *reader) int {
 
 // constant skips the expression of an initial value or an offset: one constant and an end.
 func (r *reader) constant() {
-	switch op := int(r.byte()); op {
+	if op := int(r.byte()); !r.literal(op) {
+		r.fail("an initial value begins with %#x: it is not a constant", op)
+	}
+	if r.byte() != opEnd {
+		r.fail("an initial value is not one constant")
+	}
+}
+
+// literal reads the immediate of an instruction that pushes a constant; false: the instruction does something else.
+func (r *reader) literal(op int) bool {
+	switch op {
 	case opI32Const:
 		r.signed(32)
 	case opI64Const:
@@ -395,9 +401,7 @@ func (r *reader) constant() {
 	case opRefNull:
 		r.byte()
 	default:
-		r.fail("an initial value begins with %#x: it is not a constant", op)
+		return false
 	}
-	if r.byte() != opEnd {
-		r.fail("an initial value is not one constant")
-	}
+	return true
 }
