@@ -88,7 +88,7 @@ func (c *cache) find(metered []byte) (*kept, error) {
 		_ = os.Chtimes(k.folder, now, now) // otherwise a later start removes it sooner
 		return k, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) || k.exists() {
+	if _, missing := os.Lstat(k.folder); missing == nil || !errors.Is(err, fs.ErrNotExist) {
 		k.damage = fmt.Errorf("%s: %w", k.folder, err)
 		if err := os.RemoveAll(k.folder); err != nil {
 			return nil, err
@@ -96,11 +96,6 @@ func (c *cache) find(metered []byte) (*kept, error) {
 	}
 	k.folder, err = os.MkdirTemp(c.dir, newPrefix)
 	return k, err
-}
-
-func (k *kept) exists() bool {
-	_, err := os.Lstat(k.folder)
-	return err == nil
 }
 
 // verify compares the folder with its seal.

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -86,16 +85,23 @@ func (f *file) content(limit int64) ([]byte, error) {
 
 // pack writes the archive. The same signature and parts give the same bytes.
 func pack(signed string, parts map[string][]byte) ([]byte, error) {
-	first, err := compress(signature, []byte(signed))
-	files := []file{first}
+	var files []file
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		f, failed := compress(name, parts[name])
-		files, err = append(files, f), errors.Join(err, failed)
+		f, err := compress(name, parts[name])
+		if err != nil {
+			return nil, fmt.Errorf("writing bundle: %w", err)
+		}
+		files = append(files, f)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("writing bundle: %w", err)
+	return packAround(signed, files)
+}
+
+// packAround writes the archive of parts that are compressed already.
+func packAround(signed string, parts []file) (data []byte, err error) {
+	envelope, err := compress(signature, []byte(signed))
+	if err == nil {
+		data, err = assemble(append([]file{envelope}, parts...))
 	}
-	data, err := assemble(files)
 	if err != nil {
 		return nil, fmt.Errorf("writing bundle: %w", err)
 	}

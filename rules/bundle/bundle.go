@@ -48,7 +48,10 @@ func Read(data []byte, pinned []Key, threshold int) (*Bundle, error) {
 
 // Read opens a bundle that enough of the keys have signed. The signature is checked before anything else is looked at.
 func (k Keys) Read(data []byte) (*Bundle, error) {
-	return read(data, k.vouch)
+	return read(data, func(b *Bundle) (err error) {
+		b.Signers, err = k.Vouch(b)
+		return err
+	})
 }
 
 // Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. Whether its keys are
@@ -73,15 +76,7 @@ func (b *Bundle) Pack() ([]byte, error) {
 	if b.packed == nil {
 		return nil, errors.New("packing a bundle whose parts were let go of")
 	}
-	envelope, err := compress(signature, []byte(b.signed))
-	if err != nil {
-		return nil, fmt.Errorf("writing bundle: %w", err)
-	}
-	data, err := assemble(append([]file{envelope}, b.packed...))
-	if err != nil {
-		return nil, fmt.Errorf("writing bundle: %w", err)
-	}
-	return data, nil
+	return packAround(b.signed, b.packed)
 }
 
 // Forget lets go of the compressed parts.

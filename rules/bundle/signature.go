@@ -114,13 +114,6 @@ func (k Keys) missing(found []signed.Found, signers []string) string {
 		strings.Join(pinned, ", "))
 }
 
-// vouch is Vouch for a bundle that is being read.
-func (k Keys) vouch(b *Bundle) error {
-	signers, err := k.Vouch(b)
-	b.Signers = signers
-	return err
-}
-
 func sign(payload []byte, signers []Signer) (string, error) {
 	text, err := signed.Sign(payload, signers...)
 	if err != nil {

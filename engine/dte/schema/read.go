@@ -127,14 +127,14 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 		if s.items, err = r.read(v, at+"[]", conditional); err != nil {
 			return err
 		}
-	case "allOf":
-		if s.all, err = r.list(v, at); err != nil {
-			return err
+	case "allOf", "oneOf":
+		list, err := r.list(v, at)
+		if name == "allOf" {
+			s.all = list
+		} else {
+			s.one = list
 		}
-	case "oneOf":
-		if s.one, err = r.list(v, at); err != nil {
-			return err
-		}
+		return err
 	case "const":
 		s.enum, s.hasEnum, err = []dte.Value{v}, true, checkScalar(v)
 	case "enum":
@@ -145,14 +145,10 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 				err = checkScalar(v.Index(i))
 			}
 		}
-	case "minLength":
-		s.minLength, err = readCount(v)
-	case "maxLength":
-		s.maxLength, err = readCount(v)
-	case "minItems":
-		s.minItems, err = readCount(v)
-	case "maxItems":
-		s.maxItems, err = readCount(v)
+	case "minLength", "maxLength", "minItems", "maxItems":
+		counts := map[string]*int{"minLength": &s.minLength, "maxLength": &s.maxLength, "minItems": &s.minItems,
+			"maxItems": &s.maxItems}
+		*counts[name], err = readCount(v)
 	case "uniqueItems":
 		s.unique = v.Bool()
 	case "pattern":
