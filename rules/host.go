@@ -140,15 +140,6 @@ type room struct {
 	compiled wazero.CompiledModule
 }
 
-// config returns the configuration of a room's runtime.
-func (h *Host) config() wazero.RuntimeConfig {
-	config := wazero.NewRuntimeConfigCompiler()
-	if h.options.Engine == "interpreter" {
-		config = wazero.NewRuntimeConfigInterpreter()
-	}
-	return config.WithMemoryLimitPages(h.options.MemoryPages)
-}
-
 // openRoom makes a room with the functions that guests get. Compiled code is kept in a folder; "" keeps none. wazero
 // panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The operator chose the engine,
 // therefore the panic becomes an error and no other engine is tried.
@@ -163,7 +154,11 @@ func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error)
 			err = errors.Join(err, r.close(ctx))
 		}
 	}()
-	config := h.config()
+	config := wazero.NewRuntimeConfigCompiler()
+	if h.options.Engine == "interpreter" {
+		config = wazero.NewRuntimeConfigInterpreter()
+	}
+	config = config.WithMemoryLimitPages(h.options.MemoryPages)
 	if folder != "" {
 		if r.cache, err = wazero.NewCompilationCacheWithDir(folder); err != nil {
 			return r, fmt.Errorf("preparing compilation cache: %w", err)
@@ -302,11 +297,6 @@ func newMetrics(engine string) *metrics {
 	}
 	m.engine.WithLabelValues(engine).Set(1)
 	return m
-}
-
-func (m *metrics) evaluated(took time.Duration, used int64) {
-	m.duration.Observe(took.Seconds())
-	m.fuel.Observe(float64(used))
 }
 
 func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }

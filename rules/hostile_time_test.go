@@ -82,9 +82,9 @@ func TestEvaluate_Time(t *testing.T) {
 				t.Fatal(err)
 			}
 			runtime.LockOSThread()
-			began := processor()
+			began := ThreadTime()
 			err = m.Evaluate(context.Background(), oneLine(), new(abi.Output))
-			took := processor() - began
+			took := ThreadTime() - began
 			runtime.UnlockOSThread()
 			t.Logf("%s, %s: %v, %v", name, engine, took, err)
 			// the most that a bundle may ask for is not much to it
@@ -136,7 +136,7 @@ func TestEvaluate_Collected(t *testing.T) {
 func TestMeter_BusyBox(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	m := meter{limit: 2 * time.Second, sliced: true, since: time.Now().Add(-time.Hour), worked: processor()}
+	m := meter{limit: 2 * time.Second, sliced: true, since: time.Now().Add(-time.Hour), worked: ThreadTime()}
 	if m.overdue() {
 		t.Error("an hour in which the guest did not run has ended it")
 	}

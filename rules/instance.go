@@ -267,15 +267,15 @@ func (m *meter) spent() {
 func (m *meter) overdue() bool {
 	if !m.sliced {
 		runtime.LockOSThread() // otherwise the processor time of other threads would count
-		m.sliced, m.since, m.worked = true, time.Now(), processor()
+		m.sliced, m.since, m.worked = true, time.Now(), ThreadTime()
 		return false
 	}
-	return time.Since(m.since) > m.limit && processor()-m.worked > m.limit
+	return time.Since(m.since) > m.limit && ThreadTime()-m.worked > m.limit
 }
 
-// processor returns the processor time that the thread has used. It cannot fail on Linux; elsewhere only the clock
+// ThreadTime returns the processor time that the calling thread has used. It cannot fail on Linux; elsewhere only the clock
 // counts.
-func processor() time.Duration {
+func ThreadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage
 	if syscall.Getrusage(thread, &u) != nil {

@@ -85,7 +85,8 @@ func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) e
 	m.code.put(ctx, i, err == nil)
 	switch {
 	case err == nil:
-		metrics.evaluated(time.Since(began), used)
+		metrics.duration.Observe(time.Since(began).Seconds())
+		metrics.fuel.Observe(float64(used))
 	case errors.Is(err, ErrFuel):
 		metrics.failed("fuel")
 	case errors.Is(err, ErrTimeout):

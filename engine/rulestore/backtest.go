@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
+	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -316,7 +316,7 @@ type pacer struct {
 // calling goroutine rest times as long as the work took: with 2, the work takes a third of one core. It measures the
 // processor time of the thread, because on a busy box the clock would also count the time in which the work waits.
 func (s *Store) GiveWay(times int) (rest func()) {
-	p := &pacer{store: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
+	p := &pacer{store: s, times: time.Duration(times), used: rules.ThreadTime(), began: time.Now()}
 	return p.rest
 }
 
@@ -326,10 +326,10 @@ func (p *pacer) rest() {
 		return
 	}
 	worked := time.Since(p.began)
-	if ran := threadTime() - p.used; 0 < ran && ran < worked {
+	if ran := rules.ThreadTime() - p.used; 0 < ran && ran < worked {
 		worked = ran // less is another thread's: the goroutine has changed over
 	}
-	defer func() { p.began, p.used = time.Now(), threadTime() }()
+	defer func() { p.began, p.used = time.Now(), rules.ThreadTime() }()
 	book := p.store.book.Load()
 	if book == nil {
 		return // a first start
@@ -340,14 +340,4 @@ func (p *pacer) rest() {
 	if time.Since(p.seen) < paceBusy {
 		time.Sleep(min(p.times*worked, paceAtMost))
 	}
-}
-
-// threadTime is what the calling thread has run so far.
-func threadTime() time.Duration {
-	const thread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if err := syscall.Getrusage(thread, &u); err != nil {
-		return 0 // then nothing rests
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
