@@ -119,7 +119,7 @@ func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	}
 	book, err := s.assemble(ctx, on)
 	if err != nil {
-		return nil, fmt.Errorf("going back to %s %s: %w", b.To.Name, b.To.Version, err)
+		return nil, fmt.Errorf("making the book of rules after a %s: %w", b.Way, err)
 	}
 	if err := s.note(ctx, b); err != nil {
 		return nil, err
