@@ -143,7 +143,7 @@ var layers = map[string][]string{
 	"cmd/dtectl/setup": {"cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine/authority",
 		"engine/dte", "engine/fleet/ship", "engine/sign", "gateway/certificate", "storage"},
 	"cmd/dtectl/bundles": {"gateway/form", "plugins", "engine/dte", "rules/bundle", "rules/abi",
-		"rules", "engine/rulestore", "cmd/term", "cmd/dted/config", "cmd/dtectl/workshop", "cmd/dtectl/adminclient",
+		"engine/rulestore", "cmd/term", "cmd/dted/config", "cmd/dtectl/workshop", "cmd/dtectl/adminclient",
 		"engine/record"},
 	"cmd/dtectl/demo": {"engine/sign", "engine/dte", "cmd/dtectl/workshop", "cmd/dtectl/setup",
 		"cmd/dtectl/bundles", "rules/bundle", "plugins", "cmd/term", "cmd/dted/config",
