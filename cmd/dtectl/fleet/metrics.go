@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -140,20 +141,14 @@ func one(b bool) float64 {
 // branchMetrics is one branch's part of /metrics. A silent one answers 503, therefore Prometheus's own up tells it.
 func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 	name, found := r.PathValue("branch"), s.latest.Load()
-	var b *Branch
-	if found != nil {
-		for _, o := range found.Branches {
-			if o.Name == name {
-				b = o
-			}
-		}
-	}
-	switch {
-	case found == nil, s.surveyor.Chain.Now().Sub(found.At) > SilentAfter:
+	if found == nil || s.surveyor.Chain.Now().Sub(found.At) > SilentAfter {
 		http.Error(w, "the chain's store was not read", http.StatusServiceUnavailable)
-	case b == nil:
+		return
+	}
+	switch i := slices.IndexFunc(found.Branches, func(b *Branch) bool { return b.Name == name }); {
+	case i < 0:
 		http.NotFound(w, r)
-	case b.silent(found.At):
+	case found.Branches[i].silent(found.At):
 		http.Error(w, "the branch is silent", http.StatusServiceUnavailable)
 	default:
 		registry := prometheus.NewRegistry()

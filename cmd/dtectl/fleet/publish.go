@@ -171,8 +171,8 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	})
 }
 
-// succeed refuses what each branch would: a bundle that is older than the bundle that it replaces, which is their floor,
-// and a bundle of documents with fewer golden cases.
+// succeed refuses what each branch would: a bundle that is older than the bundle that it replaces, which is the floor of
+// the branches, and a bundle of documents with fewer golden cases.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	for _, r := range state.Rules {
