@@ -215,18 +215,17 @@ func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return h
 	}
 	return func(ctx *fasthttp.RequestCtx) {
-		origin, listed := o.listedOrigin(ctx)
-		if !listed || !isPreflight(ctx) {
+		origin := o.listedOrigin(ctx)
+		if origin == "" || !isPreflight(ctx) {
 			h(ctx)
-			tellOrigin(ctx, origin)
-			return
+		} else {
+			ctx.SetStatusCode(fasthttp.StatusNoContent)
+			header := &ctx.Response.Header
+			header.Set("Access-Control-Allow-Methods", allowedMethods)
+			header.Set("Access-Control-Allow-Headers", allowedHeaders)
+			header.Set("Access-Control-Max-Age", preflightLife)
 		}
-		ctx.SetStatusCode(fasthttp.StatusNoContent)
 		tellOrigin(ctx, origin)
-		header := &ctx.Response.Header
-		header.Set("Access-Control-Allow-Methods", allowedMethods)
-		header.Set("Access-Control-Allow-Headers", allowedHeaders)
-		header.Set("Access-Control-Max-Age", preflightLife)
 	}
 }
 
@@ -236,7 +235,7 @@ func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp
 		return h
 	}
 	return func(ctx *fasthttp.RequestCtx, err error) {
-		origin, _ := o.listedOrigin(ctx)
+		origin := o.listedOrigin(ctx)
 		h(ctx, err)
 		tellOrigin(ctx, origin)
 	}
@@ -261,17 +260,17 @@ func isPreflight(ctx *fasthttp.RequestCtx) bool {
 }
 
 // listedOrigin is the origin of a request if it is listed, else "". A request with two origins has none.
-func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) (origin string, listed bool) {
+func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 	all := ctx.Request.Header.PeekAll("Origin")
 	switch {
 	case len(all) == 0: // no page's
-		return "", false
+		return ""
 	case len(all) == 1 && slices.Contains(o.listed, string(all[0])):
 		o.count.WithLabelValues("listed").Inc()
-		return string(all[0]), true
+		return string(all[0])
 	}
 	o.count.WithLabelValues("other").Inc()
-	return "", false
+	return ""
 }
 
 // Limits are the most that one token may ask for.

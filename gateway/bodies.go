@@ -15,24 +15,17 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok is
-// false for a stranger, of whom no body is read.
-type sender func(*fasthttp.RequestHeader) (id int64, ok bool)
-
 // What fasthttp may read of a stranger's body before the request is refused.
 const strangersBody = 1 // bytes; fasthttp takes 0 for its default
 
 // announced bounds, once a request's headers are there, what fasthttp reads ahead of the body and how long that may
 // take.
-func announced(from sender, bound func(*fasthttp.RequestHeader) (int,
-	time.Duration)) func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
-	return func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-		if _, ok := from(h); !ok {
-			return fasthttp.RequestConfig{MaxRequestBodySize: strangersBody}
-		}
-		most, long := bound(h)
-		return fasthttp.RequestConfig{MaxRequestBodySize: most, ReadTimeout: long}
+func (l *side) announced(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if _, ok := l.sender(h); !ok {
+		return fasthttp.RequestConfig{MaxRequestBodySize: strangersBody}
 	}
+	most, long := l.bound(h)
+	return fasthttp.RequestConfig{MaxRequestBodySize: most, ReadTimeout: long}
 }
 
 var (
@@ -76,10 +69,8 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 // received is a handler whose request has its whole body in memory. A connection is kept only behind a body that was
 // read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns
 // that and nothing of routes and sizes.
-func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64,
-	n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration),
-	h fasthttp.RequestHandler) fasthttp.RequestHandler {
-	share := door.NewBodies(pace)
+func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	listener, share := l.name, door.NewBodies(l.pace)
 	return func(ctx *fasthttp.RequestCtx) {
 		if ambiguous(&ctx.Request.Header) {
 			g.metrics.refused(listener, "malformed")
@@ -93,10 +84,10 @@ func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.Re
 			h(ctx)
 			return
 		}
-		id, ok := from(&ctx.Request.Header)
+		id, ok := l.sender(&ctx.Request.Header)
 		if !ok {
 			ctx.Request.SetBodyRaw(nil)
-			err := admit(ctx)
+			err := l.admit(ctx)
 			if err == nil { // the token was added after its first look-up, and nothing was read of the body
 				err = errNewToken
 			}
@@ -105,7 +96,7 @@ func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.Re
 			ctx.SetConnectionClose()
 			return
 		}
-		most, _ := bound(&ctx.Request.Header)
+		most, _ := l.bound(&ctx.Request.Header)
 		body := share.Body(id, most)
 		defer body.Release()
 		data, err := body.Read(stream, ctx.Request.Header.ContentLength())

@@ -167,23 +167,23 @@ func New(o Options) *Gateway {
 	g.serving, g.stop = context.WithCancel(context.Background())
 	g.SetTokens(o.Tokens)
 	g.bound()
-	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge,
-		func(*fasthttp.RequestHeader) (int, time.Duration) { return reply.MaxBody, 0 })
+	g.api = g.server(&side{name: listenerAPI, places: door.Tills, sender: g.sender, admit: g.requireToken,
+		pace: g.affordsLarge, bound: func(*fasthttp.RequestHeader) (int, time.Duration) { return reply.MaxBody, 0 }},
+		g.routes().Handler)
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
 	ops := adminapi.New(o.Operators, adminapi.Front{Logger: o.Logger, Now: o.Now, Registry: o.Registry,
-		Deadline: o.Deadline,
-		Serving:  g.serving, Refuse: g.refuse,
+		Deadline: o.Deadline, Serving: g.serving, Refuse: g.refuse,
 		Wrong: func(ctx *fasthttp.RequestCtx, given bool, message string) error {
 			return g.wrong(ctx, listenerOps, given, message)
 		}})
-	g.ops = g.server(listenerOps, door.Operators.All, g.ownHost(ops.Router().Handler), ops.Sender, ops.Admit, nil,
-		func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	g.ops = g.server(&side{name: listenerOps, places: door.Operators, sender: ops.Sender, admit: ops.Admit,
+		bound: func(h *fasthttp.RequestHeader) (int, time.Duration) {
 			if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 				return adminapi.MaxBundle, 2 * time.Minute // a bundle comes from far away
 			}
 			return reply.MaxBody, 0
-		})
+		}}, g.ownHost(ops.Router().Handler))
 	return g
 }
 
@@ -224,23 +224,33 @@ func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 var errHost = problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND",
 	"Host names another machine: open the page by localhost or by its address")
 
+// side is a listener, the tills' or the operators'.
+type side struct {
+	name   string
+	places door.Places
+	// sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok
+	// is false for a stranger, of whom no body is read.
+	sender func(*fasthttp.RequestHeader) (id int64, ok bool)
+	admit  func(*fasthttp.RequestCtx) error // refuses a stranger
+	pace   func(id int64, n int) error      // see door.NewBodies
+	// bound returns how large a body may be, and how long it may take if not 15 s.
+	bound func(*fasthttp.RequestHeader) (most int, long time.Duration)
+}
+
 // server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive
-// its connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
-// returns how large one may be, and how long it may take if not 15 s.
-func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender,
-	admit func(*fasthttp.RequestCtx) error,
-	pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
+// its connection for a moment. Bodies are streamed to received, which reads those of known senders and no others.
+func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:                      g.recovered(listener, g.received(listener, from, admit, pace, bound, h)),
-		ErrorHandler:                 g.unreadable(listener),
-		HeaderReceived:               announced(from, bound),
+		Handler:                      g.recovered(l.name, g.received(l, h)),
+		ErrorHandler:                 g.unreadable(l.name),
+		HeaderReceived:               l.announced,
 		StreamRequestBody:            true,
 		DisablePreParseMultipartForm: true, // it would write a form's files to the disk
 		ReadTimeout:                  15 * time.Second,
 		WriteTimeout:                 g.o.Deadline + 15*time.Second,
 		IdleTimeout:                  2 * time.Minute,
 		MaxRequestBodySize:           reply.MaxBody,
-		Concurrency:                  2*connections + 64,
+		Concurrency:                  2*l.places.All + 64,
 		ReadBufferSize:               16 << 10, // bytes of headers
 		WriteBufferSize:              16 << 10, // an issued document at once
 		NoDefaultServerHeader:        true,

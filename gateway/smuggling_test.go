@@ -217,13 +217,13 @@ func TestReceived_Strangers(t *testing.T) {
 // success.
 func TestReceived_NewToken(t *testing.T) {
 	g := New(Options{Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
-	stranger := func(*fasthttp.RequestHeader) (int64, bool) { return 0, false }
-	bound := func(*fasthttp.RequestHeader) (int, time.Duration) { return 1 << 20, 0 }
-	h := g.received(listenerAPI, stranger, func(*fasthttp.RequestCtx) error { return nil }, nil, bound,
-		func(*fasthttp.RequestCtx) { t.Error("it is handled without its body") })
+	l := &side{name: listenerAPI, sender: func(*fasthttp.RequestHeader) (int64, bool) { return 0, false },
+		admit: func(*fasthttp.RequestCtx) error { return nil },
+		bound: func(*fasthttp.RequestHeader) (int, time.Duration) { return 1 << 20, 0 }}
+	h := g.received(l, func(*fasthttp.RequestCtx) { t.Error("it is handled without its body") })
 	ln := fasthttputil.NewInmemoryListener()
 	defer ln.Close()
-	s := &fasthttp.Server{Handler: h, StreamRequestBody: true, HeaderReceived: announced(stranger, bound)}
+	s := &fasthttp.Server{Handler: h, StreamRequestBody: true, HeaderReceived: l.announced}
 	go func() { _ = s.Serve(ln) }()
 	c, err := ln.Dial()
 	if err != nil {

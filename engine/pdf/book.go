@@ -34,8 +34,8 @@ const (
 )
 
 var (
-	bookBody   = sheet.Style{Size: 6.4, Ink: sheet.Black}
-	bookStrong = sheet.Style{Size: 6.4, Bold: true, Ink: sheet.Black}
+	bookBody   = sheet.Plain(6.4, sheet.Black)
+	bookStrong = sheet.Strong(6.4, sheet.Black)
 )
 
 // Book draws a book and returns how many pages it has.
@@ -133,9 +133,8 @@ func (d *bookDrawer) cellText(i int, cell string) string {
 func (d *bookDrawer) head() {
 	c := d.c
 	folio := fmt.Sprintf("Folio %d", d.b.Folio+len(c.Pages)-1)
-	c.Text(c.Left, bookMargin+10, d.fonts.Clean(d.b.Title), sheet.Style{Size: 11, Bold: true, Ink: d.ink})
-	c.Text(c.Left+c.Width-d.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Style{Size: 8, Bold: true,
-		Ink: sheet.Black})
+	c.Text(c.Left, bookMargin+10, d.fonts.Clean(d.b.Title), sheet.Strong(11, d.ink))
+	c.Text(c.Left+c.Width-d.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Strong(8, sheet.Black))
 	c.Text(c.Left, bookMargin+22, c.Fonts.Ellipsis(d.fonts.Clean(strings.Join(d.b.Heading, "   ·   ")), c.Width, body),
 		body)
 	c.Y = bookMargin + 30
@@ -282,7 +281,7 @@ func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 }
 
 func (g *grid) headStyle() sheet.Style {
-	return sheet.Style{Size: g.st.Size - 0.9, Bold: true, Ink: sheet.Grey}
+	return sheet.Strong(g.st.Size-0.9, sheet.Grey)
 }
 
 func (g *grid) header(ground *sheet.RGB) []sheet.Line {
@@ -321,7 +320,7 @@ func (g *grid) row(r Row) []sheet.Line {
 		cell := g.Para(r.Cells[i], w, align, st)
 		if c.Flex {
 			for _, n := range r.Notes {
-				cell = append(cell, g.Para(n, w, 0, sheet.Style{Size: g.st.Size - 1.1, Ink: sheet.Grey})...)
+				cell = append(cell, g.Para(n, w, 0, sheet.Plain(g.st.Size-1.1, sheet.Grey))...)
 			}
 		}
 		cells = append(cells, cell)
@@ -357,7 +356,7 @@ func (g *grid) merge(cells [][]sheet.Line, pad float64) []sheet.Line {
 // grid draws a table, its headings again on every page. A row that fits on a page is not broken.
 func (l *letterhead) grid(t Table, x, width float64, ground *sheet.RGB) {
 	c := l.c
-	g := l.measure(t, width, sheet.Style{Size: 7.4, Ink: sheet.Black})
+	g := l.measure(t, width, sheet.Plain(7.4, sheet.Black))
 	header := g.header(ground)
 	again := c.Head
 	first := 0.0 // with the headings goes the first row

@@ -17,9 +17,9 @@ const (
 )
 
 var (
-	body  = sheet.Style{Size: 8, Ink: sheet.Black}
-	small = sheet.Style{Size: 7, Ink: sheet.Grey}
-	micro = sheet.Style{Size: 6.2, Ink: sheet.Grey}
+	body  = sheet.Plain(8, sheet.Black)
+	small = sheet.Plain(7, sheet.Grey)
+	micro = sheet.Plain(6.2, sheet.Grey)
 )
 
 // letter lays a document out on letter-size pages.
@@ -84,8 +84,8 @@ func (l *letterhead) first() {
 // headline is the type of the document, aligned right, and the width it takes.
 func (l *letterhead) headline() ([]sheet.Line, float64) {
 	const most = 232
-	kind := sheet.Style{Size: 7.5, Bold: true, Ink: sheet.Grey}
-	st := sheet.Style{Size: 12, Bold: true, Ink: sheet.Black}
+	kind := sheet.Strong(7.5, sheet.Grey)
+	st := sheet.Strong(12, sheet.Black)
 	version := "Ver. " + l.fonts.Ellipsis(l.v.Version, 60, small)
 	title := l.fonts.Ellipsis(l.v.Title, 2*most-80, st)
 	w := min(most, max(l.fonts.Width(version, small.Size, false), l.fonts.Width(title, st.Size, true),
@@ -103,7 +103,7 @@ func (l *letterhead) brand(w float64) []sheet.Line {
 	if name == "" {
 		name, sub = sub, ""
 	}
-	st := sheet.Style{Size: 15, Bold: true, Ink: l.ink}
+	st := sheet.Strong(15, l.ink)
 	for st.Size > 10 && l.fonts.Width(name, st.Size, true) > w {
 		st.Size--
 	}
@@ -112,7 +112,7 @@ func (l *letterhead) brand(w float64) []sheet.Line {
 		lines = l.fonts.Para(l.fonts.Ellipsis(name, w, st), w, 0, st)
 	}
 	if sub != "" {
-		st = sheet.Style{Size: 8, Bold: false, Ink: sheet.Grey}
+		st = sheet.Plain(8, sheet.Grey)
 		lines = append(lines, l.fonts.Para(l.fonts.Ellipsis(sub, w, st), w, 0, st)...)
 	}
 	return lines
@@ -150,11 +150,11 @@ func (l *letterhead) drawLaterHead() {
 	c, v := l.c, l.v
 	half := c.Width/2 - gutter/2
 	c.Y = margin
-	name := c.Fonts.Ellipsis(v.Emisor.Name, half, sheet.Style{Size: 9, Bold: true, Ink: l.ink})
-	title := c.Fonts.Ellipsis(v.Title, half, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})
-	c.Strip(c.Fonts.Para(name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: l.ink}), c.Left, c.Y, half)
-	c.Strip(c.Fonts.Para(title, half, 1, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black}), c.Left+c.Width-half, c.Y,
-		half)
+	side := func(text string, x, align float64, st sheet.Style) {
+		c.Strip(c.Fonts.Para(c.Fonts.Ellipsis(text, half, st), half, align, st), x, c.Y, half)
+	}
+	side(v.Emisor.Name, c.Left, 0, sheet.Strong(9, l.ink))
+	side(v.Title, c.Left+c.Width-half, 1, sheet.Strong(9, sheet.Black))
 	codes := "Código de generación " + v.Code
 	if v.Control != "" {
 		codes += "   ·   Número de control " + v.Control
@@ -170,10 +170,9 @@ func (l *letterhead) marks() {
 	box := func(title string, text []string, ink sheet.RGB) {
 		ground := ink.Tint(0.1)
 		lines := []sheet.Line{sheet.Gap(5)}
-		lines = append(lines, c.Fonts.Para(title, c.Width-20, 0, sheet.Style{Size: 9, Bold: true, Ink: ink})...)
+		lines = append(lines, c.Fonts.Para(title, c.Width-20, 0, sheet.Strong(9, ink))...)
 		for _, t := range text {
-			lines = append(lines, c.Fonts.Para(t, c.Width-20, 0, sheet.Style{Size: 7.5, Bold: false,
-				Ink: sheet.Black})...)
+			lines = append(lines, c.Fonts.Para(t, c.Width-20, 0, sheet.Plain(7.5, sheet.Black))...)
 		}
 		lines = append(lines, sheet.Gap(5))
 		for i := range lines {
@@ -203,14 +202,13 @@ func (l *letterhead) parties() {
 	var columns []sheet.Column
 	for i, p := range []Party{v.Emisor, v.Receptor} {
 		lines := l.title(p.Heading, half)
-		lines = append(lines, c.Fonts.Para(p.Name, half, 0, sheet.Style{Size: 9, Bold: true, Ink: sheet.Black})...)
+		lines = append(lines, c.Fonts.Para(p.Name, half, 0, sheet.Strong(9, sheet.Black))...)
 		if p.Trade != "" {
 			lines = append(lines, c.Fonts.Para(p.Trade, half, 0, body)...)
 		}
 		lines = append(lines, sheet.Gap(2))
 		for _, f := range p.Fields {
-			lines = append(lines, c.Fonts.Labelled(f.Label, f.Value, half, sheet.Style{Size: 7.6, Bold: false,
-				Ink: sheet.Black})...)
+			lines = append(lines, c.Fonts.Labelled(f.Label, f.Value, half, sheet.Plain(7.6, sheet.Black))...)
 		}
 		columns = append(columns, sheet.Column{X: c.Left + float64(i)*(half+gutter), Width: half, Lines: lines})
 	}
@@ -220,7 +218,7 @@ func (l *letterhead) parties() {
 
 // title is the heading of a block.
 func (l *letterhead) title(s string, width float64) []sheet.Line {
-	lines := l.fonts.Para(strings.ToUpper(s), width, 0, sheet.Style{Size: 7.2, Bold: true, Ink: l.ink})
+	lines := l.fonts.Para(strings.ToUpper(s), width, 0, sheet.Strong(7.2, l.ink))
 	rule := sheet.Line{Height: 5, Rule: &sheet.Hair}
 	return append(append(lines, sheet.Gap(1.5)), rule)
 }
@@ -299,7 +297,7 @@ func (l *letterhead) payments(w float64) []sheet.Line {
 // totals is the block of the amounts, the last one on a ground of the emisor's colour.
 func (l *letterhead) totals(w float64) []sheet.Line {
 	var lines []sheet.Line
-	st := sheet.Style{Size: 8.2, Bold: false, Ink: sheet.Black}
+	st := sheet.Plain(8.2, sheet.Black)
 	for _, t := range l.v.Totals {
 		lines = append(lines, l.amount(t.Label, t.Value, w, st, 13)...)
 	}
@@ -307,7 +305,7 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 		return lines
 	}
 	label := strings.ToUpper(l.v.Total.Label)
-	st = sheet.Style{Size: 11, Bold: true, Ink: l.ink.ReadableInk()}
+	st = sheet.Strong(11, l.ink.ReadableInk())
 	for st.Size > 8.5 && l.fonts.Width(label+"  "+l.v.Total.Value, st.Size, true) > w-24 {
 		st.Size -= 0.5
 	}
@@ -361,7 +359,7 @@ func (l *letterhead) foot(pg *sheet.Page, n, all int) {
 	c.Fill(c.Left, y, c.Width, 0.5, sheet.Hair)
 	number := fmt.Sprintf("Página %d de %d", n, all)
 	w := c.Fonts.Width(number, 7, true)
-	c.Text(c.Left+c.Width-w, y+11, number, sheet.Style{Size: 7, Bold: true, Ink: sheet.Grey})
+	c.Text(c.Left+c.Width-w, y+11, number, sheet.Strong(7, sheet.Grey))
 	room := c.Width - w - gutter
 	c.Text(c.Left, y+11, c.Fonts.Ellipsis("Representación gráfica de documento tributario electrónico  ·  "+l.v.Host,
 		room, micro), micro)
@@ -369,7 +367,7 @@ func (l *letterhead) foot(pg *sheet.Page, n, all int) {
 		c.Text(c.Left, y+20, c.Fonts.Ellipsis(l.v.Footer, room, micro), micro)
 	}
 	if l.v.State == Invalidated {
-		st := sheet.Style{Size: 96, Bold: true, Ink: sheet.Red}
+		st := sheet.Strong(96, sheet.Red)
 		c.Add(sheet.Op{Kind: sheet.OpStamp, Y: letterH/2 + 44, W: c.Fonts.Width("INVALIDADO", st.Size, true), H: 52,
 			Text: "INVALIDADO", Style: st})
 	}

@@ -43,7 +43,7 @@ func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Pag
 		}
 		if len(c.Pages) > 1 {
 			s := fmt.Sprintf("Página %d de %d", i+1, len(c.Pages))
-			st := sheet.Style{Size: pp.sizes[toneSmall], Ink: sheet.Black}
+			st := sheet.Plain(pp.sizes[toneSmall], sheet.Black)
 			pg.Ops = append(pg.Ops, sheet.Op{Kind: sheet.OpText, X: c.Left, Y: pg.H - 5, W: c.Fonts.Width(s, st.Size,
 				false), H: st.Size, Text: s, Style: st})
 		}

@@ -315,6 +315,10 @@ type Style struct {
 	Ink  RGB
 }
 
+// Plain and Strong are a text in regular and in bold letters.
+func Plain(size float64, ink RGB) Style  { return Style{Size: size, Ink: ink} }
+func Strong(size float64, ink RGB) Style { return Style{Size: size, Bold: true, Ink: ink} }
+
 // The font's extent above and below the baseline as part of the size, and the least distance between lines. Boxes
 // of lines at this distance touch and never overlap.
 const (
