@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/shopspring/decimal"
 
@@ -29,6 +30,7 @@ type Options struct {
 // Book collects a month. It needs some 200 bytes of memory for each row of a file, whatever the size of the documents.
 type Book struct {
 	o      Options
+	month  time.Time
 	issuer Issuer
 	test   bool // documents of the test ambiente
 	open   []*spool
@@ -46,8 +48,9 @@ type Book struct {
 
 // New begins the books of a month.
 func New(o Options) (*Book, error) {
-	if _, err := monthName(o.Month); err != nil {
-		return nil, err
+	month, err := time.Parse("2006-01", o.Month)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no month like 2026-11", o.Month)
 	}
 	if err := o.Settings.Check(); err != nil {
 		return nil, err
@@ -55,8 +58,9 @@ func New(o Options) (*Book, error) {
 	if o.Volume == 0 {
 		o.Volume = 10_000
 	}
-	b := &Book{o: o, spools: make(map[*layout]*spool), days: make(map[dayKey]*line), series: make(map[seriesKey]*line),
-		files: make(map[*layout]*tally)}
+	b := &Book{o: o, month: month, spools: make(map[*layout]*spool), days: make(map[dayKey]*line),
+		series: make(map[seriesKey]*line),
+		files:  make(map[*layout]*tally)}
 	b.sum.groups, b.sum.branches = make(map[groupKey]*group), make(map[int64]int)
 	b.made = layouts
 	if o.Received {

@@ -55,7 +55,8 @@ func (b *Book) Receive(name string, data []byte, to Addressee) error {
 	entry := ReceivedFile{File: name, Code: d.Code, Type: d.Type, Date: d.Date, Motive: p.motive, Notes: p.notes}
 	o, err := orderOf(d, d.Date)
 	if err != nil && p.motive == "" {
-		entry, p.rows = ReceivedFile{File: name, Code: d.Code, Type: d.Type, Motive: "su fecha u hora no es válida"}, nil
+		p.rows = nil
+		entry = ReceivedFile{File: name, Code: d.Code, Type: d.Type, Motive: "su fecha u hora no es válida"}
 	}
 	for _, r := range p.rows {
 		entry.Files = append(entry.Files, r.file.Name)

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/shopspring/decimal"
 
@@ -17,27 +16,20 @@ import (
 var monthNames = [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
 	"octubre", "noviembre", "diciembre"}
 
-// monthName is "2026-11" in words.
-func monthName(month string) (string, error) {
-	at, err := time.Parse("2006-01", month)
-	if err != nil {
-		return "", fmt.Errorf("%q is no month like 2026-11", month)
-	}
-	return fmt.Sprintf("%s de %d", monthNames[at.Month()-1], at.Year()), nil
+// monthName is the month in words, "noviembre de 2026".
+func (b *Book) monthName() string {
+	return fmt.Sprintf("%s de %d", monthNames[b.month.Month()-1], b.month.Year())
 }
 
 // heading is what article 82 wants on a book: name, title, NRC, month.
 func (b *Book) heading(l *layout, put func([]string) error) error {
-	name, err := monthName(b.o.Month)
-	if err != nil {
-		return err
+	var names []string
+	for _, c := range l.Columns {
+		names = append(names, c.Name)
 	}
-	names := make([]string, len(l.Columns))
-	for i, c := range l.Columns {
-		names[i] = c.Name
-	}
-	for _, line := range [][]string{{l.title}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", dte.FormatNRC(b.issuer.NRC)},
-		{"NIT", dte.FormatNIT(b.issuer.NIT)}, {"Mes", name}, {""}, names} {
+	for _, line := range [][]string{{l.title}, {"Contribuyente", text(b.issuer.Name)},
+		{"NRC", dte.FormatNRC(b.issuer.NRC)},
+		{"NIT", dte.FormatNIT(b.issuer.NIT)}, {"Mes", b.monthName()}, {""}, names} {
 		if err := put(line); err != nil {
 			return err
 		}
@@ -81,17 +73,18 @@ func (b *Book) reckoning(l *layout) [][]string {
 		{"Débito fiscal (13 de 113)", money(vat)},
 		{"IVA que dicen los documentos", money(b.sum.vat)}}
 	if l == taxpayers {
-		own := b.total(taxpayers, 'L')
-		lines = append(lines, []string{""}, []string{"Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA",
-			"Débito fiscal"},
-			[]string{"A contribuyentes", money(b.total(taxpayers, 'I')), money(b.total(taxpayers, 'J')),
-				money(b.total(taxpayers, 'K')), money(own)},
-			[]string{"A consumidores finales", money(b.total(consumers, 'F')), money(b.total(consumers, 'G')),
-				money(taxed.Sub(vat)), money(vat)},
-			[]string{"Total", money(b.total(taxpayers, 'I').Add(b.total(consumers, 'F'))),
-				money(b.total(taxpayers, 'J').Add(b.total(consumers, 'G'))),
-				money(b.total(taxpayers, 'K').Add(taxed.Sub(vat))), money(own.Add(vat))},
-			[]string{"Por cuenta de terceros", "0.00", "0.00", "0.00", "0.00"})
+		lines = append(lines, []string{""},
+			[]string{"Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA", "Débito fiscal"})
+		first := len(lines)
+		lines = append(lines, []string{"A contribuyentes"}, []string{"A consumidores finales"}, []string{"Total"})
+		consumed := []decimal.Decimal{b.total(consumers, 'F'), b.total(consumers, 'G'), taxed.Sub(vat), vat}
+		for i, other := range consumed {
+			own := b.total(taxpayers, byte('I'+i))
+			for k, amount := range []decimal.Decimal{own, other, own.Add(other)} {
+				lines[first+k] = append(lines[first+k], money(amount))
+			}
+		}
+		lines = append(lines, []string{"Por cuenta de terceros", "0.00", "0.00", "0.00", "0.00"})
 	}
 	return append(lines, []string{""}, []string{"Nombre y firma del contador o del contribuyente", ""})
 }
@@ -101,21 +94,14 @@ func (b *Book) print() error {
 	if b.o.Print == nil {
 		return nil
 	}
-	name, err := monthName(b.o.Month)
-	if err != nil {
-		return err
-	}
-	at, err := time.Parse("2006-01", b.o.Month)
-	if err != nil {
-		return err
-	}
 	for _, l := range []*layout{taxpayers, consumers} {
 		t := pdf.Book{
-			Title:   l.title,
-			Heading: []string{b.issuer.Name, "NRC " + dte.FormatNRC(b.issuer.NRC), "NIT " + dte.FormatNIT(b.issuer.NIT), name},
-			Right:   make([]bool, len(l.Columns)),
-			Folio:   1,
-			At:      at.AddDate(0, 1, 0), // always the same
+			Title: l.title,
+			Heading: []string{b.issuer.Name, "NRC " + dte.FormatNRC(b.issuer.NRC), "NIT " + dte.FormatNIT(b.issuer.NIT),
+				b.monthName()},
+			Right: make([]bool, len(l.Columns)),
+			Folio: 1,
+			At:    b.month.AddDate(0, 1, 0), // always the same
 		}
 		for i, c := range l.Columns {
 			t.Columns, t.Right[i] = append(t.Columns, c.Name), c.Name == documentsColumn
