@@ -512,10 +512,10 @@ func TestShip_Media(t *testing.T) {
 					if b.dice.IntN(3) > 0 { // else the next comes at once
 						time.Sleep(time.Minute)
 					}
-					left := b.left.Load()
+					left, live := b.left.Load(), b.ship.Shipped().Why == "" // only then a sale waits
 					b.sells(b.dice.IntN(4))
 					status := b.ship.Shipped()
-					if b.mode.Sync && status.Why == "" && b.left.Load() == left {
+					if b.mode.Sync && live && status.Why == "" && b.left.Load() == left {
 						waited++
 						b.burnt()
 					}
