@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
@@ -191,6 +192,94 @@ func TestType_Invented(t *testing.T) {
 	if strings.Contains(says("/openapi.json", http.StatusOK, "/dte/dte01"), "emitirPrenda") {
 		t.Error("the contract shows a type that the branch does not issue any more")
 	}
+	b.stop()
+	o.does("fsck")
+}
+
+// TestType_Chain: the director brings a type that nobody has foreseen to a chain by rings. A branch outside the ring
+// refuses it, the chain's settings open it beside the rule, and what was taken back is refused again.
+func TestType_Chain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a module")
+	}
+	t.Parallel()
+	from := invented(t)
+	b := newBranch(t, "invalidacion/v3")
+	c := b.withFleet(t)
+	private, err := bundle.MarshalPrivate(plugintest.Signer().Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("rules.key", private)
+	o := b.operated()
+	o.does("rules build prenda/v1 --source " + from + " --module " + from + "/prenda.wasm --out " + b.dir + " --key " +
+		filepath.Join(b.dir, "rules.key"))
+	file, err := os.ReadFile(filepath.Join(b.dir, "prenda-1.0.0.dterule"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bundle.Inspect(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Manifest
+	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version,
+		Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
+	c.create(fleetproto.RuleKey(rule.File), file, nil)
+	settings, err := fleetproto.EncodeSettings(fleetproto.Settings{Poll: "15s", Types: []string{"77"}})
+	c.create(fleetproto.SettingsKey(fleetproto.Digest(settings)), settings, err)
+	layout, err := os.ReadFile(from + "/plugins/prenda/v1/schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.sim.Enact(simulator.Law{Document: "77", From: "2026-01-01", Layout: layout, Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	now, version, previous := time.Now(), int64(0), ""
+	order := func(rollout *fleetproto.Rollout) {
+		t.Helper()
+		version++
+		data, err := testChain.Seal(&fleetproto.Desired{Group: "norte", Version: version, Previous: previous,
+			Issued: now, Expires: now.Add(time.Hour), By: "ana", Rollout: rollout}, c.director)
+		c.create(fleetproto.DesiredKey("norte", version), data, err)
+		previous = fleetproto.Digest(data)
+		c.status(func(s *fleetproto.Status) bool { return s.Desired.Version == version })
+	}
+	ring := fleetproto.Rollout{Name: "prenda", Pilots: []string{"sur"}, Opened: now, State: fleetproto.State{
+		Rules: []fleetproto.Rule{rule}, Settings: fleetproto.Digest(settings)}}
+	var form struct {
+		Examples struct{ Example json.RawMessage }
+	}
+	if err := json.Unmarshal(r.Parts["form.json"], &form); err != nil {
+		t.Fatal(err)
+	}
+	lends := func(key string, want int, text string) {
+		t.Helper()
+		status, said := b.ask(http.MethodPost, "/dte/prenda", key, string(form.Examples.Example))
+		if status != want || !strings.Contains(said, text) {
+			t.Errorf("%s: %d, no %q in %s", key, status, text, said)
+		}
+	}
+	b.launch()
+	waits := c.status(func(s *fleetproto.Status) bool { return s.Epoch == 0 })
+	c.enrol(1, waits.Key, waits.Points...)
+	b.await(http.StatusOK)
+	order(&ring)
+	lends("loan-1", http.StatusNotFound, "")
+	ring.Share = fleetproto.Whole
+	order(&ring)
+	c.status(func(s *fleetproto.Status) bool {
+		return s.Rollout != nil && s.Rollout.Stage == fleetproto.StageLive && s.Settings != ""
+	})
+	o.does("token grant 11 BOLETA_DE_PRENDA")
+	b.stop() // the chain's settings open a type from the next start on
+	b.launch()
+	b.await(http.StatusOK)
+	lends("loan-2", http.StatusCreated, `"estado":"PROCESSED"`)
+	order(nil)
+	c.status(func(s *fleetproto.Status) bool { return s.Settings == "" })
+	lends("loan-3", http.StatusConflict, "TYPE_NOT_OPEN")
+	lends("loan-2", http.StatusCreated, `"estado":"PROCESSED"`) // a retry is still answered
 	b.stop()
 	o.does("fsck")
 }
