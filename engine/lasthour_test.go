@@ -6,7 +6,6 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/dtesim/simulator"
-	"dtegate/engine/contingency"
 )
 
 // TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next one began, is one
@@ -29,7 +28,7 @@ func TestEvent_LastHour(t *testing.T) {
 				// as soon as the second cause is no more part of the first (reportAfter).
 				const reportAfter = 15 * time.Second
 				b.doubtFor = 2 * time.Hour
-				b.restart(func(p *contingency.Options) { p.ReportAfter = reportAfter })
+				b.restart(nil)
 				b.issue(sale("before", 100)) // logs in
 				b.chaos(simulator.Chaos{Silence: true})
 				b.issue(sale("first", 100))

@@ -143,51 +143,16 @@ func TestLongPeriod_Noted(t *testing.T) {
 	})
 }
 
-// TestLongPeriod_Waits: where the branch is told to, the event of a long contingency waits for the operator's word, and
-// no longer than it may; the event of a short one waits for nobody.
-func TestLongPeriod_Waits(t *testing.T) {
-	inBubble(t, func(b *box) {
-		// more than there is: 20 hours are taken
-		b.restart(func(p *contingency.Options) { p.AwaitReport = 48 * time.Hour })
-		b.outageOf(time.Hour, "short")
-		time.Sleep(10 * time.Minute)
-		if got := b.sim.Received(); got.Events != 1 {
-			b.t.Errorf("the event of a short contingency waits: %+v", got)
-		}
-		b.outageOf(80*time.Hour, "told")
-		time.Sleep(2 * time.Hour)
-		if got := b.sim.Received(); got.Events != 1 {
-			b.t.Errorf("the event does not wait for the report: %+v", got)
-		}
-		if err := b.engine.contingency.NoteTechnicalReport(context.Background(), "DGII-2"); err != nil {
-			b.t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		if got := b.sim.Received(); got.Events != 2 {
-			b.t.Errorf("MH has the report, and the event waits: %+v", got)
-		}
-		time.Sleep(time.Hour)
-		b.outageOf(80*time.Hour, "not told")
-		time.Sleep(19 * time.Hour)
-		if got := b.sim.Received(); got.Events != 2 {
-			b.t.Errorf("the event went before its time: %+v", got)
-		}
-		time.Sleep(2 * time.Hour)
-		if got := b.sim.Received(); got.Events != 3 || got.Documents != 3 {
-			b.t.Errorf("the event is held beyond its time: %+v", got)
-		}
-		b.audit()
-	})
-}
-
 // TestLongPeriod_ShortAfterLong: a short contingency soon after a long one that MH has an event of is no part of that
-// one: its event waits for nobody.
+// one: nobody wants a report of it.
 func TestLongPeriod_ShortAfterLong(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.restart(func(p *contingency.Options) { p.AwaitReport = 12 * time.Hour })
 		b.outageOf(70*time.Hour, "long")
 		time.Sleep(20*time.Hour + 10*time.Minute)
 		b.outageOf(10*time.Minute, "short")
+		if at := b.reportAt(); !at.IsZero() {
+			b.t.Errorf("a report of the short one is due at %v", at)
+		}
 		time.Sleep(20 * time.Minute)
 		if got := b.sim.Received(); got.Events != 2 || got.Documents != 2 {
 			b.t.Errorf("MH has %+v", got)

@@ -145,7 +145,7 @@ tokens = "tokens.toml"
 api = {listen = %q, rate = 100000}
 ops = {listen = %q, admin_token_file = "admin.token"}
 authority = {url = "http://%s", password_file = "authority.password"}
-contingency = {responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}, stable = "200ms", probe_every = "100ms", report_after = "200ms", doubt_for = "1s", lot_patience = "2s", lot_poll = "100ms"}
+contingency = {responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}, hurry = 100}
 key = {file = "signing.jwe", passphrase_file = "signing.passphrase"}
 issuer = {id = 7, slug = "tienda", nit = %q, nrc = "2390516", nombre = "Tienda", codigo_actividad = "47111", actividad_economica = "Venta en supermercados", telefono = "22571234", correo = "a@example.com", direccion = {departamento = "06", municipio = "23", distrito = "14", complemento = "Calle Arce"}}
 branch = {id = 3}

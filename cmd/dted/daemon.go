@@ -169,10 +169,11 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client,
 		Shelf: d.shelf, Issuer: cfg.Seller(),
-		Policy:      authority.Policy{DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
-		Patience:    time.Duration(cfg.Authority.Patience),
-		PassCodes:   cfg.API.UnknownCodes == "pass",
-		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit,
+		Policy:    authority.Policy{DoubtFor: 2 * time.Minute / time.Duration(cfg.Contingency.Hurry)},
+		Patience:  time.Duration(cfg.Authority.Patience),
+		PassCodes: cfg.API.UnknownCodes == "pass",
+		Contingency: contingency.Options{Responsible: seller.Person(cfg.Contingency.Responsible),
+			Internet: cfg.Contingency.Internet, Hurry: cfg.Contingency.Hurry}, Reachable: d.link.Ready(), Gate: d.admit,
 		Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
@@ -338,18 +339,6 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.In
 		return nil, err
 	}
 	return shelf, cfg.CheckIssuer(shelf.Book())
-}
-
-// contingencyOptions returns the settings of contingency; missing ones take the engine's defaults.
-func contingencyOptions(c config.Contingency) contingency.Options {
-	return contingency.Options{
-		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType,
-			Document: c.Responsible.Document},
-		ProbeEvery: time.Duration(c.ProbeEvery), Stable: time.Duration(c.Stable),
-		ReportAfter: time.Duration(c.ReportAfter),
-		LotSize:     c.LotSize, LotPoll: time.Duration(c.LotPoll), LotPatience: time.Duration(c.LotPatience),
-		AwaitReport: time.Duration(c.AwaitReport), Internet: c.Internet,
-	}
 }
 
 // information is the issuer as the API shows it (SPEC 2.8).

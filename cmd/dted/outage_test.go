@@ -31,7 +31,6 @@ func TestOutage(t *testing.T) {
 	}
 	const tills, lotsInFlight = 8, 4 // the default
 	b := newBranch(t)
-	b.reconfigure(`lot_patience = "2s"`, fmt.Sprintf(`lot_patience = "%v"`, 4*lotTime))
 	b.start()
 	sell := func(key string) (r record, took time.Duration) {
 		t.Helper()

@@ -62,11 +62,7 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	if err != nil {
 		return false, err
 	}
-	unreported := make(map[string]bool)
-	for _, o := range all {
-		unreported[o.head.Period] = true
-	}
-	unripe, err := c.unripePeriods(unreported)
+	unripe, err := c.unripePeriods()
 	if err != nil {
 		return false, err
 	}
@@ -100,19 +96,16 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 
 // unripePeriods returns the periods that are open, or that ended so recently that they may resume. Periods that ended
 // long ago leave the queue.
-func (c *Contingency) unripePeriods(unreported map[string]bool) (map[string]bool, error) {
+func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	periods, err := c.periods()
 	if err != nil {
 		return nil, err
 	}
 	now, law, unripe := c.branch.Now(), c.law(), make(map[string]bool)
-	waiting := unreportedStretches(periods, unreported, law)
 	for _, p := range periods {
 		switch {
-		case p.Ended.IsZero() || p.Ended.Add(c.options.ReportAfter).After(now):
-			unripe[p.code.String()] = true
-		case awaitsReport(p, waiting, law, c.options.AwaitReport, now):
-			unripe[p.code.String()] = true
+		case p.Ended.IsZero() || p.Ended.Add(c.hurried(reportAfter)).After(now):
+			unripe[p.Code()] = true
 		case now.Sub(p.Ended) > 2*law.event:
 			if _, err := c.moveRecord(context.Background(), p.entry(), record.PeriodEnded, p, nil); err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package contingency
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,7 +63,7 @@ func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err 
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}
-	room := c.options.LotsInFlight - len(lots)
+	room := cmp.Or(c.options.LotsInFlight, lotsInFlight) - len(lots)
 	if room <= 0 {
 		return false, nil
 	}
@@ -71,9 +72,7 @@ func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err 
 		return false, err
 	}
 	most := c.law().lotDocuments
-	if c.options.LotSize > 0 {
-		most = min(most, c.options.LotSize)
-	}
+	most = min(most, cmp.Or(c.options.LotSize, most))
 	due, err := c.waiting(ctx, record.QueueForward, c.branch.Now(), (room+len(lots))*most)
 	if err != nil {
 		return false, err
@@ -294,7 +293,7 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	entry, err := c.branch.Store.Append(ctx, storage.Keys{Series: c.series("lote")},
 		storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head,
 			Parts: []storage.Part{{Name: partCodes, Data: names}},
-			Due:   &storage.Due{Queue: record.QueueLot, At: now.Add(c.options.LotPatience)}})
+			Due:   &storage.Due{Queue: record.QueueLot, At: now.Add(c.hurried(lotPatience))}})
 	if err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
 	}
@@ -311,7 +310,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	case out.Kind == authority.Accepted:
 		h.Code = code
 		c.metrics.lots.WithLabelValues("received").Inc()
-		return c.askLotIn(ctx, entry, h, c.options.LotPoll)
+		return c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 	case out.Kind == authority.Rejected:
 		// One of the documents may be to blame: halves find it.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
@@ -344,7 +343,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	c.branch.Logger.Warn("no answer to a lot", "documents", len(list), refusal.LogAttr(out.Err))
 	c.Suspect()
 	h.Doubtful = true
-	return c.askLotIn(ctx, entry, h, c.options.LotPatience)
+	return c.askLotIn(ctx, entry, h, c.hurried(lotPatience))
 }
 
 // askLotIn records an open lot, about which MH is to be asked after a time.
@@ -379,7 +378,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if h.Code != "" {
 		var done, known bool
 		outcomes, done, known, err = c.branch.Sender.Client.QueryLot(ctx, h.Code)
-		late := c.branch.Now().Sub(h.Sent) > c.options.LotPatience
+		late := c.branch.Now().Sub(h.Sent) > c.hurried(lotPatience)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return false, ctx.Err()
@@ -387,7 +386,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 			c.branch.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, ErrAway
 		case !late && (!known || !done):
-			return false, c.askLotIn(ctx, entry, h, c.options.LotPoll)
+			return false, c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 		}
 		// Documents without a result by now are queried one by one.
 	}

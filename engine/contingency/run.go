@@ -8,7 +8,6 @@
 package contingency
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +46,6 @@ type Contingency struct {
 // New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run.
 // Errors: the store's, or a period's record that cannot be read.
 func New(b Branch, o Options) (*Contingency, error) {
-	o.setDefaults()
 	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: bell.New(), suspicion: bell.New()}
 	return c, c.restorePeriod()
 }
@@ -122,7 +120,7 @@ func (c *Contingency) timeToNext() (time.Duration, error) {
 			return next, fmt.Errorf("reading queue %s: %w", queue, err)
 		}
 		if len(first) > 0 {
-			next = min(next, max(first[0].Due.At.Sub(now), c.options.LotPoll))
+			next = min(next, max(first[0].Due.At.Sub(now), c.hurried(lotPoll)))
 		}
 	}
 	return next, nil
@@ -200,53 +198,43 @@ func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to st
 	return next, nil
 }
 
-// Times that no branch needs to change.
+// Times of the contingency; Options.Hurry divides those that a demonstration need not wait for.
 const (
+	probeEvery   = 2 * time.Second  // first time between two probes of MH; it doubles up to probeMax
 	probeMax     = 30 * time.Second // between two probes of MH
 	probeTimeout = 4 * time.Second
-	stableMax    = 5 * time.Minute // at most so long must MH have answered before a period ends
+	// stableFor is how long MH must have answered before a period ends. It doubles with each period of the last hour, up to
+	// stableMax: an unstable connection does not cause a period every minute.
+	stableFor = 2 * time.Second
+	stableMax = 5 * time.Minute
+	// reportAfter is the time from the end of a period to its event. Trouble that returns within this time resumes the
+	// same period.
+	reportAfter  = 15 * time.Second
 	correctAfter = time.Minute     // from MH's refusal of an event to the next event; it doubles, up to an hour
+	lotPoll      = 5 * time.Second // how often MH is asked about a lot
+	// lotPatience is how long MH may work on a lot, or may have lost it, before its documents are queried one by one
+	// (MT1 §3.4: a lot takes three minutes).
+	lotPatience  = 15 * time.Minute
+	lotsInFlight = 4 // lots on which MH works at once
 )
 
-// Options are the settings for life without MH. Zero values take the defaults.
+// Options are the settings for life without MH.
 type Options struct {
 	// Responsible answers for the events; MH wants a name and a document (schema of the event).
 	Responsible seller.Person
-	// ProbeEvery is the first time between two probes of MH, default 2 s; it doubles up to probeMax.
-	ProbeEvery time.Duration
-	// Stable is how long MH must have answered before a period ends, default 2 s. It doubles with each period of the
-	// last hour, up to stableMax: an unstable connection does not cause a period every minute.
-	Stable time.Duration
-	// ReportAfter is the time from the end of a period to its event, default 15 s. Trouble that returns within this
-	// time resumes the same period.
-	ReportAfter time.Duration
-	// LotSize is how many documents a lot holds, by default and at most what the event's bundle says. LotPoll is how
-	// often MH is asked about a lot, default 5 s. LotsInFlight is how many lots MH works on at once, default 4.
-	// LotPatience is how long MH may work on a lot, or may have lost it, before its documents are queried one by one,
-	// default 15 min (MT1 §3.4: a lot takes three).
-	LotSize      int
-	LotPoll      time.Duration
-	LotsInFlight int
-	LotPatience  time.Duration
-	// AwaitReport is how long the event of a contingency that needs a technical report waits, after the contingency's
-	// end, for the operator's word that MH has the report. Default 0: not at all. At most four hours less than the
-	// event's own limit.
-	AwaitReport time.Duration
 	// Internet lists addresses (host:port), of which at least one answers while the branch has Internet. They
 	// distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only a name or a route that is not found means
 	// cause 3.
 	Internet []string
+	// Hurry, of demonstrations and tests, divides the times of the contingency; default 1.
+	Hurry int
+	// LotSize and LotsInFlight, of tests, make lots smaller and fewer at once than the law and lotsInFlight allow.
+	LotSize, LotsInFlight int
 }
 
-func (o *Options) setDefaults() {
-	for _, d := range []struct {
-		at *time.Duration
-		is time.Duration
-	}{{&o.ProbeEvery, 2 * time.Second}, {&o.Stable, 2 * time.Second}, {&o.ReportAfter, 15 * time.Second},
-		{&o.LotPoll, 5 * time.Second}, {&o.LotPatience, 15 * time.Minute}} {
-		*d.at = cmp.Or(*d.at, d.is)
-	}
-	o.LotsInFlight = cmp.Or(o.LotsInFlight, 4)
+// hurried returns how long one of the times above is here.
+func (c *Contingency) hurried(d time.Duration) time.Duration {
+	return d / time.Duration(max(1, c.options.Hurry))
 }
 
 // law holds the times and sizes of the bundle of contingency events in force.

@@ -73,15 +73,6 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 	return list
 }
 
-// unreportedStretches joins, of periods sorted by their beginning, the open ones and those of which documents still
-// wait for a sealed event. A period that MH has an event of is no part of a contingency that needs a technical report.
-// unreported holds the codes of periods with waiting documents.
-func unreportedStretches(periods []*Period, unreported map[string]bool, law law) []*stretch {
-	return stretches(slices.DeleteFunc(slices.Clone(periods), func(p *Period) bool {
-		return !unreported[p.code.String()] && !p.Ended.IsZero()
-	}), law.event)
-}
-
 // waitingStretches returns, by their beginning, the stretches that continue or of which documents still wait for a
 // sealed event. unreported holds the codes of periods with waiting documents.
 func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
@@ -106,7 +97,9 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 		}
 	}
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	return unreportedStretches(all, unreported, c.law()), nil
+	return stretches(slices.DeleteFunc(all, func(p *Period) bool {
+		return !unreported[p.Code()] && !p.Ended.IsZero() // MH has its event: no part of one that needs a report
+	}), c.law().event), nil
 }
 
 // needingReport returns the oldest stretch that needs a technical report and has none. Otherwise it returns the last
@@ -121,21 +114,6 @@ func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 		}
 	}
 	return current
-}
-
-// awaitsReport reports whether the event of a period that is over still waits for the operator's word on the technical
-// report. It waits at most so long.
-func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now time.Time) bool {
-	most = min(most, law.event-4*time.Hour)
-	if most <= 0 || now.Sub(p.Ended) >= most {
-		return false
-	}
-	for _, s := range list {
-		if slices.Contains(s.periods, p) {
-			return s.tooLong(law, now) && s.reportNote() == nil
-		}
-	}
-	return false
 }
 
 // ReportCount counts the documents of one type that one point of sale issued in a contingency.

@@ -121,7 +121,7 @@ func (c *Contingency) redeclare(ctx context.Context, p Period) error {
 func (c *Contingency) resumable() (*Period, error) {
 	list, err := c.periods()
 	for _, p := range list {
-		if !p.Ended.IsZero() && p.Ended.Add(c.options.ReportAfter).After(c.branch.Now()) {
+		if !p.Ended.IsZero() && p.Ended.Add(c.hurried(reportAfter)).After(c.branch.Now()) {
 			return p, nil
 		}
 	}
@@ -235,7 +235,8 @@ func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 // watch probes MH when a sale or a step suspects that MH is away, and while the branch is in contingency. It ends with
 // ctx.
 func (c *Contingency) watch(ctx context.Context) {
-	wait, up := c.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
+	first := c.hurried(probeEvery)
+	wait, up := first, time.Time{} // up: since when MH answers, in a period
 	for ctx.Err() == nil {
 		var timer <-chan time.Time
 		if p := c.Current(); p != nil {
@@ -260,20 +261,20 @@ func (c *Contingency) watch(ctx context.Context) {
 			if err := c.enterFor(ctx, c.branch.Now(), o); err != nil {
 				c.branch.Logger.Error("entering contingency", "error", err)
 			}
-			wait, up = c.options.ProbeEvery, time.Time{}
+			wait, up = first, time.Time{}
 		case o.Kind == authority.Unknown:
 			wait, up = min(2*wait, probeMax), time.Time{}
 		case p == nil:
-			wait = c.options.ProbeEvery
+			wait = first
 		case p.Declared: // Lift ends the declaration, and has MH probed at once
 			wait = min(2*wait, probeMax)
 		case up.IsZero():
-			wait, up = min(c.options.ProbeEvery, c.stable()), c.branch.Now()
+			wait, up = min(first, c.stable()), c.branch.Now()
 		case c.branch.Now().Sub(up) >= c.stable():
 			if err := c.leave(ctx); err != nil {
 				c.branch.Logger.Error("leaving contingency", "error", err)
 			}
-			wait, up = c.options.ProbeEvery, time.Time{}
+			wait, up = first, time.Time{}
 			c.work.Ring()
 		}
 	}
@@ -286,7 +287,7 @@ func (c *Contingency) stable() time.Duration {
 	for len(c.begun) > 0 && c.branch.Now().Sub(c.begun[0]) > time.Hour {
 		c.begun = c.begun[1:]
 	}
-	return min(c.options.Stable<<min(max(0, len(c.begun)-1), 20), stableMax)
+	return min(c.hurried(stableFor)<<min(max(0, len(c.begun)-1), 20), stableMax)
 }
 
 func (c *Contingency) probe(ctx context.Context) authority.Outcome {

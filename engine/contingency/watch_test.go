@@ -9,8 +9,8 @@ import (
 func TestStable(t *testing.T) {
 	monday := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	now := monday
-	w := &Contingency{branch: Branch{Now: func() time.Time { return now }}, options: Options{Stable: 10 * time.Second}}
-	for i, want := range []time.Duration{10, 10, 20, 40, 80, 160, 300, 300} {
+	w := &Contingency{branch: Branch{Now: func() time.Time { return now }}, options: Options{}}
+	for i, want := range []time.Duration{2, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 		if got := w.stable(); got != want*time.Second {
 			t.Errorf("after %d periods: %v", i, got)
 		}
@@ -18,10 +18,10 @@ func TestStable(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	now = monday.Add(time.Hour)
-	if got := w.stable(); len(w.begun) != 8 || got != 5*time.Minute {
+	if got := w.stable(); len(w.begun) != 11 || got != 5*time.Minute {
 		t.Errorf("an hour later: %v of %d periods", got, len(w.begun))
 	}
-	if now = now.Add(4*time.Minute + time.Second); w.stable() != 40*time.Second || len(w.begun) != 3 {
+	if now = now.Add(4*time.Minute + time.Second); w.stable() != 64*time.Second || len(w.begun) != 6 {
 		t.Errorf("an hour after the fifth: %v of %d periods", w.stable(), len(w.begun))
 	}
 }

@@ -191,8 +191,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond},
 		Contingency: contingency.Options{
 			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
-			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
-			LotPoll: 20 * time.Millisecond}}
+			Hurry:       200}}
 	set(&settings)
 	b.Engine, err = engine.New(settings)
 	must(err)

@@ -65,8 +65,8 @@ var Boxes = []Broken{
 		"rules.key: 1 keys cannot give 2 signatures"),
 	setting("a rule engine that is none", "threshold = 1", "threshold = 1\nengine = \"fast\"", "configuration",
 		"rules.engine", `rules.engine: is "fast"`),
-	setting("a time below zero", "[contingency]", "[contingency]\nreport_after = \"-1s\"", "configuration",
-		"contingency.report_after", "contingency.report_after: is -1s"),
+	setting("a hurry below zero", "[contingency]", "[contingency]\nhurry = -1", "configuration",
+		"contingency.hurry", "contingency.hurry: is -1"),
 
 	// Files that a start reads.
 	without("no signing key", "signing.jwe", "key", "key.file"),

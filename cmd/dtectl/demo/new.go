@@ -262,12 +262,7 @@ ahead = %q                 # of the demonstration alone: a later day is rehearse
 
 [contingency]
 responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}
-stable = "1s"               # the demonstration is quicker than a branch: see the defaults in cmd/dted/config
-probe_every = "500ms"
-report_after = "1s"
-doubt_for = "3s"
-lot_patience = "30s"
-lot_poll = "250ms"
+hurry = 30                  # of the demonstration alone: what a branch waits for takes a thirtieth of the time
 
 [mail]                      # optional: without it nothing is mailed
 host = %q

@@ -57,6 +57,9 @@ func (c *Config) check() error {
 			fault("fleet.store: is missing, and there is no [archive] whose store it could be")
 		}
 	}
+	if c.Contingency.Hurry > 1 && c.Ambiente != "00" {
+		fault("contingency.hurry: is %d, must be 1 in production", c.Contingency.Hurry)
+	}
 	if len(c.Points) == 0 {
 		fault("point_of_sale: at least one is needed")
 	}

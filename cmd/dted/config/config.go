@@ -139,21 +139,11 @@ type Authority struct {
 	Ahead Duration `toml:"ahead"`
 }
 
-// Contingency is the policy without MH. Durations are texts like "8s"; what is missing takes the default in brackets.
+// Contingency is the policy without MH.
 type Contingency struct {
-	Responsible Person   `toml:"responsible"` // answers for contingency events; MH wants it
-	ProbeEvery  Duration `toml:"probe_every"` // first time between two probes of MH (2s), doubling up to 30s
-	// how long MH must answer before a contingency ends (2s), doubling with each of the last hour up to 5m
-	Stable      Duration `toml:"stable"`
-	ReportAfter Duration `toml:"report_after"` // from the end of a contingency to its event (15s)
-	DoubtFor    Duration `toml:"doubt_for"`    // how long MH may still be at work on what it was sent (2m)
-	LotSize     int      `toml:"lot_size"`     // (what the contingency bundle says: 100)
-	LotPoll     Duration `toml:"lot_poll"`     // how often MH is asked about a lot (5s)
-	// how long MH may be at work on a lot before its documents are asked for one by one (15m)
-	LotPatience Duration `toml:"lot_patience"`
-	// AwaitReport is how long the event of a contingency of more than three days waits for `dtectl contingency report
-	// --sent` (0: not at all; at most 20h are taken).
-	AwaitReport Duration `toml:"await_report"`
+	Responsible Person `toml:"responsible"` // answers for contingency events; MH wants it
+	// Hurry, of a demonstration in the test ambiente, divides the times of contingency.
+	Hurry int `toml:"hurry" default:"1"`
 	// Internet are addresses (host:port), one of which answers while the branch has Internet: they tell MH's trouble
 	// from the branch's own. None: only a name or a route that is not found does.
 	Internet []string `toml:"internet"`
