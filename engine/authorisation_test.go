@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
-	"dtegate/engine/authorisation"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/seller"
 )
@@ -16,20 +16,20 @@ import (
 func TestAuthorisation(t *testing.T) { inBubble(t, authorise) }
 
 func authorise(b *box) {
-	old := authorisation.NewTally(b.engine.documents, b.store, 1, b.now)
-	look := func(want map[string]authorisation.Sealed) {
+	old := documents.NewTally(b.engine.documents, 1, b.now)
+	look := func(want map[string]documents.Sealed) {
 		b.t.Helper()
-		for _, tally := range []*authorisation.Tally{old, authorisation.NewTally(b.engine.documents, b.store, 1,
+		for _, tally := range []*documents.Tally{old, documents.NewTally(b.engine.documents, 1,
 			b.now)} {
 			got, err := tally.Count(context.Background())
-			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-authorisation.Days)) ||
-				len(got.Kinds) != len(authorisation.Requirements()) {
+			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-documents.TestDays)) ||
+				len(got.Kinds) != len(documents.Requirements()) {
 				b.t.Fatalf("%+v %v", got, err)
 			}
 			for i, k := range got.Kinds {
 				expected := want[k.Kind]
-				expected.Kind, expected.Wanted = authorisation.Requirements()[i].Kind,
-					authorisation.Requirements()[i].Wanted
+				expected.Kind, expected.Wanted = documents.Requirements()[i].Kind,
+					documents.Requirements()[i].Wanted
 				if k != expected {
 					b.t.Errorf("%+v, want %+v", k, expected)
 				}
@@ -45,12 +45,12 @@ func authorise(b *box) {
 	alone := sale("late", 1130)
 	alone.TestContingency = true
 	late := b.issue(alone)
-	look(map[string]authorisation.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}})
+	look(map[string]documents.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}})
 	time.Sleep(time.Minute)
-	look(map[string]authorisation.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}, "contingencia": {Waiting: 1}})
+	look(map[string]documents.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}, "contingencia": {Waiting: 1}})
 	b.chaos(simulator.Chaos{RejectEvents: 1}) // the event is made anew
 	time.Sleep(30 * time.Minute)
-	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}})
+	look(map[string]documents.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}})
 
 	code, err := dte.ParseCode(late.Code)
 	if err != nil {
@@ -61,10 +61,10 @@ func authorise(b *box) {
 		Reason: "Se rescinde", Responsible: eva, Applicant: eva, Caller: testCaller(1)}); err != nil {
 		b.t.Fatal(err)
 	}
-	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1},
+	look(map[string]documents.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1},
 		"invalidacion": {Sealed: 1}})
-	b.skew.Store(int64((authorisation.Days - 1) * 24 * time.Hour))
-	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1},
+	b.skew.Store(int64((documents.TestDays - 1) * 24 * time.Hour))
+	look(map[string]documents.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1},
 		"invalidacion": {Sealed: 1}})
 	b.skew.Add(int64(24 * time.Hour))
 	look(nil)

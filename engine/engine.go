@@ -27,7 +27,6 @@ import (
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
 	"dtegate/engine/sign"
-	"dtegate/engine/witness"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -74,7 +73,7 @@ type Engine struct {
 	documents   *documents.Register // and the lock of each document
 	outbox      *outbox.Outbox
 	contingency *contingency.Contingency
-	witness     *witness.Guard
+	witness     *documents.Guard
 
 	store   *storage.Store
 	lost    *record.LostRecords
@@ -155,7 +154,7 @@ func New(o Options) (e *Engine, err error) {
 		Delivery: o.Delivery, Documents: keeper{e}, Store: e.store, Lost: e.lost, Issuer: e.issuer,
 		Logger: e.log, Now: e.now, Rand: e.rand, GiveWay: giveWay,
 	})
-	e.witness = witness.New(e.store, e.issuer, e.outbox.Archive(), e.log)
+	e.witness = documents.NewGuard(e.store, e.issuer, e.outbox.Archive(), e.log)
 	e.sender = authority.NewSender(&authority.Sender{
 		Client: e.client, Policy: o.Policy, Lost: lost, Now: e.now,
 		Away:    func() bool { return e.contingency.Current() != nil },
@@ -212,7 +211,7 @@ func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 
 // Witness returns the guard that is told about numbers which the store lacks.
-func (e *Engine) Witness() *witness.Guard { return e.witness }
+func (e *Engine) Witness() *documents.Guard { return e.witness }
 
 // sweep settles documents that nobody settles any more, and sends pending invalidations.
 func (e *Engine) sweep(ctx context.Context, before time.Time) {

@@ -13,7 +13,6 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	accounts "dtegate/engine/month"
 	"dtegate/engine/record"
 )
 
@@ -257,7 +256,6 @@ func TestList_ClockAhead(t *testing.T) {
 	for _, day := range []int{0, 1, 0, 1} {
 		run(day)
 	}
-	tally := documents.NewTally(w.store, w.now)
 	for day := range 2 {
 		at := dte.Date(start.AddDate(0, 0, day))
 		w.clock.set(start.AddDate(0, 0, day))
@@ -267,10 +265,11 @@ func TestList_ClockAhead(t *testing.T) {
 		if !reflect.DeepEqual(l.Totals, want) || len(l.Lines) != 1 || l.Lines[0].Date != at {
 			t.Errorf("%s: %+v, want %v", at, l, want)
 		}
-		if today, err := tally.Today(); err != nil || today.Documents["01"] != 2*sales {
+		today, err := w.engine.documents.Today(t.Context(), w.now())
+		if err != nil || today.Documents["01"] != 2*sales {
 			t.Errorf("%s: %d documents are counted, want %d: %v", at, today.Documents["01"], 2*sales, err)
 		}
-		n, reader := 0, accounts.New(w.store)
+		n, reader := 0, documents.NewMonthReader(w.store)
 		for after, more := uint64(0), true; more; {
 			p, err := reader.Page(at[:7], after)
 			if err != nil {

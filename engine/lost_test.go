@@ -18,7 +18,6 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	monthly "dtegate/engine/month"
 	"dtegate/engine/record"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
@@ -415,7 +414,7 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 		testCaller(1)); err != nil {
 		b.t.Errorf("the list: %v", err)
 	}
-	if p, err := monthly.New(b.store).Page("2026-11", 0); err != nil || p.Next != 0 {
+	if p, err := documents.NewMonthReader(b.store).Page("2026-11", 0); err != nil || p.Next != 0 {
 		b.t.Errorf("the books: %v", err)
 	}
 }

@@ -32,11 +32,11 @@ func TestTally(t *testing.T) {
 		}
 	}
 	day := time.Date(2027, 3, 1, 0, 0, 0, 0, dte.Zone)
-	tally := documents.NewTally(w.store, w.now)
 	look := func(date string, n int, want map[int]documents.Hour) {
 		t.Helper()
-		for _, counter := range []*documents.Tally{tally, documents.NewTally(w.store, w.now)} {
-			got, err := counter.Today()
+		for _, counter := range []*documents.Register{w.engine.documents,
+			documents.New(w.store, nil, w.engine.issuer, nil)} {
+			got, err := counter.Today(t.Context(), w.now())
 			if err != nil || got.Partial || got.Date != date || got.Documents["01"] != n {
 				t.Fatalf("%+v %v", got, err)
 			}
@@ -59,17 +59,19 @@ func TestTally(t *testing.T) {
 	look("2027-03-02", 0, nil)
 }
 
-// TestTally_Large: a call reads so many records and no more; what is being settled is counted once MH has decided.
-func TestTally_Large(t *testing.T) {
+// TestToday_Large: a call whose time is over says that the day is not counted; what is being settled is counted once MH
+// has decided.
+func TestToday_Large(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	w.clock.set(time.Date(2027, 3, 1, 12, 0, 0, 0, dte.Zone))
-	data, _ := json.Marshal(record.Head{Document: "01", Date: "2027-03-01", Form: record.FormNormal,
+	data, _ := json.Marshal(record.Head{Document: "01", Date: "2027-03-01", Form: record.FormNormal, Total: "1.00",
 		CreatedAt: w.now()})
+	const many = 1000
 	var last storage.Code
-	for i := range documents.TallyStep + 5 {
+	for i := range many + 1 {
 		state := record.Accepted
-		if i == documents.TallyStep+4 {
+		if i == many {
 			state = record.Signed
 		}
 		binary.BigEndian.PutUint64(last[:], uint64(i+1))
@@ -79,22 +81,24 @@ func TestTally_Large(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tally := documents.NewTally(w.store, w.now)
-	for _, want := range []struct {
-		n       int
-		partial bool
-	}{{documents.TallyStep, true}, {documents.TallyStep + 4, false}, {documents.TallyStep + 4, false}} {
-		got, err := tally.Today()
-		if err != nil || got.Documents["01"] != want.n || got.Hours[12].Normal != want.n ||
-			got.Partial != want.partial {
-			t.Fatalf("%+v %v, want %+v", got, err, want)
+	r := w.engine.documents
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := r.Today(over, w.now()); err != nil || !got.Partial || got.Hours != [24]documents.Hour{} {
+		t.Fatalf("%+v %v", got, err)
+	}
+	for range 2 {
+		got, err := r.Today(t.Context(), w.now())
+		if err != nil || got.Documents["01"] != many || got.Hours[12].Normal != many || got.Partial {
+			t.Fatalf("%+v %v, want %d", got, err, many)
 		}
 	}
-	if _, err := w.store.Advance(context.Background(), last, record.Signed,
-		storage.Change{To: record.Rejected}); err != nil {
+	entry, err := w.store.Advance(context.Background(), last, record.Signed, storage.Change{To: record.Rejected})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := tally.Today(); err != nil || got.Hours[12] != (documents.Hour{Normal: documents.TallyStep + 4,
+	r.Touch(entry.ID)
+	if got, err := r.Today(t.Context(), w.now()); err != nil || got.Hours[12] != (documents.Hour{Normal: many,
 		Rejected: 1}) {
 		t.Fatalf("%+v %v", got.Hours[12], err)
 	}

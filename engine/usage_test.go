@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 )
@@ -43,11 +42,11 @@ func TestUsage(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		count(2, b.issue(sale2(2)))
 		b.crash()
-		u := documents.NewUsage(b.engine.store, nil, b.engine.now())
+		before := b.engine.documents.StoredBefore(b.engine.now())
 		count(2, b.issue(sale2(2))) // after the start: whoever counts has it already
 		counted[dte.Date(b.engine.now())][2] /= 2
 		for day, want := range counted {
-			got, err := u.Of(ctx, day)
+			got, err := before(ctx, day)
 			if err != nil || len(got) != len(want) || got[1] != want[1] || got[2] != want[2] || want[1]+want[2] == 0 {
 				t.Errorf("%s: %v, %v; want %v", day, got, err, want)
 			}

@@ -22,8 +22,8 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 	"dtegate/engine/books"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/month"
 	"dtegate/engine/pdf"
 	"dtegate/storage"
 )
@@ -64,7 +64,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 
 func (c *booksCommand) check() error {
 	switch {
-	case c.Month != "" && !month.Valid(c.Month):
+	case c.Month != "" && !documents.IsMonth(c.Month):
 		return fmt.Errorf("--month: %q is no month like 2026-11", c.Month)
 	case c.Explain != "":
 		_, err := dte.ParseCode(c.Explain)
@@ -135,8 +135,8 @@ func bookSettings(b *config.Books) books.Settings {
 // bookSource is where documents come from: the running appliance, or a backup.
 type bookSource struct {
 	name     string
-	page     func(ctx context.Context, of string, after uint64) (*month.Page, error)
-	document func(ctx context.Context, code dte.Code) (*month.Document, error)
+	page     func(ctx context.Context, of string, after uint64) (*documents.MonthPage, error)
+	document func(ctx context.Context, code dte.Code) (*documents.MonthDocument, error)
 	close    func()
 	rest     bool // between pages: whoever answers them sells meanwhile
 }
@@ -161,31 +161,33 @@ func (c *booksCommand) sources(top *adminclient.Options) (list []*bookSource, er
 			}
 			return nil, err
 		}
-		reader := month.New(store)
+		reader := documents.NewMonthReader(store)
 		list = append(list, &bookSource{name: dir,
-			page: func(_ context.Context, month string, after uint64) (*month.Page, error) {
+			page: func(_ context.Context, month string, after uint64) (*documents.MonthPage, error) {
 				return reader.Page(month, after)
 			},
-			document: func(_ context.Context, code dte.Code) (*month.Document, error) { return reader.Document(code) },
-			close:    func() { _ = store.Close() }}) // it was only read
+			document: func(_ context.Context, code dte.Code) (*documents.MonthDocument, error) {
+				return reader.Document(code)
+			},
+			close: func() { _ = store.Close() }}) // it was only read
 	}
 	return list, nil
 }
 
 func runningBooks(g *adminclient.Gateway) *bookSource {
 	runtime.GOMAXPROCS(1) // a core stays the tills'
-	ask := func(ctx context.Context, query url.Values) (*month.Page, error) {
+	ask := func(ctx context.Context, query url.Values) (*documents.MonthPage, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		p := new(month.Page)
+		p := new(documents.MonthPage)
 		err := g.Ask(ctx, http.MethodGet, "/admin/books", query, nil, p)
 		return p, err
 	}
 	return &bookSource{name: "the running appliance", rest: true, close: func() {},
-		page: func(ctx context.Context, of string, after uint64) (*month.Page, error) {
+		page: func(ctx context.Context, of string, after uint64) (*documents.MonthPage, error) {
 			return ask(ctx, url.Values{"month": {of}, "after": {strconv.FormatUint(after, 10)}})
 		},
-		document: func(ctx context.Context, code dte.Code) (*month.Document, error) {
+		document: func(ctx context.Context, code dte.Code) (*documents.MonthDocument, error) {
 			p, err := ask(ctx, url.Values{"code": {code.String()}})
 			if err != nil {
 				return nil, err
@@ -198,7 +200,7 @@ func runningBooks(g *adminclient.Gateway) *bookSource {
 }
 
 // bookDocument decodes what was signed.
-func bookDocument(d *month.Document) (books.Document, error) {
+func bookDocument(d *documents.MonthDocument) (books.Document, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
 	if err != nil {
 		return books.Document{}, fmt.Errorf("document %s: %w", d.Code, err)
@@ -368,7 +370,7 @@ func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, setti
 	if err != nil {
 		return err
 	}
-	var found *month.Document
+	var found *documents.MonthDocument
 	var missed error
 	for _, s := range sources {
 		d, err := s.document(ctx, code)

@@ -19,7 +19,7 @@ import (
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
-	"dtegate/engine/authorisation"
+	"dtegate/engine/documents"
 	"dtegate/gateway/tilltest"
 )
 
@@ -27,7 +27,7 @@ import (
 func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Branch) {
 	t.Helper()
 	branch := tilltest.Open(t, "00", time.Now())
-	tally := authorisation.NewTally(branch.Engine.Documents(), branch.Store, 1, branch.Now)
+	tally := documents.NewTally(branch.Engine.Documents(), 1, branch.Now)
 	ops := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := tally.Count(r.Context())
 		if err != nil {

@@ -21,14 +21,12 @@ import (
 	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/audit"
-	"dtegate/engine/authorisation"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/connpool"
 	"dtegate/engine/contingency"
 	"dtegate/engine/documents"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
-	"dtegate/engine/month"
 	"dtegate/engine/outbox"
 	"dtegate/engine/recordmac"
 	"dtegate/engine/rulestore"
@@ -136,11 +134,11 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	d.month = newMonthSoFar(d.engine.Documents(), cfg.Branch.ID, cfg.Now, log)
 	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate,
-		store: d.store,
-		tally: documents.NewTally(d.store, cfg.Now), access: d.access, reach: mh, refused: client.Refused,
+		store:  d.store,
+		access: d.access, reach: mh, refused: client.Refused,
 		recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
-		status.permit = authorisation.NewTally(d.engine.Documents(), d.store, cfg.Branch.ID, cfg.Now)
+		status.permit = documents.NewTally(d.engine.Documents(), cfg.Branch.ID, cfg.Now)
 	}
 	if err := joinChain(d, cfg, in, status, registry); err != nil {
 		return d, err
@@ -187,13 +185,13 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: d.access.TLS("api"), OpsTLS: d.access.TLS("ops"),
 		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: 4 * cfg.API.Rate, Large: int64(cfg.API.LargeBytes),
 			Daily: int64(cfg.API.DailyBytes)},
-		Usage: documents.NewUsage(d.store, d.shelf, cfg.Now()).Of,
+		Usage: d.engine.Documents().StoredBefore(cfg.Now()),
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission",
 			MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
 		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(), Rules: d.shelf,
 			Recall: engine.NewRecall(d.engine),
 			Ready:  s.ready, Status: s.show, Overview: s.overview, AdminToken: in.Admin, Keeper: d.access,
-			Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}}
+			Audit: d.trail, Backups: d.backups, Books: documents.NewMonthReader(d.store)}}
 }
 
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.

@@ -135,7 +135,7 @@ func (s *status) describe(w *fleetproto.Status) {
 		w.Copy = s.shipper.Shipped()
 		w.Copy.Last = s.lastNumbers()
 	}
-	if today, err := s.tally.Today(); err == nil {
+	if today, err := s.today(); err == nil {
 		for _, h := range today.Hours {
 			w.Today += int64(h.Normal + h.Contingency + h.Rejected)
 			w.Refused += int64(h.Rejected)

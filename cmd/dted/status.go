@@ -13,7 +13,6 @@ import (
 	"dtegate/cmd/dted/health"
 	"dtegate/cmd/version"
 	"dtegate/engine"
-	"dtegate/engine/authorisation"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
@@ -35,8 +34,7 @@ type status struct {
 	host    *rules.Host
 	gate    *health.Gate
 	store   *storage.Store
-	tally   *documents.Tally
-	permit  *authorisation.Tally // nil outside of the test ambiente
+	permit  *documents.Tally // nil outside of the test ambiente
 	month   *monthSoFar
 	access  *access.Control
 	reach   *health.Reach
@@ -106,7 +104,7 @@ func (s *status) overview() *page.Overview {
 		Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Expires: s.access.Expiries()}
 	o.MH.Refused = s.refused()
-	today, err := s.tally.Today()
+	today, err := s.today()
 	if err != nil {
 		s.log.Error("counting today's documents", "error", err)
 		today.Partial = true
@@ -140,15 +138,22 @@ func (s *status) overview() *page.Overview {
 	return o
 }
 
-// authorisationWait bounds how long the status page waits for the count.
-const authorisationWait = time.Second
+// today counts the documents of the day.
+func (s *status) today() (documents.Today, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), countWait)
+	defer cancel()
+	return s.engine.Documents().Today(ctx, s.cfg.Now())
+}
+
+// countWait bounds how long a status waits for a count.
+const countWait = time.Second
 
 // authorisation returns the branch's progress with the tests that MH wants; nil outside of the test ambiente.
-func (s *status) authorisation() *authorisation.Progress {
+func (s *status) authorisation() *documents.Progress {
 	if s.permit == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), authorisationWait)
+	ctx, cancel := context.WithTimeout(context.Background(), countWait)
 	defer cancel()
 	a, err := s.permit.Count(ctx)
 	if err != nil {

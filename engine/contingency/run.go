@@ -203,8 +203,8 @@ const (
 	probeEvery   = 2 * time.Second  // first time between two probes of MH; it doubles up to probeMax
 	probeMax     = 30 * time.Second // between two probes of MH
 	probeTimeout = 4 * time.Second
-	// stableFor is how long MH must have answered before a period ends. It doubles with each period of the last hour, up to
-	// stableMax: an unstable connection does not cause a period every minute.
+	// stableFor is how long MH must have answered before a period ends. It doubles with each period of the last hour,
+	// up to stableMax: an unstable connection does not cause a period every minute.
 	stableFor = 2 * time.Second
 	stableMax = 5 * time.Minute
 	// reportAfter is the time from the end of a period to its event. Trouble that returns within this time resumes the

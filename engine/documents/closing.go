@@ -221,25 +221,16 @@ func (r *Register) count(ctx context.Context, date string, at seller.Point, now 
 		series:  make(map[string]*ClosingSeries),
 		numbers: make(map[string][2]uint64), net: make(map[string]*tallyOf)}
 	rest := r.rest()
-	err := record.EachOfDay(ctx, r.store, record.Day(date), func(entry storage.Entry, h *record.Head) error {
-		if h.Date != date || h.PointID != at.ID || h.BranchID != at.BranchID {
-			return nil
+	var err error
+	for doc, bad := range record.OfDay(ctx, r.store, record.Day(date), 0) {
+		if err = bad; err == nil {
+			err = r.countIn(ctx, &d, x, doc, at)
+		}
+		if err != nil {
+			break
 		}
 		rest()
-		if entry.State == record.Signed {
-			var err error
-			if entry, err = r.Settled(ctx, dte.Code(entry.Code)); err != nil {
-				return err
-			}
-			if h, err = record.DecodeHead(entry); err != nil {
-				return err
-			}
-		}
-		if x.Establishment == "" {
-			x.Establishment, x.PointOfSale = seller.EstablishmentOf(h, at)
-		}
-		return r.countDocument(&d, x, entry, h)
-	})
+	}
 	var refused *refusal.Error
 	if errors.As(err, &refused) {
 		return nil, refused
@@ -254,7 +245,24 @@ func (r *Register) count(ctx context.Context, date string, at seller.Point, now 
 	return x, nil
 }
 
-func (r *Register) countDocument(d *dayCount, x *Closing, entry storage.Entry, h *record.Head) error {
+// countIn counts a document, if it is of the closing's day and point of sale.
+func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc record.Stored, at seller.Point) error {
+	entry, h := doc.Entry, doc.Head
+	if h.Date != x.Date || h.PointID != at.ID || h.BranchID != at.BranchID {
+		return nil
+	}
+	if entry.State == record.Signed {
+		var err error
+		if entry, err = r.Settled(ctx, dte.Code(entry.Code)); err != nil {
+			return err
+		}
+		if h, err = record.DecodeHead(entry); err != nil {
+			return err
+		}
+	}
+	if x.Establishment == "" {
+		x.Establishment, x.PointOfSale = seller.EstablishmentOf(h, at)
+	}
 	total, err := dte.ParseAmount(h.Total)
 	if err != nil {
 		return fmt.Errorf("total of record %d: %w", entry.ID, err)

@@ -5,14 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 	"time"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
-	"dtegate/engine/totals"
 	"dtegate/storage"
 )
 
@@ -103,52 +103,53 @@ func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listin
 	if err != nil {
 		return nil, err
 	}
-	match := func(g totals.Group) bool {
-		estado := record.Estado(g.State)
-		return estado != "" && g.BranchID == c.Point.BranchID && (f.PointID == 0 || g.PointID == f.PointID) &&
-			(f.Estado == "" || estado == f.Estado) && f.includesType(g.Document)
+	match := func(g group) bool {
+		estado := record.Estado(g.state)
+		return estado != "" && g.branch == c.Point.BranchID && (f.PointID == 0 || g.point == f.PointID) &&
+			(f.Estado == "" || estado == f.Estado) &&
+			(len(f.Documents) == 0 || slices.Contains(f.Documents, g.document))
 	}
 	if f.Key != "" {
 		return r.byKey(f, c, match)
 	}
 	l := &Listing{}
-	q := totals.Query{Days: days, Match: match, Amount: f.Amount, After: uint64(f.After), Limit: f.Limit}
+	q := query{days: days, match: match, amount: f.Amount, after: uint64(f.After), limit: f.Limit}
 	if f.ControlNumber != "" || f.Receiver != "" { // the ledger knows neither: the records are read
-		q.Limit = searchChunk
+		q.limit = searchChunk
 	}
 	for read := 0; ; {
-		page, err := r.ledger.Page(ctx, q)
+		page, err := r.ledger.page(ctx, q)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, refusal.Unavailable(err, "Las sumas de esos días aún se están preparando")
 			}
 			return nil, fmt.Errorf("listing documents: %w", err)
 		}
-		entries, err := r.store.ByID(page.IDs)
+		entries, err := r.store.ByID(page.ids)
 		if err != nil {
 			return nil, fmt.Errorf("listing documents: %w", err)
 		}
-		r.ledger.Shown(len(entries))
+		r.ledger.read.Add(float64(len(entries)))
 		full := false
 		for i := 0; i < len(entries) && !full; i++ {
 			h, err := record.DecodeHead(entries[i])
 			if err != nil {
 				return nil, err
 			}
-			q.After = entries[i].ID
+			q.after = entries[i].ID
 			if match(groupOf(entries[i], h)) && f.finds(h) { // else it changed just now, or it is another's
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}
 		}
 		if read += len(entries); !f.searches() {
-			l.Totals = publicTotals(page.Totals)
+			l.Totals = publicTotals(page.totals)
 		}
-		if full || page.More && (len(l.Lines) == f.Limit || read >= searchMost) {
-			l.Next = int64(q.After)
+		if full || page.more && (len(l.Lines) == f.Limit || read >= searchMost) {
+			l.Next = int64(q.after)
 			return l, nil
 		}
-		if !page.More || len(entries) == 0 {
+		if !page.more || len(entries) == 0 {
 			return l, nil
 		}
 	}
@@ -176,7 +177,7 @@ func (f *Filter) finds(h *record.Head) bool {
 }
 
 // byKey lists the document that an Idempotency-Key made, if the filter selects it.
-func (r *Register) byKey(f Filter, c seller.Caller, match func(totals.Group) bool) (*Listing, error) {
+func (r *Register) byKey(f Filter, c seller.Caller, match func(group) bool) (*Listing, error) {
 	point := cmp.Or(f.PointID, c.Point.ID)
 	code, _, err := r.store.Lookup(record.IdempotencyKey(point, f.Key))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -198,50 +199,25 @@ func (r *Register) byKey(f Filter, c seller.Caller, match func(totals.Group) boo
 }
 
 // publicTotals adds up the groups that the API shows as one: of all points of sale, and of states with one public name.
-func publicTotals(groups map[totals.Group]totals.Total) []Total {
+func publicTotals(groups map[group]total) []Total {
 	type public struct{ document, estado string }
-	sums := make(map[public]totals.Total)
+	sums := make(map[public]total)
 	for g, t := range groups {
-		name := public{g.Document, record.Estado(g.State)}
+		name := public{g.document, record.Estado(g.state)}
 		sum := sums[name]
-		sum.Count += t.Count
-		sum.Amount.Merge(t.Amount)
+		sum.count += t.count
+		sum.amount.Merge(t.amount)
 		sums[name] = sum
 	}
 	list := make([]Total, 0, len(sums))
 	for name, t := range sums {
-		list = append(list, Total{Tipo: record.TypeOf(name.document).Name, Estado: name.estado, Count: t.Count,
-			Amount: t.Amount.Fixed2()})
+		list = append(list, Total{Tipo: record.TypeOf(name.document).Name, Estado: name.estado, Count: t.count,
+			Amount: t.amount.Fixed2()})
 	}
-	sort.Slice(list, func(i, j int) bool {
-		a, b := list[i], list[j]
-		return a.Tipo < b.Tipo || a.Tipo == b.Tipo && a.Estado < b.Estado
+	slices.SortFunc(list, func(a, b Total) int {
+		return cmp.Or(strings.Compare(a.Tipo, b.Tipo), strings.Compare(a.Estado, b.Estado))
 	})
 	return list
-}
-
-// newLedger returns the ledger of a store's documents.
-func newLedger(store *storage.Store, rest func() func()) *totals.Ledger {
-	return totals.New(totals.Options{Store: store, Day: record.Day,
-		Read: func(entry storage.Entry) (totals.Row, bool, error) {
-			if !record.IsDocument(entry.State) {
-				return totals.Row{}, false, nil
-			}
-			h, err := record.DecodeHead(entry)
-			if err != nil {
-				return totals.Row{}, false, err
-			}
-			amount, err := dte.ParseAmount(h.Total)
-			if err != nil {
-				return totals.Row{}, false, fmt.Errorf("total of record %d: %w", entry.ID, err)
-			}
-			return totals.Row{Day: h.Date, Group: groupOf(entry, h), Amount: amount}, true, nil
-		},
-		Rest: rest})
-}
-
-func groupOf(entry storage.Entry, h *record.Head) totals.Group {
-	return totals.Group{BranchID: h.BranchID, PointID: h.PointID, Document: h.Document, State: entry.State}
 }
 
 // days are the days of a filter, in order.
@@ -259,15 +235,6 @@ func (f *Filter) days() ([]string, error) {
 		days = append(days, at.Format(time.DateOnly))
 	}
 	return days, nil
-}
-
-func (f *Filter) includesType(document string) bool {
-	for _, d := range f.Documents {
-		if d == document {
-			return true
-		}
-	}
-	return len(f.Documents) == 0
 }
 
 func line(entry storage.Entry, h *record.Head, estado string) Line {

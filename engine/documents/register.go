@@ -1,24 +1,27 @@
-// Package register reads what a branch has issued, as the API shows it: one document, many at once, lists with their
+// Package documents reads what a branch has issued, as the API shows it: one document, many at once, lists with their
 // sums, late results, the counts of the day. It also keeps the lock of each document: a reader waits while the document
 // is being settled.
 //
-// A single document is in this file and in view.go, lists are in list.go, late results in changes.go, the day's counts
-// in tally.go, the closing of a point of sale in closing.go, what each token has stored in usage.go.
+// A single document is in this file, lists are in list.go, the memory behind them in ledger.go, late results in
+// changes.go, the closing of a point of sale in closing.go, the accountant's month in month.go, MH's tests in
+// authorisation.go.
 package documents
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/seller"
-	"dtegate/engine/totals"
 	"dtegate/storage"
 )
 
@@ -27,7 +30,7 @@ type Register struct {
 	store  *storage.Store
 	slug   string        // of the issuer, in addresses of files
 	codes  storage.Locks // documents being settled
-	ledger *totals.Ledger
+	ledger *ledger
 
 	issuer    string // its name
 	ambiente  string // CAT-001
@@ -85,6 +88,62 @@ func (r *Register) Document(ctx context.Context, code dte.Code, c seller.Caller)
 	return v, err
 }
 
+// View returns the public record of a stored document whose state is no longer Signed.
+func (r *Register) View(entry storage.Entry) (*record.View, error) {
+	h, err := record.DecodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
+	jws, err := record.SignedForm(r.store, entry.Code, h)
+	if err != nil {
+		return nil, fmt.Errorf("reading signed document: %w", err)
+	}
+	document, err := record.Payload(jws)
+	if err != nil {
+		return nil, err
+	}
+	return r.ViewOf(entry, h, document, jws)
+}
+
+// ViewOf is View for a caller that already has the document's head, text and signature.
+func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []byte) (*record.View, error) {
+	estado := record.Estado(entry.State)
+	if estado == "" {
+		return nil, fmt.Errorf("record %s is in state %d, which has no public name", dte.Code(entry.Code), entry.State)
+	}
+	v := &record.View{
+		ID:             int64(entry.ID),
+		Document:       h.Document,
+		Tipo:           record.TypeOf(h.Document).Name,
+		Code:           dte.Code(entry.Code).String(),
+		ControlNumber:  h.ControlNumber,
+		Estado:         estado,
+		Ambiente:       record.AmbienteName(h.Ambiente),
+		Total:          h.Total,
+		JSON:           document,
+		JWS:            jws,
+		Response:       h.Response,
+		SequenceNumber: strconv.FormatUint(entry.Number, 10),
+		SequenceID:     int64(entry.SequenceID),
+		Serie:          h.Serie,
+		EmisorID:       h.EmisorID, BranchID: h.BranchID, PointID: h.PointID, TokenID: h.TokenID,
+		CreatedAt:    h.CreatedAt,
+		Rule:         h.Rule,
+		Warnings:     h.Warnings,
+		Invalidation: h.Invalidation,
+	}
+	if entry.State == record.Rejected {
+		v.TechnicalError = "Rechazado por Hacienda: " + record.RefusalText(h.Response)
+		return v, nil
+	}
+	if h.Response != nil {
+		v.Sello = h.Response.SelloRecibido
+	}
+	v.JSONURL = outbox.ArchivePath(r.slug, h, "json", v.Code)
+	v.PDFURL = outbox.ArchivePath(r.slug, h, "pdf", v.Code)
+	return v, nil
+}
+
 // Settled returns a record. If its document is being settled, it waits.
 func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, error) {
 	entry, err := r.store.Get(storage.Code(code))
@@ -121,10 +180,37 @@ func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.E
 }
 
 // Touch is called when a document has changed.
-func (r *Register) Touch(id uint64) { r.ledger.Touch(id) }
+func (r *Register) Touch(id uint64) { r.ledger.touch(id) }
 
 // Describe implements prometheus.Collector.
-func (r *Register) Describe(ch chan<- *prometheus.Desc) { r.ledger.Describe(ch) }
+func (r *Register) Describe(ch chan<- *prometheus.Desc) { r.ledger.read.Describe(ch) }
 
 // Collect implements prometheus.Collector.
-func (r *Register) Collect(ch chan<- prometheus.Metric) { r.ledger.Collect(ch) }
+func (r *Register) Collect(ch chan<- prometheus.Metric) { r.ledger.read.Collect(ch) }
+
+// StoredBefore returns a function that reads how many bytes each token had stored before now on a day (yyyy-mm-dd in El
+// Salvador), with its sales and corrections of that day. It gives way to sales.
+func (r *Register) StoredBefore(now time.Time) func(ctx context.Context, day string) (map[int64]int64, error) {
+	upTo := r.store.LastID()
+	return func(ctx context.Context, day string) (map[int64]int64, error) {
+		used, rest := make(map[int64]int64), r.rest()
+		for d, err := range record.OfDay(ctx, r.store, record.Day(day), 0) {
+			if err != nil {
+				return nil, fmt.Errorf("reading what was stored on %s: %w", day, err)
+			}
+			if d.ID > upTo {
+				break
+			}
+			rest()
+			if d.Head.Date == day {
+				used[d.Head.TokenID] += d.Head.Bytes
+			}
+			for _, c := range d.Head.Corrections {
+				if dte.Date(c.At) == day && c.At.Before(now) {
+					used[c.TokenID] += c.Bytes
+				}
+			}
+		}
+		return used, nil
+	}
+}

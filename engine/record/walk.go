@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -49,54 +50,69 @@ const mostDays = 200
 // walkChunk is how many records a walk reads at once.
 const walkChunk = 256
 
+// Stored is a document of the store.
+type Stored struct {
+	storage.Entry
+	Head *Head
+}
+
+// Read returns a document of the store. ErrLost if its head cannot be read; else the store's errors.
+func Read(store *storage.Store, code storage.Code) (storage.Entry, *Head, error) {
+	entry, err := store.Get(code)
+	if err != nil {
+		return entry, nil, err
+	}
+	h, err := DecodeHead(entry)
+	return entry, h, err
+}
+
+// OfDay iterates over the documents that belong to a day (see Head.Days) behind an id, by id. An error is the last
+// element: the store's, ctx's, or ErrLost.
+func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		for {
+			entries, err := store.Day(day, after, walkChunk)
+			for _, entry := range entries {
+				after = entry.ID
+				if !IsDocument(entry.State) {
+					continue
+				}
+				h, bad := DecodeHead(entry)
+				if !yield(Stored{entry, h}, bad) || bad != nil {
+					return
+				}
+			}
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				yield(Stored{}, err)
+			}
+			if err != nil || len(entries) == 0 {
+				return
+			}
+		}
+	}
+}
+
 // EachDocument calls fn for the documents of the days from from to to (yyyy-mm-dd, both inclusive), by day and then by
 // id. It ends when fn returns ErrEnough. Other errors of fn end it too, and are returned.
 func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn func(storage.Entry,
 	*Head) error) error {
-	day, err := time.Parse(time.DateOnly, from)
+	first, err := time.Parse(time.DateOnly, from)
 	if err != nil {
 		return fmt.Errorf("reading the documents from %s: %w", from, err)
 	}
-	for ; day.Format(time.DateOnly) <= to; day = day.AddDate(0, 0, 1) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		date := day.Format(time.DateOnly)
-		err := EachOfDay(ctx, store, Day(date), func(entry storage.Entry, h *Head) error {
-			if h.Date != date { // it was corrected or invalidated on that day
+	for date := from; date <= to; date = first.Format(time.DateOnly) {
+		for d, err := range OfDay(ctx, store, Day(date), 0) {
+			if err == nil && d.Head.Date == date { // else it was corrected or invalidated on that day
+				err = fn(d.Entry, d.Head)
+			}
+			if errors.Is(err, ErrEnough) {
 				return nil
-			}
-			return fn(entry, h)
-		})
-		if errors.Is(err, ErrEnough) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// EachOfDay calls fn for the documents that belong to a day (see Head.Days), by id, until fn returns an error, which is
-// returned.
-func EachOfDay(ctx context.Context, store *storage.Store, day uint32, fn func(storage.Entry, *Head) error) error {
-	for after := uint64(0); ; {
-		entries, err := store.Day(day, after, walkChunk)
-		if err != nil || len(entries) == 0 {
-			return err
-		}
-		for _, entry := range entries {
-			if after = entry.ID; !IsDocument(entry.State) {
-				continue
-			}
-			h, err := DecodeHead(entry)
-			if err == nil {
-				err = errors.Join(ctx.Err(), fn(entry, h))
 			}
 			if err != nil {
 				return err
 			}
 		}
+		first = first.AddDate(0, 0, 1)
 	}
+	return nil
 }

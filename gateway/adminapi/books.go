@@ -8,17 +8,17 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/month"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
 
-// Books reads the documents of a month for the accountant: see month.Reader.
+// Books reads the documents of a month for the accountant: see documents.MonthReader.
 type Books interface {
-	Page(month string, after uint64) (*month.Page, error)
-	Document(code dte.Code) (*month.Document, error)
+	Page(month string, after uint64) (*documents.MonthPage, error)
+	Document(code dte.Code) (*documents.MonthDocument, error)
 }
 
 // monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, some MiB at most, and
@@ -35,14 +35,15 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) error {
 			return problem.WrongQuery("code", err.Error())
 		}
 		d, err := o.Books.Document(code)
-		if errors.Is(err, month.ErrNotFound) {
+		if errors.Is(err, documents.ErrNotFound) {
 			return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, "There is no document "+
 				code.String())
 		}
 		if err != nil {
 			return err
 		}
-		return reply.Show(ctx, fasthttp.StatusOK, &month.Page{Documents: []month.Document{*d}, Done: 1, Total: 1})
+		return reply.Show(ctx, fasthttp.StatusOK, &documents.MonthPage{Done: 1, Total: 1,
+			Documents: []documents.MonthDocument{*d}})
 	}
 	after := uint64(0)
 	if text := string(query.Peek("after")); text != "" {
@@ -53,7 +54,7 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) error {
 		after = n
 	}
 	asked := string(query.Peek("month"))
-	if !month.Valid(asked) {
+	if !documents.IsMonth(asked) {
 		return problem.WrongQuery("month", "a month like 2026-11")
 	}
 	p, err := o.Books.Page(asked, after)

@@ -15,7 +15,6 @@ import (
 	g "maragu.dev/gomponents"
 
 	"dtegate/engine"
-	"dtegate/engine/authorisation"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulestore"
@@ -198,7 +197,7 @@ type Overview struct {
 	Owed    *engine.Backlog
 	Today   documents.Today
 	// Authorisation is nil outside of the test ambiente.
-	Authorisation *authorisation.Progress
+	Authorisation *documents.Progress
 	Rules         *rulestore.Listing
 	// Month is nil while it is counted for the first time.
 	Month *Month

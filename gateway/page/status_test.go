@@ -13,7 +13,6 @@ import (
 
 	"dtegate/cmd/cmdtest/browsertest"
 	"dtegate/engine"
-	"dtegate/engine/authorisation"
 	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
 	"dtegate/engine/documents"
@@ -63,8 +62,8 @@ func overviews() map[string]*Overview {
 	}
 	offline := normal()
 	offline.Ambiente = "00"
-	offline.Authorisation = &authorisation.Progress{Since: "2026-10-04", Partial: true,
-		Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
+	offline.Authorisation = &documents.Progress{Since: "2026-10-04", Partial: true,
+		Kinds: []documents.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
 			{Kind: "03", Wanted: 75, Sealed: 80}, {Kind: "18", Wanted: 5}, {Kind: "invalidacion", Wanted: 5, Sealed: 5},
 			{Kind: "contingencia", Wanted: 5, Sealed: 4}}}
 	offline.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
@@ -107,7 +106,7 @@ func overviews() map[string]*Overview {
 		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued",
 		Err:     errors.New("secret")}
 	stopped.Free = 120 << 20
-	done := authorisation.Progress{Since: "2026-10-04", Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90,
+	done := documents.Progress{Since: "2026-10-04", Kinds: []documents.Sealed{{Kind: "01", Wanted: 90,
 		Sealed: 91}}}
 	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)",
 		Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now,

@@ -29,7 +29,7 @@ type told struct {
 // Those whose constants others name come first.
 var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/problem",
 	"gateway/reply", "gateway/adminapi", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency",
-	"engine/documents", "engine/witness", "engine/rulestore", "engine/outbox", "engine/dte", "engine/dte/schema",
+	"engine/documents", "engine/rulestore", "engine/outbox", "engine/dte", "engine/dte/schema",
 	"plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14",
 	"plugins/retorno", "cmd/dted", "cmd/dted/health"}
 

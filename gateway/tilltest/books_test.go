@@ -15,7 +15,7 @@ import (
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/books"
-	"dtegate/engine/month"
+	"dtegate/engine/documents"
 	"dtegate/engine/record"
 )
 
@@ -33,7 +33,7 @@ func (b *branch) booked(of string) (dir string, records []byte) {
 	must(err)
 	defer book.Close()
 	var lines bytes.Buffer
-	reader := month.New(b.Store)
+	reader := documents.NewMonthReader(b.Store)
 	for after, more := uint64(0), true; more; {
 		p, err := reader.Page(of, after)
 		must(err)
@@ -45,7 +45,7 @@ func (b *branch) booked(of string) (dir string, records []byte) {
 				Branch: d.BranchID, Deferred: d.Deferred, Invalidated: d.Invalidated, Refusal: d.Refusal, JSON: raw}))
 			d.Payload = ""
 			must(json.NewEncoder(&lines).Encode(struct {
-				month.Document
+				documents.MonthDocument
 				Seal        string          `json:"selloRecibido"`
 				Invalidated string          `json:"invalidado"`
 				JSON        json.RawMessage `json:"document"`

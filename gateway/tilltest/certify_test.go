@@ -15,7 +15,7 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dtesim/simulator"
-	"dtegate/engine/authorisation"
+	"dtegate/engine/documents"
 	"dtegate/gateway/tilltest"
 )
 
@@ -23,7 +23,7 @@ import (
 type branch struct {
 	*tilltest.Branch
 	t      *testing.T
-	tally  *authorisation.Tally
+	tally  *documents.Tally
 	wanted map[string]int // instead of MH's
 }
 
@@ -31,7 +31,7 @@ var opened = time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
 
 func open(t *testing.T) *branch {
 	b := &branch{Branch: tilltest.Open(t, "00", opened), t: t}
-	b.tally = authorisation.NewTally(b.Engine.Documents(), b.Store, 1, b.Now)
+	b.tally = documents.NewTally(b.Engine.Documents(), 1, b.Now)
 	return b
 }
 
@@ -72,7 +72,7 @@ func (b *branch) chaos(c simulator.Chaos) {
 // few sales are sent already, and would rightly be given one more than is wanted.
 func minimum(all bool) map[string]int {
 	wanted := map[string]int{}
-	for _, r := range authorisation.Requirements() {
+	for _, r := range documents.Requirements() {
 		wanted[r.Kind] = r.Wanted
 		if !all {
 			wanted[r.Kind] = max(2, r.Wanted/15)

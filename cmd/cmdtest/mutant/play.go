@@ -27,7 +27,6 @@ var noticers = map[string][]string{
 	"engine/books":     {"gateway/tilltest:TestBooks.*", "cmd/dtectl:TestBooks.*"},
 	"engine/fleet":     {"engine/fleet", "engine/fleet/ship", "cmd/dtectl/fleet", "cmd/dted:TestFleet.*"},
 	"engine/mail":      {"engine:TestDeliver.*|TestMail.*"},
-	"engine/month":     {"gateway/tilltest:TestBooks.*"},
 	"engine/outbox":    {"engine:TestDeliver.*|TestResend.*|TestMail.*|TestArchive.*|TestPrint.*|TestOwed.*|TestOutbox.*", "gateway", "cmd/dted:TestDelivery.*|TestArchive.*"},
 	"engine/pdf":       {"engine:TestPDF.*|TestPrint.*", "gateway"},
 	"engine/pdf/":      {"engine/pdf", "engine:TestPDF.*|TestPrint.*", "gateway"},

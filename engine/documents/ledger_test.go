@@ -1,4 +1,4 @@
-package totals
+package documents
 
 import (
 	"context"
@@ -18,12 +18,13 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
-// book is a ledger of a real store, whose records are rows as JSON.
+// book is a ledger of a real store.
 type book struct {
-	*Ledger
+	*ledger
 	t      *testing.T
 	store  *storage.Store
 	rested int
@@ -54,35 +55,41 @@ func open(t *testing.T) *book {
 
 // reopen is a restart: the ledger has read nothing.
 func (b *book) reopen() {
-	b.Ledger = New(Options{Store: b.store, Day: number, Read: read,
-		Rest: func() func() { return func() { b.rested++ } }})
+	b.ledger = newLedger(b.store, func() func() { return func() { b.rested++ } })
 }
 
-// number is a day as the store has it.
-func number(day string) (n uint32) {
-	for _, c := range []byte(day) {
-		n = 31*n + uint32(c)
-	}
-	return n
+// testRow is a document as a test means it.
+type testRow struct {
+	day    string
+	group  group
+	amount dte.Amount
 }
 
-func read(e storage.Entry) (Row, bool, error) {
-	if e.State == notDocument {
-		return Row{}, false, nil
+func (r *testRow) head() []byte {
+	head, _ := json.Marshal(record.Head{Date: r.day, BranchID: r.group.branch, PointID: r.group.point,
+		Document: r.group.document, Total: r.amount.String()})
+	return head
+}
+
+func read(e storage.Entry) (r testRow, ok bool, err error) {
+	if !record.IsDocument(e.State) {
+		return r, false, nil
 	}
-	var r Row
-	err := json.Unmarshal(e.Head, &r)
-	r.Group.State = e.State
+	h, err := record.DecodeHead(e)
+	if err != nil {
+		return r, false, err
+	}
+	r = testRow{day: h.Date, group: groupOf(e, h)}
+	r.amount, err = dte.ParseAmount(h.Total)
 	return r, true, err
 }
 
-func (b *book) append(n int, r Row) storage.Code {
+func (b *book) append(n int, r testRow) storage.Code {
 	b.t.Helper()
 	var code storage.Code
 	binary.BigEndian.PutUint64(code[:], uint64(n+1))
-	head, _ := json.Marshal(r)
 	if _, err := b.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: code,
-		State: r.Group.State, Head: head, Days: []uint32{number(r.Day)}}); err != nil {
+		State: r.group.state, Head: r.head(), Days: []uint32{record.Day(r.day)}}); err != nil {
 		b.t.Error(err)
 	}
 	return code
@@ -95,32 +102,32 @@ func (b *book) advance(code storage.Code, to storage.State, amount dte.Amount) {
 		b.t.Fatal(err)
 	}
 	r, _, _ := read(e)
-	r.Amount = amount
-	head, _ := json.Marshal(r)
-	if _, err := b.store.Advance(context.Background(), code, e.State, storage.Change{To: to, Head: head}); err != nil {
+	r.amount = amount
+	if _, err := b.store.Advance(context.Background(), code, e.State, storage.Change{To: to,
+		Head: r.head()}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.Touch(e.ID)
+	b.touch(e.ID)
 }
 
 // walked answers a query by walking the whole store.
-func (b *book) walked(q Query) *Page {
-	p := &Page{Totals: make(map[Group]Total)}
+func (b *book) walked(q query) *page {
+	p := &page{totals: make(map[group]total)}
 	if err := b.store.Records(0, func(e storage.Entry) error {
 		r, ok, err := read(e)
-		if !ok || err != nil || !slices.Contains(q.Days, r.Day) || !q.Match(r.Group) {
+		if !ok || err != nil || !slices.Contains(q.days, r.day) || !q.match(r.group) {
 			return err
 		}
-		t := p.Totals[r.Group]
-		t.Count++
-		t.Amount.Add(r.Amount)
-		p.Totals[r.Group] = t
+		t := p.totals[r.group]
+		t.count++
+		t.amount.Add(r.amount)
+		p.totals[r.group] = t
 		switch {
-		case e.ID <= q.After:
-		case len(p.IDs) < q.Limit:
-			p.IDs = append(p.IDs, e.ID)
+		case e.ID <= q.after:
+		case len(p.ids) < q.limit:
+			p.ids = append(p.ids, e.ID)
 		default:
-			p.More = true
+			p.more = true
 		}
 		return nil
 	}); err != nil {
@@ -129,16 +136,16 @@ func (b *book) walked(q Query) *Page {
 	return p
 }
 
-func (b *book) check(q Query) {
+func (b *book) check(q query) {
 	b.t.Helper()
-	got, err := b.Page(context.Background(), q)
+	got, err := b.page(context.Background(), q)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	want := b.walked(q)
-	if !slices.Equal(got.IDs, want.IDs) || got.More != want.More || fmt.Sprint(got.Totals) != fmt.Sprint(want.Totals) {
-		b.t.Fatalf("%v after %d: %v %v %v\nwant %v %v %v", q.Days, q.After, got.IDs, got.More, got.Totals, want.IDs,
-			want.More, want.Totals)
+	if !slices.Equal(got.ids, want.ids) || got.more != want.more || fmt.Sprint(got.totals) != fmt.Sprint(want.totals) {
+		b.t.Fatalf("%v after %d: %v %v %v\nwant %v %v %v", q.days, q.after, got.ids, got.more, got.totals, want.ids,
+			want.more, want.totals)
 	}
 }
 
@@ -160,11 +167,11 @@ func TestLedger_Model(t *testing.T) {
 				if seed%2 == 1 && step/40%2 == 1 {
 					today = days[r.IntN(len(days))] // the clock jumps
 				}
-				row := Row{Day: today, Amount: dte.Amount(r.Int64N(int64(dte.MaxAmount))),
-					Group: Group{BranchID: 1, PointID: 1 + r.Int64N(3), Document: []string{"01", "03"}[r.IntN(2)],
-						State: storage.State(1 + r.IntN(3))}}
+				row := testRow{day: today, amount: dte.Amount(r.Int64N(int64(dte.MaxAmount))),
+					group: group{branch: 1, point: 1 + r.Int64N(3), document: []string{"01", "03"}[r.IntN(2)],
+						state: storage.State(1 + r.IntN(3))}}
 				if r.IntN(8) == 0 {
-					row.Group.State = notDocument
+					row.group.state = notDocument
 				}
 				codes = append(codes, b.append(len(codes), row))
 			case n < 15 && len(codes) > 0:
@@ -180,9 +187,9 @@ func TestLedger_Model(t *testing.T) {
 				from := r.IntN(len(days))
 				to := from + r.IntN(len(days)-from)
 				point, state := r.Int64N(4), storage.State(r.IntN(4))
-				b.check(Query{Days: days[from : to+1], After: uint64(r.IntN(len(codes) + 2)), Limit: 1 + r.IntN(9),
-					Match: func(g Group) bool {
-						return (point == 0 || g.PointID == point) && (state == 0 || g.State == state)
+				b.check(query{days: days[from : to+1], after: uint64(r.IntN(len(codes) + 2)), limit: 1 + r.IntN(9),
+					match: func(g group) bool {
+						return (point == 0 || g.point == point) && (state == 0 || g.state == state)
 					}})
 			}
 		}
@@ -193,19 +200,19 @@ func TestLedger_Model(t *testing.T) {
 // there are.
 func TestLedger_Work(t *testing.T) {
 	b := open(t)
-	all := Query{Days: days[:1], Limit: 1, Match: func(Group) bool { return true }}
+	all := query{days: days[:1], limit: 1, match: func(group) bool { return true }}
 	sell := func(n int) storage.Code {
-		return b.append(n, Row{Day: days[0], Amount: 91_999_999_999 * dte.Scale, Group: Group{BranchID: 1, PointID: 1,
-			Document: "01", State: 2}})
+		return b.append(n, testRow{day: days[0], amount: 91_999_999_999 * dte.Scale, group: group{branch: 1, point: 1,
+			document: "01", state: 2}})
 	}
 	const n = 2000
 	for i := range n {
 		sell(i)
 	}
 	cost := func(f func()) float64 {
-		before := metrictest.Value(t, b.Ledger, "dte_list_records_read_total")
+		before := metrictest.Value(t, b.read, "dte_list_records_read_total")
 		f()
-		return metrictest.Value(t, b.Ledger, "dte_list_records_read_total") - before
+		return metrictest.Value(t, b.read, "dte_list_records_read_total") - before
 	}
 	if got := cost(func() { b.check(all) }); got != n {
 		t.Errorf("the first page reads %v records of %d", got, n)
@@ -225,16 +232,16 @@ func TestLedger_Work(t *testing.T) {
 	if got := cost(func() { b.check(all) }); got != 1 {
 		t.Errorf("one that changed twice: %v records", got)
 	}
-	p, err := b.Page(context.Background(), all)
+	p, err := b.page(context.Background(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if total := p.Totals[Group{1, 1, "01", 2}]; total.Count != n || total.Amount.Fixed2() != "183999999998000.00" {
-		t.Errorf("%d of the largest sales are %s", total.Count, total.Amount.Fixed2())
+	if total := p.totals[group{1, 1, "01", 2}]; total.count != n || total.amount.Fixed2() != "183999999998000.00" {
+		t.Errorf("%d of the largest sales are %s", total.count, total.amount.Fixed2())
 	}
 	// More changes than are remembered: the day is read again.
 	for id := range uint64(maxTouched + 2) {
-		b.Touch(id)
+		b.touch(id)
 	}
 	if got := cost(func() { b.check(all) }); got != n+1 {
 		t.Errorf("after too many changes: %v records", got)
@@ -251,25 +258,25 @@ func TestLedger_Beside(t *testing.T) {
 		work.Go(func() {
 			for i := range 60 {
 				day := days[i/20]
-				code := b.append(till*1000+i, Row{Day: day, Amount: dte.Scale, Group: Group{BranchID: 1,
-					PointID: int64(till), Document: "01", State: 1}})
+				code := b.append(till*1000+i, testRow{day: day, amount: dte.Scale, group: group{branch: 1,
+					point: int64(till), document: "01", state: 1}})
 				b.advance(code, 2, 2*dte.Scale)
 				// records behind one that is on its way wait for it
 				for e, err := b.store.Get(code); err != nil || b.store.LastID() < e.ID; {
 					runtime.Gosched()
 				}
-				mine := Query{Days: []string{day}, Limit: 100,
-					Match: func(g Group) bool { return g.PointID == int64(till) && g.State == 2 }}
-				p, err := b.Page(ctx, mine)
+				mine := query{days: []string{day}, limit: 100,
+					match: func(g group) bool { return g.point == int64(till) && g.state == 2 }}
+				p, err := b.page(ctx, mine)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				total := p.Totals[Group{1, int64(till), "01", 2}]
-				if n := i%20 + 1; total.Count != n || total.Amount.Fixed2() != fmt.Sprint(2*n, ".00") ||
-					len(p.IDs) != n {
-					t.Errorf("till %d sees %d of its %d sales of %s: %s", till, total.Count, n, day,
-						total.Amount.Fixed2())
+				total := p.totals[group{1, int64(till), "01", 2}]
+				if n := i%20 + 1; total.count != n || total.amount.Fixed2() != fmt.Sprint(2*n, ".00") ||
+					len(p.ids) != n {
+					t.Errorf("till %d sees %d of its %d sales of %s: %s", till, total.count, n, day,
+						total.amount.Fixed2())
 				}
 				if i == 30 && till == 0 {
 					b.mu.Lock()
@@ -280,14 +287,14 @@ func TestLedger_Beside(t *testing.T) {
 		})
 	}
 	work.Wait()
-	b.check(Query{Days: days, Limit: 500, Match: func(Group) bool { return true }})
+	b.check(query{days: days, limit: 500, match: func(group) bool { return true }})
 	// Who gives up while a day is being read leaves nothing half done.
 	b.reopen()
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := b.Page(gone, Query{Days: days, Limit: 1, Match: func(Group) bool { return true }}); !errors.Is(err,
+	if _, err := b.page(gone, query{days: days, limit: 1, match: func(group) bool { return true }}); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	b.check(Query{Days: days, Limit: 3, Match: func(Group) bool { return true }})
+	b.check(query{days: days, limit: 3, match: func(group) bool { return true }})
 }

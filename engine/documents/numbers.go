@@ -1,13 +1,11 @@
-// Package witness hears of numbers that the store lacks. They can be known elsewhere: an old copy of the store was put
-// back, or another box numbers the same series. MH cannot be asked for the last number of a series: its query takes a
-// codigoGeneracion (MT1 §4.3). It says so when a number is used twice, and the archive lists what was sealed.
-package witness
+package documents
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -25,7 +23,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Guard stops the numbering when a witness outside of the box knows higher numbers than the store.
+// Guard stops the numbering when a witness outside of the box knows higher numbers than the store: an old copy of the
+// store was put back, or another box numbers the same series. MH cannot be asked for the last number of a series: its
+// query takes a codigoGeneracion (MT1 §4.3). It says so when a number is used twice, and the archive lists what was
+// sealed.
 type Guard struct {
 	store   *storage.Store
 	issuer  seller.Issuer
@@ -35,8 +36,8 @@ type Guard struct {
 	series  prometheus.Gauge
 }
 
-// New returns a guard that knows what the store holds of earlier runs: a restart ends no hold.
-func New(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
+// NewGuard returns a guard that knows what the store holds of earlier runs: a restart ends no hold.
+func NewGuard(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
 	g := &Guard{store: store, issuer: issuer, archive: archive, log: log,
 		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
 			Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued " +
@@ -56,13 +57,10 @@ func New(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, l
 func (g *Guard) Gauge() prometheus.Collector { return g.series }
 
 // Witnesses outside of the box.
-const (
-	MH      = "MH"
-	Archive = "archive"
-)
+const byMH, byArchive = "MH", "archive"
 
 // names are what tills and operators call them.
-var names = map[string]struct{ spanish, english string }{MH: {"Hacienda", "MH"}, Archive: {"el archivo", "the archive"}}
+var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"}, byArchive: {"el archivo", "the archive"}}
 
 // behindRetry is when a till may try again: a person has to decide.
 const behindRetry = time.Minute
@@ -124,7 +122,7 @@ func (g *Guard) NumberTaken(code, words string) {
 		return
 	}
 	// What the store has under that number is not what MH has.
-	g.stopNumbering([]storage.Held{{Witness: MH, Words: words, Series: entry.Series, There: entry.Number,
+	g.stopNumbering([]storage.Held{{Witness: byMH, Words: words, Series: entry.Series, There: entry.Number,
 		Here: entry.Number - 1}})
 }
 
@@ -169,12 +167,9 @@ func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to 
 	if len(ahead) == 0 {
 		return nil
 	}
-	var list []storage.Held
-	for _, a := range ahead {
-		list = append(list, a)
-	}
-	slices.SortFunc(list, func(a, b storage.Held) int { return strings.Compare(a.Series, b.Series) })
-	g.stopNumbering(list)
+	g.stopNumbering(slices.SortedFunc(maps.Values(ahead), func(a, b storage.Held) int {
+		return strings.Compare(a.Series, b.Series)
+	}))
 	return nil
 }
 
@@ -208,7 +203,7 @@ func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Po
 		return err
 	}
 	if there > here && there > ahead[series].There {
-		ahead[series] = storage.Held{Witness: Archive, Words: key, Series: series, There: there, Here: here}
+		ahead[series] = storage.Held{Witness: byArchive, Words: key, Series: series, There: there, Here: here}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package month
+package documents
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for _, month := range []string{"2026-07", "2026-08", "2026-11", "2026-12", "2027-01"} {
-		for _, r := range []*Reader{New(w.store), {w.store, 1, 1 << 20}, {w.store, 50, 1 << 20}, {w.store, 4096, 1},
+		for _, r := range []*MonthReader{NewMonthReader(w.store), {w.store, 1, 1 << 20}, {w.store, 50, 1 << 20}, {w.store, 4096, 1},
 			{w.store, 4096, 2500}} {
 			var got []string
 			pages, last := 0, uint64(0)
@@ -70,10 +70,10 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New(w.store).Page("2026-13", 0); err == nil || Valid("11/2026") || !Valid("2026-11") {
+	if _, err := NewMonthReader(w.store).Page("2026-13", 0); err == nil || IsMonth("11/2026") || !IsMonth("2026-11") {
 		t.Error("2026-13 is a month")
 	}
-	if _, err := New(w.store).Document(dte.Code{1}); !errors.Is(err, ErrNotFound) {
+	if _, err := NewMonthReader(w.store).Document(dte.Code{1}); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("a document that is not there: %v", err)
 	}
 }

@@ -1,6 +1,4 @@
-// Package authorisation counts how far a branch has come with the documents and events that MH wants to see in the test
-// ambiente before it authorises an issuer (Manual Funcional 2.0, XXIV).
-package authorisation
+package documents
 
 import (
 	"context"
@@ -10,14 +8,14 @@ import (
 	"time"
 
 	"dtegate/engine/contingency"
-	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
-// Requirement is how many of a kind MH wants in the test ambiente before it authorises an issuer.
+// Requirement is how many of a kind MH wants in the test ambiente before it authorises an issuer (Manual Funcional 2.0,
+// XXIV).
 type Requirement struct {
 	Kind   string // a document's type of CAT-002, 18 for a return, or contingencia or invalidacion for an event
 	Wanted int
@@ -34,8 +32,8 @@ func Requirements() (list []Requirement) {
 	return append(list, Requirement{"invalidacion", 5}, Requirement{"contingencia", 5})
 }
 
-// Days is how long an issuer has to send them, in days: MH gives two months.
-const Days = 62
+// TestDays is how long an issuer has to send them, in days: MH gives two months.
+const TestDays = 62
 
 // Progress is how many of the documents and events that MH wants in the test ambiente are done.
 type Progress struct {
@@ -55,18 +53,12 @@ type Sealed struct {
 	Refused int    `json:"refused"`
 }
 
-// Ledger lists the documents of a branch with their totals; engine/documents has this method.
-type Ledger interface {
-	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
-}
-
-// Tally counts, from the branch's own records, what MH wants for the authorisation. The ledger gives the documents. Of
-// the events, each call reads those since the call before, at most mostEvents records.
+// Tally counts, from the branch's own records, what MH wants for the authorisation. Of the events, each call reads
+// those since the call before, at most mostEvents records.
 type Tally struct {
-	ledger Ledger
-	store  *storage.Store
-	branch int64
-	now    func() time.Time
+	documents *Register
+	branch    int64
+	now       func() time.Time
 
 	mu       sync.Mutex
 	last     uint64         // id up to which events are counted
@@ -76,8 +68,8 @@ type Tally struct {
 }
 
 // NewTally returns a tally, for a branch in the test ambiente, that has counted nothing yet.
-func NewTally(ledger Ledger, store *storage.Store, branch int64, now func() time.Time) *Tally {
-	return &Tally{ledger: ledger, store: store, branch: branch, now: now}
+func NewTally(r *Register, branch int64, now func() time.Time) *Tally {
+	return &Tally{documents: r, branch: branch, now: now}
 }
 
 // Count continues the count and returns the progress. If the documents cannot be added up before ctx ends, Partial is
@@ -89,16 +81,16 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := today.AddDate(0, 0, 1-Days)
+	first := today.AddDate(0, 0, 1-TestDays)
 	a := &Progress{Since: first.Format(time.DateOnly)}
 	wanted := Requirements()
 	counts := make(map[string]*Sealed, len(wanted))
 	for _, r := range wanted {
 		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
 	}
-	for day := first; !day.After(today); day = day.AddDate(0, 0, documents.MaxDays) {
-		l, err := t.ledger.List(ctx, documents.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0,
-			documents.MaxDays-1).Format(time.DateOnly), Limit: 1},
+	for day := first; !day.After(today); day = day.AddDate(0, 0, MaxDays) {
+		l, err := t.documents.List(ctx, Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0,
+			MaxDays-1).Format(time.DateOnly), Limit: 1},
 			seller.Caller{Point: seller.Point{BranchID: t.branch}})
 		switch {
 		case ctx.Err() != nil:
@@ -127,7 +119,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 
 // addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event
 // that took it back.
-func addTotal(counts map[string]*Sealed, t documents.Total) {
+func addTotal(counts map[string]*Sealed, t Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]
 		if k.Name != t.Tipo || c == nil {
@@ -161,7 +153,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 	open := t.open
 	t.open = nil
 	for _, code := range open {
-		entry, err := t.store.Get(code)
+		entry, err := t.documents.store.Get(code)
 		if err == nil {
 			err = t.countEvent(entry)
 		}
@@ -171,7 +163,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 		}
 	}
 	n := 0
-	err = t.store.Records(t.last, func(entry storage.Entry) error {
+	err = t.documents.store.Records(t.last, func(entry storage.Entry) error {
 		if n++; n > mostEvents {
 			return record.ErrEnough
 		}

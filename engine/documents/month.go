@@ -1,8 +1,9 @@
-// Package month reads what the accountant files of a month from a store: see engine/books, which makes files of it.
-package month
+package documents
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,19 +14,20 @@ import (
 	"dtegate/storage"
 )
 
-// Reader reads the documents of a month for the accountant: every document issued in it, and documents of earlier
-// months that were invalidated in it. It reads a page at a time and keeps nothing between pages.
-type Reader struct {
+// MonthReader reads the documents of a month for the accountant (engine/books makes files of them): every document
+// issued in it, and documents of earlier months that were invalidated in it. It reads a page at a time and keeps
+// nothing between pages.
+type MonthReader struct {
 	store   *storage.Store
 	records int   // that a page reads at most
 	bytes   int64 // of documents that a page holds at most, as the store keeps them, or one document
 }
 
-// New returns a reader of a store.
-func New(store *storage.Store) *Reader { return &Reader{store, 256, 1 << 18} }
+// NewMonthReader returns a reader of a store.
+func NewMonthReader(store *storage.Store) *MonthReader { return &MonthReader{store, 256, 1 << 18} }
 
-// Document is a document as it stands, with the bytes that were signed.
-type Document struct {
+// MonthDocument is a document as it stands, with the bytes that were signed.
+type MonthDocument struct {
 	Code          string `json:"codigoGeneracion"`
 	ControlNumber string `json:"numeroControl"`
 	Document      string `json:"tipoDte"`
@@ -44,53 +46,47 @@ type Document struct {
 	Payload string `json:"payload"`
 }
 
-// Page is some documents, by day and then by id.
-type Page struct {
-	Documents []Document `json:"documents"`
-	Next      uint64     `json:"next"` // the place after which the next page begins; 0 when this is the last
-	Done      uint64     `json:"done"` // days read of Total, for a progress bar
-	Total     uint64     `json:"total"`
+// MonthPage is some documents, by day and then by id.
+type MonthPage struct {
+	Documents []MonthDocument `json:"documents"`
+	Next      uint64          `json:"next"` // the place after which the next page begins; 0 when this is the last
+	Done      uint64          `json:"done"` // days read of Total, for a progress bar
+	Total     uint64          `json:"total"`
 }
 
 // unsizedBytes is what a document is taken for whose record does not say its size.
 const unsizedBytes = 16 << 10
 
-// Valid reports whether a text is a month like "2026-11".
-func Valid(text string) bool {
+// IsMonth reports whether a text is a month like "2026-11".
+func IsMonth(text string) bool {
 	_, err := time.Parse("2006-01", text)
 	return err == nil
 }
 
 // Page reads the documents of a month ("2026-11") after a place, 0 for the first page.
-func (r *Reader) Page(month string, after uint64) (*Page, error) {
+func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	first, err := time.Parse("2006-01", month)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no month like 2026-11", month)
 	}
 	begin, last := record.Day(month+"-01"), record.Day(first.AddDate(0, 1, -1).Format(time.DateOnly))
 	day, id := max(begin, begin-1+uint32(min(after>>idBits, 32))), after&(1<<idBits-1)
-	p := &Page{Documents: []Document{}, Total: uint64(last - begin + 1)}
-	for read, size := 0, int64(0); day <= last; day, id = day+1, 0 {
-		for more := true; more; {
+	p := &MonthPage{Documents: []MonthDocument{}, Total: uint64(last - begin + 1)}
+	read, size := 0, int64(0)
+	for ; day <= last; day, id = day+1, 0 {
+		for d, err := range record.OfDay(context.Background(), r.store, day, id) {
 			if read >= r.records || size >= r.bytes {
 				p.Done, p.Next = uint64(day-begin), uint64(day-begin+1)<<idBits|id
 				return p, nil
 			}
-			entries, err := r.store.Day(day, id, min(64, r.records-read))
+			n := int64(0)
+			if err == nil {
+				n, err = p.take(r.store, d, month, day)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the documents of %s: %w", month, err)
 			}
-			more = len(entries) > 0
-			for _, e := range entries {
-				if size >= r.bytes {
-					break
-				}
-				n, err := p.take(r.store, e, month, day)
-				if err != nil {
-					return nil, err
-				}
-				id, read, size = e.ID, read+1, size+n
-			}
+			id, read, size = d.ID, read+1, size+n
 		}
 	}
 	p.Done = p.Total
@@ -104,50 +100,36 @@ const idBits = 48
 var ErrNotFound = storage.ErrNotFound
 
 // Document reads one document, whatever its month. ErrNotFound.
-func (r *Reader) Document(code dte.Code) (*Document, error) {
-	entry, err := r.store.Get(storage.Code(code))
+func (r *MonthReader) Document(code dte.Code) (*MonthDocument, error) {
+	entry, h, err := record.Read(r.store, storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
 		err = storage.ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return nil, err
-	}
 	return documentOf(r.store, entry, h)
 }
 
-// take adds a record to the page if the month shows it on that day, and returns its size. A document is shown on its
+// take adds a document to the page if the month shows it on that day, and returns its size. A document is shown on its
 // date, or on the day of its invalidation if its date is of another month.
-func (p *Page) take(store *storage.Store, entry storage.Entry, month string, day uint32) (int64, error) {
-	if !record.IsDocument(entry.State) {
-		return 0, nil
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return 0, err
-	}
-	date := h.Date
-	if !strings.HasPrefix(date, month) && entry.State == record.Invalidated {
-		date = invalidatedOn(h)
+func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, day uint32) (int64, error) {
+	date := doc.Head.Date
+	if !strings.HasPrefix(date, month) && doc.State == record.Invalidated {
+		date = invalidatedOn(doc.Head)
 	}
 	if record.Day(date) != day {
 		return 0, nil // it was corrected on that day, or invalidated after its date in this month
 	}
-	d, err := documentOf(store, entry, h)
+	d, err := documentOf(store, doc.Entry, doc.Head)
 	if err != nil {
 		return 0, err
 	}
 	p.Documents = append(p.Documents, *d)
-	if h.Bytes > 0 {
-		return h.Bytes, nil
-	}
-	return unsizedBytes, nil
+	return cmp.Or(doc.Head.Bytes, unsizedBytes), nil
 }
 
-func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*Document, error) {
+func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*MonthDocument, error) {
 	jws, err := record.SignedForm(store, entry.Code, h)
 	lost := errors.Is(err, record.ErrLost)
 	if err != nil && !lost {
@@ -158,7 +140,7 @@ func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*Doc
 	if !ok && !lost {
 		return nil, fmt.Errorf("reading document %s: not a compact JWS", dte.Code(entry.Code))
 	}
-	d := &Document{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Document: h.Document,
+	d := &MonthDocument{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Document: h.Document,
 		Estado: record.Estado(entry.State), Date: h.Date,
 		Total: h.Total, BranchID: h.BranchID, Deferred: h.Form != record.FormNormal, Payload: string(body)}
 	if h.Response != nil {

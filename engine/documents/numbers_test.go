@@ -1,4 +1,4 @@
-package witness
+package documents
 
 import (
 	"bytes"
@@ -108,7 +108,7 @@ func TestAskArchive(t *testing.T) {
 				t.Fatal(err)
 			}
 			issuer := seller.Issuer{Slug: "tienda", Ambiente: "00"}
-			g := New(store, issuer, shelf, quiet)
+			g := NewGuard(store, issuer, shelf, quiet)
 			if g.Behind() != nil {
 				t.Fatal("held before anybody asked")
 			}
@@ -122,7 +122,7 @@ func TestAskArchive(t *testing.T) {
 			}
 			got := make(map[string]uint64)
 			for _, h := range held {
-				if got[h.Series] = h.There; h.Witness != Archive || h.Series == first && h.Here != 3 ||
+				if got[h.Series] = h.There; h.Witness != byArchive || h.Series == first && h.Here != 3 ||
 					h.Series == second && h.Here != 0 {
 					t.Errorf("%+v", h)
 				}
@@ -130,7 +130,7 @@ func TestAskArchive(t *testing.T) {
 			if !maps.Equal(got, c.want) {
 				t.Errorf("held %v, want %v", got, c.want)
 			}
-			if again := New(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) ||
+			if again := NewGuard(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) ||
 				(again.Behind() != nil) != (c.want != nil) {
 				t.Errorf("%v, after a restart %v", g.Behind(), again.Behind())
 			}

@@ -1,0 +1,379 @@
+package documents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/storage"
+)
+
+// ledger knows the documents of each day that was asked for: which a list shows, their totals, the counts of the day.
+// It lives in memory: a day is read from the store at its first use, and then updated record by record. Nothing of it
+// is durable, therefore a crash, a restored backup or a rebuilt store leave nothing to repair. It is safe for
+// concurrent use and never delays a sale.
+type ledger struct {
+	store *storage.Store
+	rest  func() func() // see Register.rest
+	read  prometheus.Counter
+
+	mu   sync.Mutex
+	days map[string]*day // by date
+	tip  uint64          // records up to this id are in their days, if those are known
+
+	building chan struct{} // held by the one who reads a day for the first time
+
+	changes sync.Mutex
+	touched map[uint64]struct{} // records that changed since they were read
+	lost    bool                // there were too many to remember
+	builder map[uint64]struct{} // the same, for the day that is being read; nil when none is
+}
+
+// maxTouched is how many changes wait for the next question. Beyond, the days are forgotten and read again when asked
+// for.
+const maxTouched = 1 << 15
+
+func newLedger(store *storage.Store, rest func() func()) *ledger {
+	return &ledger{store: store, rest: rest, days: make(map[string]*day), building: make(chan struct{}, 1),
+		touched: make(map[uint64]struct{}),
+		read: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_list_records_read_total",
+			Help: "Records read to list documents and their totals: each once, when it is new or changed, and those " +
+				"of each page."})}
+}
+
+// group is what all documents of one total have in common.
+type group struct {
+	branch, point int64
+	document      string // CAT-002
+	state         storage.State
+}
+
+// total is the count and the amount of one group.
+type total struct {
+	count  int
+	amount dte.Sum
+}
+
+// day holds the documents of a day (fecEmi), by growing id.
+type day struct {
+	rows   []row
+	groups []group
+	index  map[group]uint16
+	totals []total // by group
+}
+
+// row is a document: 24 bytes.
+type row struct {
+	id     uint64
+	amount dte.Amount
+	group  uint16
+	hour   uint8 // of issue, El Salvador's
+	late   bool  // issued in contingency
+}
+
+func groupOf(entry storage.Entry, h *record.Head) group {
+	return group{h.BranchID, h.PointID, h.Document, entry.State}
+}
+
+// put writes a document, as it is now, in the place of what was known of it.
+func (d *day) put(entry storage.Entry, h *record.Head, amount dte.Amount) error {
+	g := groupOf(entry, h)
+	n, ok := d.index[g]
+	if !ok {
+		if len(d.groups) >= 1<<16 {
+			return errors.New("more than 65,536 points of sale, types and states")
+		}
+		n = uint16(len(d.groups))
+		d.groups, d.totals, d.index[g] = append(d.groups, g), append(d.totals, total{}), n
+	}
+	i := d.firstAbove(entry.ID - 1)
+	if i < len(d.rows) && d.rows[i].id == entry.ID {
+		was := &d.totals[d.rows[i].group]
+		was.count--
+		was.amount.Sub(d.rows[i].amount)
+	} else {
+		d.rows = slices.Insert(d.rows, i, row{})
+	}
+	d.rows[i] = row{id: entry.ID, amount: amount, group: n, hour: uint8(h.CreatedAt.In(dte.Zone).Hour()),
+		late: h.Form != record.FormNormal}
+	d.totals[n].count++
+	d.totals[n].amount.Add(amount)
+	return nil
+}
+
+// firstAbove is the place of the first row above an id.
+func (d *day) firstAbove(after uint64) int {
+	i, _ := slices.BinarySearchFunc(d.rows, after+1, func(r row, id uint64) int { return cmp.Compare(r.id, id) })
+	return i
+}
+
+// query selects documents: by days (yyyy-mm-dd, in order, at most a few dozen) and by groups.
+type query struct {
+	days  []string
+	match func(group) bool
+	// amount, if not nil, is the amount of the documents; the totals are not of these alone.
+	amount *dte.Amount
+	after  uint64 // the last id of the page before
+	limit  int    // 1 or more
+}
+
+// page is the answer to a query.
+type page struct {
+	ids    []uint64 // growing, at most limit
+	more   bool
+	totals map[group]total // of all that the query chooses, whatever the page
+}
+
+// page answers a query from what the store holds by now. Its work is that of the page and of the groups: rows of groups
+// that the query does not choose are stepped over.
+func (l *ledger) page(ctx context.Context, q query) (*page, error) {
+	p := &page{totals: make(map[group]total)}
+	err := l.look(ctx, q.days, func(d *day) {
+		wanted, found := make([]bool, len(d.groups)), false
+		for i, g := range d.groups {
+			if t := d.totals[i]; t.count > 0 && q.match(g) {
+				sum := p.totals[g]
+				sum.count += t.count
+				sum.amount.Merge(t.amount)
+				p.totals[g], wanted[i], found = sum, true, true
+			}
+		}
+		if found {
+			p.gather(d, wanted, q)
+		}
+	})
+	if p.more = len(p.ids) > q.limit; p.more {
+		p.ids = p.ids[:q.limit]
+	}
+	return p, err
+}
+
+// gather adds a day's ids to the page, which keeps the lowest limit+1. The ids of two days may be mixed.
+func (p *page) gather(d *day, wanted []bool, q query) {
+	have := len(p.ids)
+	for _, r := range d.rows[d.firstAbove(q.after):] {
+		if have > q.limit && r.id > p.ids[have-1] || len(p.ids)-have > q.limit {
+			break
+		}
+		if wanted[r.group] && (q.amount == nil || *q.amount == r.amount) {
+			p.ids = append(p.ids, r.id)
+		}
+	}
+	slices.Sort(p.ids)
+	p.ids = p.ids[:min(len(p.ids), q.limit+1)]
+}
+
+// touch notes that a record has changed. The change must be in the store already. It does not wait for readers.
+func (l *ledger) touch(id uint64) {
+	l.changes.Lock()
+	defer l.changes.Unlock()
+	if len(l.touched) >= maxTouched {
+		l.lost = true
+		clear(l.touched)
+	}
+	l.touched[id] = struct{}{}
+	if l.builder != nil {
+		l.builder[id] = struct{}{}
+	}
+}
+
+// look calls fn with days as the store has them by now. Days that nobody has asked for since the start are read first:
+// one after the other, at the pace of rest; that ends with ctx, and the days that were read are known the next time.
+func (l *ledger) look(ctx context.Context, days []string, fn func(*day)) error {
+	for {
+		l.mu.Lock()
+		err := l.follow()
+		missing := slices.IndexFunc(days, func(d string) bool { return l.days[d] == nil })
+		if err == nil && missing < 0 {
+			for _, name := range days {
+				fn(l.days[name])
+			}
+		}
+		l.mu.Unlock()
+		if err != nil || missing < 0 {
+			return err
+		}
+		if err := l.build(ctx, days[missing]); err != nil {
+			return err
+		}
+	}
+}
+
+// follow brings the days that are known up to the store. The caller holds mu.
+func (l *ledger) follow() error {
+	l.changes.Lock()
+	touched, lost := l.touched, l.lost
+	l.touched, l.lost = make(map[uint64]struct{}), false
+	l.changes.Unlock()
+	if lost {
+		clear(l.days)
+	}
+	if len(l.days) == 0 {
+		l.tip = l.store.LastID()
+	}
+	err := l.catchUp(l.days, &l.tip, l.store.LastID())
+	if err == nil {
+		err = l.refresh(l.days, touched)
+	}
+	if err != nil { // what was taken is not lost
+		clear(l.days)
+	}
+	return err
+}
+
+// build reads a day from the store for the first time. Others go on asking for days that are known.
+func (l *ledger) build(ctx context.Context, name string) error {
+	select {
+	case l.building <- struct{}{}:
+		defer func() { <-l.building }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	known := l.days[name] != nil // somebody read it meanwhile
+	l.mu.Unlock()
+	if known {
+		return nil
+	}
+	l.changes.Lock()
+	l.builder = make(map[uint64]struct{})
+	l.changes.Unlock()
+	days := map[string]*day{name: {index: make(map[group]uint16)}}
+	tip, rest, err := l.store.LastID(), l.rest(), error(nil)
+	read := 0
+	for d, e := range record.OfDay(ctx, l.store, record.Day(name), 0) {
+		if err = e; err == nil {
+			err = l.put(days, d.Entry)
+		}
+		if err != nil {
+			break
+		}
+		if read++; read%chunk == 0 {
+			rest()
+		}
+	}
+	// Nobody changes the ledger's tip now. What came and changed since is little.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changes.Lock()
+	touched := l.builder
+	l.builder = nil
+	l.changes.Unlock()
+	if err == nil {
+		err = l.catchUp(days, &tip, l.tip)
+	}
+	if err == nil {
+		err = l.refresh(days, touched)
+	}
+	if err == nil {
+		l.days[name] = days[name]
+	}
+	return err
+}
+
+// chunk is how many records are read at once.
+const chunk = 256
+
+// catchUp reads records from a tip on, up to an id, into days.
+func (l *ledger) catchUp(days map[string]*day, tip *uint64, upTo uint64) error {
+	for *tip < upTo {
+		entries, err := l.store.Page(*tip, chunk)
+		if err != nil {
+			return fmt.Errorf("following the store: %w", err)
+		}
+		if len(entries) == 0 {
+			*tip = upTo
+		}
+		for _, e := range entries {
+			if err := l.put(days, e); err != nil {
+				return err
+			}
+			*tip = e.ID
+		}
+	}
+	return nil
+}
+
+// refresh reads records again that changed.
+func (l *ledger) refresh(days map[string]*day, touched map[uint64]struct{}) error {
+	if len(days) == 0 || len(touched) == 0 {
+		return nil
+	}
+	entries, err := l.store.ByID(slices.Collect(maps.Keys(touched)))
+	if err != nil {
+		return fmt.Errorf("following the store: %w", err)
+	}
+	for _, e := range entries {
+		if err := l.put(days, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a record into its day, if it is a document and that is one of days.
+func (l *ledger) put(days map[string]*day, e storage.Entry) error {
+	l.read.Inc()
+	if !record.IsDocument(e.State) {
+		return nil
+	}
+	h, err := record.DecodeHead(e)
+	if err != nil || days[h.Date] == nil {
+		return err
+	}
+	amount, err := dte.ParseAmount(h.Total)
+	if err == nil {
+		err = days[h.Date].put(e, h, amount)
+	}
+	if err != nil {
+		return fmt.Errorf("record %d of %s: %w", e.ID, h.Date, err)
+	}
+	return nil
+}
+
+// Today is what the branch issued on one Salvadoran day, by the hour of issue.
+type Today struct {
+	Date      string // yyyy-mm-dd
+	Hours     [24]Hour
+	Documents map[string]int // by type of CAT-002
+	// Partial: the day is not read yet; a later call has it.
+	Partial bool
+}
+
+// Hour counts the documents that were issued in an hour, by their first result. A document that was issued in
+// contingency stays under Contingency if MH refuses it later.
+type Hour struct{ Normal, Contingency, Rejected int }
+
+// Today counts the documents of the day so far, less those that MH has not decided; Partial if ctx ends before.
+func (r *Register) Today(ctx context.Context, now time.Time) (Today, error) {
+	t := Today{Date: dte.Date(now), Documents: make(map[string]int)}
+	err := r.ledger.look(ctx, []string{t.Date}, func(d *day) {
+		for _, w := range d.rows {
+			g, hour := d.groups[w.group], &t.Hours[w.hour]
+			switch {
+			case g.state == record.Signed:
+				continue
+			case w.late:
+				hour.Contingency++
+			case g.state == record.Rejected:
+				hour.Rejected++
+			default:
+				hour.Normal++
+			}
+			t.Documents[g.document]++
+		}
+	})
+	if err != nil && ctx.Err() != nil {
+		return Today{Date: t.Date, Partial: true}, nil
+	}
+	return t, err
+}
