@@ -17,7 +17,7 @@ import (
 func TestResend_Elsewhere(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		var acts []Act
-		b.engine.onAct = func(a Act) { acts = append(acts, a) }
+		b.engine.o.Acted = func(a Act) { acts = append(acts, a) }
 		r := b.issue(saleTo("a", "ana@example.com"))
 		nobody := b.issue(saleTo("b", ""))
 		c := testCaller(1)
@@ -113,7 +113,7 @@ func TestCaller_OwnTypes(t *testing.T) {
 		}
 	}
 	var acts []Act
-	w.engine.onAct = func(a Act) { acts = append(acts, a) }
+	w.engine.o.Acted = func(a Act) { acts = append(acts, a) }
 	caller := only(2, PermissionInvalidate)
 	caller.TokenID = 9
 	who := seller.Person{Name: "María", DocumentType: "13", Document: "012345678"}

@@ -30,11 +30,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
-	entry, err := e.store.Get(storage.Code(code))
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	h, err := record.DecodeHead(entry)
+	entry, h, err := record.Read(e.store, storage.Code(code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -43,16 +39,17 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 		return e.public(entry)
 	}
 	until := h.CorrectableUntil(e.contingency.CorrectWithin())
+	wrong := func(code, message string) error { return &refusal.Error{Code: code, Message: message} }
 	switch {
 	case entry.State != record.Rejected:
-		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable,
-			Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
+		return nil, wrong(refusal.CodeNotCorrectable,
+			"Solo se corrige un documento que Hacienda rechazó; este está "+record.Estado(entry.State))
 	case until.IsZero():
-		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable,
-			Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
+		return nil, wrong(refusal.CodeNotCorrectable,
+			"Este rechazo no se corrige con el mismo código: emita un documento nuevo")
 	case !e.now().Before(until):
-		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable,
-			Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
+		return nil, wrong(refusal.CodeNotCorrectable,
+			"El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo")
 	}
 	entry, stored, err := e.correct(ctx, entry, h, req, digest)
 	if err != nil {
@@ -72,11 +69,11 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 // holds the document's lock.
 func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request,
 	digest string) (_ storage.Entry, stored int64, err error) {
+	var was dte.Value
 	part, err := e.store.Part(entry.Code, h.FactsPart())
-	if err != nil {
-		return entry, 0, refusal.Internal(err)
+	if err == nil {
+		was, err = dte.Parse(part)
 	}
-	was, err := dte.Parse(part)
 	if err != nil {
 		return entry, 0, refusal.Internal(fmt.Errorf("reading facts: %w", err))
 	}

@@ -24,8 +24,9 @@ func TestPrinted_Shares(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.engine.outbox = outbox.New(outbox.Options{Delivery: outbox.Delivery{Printer: printer},
-		Documents: keeper{w.engine}, Store: w.store, Issuer: w.engine.issuer,
-		Logger: quiet, Now: w.now, Rand: w.engine.rand, GiveWay: func() func() { return nil }})
+		Documents: outbox.Documents{Document: w.engine.documents.Document, View: w.engine.documents.View},
+		Store:     w.store, Issuer: w.engine.issuer,
+		Logger: quiet, Now: w.now, Rand: w.engine.o.Rand, GiveWay: func() func() { return nil }})
 	r := w.issued(sale("", 100), record.EstadoProcessed)
 	code, err := dte.ParseCode(r.Code)
 	if err != nil {

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -62,7 +63,7 @@ type Options struct {
 	// Open reports whether the branch may issue a type of document: a signed bundle alone opens no door. Default: every
 	// type.
 	Open func(document string) bool
-	// Acted is told of what a token changes or sends that is no sale, once it is stored; nil tells nobody.
+	// Acted is told of what a token changes or sends that is no sale, once it is stored. Default: nobody is.
 	Acted func(Act)
 }
 
@@ -75,10 +76,10 @@ type Engine struct {
 	contingency *contingency.Contingency
 	witness     *documents.Guard
 
+	o       Options
 	store   *storage.Store
 	lost    *record.LostRecords
 	signer  *sign.Signer
-	client  *authority.Client
 	sender  *authority.Sender
 	traffic traffic                // documents on their way to MH
 	shelf   *rulestore.Store       // may be nil
@@ -86,18 +87,12 @@ type Engine struct {
 	issuer  seller.Issuer
 	keys    storage.Locks    // idempotency keys at work
 	large   *fairqueue.Queue // sales of many lines, by token
-	gate    func(seller.Point) error
-	open    func(document string) bool
 
-	patience  time.Duration
-	passCodes bool
-
-	onAct func(Act)
-	owed  backlogCache
+	counting sync.Mutex
+	counted  *Backlog // a moment ago
 
 	log     *slog.Logger
 	now     func() time.Time
-	rand    io.Reader
 	sends   atomic.Int64 // the last idEnvio
 	metrics *metrics
 }
@@ -110,14 +105,14 @@ func New(o Options) (e *Engine, err error) {
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}
-	if o.RecoverEvery == 0 {
-		o.RecoverEvery = 5 * time.Second
-	}
 	if o.Gate == nil {
 		o.Gate = func(seller.Point) error { return nil }
 	}
 	if o.Open == nil {
 		o.Open = func(string) bool { return true }
+	}
+	if o.Acted == nil {
+		o.Acted = func(Act) {}
 	}
 	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
@@ -130,16 +125,9 @@ func New(o Options) (e *Engine, err error) {
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)
 	}
-	catalogue := func(list, code string) (string, bool) { return e.Catalogue(list, code) }
-	e = &Engine{
-		documents: documents.New(o.Store, o.Shelf, o.Issuer, catalogue), store: o.Store,
-		lost:   record.NewLostRecords(o.Store, o.Logger),
-		signer: o.Signer, client: o.Authority, shelf: o.Shelf, rules: func() *rulestore.Book { return o.Rules },
-		issuer: o.Issuer,
-		large:  newLarge(o.Now), gate: o.Gate, open: o.Open, patience: o.Patience, passCodes: o.PassCodes,
-		onAct: o.Acted,
-		log:   o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(),
-	}
+	e = &Engine{o: o, store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger), signer: o.Signer, shelf: o.Shelf,
+		rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer, large: newLarge(o.Now), log: o.Logger,
+		now: o.Now, metrics: newMetrics()}
 	giveWay := func() func() { return nil }
 	if e.shelf != nil {
 		e.rules, giveWay = e.shelf.Book, func() func() { return e.shelf.GiveWay(2) }
@@ -150,22 +138,27 @@ func New(o Options) (e *Engine, err error) {
 		}
 	}
 	e.sends.Store(o.Now().UnixMilli())
+	e.documents = documents.New(o.Store, o.Shelf, o.Issuer, e.Catalogue)
 	e.outbox = outbox.New(outbox.Options{
-		Delivery: o.Delivery, Documents: keeper{e}, Store: e.store, Lost: e.lost, Issuer: e.issuer,
-		Logger: e.log, Now: e.now, Rand: e.rand, GiveWay: giveWay,
+		Delivery: o.Delivery, Store: e.store, Lost: e.lost, Issuer: e.issuer,
+		Logger: e.log, Now: e.now, Rand: o.Rand, GiveWay: giveWay,
+		Documents: outbox.Documents{Document: e.documents.Document, View: e.documents.View,
+			ChangeDelivery: e.changeDelivery, Catalogue: e.Catalogue,
+			Mailed: func(c seller.Caller, code dte.Code, to string) { e.recordAct(c, ActMail, code, to) }},
 	})
 	e.witness = documents.NewGuard(e.store, e.issuer, e.outbox.Archive(), e.log)
 	e.sender = authority.NewSender(&authority.Sender{
-		Client: e.client, Policy: o.Policy, Lost: lost, Now: e.now,
+		Client: o.Authority, Policy: o.Policy, Lost: lost, Now: e.now,
 		Away:    func() bool { return e.contingency.Current() != nil },
 		Suspect: func() { e.contingency.Suspect() },
 	})
 	e.sender.Taken = e.witness.NumberTaken
 	e.contingency, err = contingency.New(contingency.Branch{
-		Documents: deferred{e}, Store: e.store, Lost: e.lost, Signer: e.signer, Sender: e.sender, Rules: e.rules,
-		Issuer: e.issuer,
-		Logger: e.log, Now: e.now, Rand: e.rand, SendID: e.sendID, Reachable: o.Reachable,
-		Every: o.RecoverEvery, SettleAfter: settleAfter,
+		Documents: contingency.Documents{Settle: e.sweep, Move: e.move, AdoptHeld: e.adoptHeld,
+			JudgeEvent: e.shelf.JudgeEvent, ExpireCorrections: e.expireCorrections},
+		Store: e.store, Lost: e.lost, Signer: e.signer, Sender: e.sender, Rules: e.rules, Issuer: e.issuer,
+		Logger: e.log, Now: e.now, Rand: o.Rand, SendID: e.sendID, Reachable: o.Reachable,
+		Every: cmp.Or(o.RecoverEvery, 5*time.Second), SettleAfter: settleAfter,
 	}, o.Contingency)
 	return e, err
 }
@@ -195,7 +188,7 @@ func (e *Engine) Issued() []*bundle.Type {
 	today := dte.Date(e.now())
 	types := slices.DeleteFunc(e.rules().Types(e.issuer.Ambiente, today), func(t *bundle.Type) bool {
 		_, err := e.rules().Pick(t.Document, e.issuer.Ambiente, today)
-		return err != nil || !e.open(t.Document)
+		return err != nil || !e.o.Open(t.Document)
 	})
 	slices.SortFunc(types, func(a, b *bundle.Type) int { return strings.Compare(a.Document, b.Document) })
 	return types
@@ -239,10 +232,7 @@ type Request struct {
 	// Digest is that of the request's body as a JSON value (dte.Value.Digest); the same key with another digest is
 	// refused.
 	Digest [32]byte
-	// BytesDigest, if not nil, is the SHA-256 of the body's bytes, which older stores keep for a key instead. It is
-	// asked for only when the digests differ, and only while the request lasts.
-	BytesDigest func() [32]byte
-	Caller      seller.Caller
+	Caller seller.Caller
 	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became
 	// of its normal form is found out later.
 	Wait time.Duration
@@ -277,38 +267,27 @@ type Backlog struct {
 	Delivery outbox.Undelivered `json:"delivery"`
 }
 
-// backlogCache keeps what was counted a moment ago.
-type backlogCache struct {
-	mu   sync.Mutex
-	last *Backlog
-}
-
-// CountBacklog counts what is owed. A count that is at most two seconds old is returned again.
+// CountBacklog counts what is owed. A count that is at most two seconds old is returned again. If nothing can be counted
+// now, it is the last count with a loss: what is owed must never look as if there were nothing.
 func (e *Engine) CountBacklog() *Backlog {
-	e.owed.mu.Lock()
-	defer e.owed.mu.Unlock()
-	if e.owed.last == nil || e.now().Before(e.owed.last.At) || e.now().Sub(e.owed.last.At) > 2*time.Second {
-		o, err := e.countOwed()
+	e.counting.Lock()
+	defer e.counting.Unlock()
+	now := e.now()
+	if last := e.counted; last == nil || now.Before(last.At) || now.Sub(last.At) > 2*time.Second {
+		fresh, err := e.countOwed()
 		if err != nil {
 			e.log.Error("counting what is owed", "error", err)
-			o = e.owed.uncounted(e.now())
+			fresh = &Backlog{Backlog: contingency.Backlog{Waiting: map[string]int{}}}
+			if last != nil {
+				*fresh = *last
+			}
+			fresh.At, fresh.Lost = now.UTC(), max(1, fresh.Lost)
 		}
-		e.owed.last = o
+		e.counted = fresh
 	}
-	now := *e.owed.last
-	now.Contingency = e.contingency.Current()
-	return &now
-}
-
-// uncounted is the last count, which says that it is not one of now: what is owed must never look as if there were
-// nothing.
-func (c *backlogCache) uncounted(now time.Time) *Backlog {
-	o := &Backlog{Backlog: contingency.Backlog{Waiting: map[string]int{}}}
-	if c.last != nil {
-		*o = *c.last
-	}
-	o.At, o.Lost = now.UTC(), max(1, o.Lost)
-	return o
+	shown := *e.counted
+	shown.Contingency = e.contingency.Current()
+	return &shown
 }
 
 func (e *Engine) countOwed() (*Backlog, error) {
@@ -421,7 +400,7 @@ func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change f
 // CloseDay closes a day of the caller's point of sale: see documents.Register. A box that may not number sales closes
 // nothing.
 func (e *Engine) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
-	if err := e.gate(c.Point); err != nil {
+	if err := e.o.Gate(c.Point); err != nil {
 		return nil, false, err
 	}
 	if err := e.witness.Behind(); err != nil {
@@ -441,8 +420,8 @@ func (e *Engine) CodeLists() *dte.Catalogues { return e.rules().Catalogues() }
 
 // recordAct tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
 func (e *Engine) recordAct(by seller.Caller, what string, code dte.Code, detail string) {
-	if e.onAct != nil && !by.Operator {
-		e.onAct(Act{TokenID: by.TokenID, From: by.From, What: what, Code: code, Detail: detail})
+	if !by.Operator {
+		e.o.Acted(Act{TokenID: by.TokenID, From: by.From, What: what, Code: code, Detail: detail})
 	}
 }
 
@@ -456,82 +435,21 @@ type standing struct {
 }
 
 // show makes the public record of a document that has left Signed.
-func (e *Engine) show(now standing) (*record.View, error) {
+func (e *Engine) show(now standing) (r *record.View, err error) {
 	if now.jws == nil {
 		return e.public(now.entry)
 	}
 	document := now.document
 	if document == nil {
-		var err error
-		if document, err = record.Payload(now.jws); err != nil {
-			return nil, refusal.Internal(err)
-		}
+		document, err = record.Payload(now.jws)
 	}
-	r, err := e.documents.ViewOf(now.entry, now.head, document, now.jws)
-	if err != nil {
-		return nil, refusal.Internal(err)
+	if err == nil {
+		r, err = e.documents.ViewOf(now.entry, now.head, document, now.jws)
 	}
-	return r, nil
+	return r, refusal.Internal(err)
 }
 
 func (e *Engine) public(entry storage.Entry) (*record.View, error) {
 	r, err := e.documents.View(entry)
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	return r, nil
-}
-
-// keeper is the engine as those see it who send what it keeps.
-type keeper struct{ e *Engine }
-
-// Document returns a document that the caller may read.
-func (k keeper) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
-	return k.e.documents.Document(ctx, code, c)
-}
-
-// View makes the public record of a document that has left Signed.
-func (k keeper) View(entry storage.Entry) (*record.View, error) { return k.e.documents.View(entry) }
-
-// ChangeDelivery changes what a document's record knows of its delivery.
-func (k keeper) ChangeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
-	return k.e.changeDelivery(ctx, code, change)
-}
-
-// Catalogue is the text of a code of MH's catalogues.
-func (k keeper) Catalogue(catalogue, code string) (string, bool) {
-	return k.e.Catalogue(catalogue, code)
-}
-
-// Mailed records the act that a document is mailed to an address that is not in the document.
-func (k keeper) Mailed(c seller.Caller, code dte.Code, to string) {
-	k.e.recordAct(c, ActMail, code, to)
-}
-
-// deferred is the engine as the contingency sees it.
-type deferred struct{ e *Engine }
-
-// Settle settles documents that nobody settles any more, and sends pending invalidations.
-func (d deferred) Settle(ctx context.Context, before time.Time) { d.e.sweep(ctx, before) }
-
-// Move takes a document to another state, with what follows from the step.
-func (d deferred) Move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry,
-	error) {
-	return d.e.move(ctx, entry, change, h)
-}
-
-// AdoptHeld makes the form that MH holds the record of a document.
-func (d deferred) AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
-	doubt time.Duration) (storage.Entry, error) {
-	return d.e.adoptHeld(ctx, entry, h, held, doubt)
-}
-
-// JudgeEvent counts MH's decision about an event that a rule made.
-func (d deferred) JudgeEvent(rule record.RuleRef, accepted bool) {
-	d.e.shelf.JudgeEvent(rule, accepted)
-}
-
-// ExpireCorrections takes the documents out of their queue that can no longer be corrected.
-func (d deferred) ExpireCorrections(ctx context.Context) (bool, error) {
-	return d.e.expireCorrections(ctx)
+	return r, refusal.Internal(err)
 }

@@ -41,7 +41,7 @@ func TestGuard_OneTill(t *testing.T) {
 	defer w.close()
 	w.points = 2
 	s := w.shelf(shipped(t))
-	w.engine.passCodes = true // else the counter refuses him
+	w.engine.o.PassCodes = true // else the counter refuses him
 	a := push(t, s, edition(t, "2.1.1"))
 	for i := range 50 {
 		if r := w.at(1, 1130+i, 1+i%7, stranger); r.Estado != record.EstadoRejected ||

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,10 +48,7 @@ func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*reco
 }
 
 func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
-	reader := req.Caller
-	// the permission to invalidate is one to read what is invalidated
-	reader.OwnTypes = false
-	if _, err := e.documents.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
+	if err := e.mayInvalidate(ctx, req); err != nil { // waits for one that is being settled
 		return nil, err
 	}
 	release, err := e.documents.Hold(ctx, req.Code)
@@ -58,11 +56,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
-	entry, err := e.store.Get(storage.Code(req.Code))
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	h, err := record.DecodeHead(entry)
+	entry, h, err := record.Read(e.store, storage.Code(req.Code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -87,6 +81,13 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 		return nil, err
 	}
 	return e.public(entry)
+}
+
+// mayInvalidate returns why a caller may not see the document: the permission to invalidate is one to read.
+func (e *Engine) mayInvalidate(ctx context.Context, req InvalidationRequest) error {
+	req.Caller.OwnTypes = false
+	_, err := e.documents.Document(ctx, req.Code, req.Caller)
+	return err
 }
 
 // lostEvent reports whether the store has lost a document's pending event.
@@ -114,16 +115,16 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err := e.invalidable(rule, o, now); err != nil {
 		return entry, nil, err
 	}
-	code, err := dte.NewCode(e.rand)
+	code, err := dte.NewCode(e.o.Rand)
 	if err != nil {
 		return entry, nil, refusal.Internal(err)
 	}
 	document, faults, err := e.fillInvalidation(req, rule, o, code, now)
+	if err == nil && len(faults) > 0 {
+		err = refusal.Of(faults)
+	}
 	if err != nil {
 		return entry, nil, err
-	}
-	if len(faults) > 0 {
-		return entry, nil, refusal.Of(faults)
 	}
 	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
@@ -144,10 +145,7 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	// its original is being taken back.
 	if err := e.unburdened(entry); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
-		if undo != nil {
-			return entry, nil, undo
-		}
-		return entry, nil, err
+		return entry, nil, cmp.Or(undo, err)
 	}
 	return entry, &next, nil
 }
@@ -167,7 +165,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	o := e.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code,
+	o := e.sender.Client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code,
 		JWS: string(jws), SendID: e.sendID()})
 	next, event := *h, *h.Invalidation
 	next.Invalidation = &event
@@ -233,12 +231,14 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	return err
 }
 
+// forbidden refuses an invalidation.
+func forbidden(format string, args ...any) error {
+	return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
+}
+
 // invalidable returns what forbids an invalidation (MF2 pp.9-17): its time is over, or something stands against the
 // document.
 func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) error {
-	forbidden := func(format string, args ...any) error {
-		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
-	}
 	if end := window(rule, o.head); !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
 	}
@@ -256,38 +256,29 @@ func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) er
 // unburdened refuses while a note or a return stands against a document.
 func (e *Engine) unburdened(entry storage.Entry) error {
 	n, err := e.store.Counter(entry.Code, record.LineActive)
-	if err != nil {
+	if err != nil || n == 0 {
 		return refusal.Internal(err)
 	}
-	switch {
-	case n == 1:
-		return &refusal.Error{Code: refusal.CodeNotInvalidable,
-			Message: "Hay una nota o un retorno vigente sobre el documento: invalídelo antes"}
-	case n > 1:
-		return &refusal.Error{Code: refusal.CodeNotInvalidable,
-			Message: fmt.Sprintf("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)}
+	if n > 1 {
+		return forbidden("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)
 	}
-	return nil
+	return forbidden("Hay una nota o un retorno vigente sobre el documento: invalídelo antes")
 }
 
 // roomWithout refuses to take back a debit note whose amount has been credited since.
 func (e *Engine) roomWithout(o *origin) error {
+	base := &origin{}
 	code, err := dte.ParseCode(o.head.Origin)
-	if err != nil {
-		return refusal.Internal(err)
+	if err == nil {
+		base.entry, base.head, err = record.Read(e.store, storage.Code(code))
 	}
-	original, err := e.store.Get(storage.Code(code))
-	if err != nil {
-		return refusal.Internal(err)
+	if err == nil {
+		err = e.readOrigin(base)
 	}
-	base := &origin{entry: original}
-	if base.head, err = record.DecodeHead(original); err != nil {
-		return refusal.Internal(err)
+	var changes []storage.Counter
+	if err == nil {
+		changes, err = e.counterChanges(o.entry, o.head, record.Invalidated)
 	}
-	if err := e.readOrigin(base); err != nil {
-		return err
-	}
-	changes, err := e.counterChanges(o.entry, o.head, record.Invalidated)
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -301,8 +292,7 @@ func (e *Engine) roomWithout(o *origin) error {
 			return refusal.Internal(err)
 		}
 		if n+c.Value > int64(left[c.Line-record.LineCredited]) {
-			return &refusal.Error{Code: refusal.CodeNotInvalidable,
-				Message: "Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes"}
+			return forbidden("Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes")
 		}
 	}
 	return nil
@@ -312,13 +302,12 @@ func (e *Engine) roomWithout(o *origin) error {
 // day of the month after. What the event's bundle sets for a type goes before what the type itself says. The time is
 // over at once for a document of which nobody knows the window.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
-	sealed := h.CreatedAt
+	sealed := h.CreatedAt.In(dte.Zone)
 	if h.Response != nil {
-		if at, err := time.ParseInLocation("02/01/2006 15:04:05", h.Response.FhProcesamiento, dte.Zone); err == nil {
-			sealed = at
+		if at := authority.ParseTime(h.Response.FhProcesamiento); !at.IsZero() {
+			sealed = at.In(dte.Zone)
 		}
 	}
-	sealed = sealed.In(dte.Zone)
 	midnight := time.Date(sealed.Year(), sealed.Month(), sealed.Day(), 0, 0, 0, 0, dte.Zone)
 	months, day := rule.Whole("windowMonths"+h.Document), rule.Whole("windowBusinessDay"+h.Document)
 	if months == 0 && day == 0 {
@@ -428,9 +417,7 @@ func (e *Engine) uninvalidable(d *draft) string {
 // CheckInvalidation returns what is wrong with a request that the gateway could not read completely, besides the faults
 // that the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
 func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
-	reader := req.Caller
-	reader.OwnTypes = false
-	if _, err := e.documents.Document(ctx, req.Code, reader); err != nil {
+	if e.mayInvalidate(ctx, req) != nil {
 		return nil
 	}
 	now := e.now()
@@ -439,11 +426,8 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 		return nil
 	}
 	o := &origin{}
-	if o.entry, err = e.store.Get(storage.Code(req.Code)); err != nil {
-		return nil
-	}
-	if o.head, err = record.DecodeHead(o.entry); err != nil || o.entry.State != record.Accepted ||
-		e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
+	if o.entry, o.head, err = record.Read(e.store, storage.Code(req.Code)); err != nil ||
+		o.entry.State != record.Accepted || e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
 		return nil
 	}
 	_, faults, _ := e.fillInvalidation(req, rule, o, req.Code, now) // any code serves
@@ -492,11 +476,7 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	if err != nil {
 		return fault(dte.FaultPattern, "No es un código de generación: son 36 caracteres en cinco grupos, con guiones")
 	}
-	other, err := e.store.Get(storage.Code(code))
-	var h *record.Head
-	if err == nil {
-		h, err = record.DecodeHead(other)
-	}
+	other, h, err := record.Read(e.store, storage.Code(code))
 	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document ||
 		h.BranchID != o.head.BranchID {
 		return fault(dte.FaultCondition, "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda")

@@ -105,7 +105,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from what is durable.
-	if now, err = e.conclude(ctx, now, sending{wait: cmp.Or(req.Wait, e.patience)}); err != nil {
+	if now, err = e.conclude(ctx, now, sending{wait: cmp.Or(req.Wait, e.o.Patience)}); err != nil {
 		return nil, pathOnline, err
 	}
 	shown, err = e.show(now)
@@ -166,13 +166,13 @@ func notStored(err error) error {
 
 // openDraft makes the draft of a sale, if the box is fit to issue and has a rule for it today.
 func (e *Engine) openDraft(req Request) (*draft, error) {
-	if err := e.gate(req.Caller.Point); err != nil {
+	if err := e.o.Gate(req.Caller.Point); err != nil {
 		return nil, err
 	}
 	if err := e.witness.Behind(); err != nil {
 		return nil, err
 	}
-	if !e.open(req.Document) {
+	if !e.o.Open(req.Document) {
 		return nil, closed(req.Document,
 			`esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena`)
 	}
@@ -215,17 +215,9 @@ func idempotency(req Request) *storage.Idempotency {
 	if req.IdempotencyKey == "" {
 		return nil
 	}
+	// The same body on another endpoint is another sale.
 	return &storage.Idempotency{Key: record.IdempotencyKey(req.Caller.Point.ID, req.IdempotencyKey),
-		Digest: bodyDigest(req.Document, req.Digest)}
-}
-
-// bodyDigest tells bodies on different endpoints apart: the same body on another endpoint is another sale.
-func bodyDigest(document string, body [32]byte) (digest [32]byte) {
-	d := sha256.New()
-	d.Write([]byte(document))
-	d.Write(body[:])
-	d.Sum(digest[:0])
-	return digest
+		Digest: sha256.Sum256(append([]byte(req.Document), req.Digest[:]...))}
 }
 
 // draft is a sale before it has a number.
@@ -287,12 +279,12 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 			return nil, err
 		}
 	}
-	code, err := dte.NewCode(e.rand)
+	code, err := dte.NewCode(e.o.Rand)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
 	p := req.Caller.Point
-	d := &draft{request: req, now: now, code: code, form: record.FormNormal, passCodes: e.passCodes,
+	d := &draft{request: req, now: now, code: code, form: record.FormNormal, passCodes: e.o.PassCodes,
 		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" +
 			strconv.Itoa(dte.Year(now))}
 	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
@@ -513,7 +505,7 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	if first != key.Digest && (req.BytesDigest == nil || first != bodyDigest(req.Document, req.BytesDigest())) {
+	if first != key.Digest {
 		return nil, &refusal.Error{Code: refusal.CodeKeyConflict,
 			Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
 	}
@@ -521,11 +513,7 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	if err != nil {
 		return nil, err
 	}
-	shown, err := e.documents.View(entry)
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	return shown, nil
+	return e.public(entry)
 }
 
 // manyLines is from how many lines a sale waits for a turn: 2,000 lines take some 60 ms of the processor, 500 a

@@ -48,28 +48,6 @@ func TestIssue_SameKeyOtherSale(t *testing.T) {
 	}
 }
 
-// TestIssue_KeyOfOlderStore: a key that was stored with the digest of the body's bytes still finds its document, by
-// these bytes and by no others.
-func TestIssue_KeyOfOlderStore(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	older := sale("k", 1130)
-	older.Digest = [32]byte{1} // of the bytes
-	first, err := w.engine.Issue(context.Background(), older)
-	if err != nil {
-		t.Fatal(err)
-	}
-	newer := sale("k", 1130)
-	newer.Digest, newer.BytesDigest = [32]byte{2}, func() [32]byte { return [32]byte{1} }
-	if again, err := w.engine.Issue(context.Background(), newer); err != nil || again.Code != first.Code {
-		t.Fatalf("got %+v %v", again, err)
-	}
-	newer.BytesDigest = func() [32]byte { return [32]byte{3} }
-	if _, err := w.engine.Issue(context.Background(), newer); err == nil {
-		t.Fatal("another body is taken for the first")
-	}
-}
-
 func TestIssue_SameKeyAtOnce(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

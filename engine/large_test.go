@@ -35,7 +35,7 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	entered, proceed := make(chan struct{}, 100), make(chan struct{})
 	var small, asked atomic.Int64
-	w.engine.gate = func(seller.Point) error {
+	w.engine.o.Gate = func(seller.Point) error {
 		asked.Add(1)
 		if small.Load() == 1 {
 			return nil

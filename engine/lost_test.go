@@ -445,7 +445,7 @@ func TestLost_Unreadable(t *testing.T) {
 		record.QueueDeliver:    record.Accepted} {
 		t.Run(queue, func(t *testing.T) {
 			withMail(t, func(b *box, _ *postOffice) {
-				code, err := dte.NewCode(b.engine.rand)
+				code, err := dte.NewCode(b.engine.o.Rand)
 				if err == nil {
 					_, err = b.store.Append(context.Background(), storage.Keys{Series: "00/rot"},
 						storage.Draft{Code: storage.Code(code), State: state,

@@ -46,14 +46,13 @@ func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(o.entry.State) {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
+	if err == nil {
+		o.head, err = record.DecodeHead(o.entry)
+	}
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	if o.head, err = record.DecodeHead(o.entry); err != nil {
-		return nil, refusal.Internal(err)
-	}
-	caller := d.request.Caller
-	if o.head.BranchID != caller.Point.BranchID {
+	if o.head.BranchID != d.request.Caller.Point.BranchID {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
 	if err := e.eligible(d, o); err != nil {
@@ -105,35 +104,30 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 
 // readOrigin reads what an origin was made of.
 func (e *Engine) readOrigin(o *origin) error {
-	jws, err := record.SignedForm(e.store, o.entry.Code, o.head)
+	signed, err := record.SignedBytes(e.store, o.entry.Code, o.head)
+	if err == nil {
+		o.document, err = dte.Parse(signed)
+	}
+	var facts []byte
+	if err == nil {
+		facts, err = record.Part(e.store, o.entry.Code, o.head.FactsPart())
+	}
+	if err == nil {
+		o.facts, err = dte.Parse(facts)
+	}
 	if err != nil {
-		return lostOrigin(o.head, err)
-	}
-	signed, err := record.Payload(jws)
-	if err != nil {
-		return refusal.Internal(err)
-	}
-	if o.document, err = dte.Parse(signed); err != nil {
-		return refusal.Internal(fmt.Errorf("reading origin: %w", err))
-	}
-	facts, err := record.Part(e.store, o.entry.Code, o.head.FactsPart())
-	if err != nil {
-		return lostOrigin(o.head, err)
-	}
-	if o.facts, err = dte.Parse(facts); err != nil {
-		return refusal.Internal(fmt.Errorf("reading origin's facts: %w", err))
+		return lostOrigin(o.head, fmt.Errorf("reading origin: %w", err))
 	}
 	return nil
 }
 
 // lostOrigin is the error for a document that cannot be read: it names what the store has lost.
 func lostOrigin(h *record.Head, err error) error {
-	e := refusal.Internal(err)
-	if errors.Is(err, record.ErrLost) {
-		e.Message = "El equipo perdió los datos de " + h.ControlNumber +
-			": no admite notas, devoluciones ni invalidación en esta caja"
+	if !errors.Is(err, record.ErrLost) {
+		return refusal.Internal(err)
 	}
-	return e
+	return &refusal.Error{Code: refusal.CodeInternal, Err: err, Message: "El equipo perdió los datos de " +
+		h.ControlNumber + ": no admite notas, devoluciones ni invalidación en esta caja"}
 }
 
 // amount is a number of a document, 0 when it is not there.
@@ -271,7 +265,7 @@ func present(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 // identified gives a receptor both of its names: a NIT is a document of type 36 (CAT-022), and one generation of a
 // schema asks for the one, another for the other.
 func identified(r dte.Value) dte.Value {
-	given := func(name string) bool { v := r.Get(name); return v.Exists() && !v.IsNull() }
+	given := func(name string) bool { return present(r.Get(name)) }
 	switch {
 	case r.Kind() != dte.KindObject:
 	case !given("nit") && r.Get("tipoDocumento").Text() == "36" && given("numDocumento"):
@@ -443,7 +437,7 @@ func returned(line dte.Value, number int64, origin dte.Value, quantity, before d
 	}
 	for _, name := range [...]string{"tipoItem", "descripcion", "codigo", "uniMedida", "codTributo", "tributos",
 		"precioUni"} {
-		if v := line.Get(name); v.Exists() && !v.IsNull() {
+		if v := line.Get(name); present(v) {
 			members = append(members, dte.Member{Name: name, Value: v})
 		}
 	}
@@ -490,7 +484,7 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	known := ""
 	for _, before := range [...]string{was.Get("nit").Text(), was.Get("numDocumento").Text()} {
 		for _, after := range [...]string{receptor.Get("nit").Text(), receptor.Get("numDocumento").Text()} {
-			if before != "" && unspaced(before) == unspaced(after) {
+			if before != "" && record.Compact(before) == record.Compact(after) {
 				return nil
 			}
 		}
@@ -510,9 +504,6 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	}
 	return faults
 }
-
-// unspaced is a number of a person without the hyphens and spaces that documents of earlier days may hold.
-func unspaced(number string) string { return strings.NewReplacer("-", "", " ", "").Replace(number) }
 
 // emisorOf is the issuer as the event shows it that is issued against a document: as that document does (MF2 p.8).
 func (o *origin) emisorOf(now dte.Value) dte.Value {

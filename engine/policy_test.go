@@ -120,7 +120,7 @@ func TestPolicy_Silence(t *testing.T) {
 func TestPolicy_Patience(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})
-		b.engine.patience = 5 * time.Second
+		b.engine.o.Patience = 5 * time.Second
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{Silence: true})
 		own := sale("its own", 300)

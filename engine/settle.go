@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,15 +36,8 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 		return storage.Entry{}, refusal.Unavailable(err, pending)
 	}
 	defer release()
-	entry, err := e.store.Get(code)
-	if err != nil {
-		return entry, refusal.Internal(err)
-	}
-	if entry.State != record.Signed {
-		return entry, nil
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
+	entry, h, err := record.Read(e.store, code)
+	if err != nil || entry.State != record.Signed {
 		return entry, refusal.Internal(err)
 	}
 	if until := e.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
@@ -76,10 +70,7 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 	switch q.Kind {
 	case authority.Accepted:
 		entry, err := e.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
-		if err != nil {
-			err = refusal.Internal(err)
-		}
-		return entry, err
+		return entry, refusal.Internal(err)
 	case authority.NotFound:
 		if err := e.lost.SetAside(ctx, entry, why); err != nil {
 			return entry, refusal.Internal(err)
@@ -134,10 +125,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	case authority.Accepted:
 		if e.sender.InLostTime(authority.ParseTime(o.Response.FhProcesamiento)) {
 			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, record.QueryDoubt)
-			if err != nil {
-				err = refusal.Internal(err)
-			}
-			return standing{entry: entry}, err
+			return standing{entry: entry}, refusal.Internal(err)
 		}
 		to = record.Accepted
 	default:
@@ -336,23 +324,16 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 	if e.outbox.Archive() == nil {
 		return nil, errors.New("no archive is configured")
 	}
-	data, err := e.outbox.Archive().Get(ctx, outbox.ArchivePath(e.issuer.Slug, h, "json", code))
+	v, err := archived(ctx, e.outbox.Archive(), e.issuer.Slug, h, code)
 	if err != nil {
 		return nil, err
-	}
-	v, err := dte.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}
 	jws := []byte(v.Get("firmaElectronica").Text())
-	if err := e.signer.Verify(jws); err != nil {
-		return nil, fmt.Errorf("the archive's %s: %w", code, err)
-	}
+	var inside dte.Value
 	document, err := record.Payload(jws)
-	if err != nil {
-		return nil, err
+	if err = cmp.Or(e.signer.Verify(jws), err); err == nil {
+		inside, err = dte.Parse(document)
 	}
-	inside, err := dte.Parse(document)
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}
@@ -361,6 +342,19 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 		return nil, fmt.Errorf("what the archive holds of %s is not what MH sealed", code)
 	}
 	return jws, nil
+}
+
+// archived returns the legal file of a document as the archive holds it.
+func archived(ctx context.Context, a *archive.Archive, slug string, h *record.Head, code string) (dte.Value, error) {
+	data, err := a.Get(ctx, outbox.ArchivePath(slug, h, "json", code))
+	if err != nil {
+		return dte.Value{}, err
+	}
+	v, err := dte.Parse(data)
+	if err != nil {
+		return v, fmt.Errorf("reading the archive's %s: %w", code, err)
+	}
+	return v, nil
 }
 
 // totalOf is the total of a document by itself (SPEC: totalPagar; of 07 totalIvaRetenido), otherwise as given.
@@ -382,16 +376,12 @@ func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storag
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {
 		return nil, nil
 	}
-	data, err := a.Get(ctx, outbox.ArchivePath(slug, h, "json", dte.Code(e.Code).String()))
+	v, err := archived(ctx, a, slug, h, dte.Code(e.Code).String())
 	if errors.Is(err, archive.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	v, err := dte.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading the archive's %s: %w", dte.Code(e.Code), err)
 	}
 	return []byte(v.Get("firmaElectronica").Text()), nil
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -221,7 +220,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 	if err != nil {
 		return nil, err
 	}
-	req.Digest, req.BytesDigest = v.Digest(), func() [32]byte { return sha256.Sum256(ctx.PostBody()) }
+	req.Digest = v.Digest()
 	d := f.Fill(v, g.o.PaymentCodes)
 	req.Facts, req.TestContingency, req.Origin, req.Warnings = d.Facts, d.TestContingency, d.Origin, d.Warnings
 	return d, nil

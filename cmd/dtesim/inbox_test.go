@@ -24,7 +24,7 @@ import (
 func TestInbox(t *testing.T) {
 	manage, sender := startInbox(t)
 	message := func(n int) mail.Message {
-		return mail.Message{ID: fmt.Sprintf("%d@tienda.example", n), To: []string{"maria@cliente.example"},
+		return mail.Message{ID: fmt.Sprintf("%d@tienda.example", n), To: "maria@cliente.example",
 			Subject: "Factura nº 1",
 			Text:    "Adjunto.\n", Date: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)}
 	}

@@ -196,6 +196,7 @@ func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte)
 // Held is an object as the store returned it.
 type Held struct {
 	Data []byte
+	Tag  string // see Object
 	// Modified is when the object was written, and Now when the store answered, both by the store's own clock, in whole
 	// seconds. Now is zero if the answer had no date.
 	Modified, Now time.Time
@@ -260,7 +261,7 @@ func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, err
 	if int64(len(data)) > limit {
 		return Held{}, fmt.Errorf("reading %s: %w: more than %d bytes", key, ErrTooLarge, limit)
 	}
-	h := Held{Data: data, Modified: info.LastModified}
+	h := Held{Data: data, Tag: info.ETag, Modified: info.LastModified}
 	if now, err := http.ParseTime(header.Get("Date")); err == nil {
 		h.Now = now
 	}
@@ -379,19 +380,9 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 
 // Read is Stat, but it reads the object's bytes instead of relying on the store's own digest.
 func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	body, info, _, err := a.client.GetObject(ctx, a.bucket, a.prefix+key, minio.GetObjectOptions{})
-	if err := classify(err); err != nil {
-		return Object{}, err
-	}
-	defer body.Close()
-	sum := sha256.New()
-	n, err := io.Copy(sum, io.LimitReader(body, maxObject+1))
-	if err := classify(err); err != nil {
-		return Object{}, fmt.Errorf("reading %s: %w", key, err)
-	}
-	return Object{Key: key, Size: n, Tag: info.ETag, Sum: base64.StdEncoding.EncodeToString(sum.Sum(nil))}, nil
+	h, err := a.Fetch(ctx, key, maxObject)
+	sum := sha256.Sum256(h.Data)
+	return Object{Key: key, Size: int64(len(h.Data)), Tag: h.Tag, Sum: base64.StdEncoding.EncodeToString(sum[:])}, err
 }
 
 // Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid if the object is too large for a

@@ -226,8 +226,7 @@ const (
 	Altered = "altered" // the act names this box and is not as this box wrote it
 )
 
-var verdicts = map[recordmac.Verdict]string{recordmac.Own: Own, recordmac.None: None, recordmac.Other: Other,
-	recordmac.Altered: Altered}
+var verdicts = [...]string{recordmac.Own: Own, recordmac.None: None, recordmac.Other: Other, recordmac.Altered: Altered}
 
 func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
 	return box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)})
@@ -290,23 +289,18 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 }
 
 // String returns a text for people.
-func (a *Authenticity) String() string {
-	return Sentence(a.Acts)
-}
+func (a *Authenticity) String() string { return Sentence(a.Acts) }
 
 // Sentence returns a text: how many acts have whose mark.
 func Sentence(acts map[string]int) string {
-	parts := []string{fmt.Sprintf("%d acts bear this box's mark", acts[Own])}
-	if n := acts[None]; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d came with a backup, or are older than the mark, and bear none", n))
+	text := fmt.Sprintf("%d acts bear this box's mark", acts[Own])
+	for _, p := range [][2]string{{None, ", %d came with a backup, or are older than the mark, and bear none"},
+		{Other, ", %d came with a backup and bear another box's"}, {Altered, ", %d WERE REWRITTEN"}} {
+		if n := acts[p[0]]; n > 0 {
+			text += fmt.Sprintf(p[1], n)
+		}
 	}
-	if n := acts[Other]; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d came with a backup and bear another box's", n))
-	}
-	if n := acts[Altered]; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d WERE REWRITTEN", n))
-	}
-	return strings.Join(parts, ", ")
+	return text
 }
 
 const actRepair = "store.repair"

@@ -193,12 +193,10 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 		return fmt.Errorf("no rule for contingency events: %w", err)
 	}
 	h := &Event{Version: rule.Filler.Version(), Rule: rule.Ref, Cause: g.cause, Documents: len(g.documents)}
-	codes := make([]string, len(g.documents))
 	items := make([]dte.Value, len(g.documents))
 	for i, o := range g.documents {
-		codes[i] = o.code()
 		items[i] = dte.Obj(dte.Member{Name: "noItem", Value: dte.Int(int64(i + 1))},
-			dte.Member{Name: "codigoGeneracion", Value: dte.Str(codes[i])}, dte.Member{Name: "tipoDoc",
+			dte.Member{Name: "codigoGeneracion", Value: dte.Str(o.code())}, dte.Member{Name: "tipoDoc",
 				Value: dte.Str(o.head.Document)})
 		if h.Began.IsZero() || o.head.CreatedAt.Before(h.Began) {
 			h.Began = o.head.CreatedAt
@@ -237,19 +235,19 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return fmt.Errorf("signing the contingency event: %w", err)
 	}
-	head, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	list, err := json.Marshal(codes)
-	if err != nil {
-		return err
-	}
-	_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("evento")},
-		storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head,
-			Due:   &storage.Due{Queue: record.QueueEvent, At: now},
-			Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
+	_, err = c.appendRecord(ctx, "evento", code, record.EventSigned, h, storage.Due{Queue: record.QueueEvent, At: now},
+		storage.Part{Name: partEvent, Data: jws}, codesPart(g.documents))
 	return err
+}
+
+// codesPart is the list of documents of an event or a lot, as a part of its record.
+func codesPart(list []document) storage.Part {
+	codes := make([]string, len(list))
+	for i, o := range list {
+		codes[i] = o.code()
+	}
+	data, _ := json.Marshal(codes) // strings
+	return storage.Part{Name: partCodes, Data: data}
 }
 
 // setAsideUnlistable sets aside the documents that the event's layout does not list, such as one of a type that the

@@ -3,7 +3,6 @@ package contingency
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -207,10 +206,7 @@ func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	out := c.branch.Sender.Client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
 		Code: o.code(), JWS: string(o.jws), SendID: c.branch.SendID()})
 	if out.Unreachable() {
-		if err := c.notSent(ctx, before); err != nil {
-			return err
-		}
-		return ErrAway
+		return cmp.Or(c.notSent(ctx, before), ErrAway)
 	}
 	if out.Kind == authority.Unknown && ctx.Err() == nil {
 		c.Suspect()
@@ -277,25 +273,11 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	}
 	now := c.branch.Now().UTC()
 	h := &lotHead{Documents: len(list), Sent: now}
-	codes := make([]string, len(list))
-	for i, o := range list {
-		codes[i] = o.code()
-	}
-	head, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	names, err := json.Marshal(codes)
-	if err != nil {
-		return err
-	}
 	// If the process dies before MH answers, the documents are queried from this time on.
-	entry, err := c.branch.Store.Append(ctx, storage.Keys{Series: c.series("lote")},
-		storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head,
-			Parts: []storage.Part{{Name: partCodes, Data: names}},
-			Due:   &storage.Due{Queue: record.QueueLot, At: now.Add(c.hurried(lotPatience))}})
+	entry, err := c.appendRecord(ctx, "lote", code, record.LotOpen, h,
+		storage.Due{Queue: record.QueueLot, At: now.Add(c.hurried(lotPatience))}, codesPart(list))
 	if err != nil {
-		return fmt.Errorf("recording a lot: %w", err)
+		return err
 	}
 	return c.sendLot(ctx, entry, h, list)
 }
@@ -328,13 +310,10 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 			}
 			return c.notSent(ctx, o)
 		})
-		if err != nil {
-			return err
+		if err == nil {
+			err = c.finish(ctx, entry, record.LotDone)
 		}
-		if err := c.finish(ctx, entry, record.LotDone); err != nil {
-			return err
-		}
-		return ErrAway
+		return cmp.Or(err, ErrAway)
 	}
 	c.metrics.lots.WithLabelValues("unknown").Inc()
 	if ctx.Err() != nil {

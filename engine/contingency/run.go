@@ -8,6 +8,7 @@
 package contingency
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,23 +159,35 @@ type Branch struct {
 }
 
 // Documents are the operations on documents that the contingency needs; the engine has them.
-type Documents interface {
+type Documents struct {
 	// Settle asks MH about every document that was signed and due before a moment, and that nobody settles any more.
-	Settle(ctx context.Context, before time.Time)
+	Settle func(ctx context.Context, before time.Time)
 	// Move takes a document to another state, with what follows from the step.
-	Move(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
+	Move func(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
 	// AdoptHeld makes the form that MH holds the document's record. doubt is how far the times of sendings and MH's
 	// times may differ.
-	AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
+	AdoptHeld func(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 		doubt time.Duration) (storage.Entry, error)
 	// JudgeEvent counts MH's decision about an event that a rule made.
-	JudgeEvent(rule record.RuleRef, accepted bool)
+	JudgeEvent func(rule record.RuleRef, accepted bool)
 	// ExpireCorrections takes documents that can no longer be corrected out of their queue.
-	ExpireCorrections(context.Context) (progress bool, err error)
+	ExpireCorrections func(context.Context) (progress bool, err error)
 }
 
-// series returns the name of the series of a kind of record.
-func (c *Contingency) series(kind string) string { return c.branch.Issuer.Ambiente + "/" + kind }
+// appendRecord stores a new record: a period, an event or a lot.
+func (c *Contingency) appendRecord(ctx context.Context, kind string, code dte.Code, state storage.State, h any,
+	due storage.Due, parts ...storage.Part) (storage.Entry, error) {
+	head, err := json.Marshal(h)
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	entry, err := c.branch.Store.Append(ctx, storage.Keys{Series: c.branch.Issuer.Ambiente + "/" + kind},
+		storage.Draft{Code: storage.Code(code), State: state, Head: head, Parts: parts, Due: &due})
+	if err != nil {
+		return entry, fmt.Errorf("recording a new %s: %w", kind, err)
+	}
+	return entry, nil
+}
 
 // finish takes a record out of its queue.
 func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
@@ -258,14 +271,9 @@ func (c *Contingency) law() law {
 	}
 	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents,
 		"correctionHours": &l.correction, "technicalReportHours": &l.report} {
-		if n := rule.Whole(name); n > 0 {
-			*d = time.Duration(n) * time.Hour
-		}
+		*d = cmp.Or(time.Duration(max(0, rule.Whole(name)))*time.Hour, *d)
 	}
-	for name, size := range map[string]*int{"eventDocuments": &l.eventDocuments, "lotDocuments": &l.lotDocuments} {
-		if n := rule.Whole(name); n > 0 {
-			*size = n
-		}
-	}
+	l.eventDocuments = cmp.Or(max(0, rule.Whole("eventDocuments")), l.eventDocuments)
+	l.lotDocuments = cmp.Or(max(0, rule.Whole("lotDocuments")), l.lotDocuments)
 	return l
 }

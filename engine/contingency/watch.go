@@ -2,7 +2,6 @@ package contingency
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -52,7 +51,9 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 		if !p.Declared {
 			return nil
 		}
-		return c.redeclare(ctx, p) // the operator's word replaces what the probes found
+		return c.change(ctx, func(now *Period) { // the operator's word replaces what the probes found
+			now.Cause, now.Motive, now.Declared = p.Cause, p.Motive, true
+		})
 	}
 	last, err := c.resumable()
 	if err != nil {
@@ -70,15 +71,9 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 			return err
 		}
 		p.Began = p.Began.UTC().Truncate(time.Second)
-		head, err := json.Marshal(&p)
-		if err != nil {
+		if _, err = c.appendRecord(ctx, "contingencia", p.code, record.PeriodOpen, &p,
+			storage.Due{Queue: record.QueuePeriod, At: p.Began}); err != nil {
 			return err
-		}
-		_, err = c.branch.Store.Append(ctx, storage.Keys{Series: c.series("contingencia")},
-			storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head,
-				Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
-		if err != nil {
-			return fmt.Errorf("recording the contingency: %w", err)
 		}
 		p.state, c.period = record.PeriodOpen, &p
 	}
@@ -107,9 +102,10 @@ func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	return nil
 }
 
-func (c *Contingency) redeclare(ctx context.Context, p Period) error {
+// change changes the open period. The caller holds mu.
+func (c *Contingency) change(ctx context.Context, fn func(*Period)) error {
 	next := *c.period
-	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
+	fn(&next)
 	if err := c.movePeriod(ctx, &next, record.PeriodOpen); err != nil {
 		return err
 	}
@@ -200,14 +196,8 @@ func (c *Contingency) Lift(ctx context.Context) error {
 		return &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency was declared by an operator",
 			Operator: true}
 	}
-	next := *c.period
-	next.Declared = false
-	if err := c.movePeriod(ctx, &next, record.PeriodOpen); err != nil {
-		return refusal.Internal(err)
-	}
-	c.period = &next
 	c.Suspect()
-	return nil
+	return refusal.Internal(c.change(ctx, func(now *Period) { now.Declared = false }))
 }
 
 // cause returns the contingency type (CAT-005) of an outcome: 2, our own system, if MH refuses our credentials; 3, no
@@ -368,14 +358,11 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 		return nil, err
 	}
 	entry, err := c.branch.Store.Get(storage.Code(id))
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
+	var p *Period
+	if err == nil {
+		p, err = decodePeriod(entry)
 	}
-	if err != nil {
-		return nil, err
-	}
-	p, err := decodePeriod(entry)
-	if errors.Is(err, record.ErrLost) {
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrLost) {
 		return nil, nil
 	}
 	return p, err

@@ -199,7 +199,6 @@ type dayCount struct {
 	groups   map[[2]string]*tallyOf // by type and public state
 	payments map[string]*tallyOf
 	series   map[string]*ClosingSeries
-	numbers  map[string][2]uint64
 	net      map[string]*tallyOf // by type; "18/14" are returns of purchases
 }
 
@@ -218,8 +217,7 @@ func (r *Register) count(ctx context.Context, date string, at seller.Point, now 
 		PointOfSale: at.PointOfSale,
 		Groups:      []ClosingGroup{}, Series: []ClosingSeries{}, Payments: []ClosingPayment{}}
 	d := dayCount{groups: make(map[[2]string]*tallyOf), payments: make(map[string]*tallyOf),
-		series:  make(map[string]*ClosingSeries),
-		numbers: make(map[string][2]uint64), net: make(map[string]*tallyOf)}
+		series: make(map[string]*ClosingSeries), net: make(map[string]*tallyOf)}
 	rest := r.rest()
 	var err error
 	for doc, bad := range record.OfDay(ctx, r.store, record.Day(date), 0) {
@@ -267,7 +265,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	if err != nil {
 		return fmt.Errorf("total of record %d: %w", entry.ID, err)
 	}
-	d.number(entry, h)
+	d.number(h)
 	estado := record.Estado(entry.State)
 	group := of(d.groups, [2]string{h.Document, estado})
 	group.count++
@@ -294,20 +292,16 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number notes a document's place among the first and last of its type.
-func (d *dayCount) number(entry storage.Entry, h *record.Head) {
-	s, span := d.series[h.Document], d.numbers[h.Document]
+// number notes a document's place among the first and last of its type. Control numbers of one series have one length
+// and sort as text.
+func (d *dayCount) number(h *record.Head) {
+	s := d.series[h.Document]
 	if s == nil {
-		s = &ClosingSeries{Document: h.Document}
+		s = &ClosingSeries{Document: h.Document, First: h.ControlNumber}
 		d.series[h.Document] = s
 	}
-	if s.Count++; s.Count == 1 || entry.Number < span[0] {
-		s.First, span[0] = h.ControlNumber, entry.Number
-	}
-	if s.Count == 1 || entry.Number > span[1] {
-		s.Last, span[1] = h.ControlNumber, entry.Number
-	}
-	d.numbers[h.Document] = span
+	s.Count++
+	s.First, s.Last = min(s.First, h.ControlNumber), max(s.Last, h.ControlNumber)
 }
 
 // pay adds the payments of a document. A return and a withholding voucher bear none.
@@ -333,11 +327,7 @@ func (d *dayCount) pay(summary dte.Value, kind string) {
 
 // summary reads resumen of a document's signed bytes. ErrLost if the store lost them.
 func (r *Register) summary(entry storage.Entry, h *record.Head) (dte.Value, error) {
-	jws, err := record.SignedForm(r.store, entry.Code, h)
-	if err != nil {
-		return dte.Value{}, err
-	}
-	body, err := record.Payload(jws)
+	body, err := record.SignedBytes(r.store, entry.Code, h)
 	if err != nil {
 		return dte.Value{}, err
 	}
@@ -378,19 +368,18 @@ func (r *Register) closingKind(h *record.Head) (string, error) {
 	default:
 		return t.Closing, nil
 	}
+	var origin *record.Head
 	code, err := dte.ParseCode(h.Origin)
+	if err == nil {
+		_, origin, err = record.Read(r.store, storage.Code(code))
+	}
 	if err != nil {
 		return "", fmt.Errorf("reading origin: %w", err)
 	}
-	entry, err := r.store.Get(storage.Code(code))
-	if err != nil {
-		return "", fmt.Errorf("reading origin: %w", err)
-	}
-	origin, err := record.DecodeHead(entry)
-	if err == nil && record.TypeOf(origin.Document).Closing == bundle.Purchase {
+	if record.TypeOf(origin.Document).Closing == bundle.Purchase {
 		return returnedPurchase, nil
 	}
-	return returned, err
+	return returned, nil
 }
 
 // show writes the sums into a closing, in a fixed order.

@@ -2,7 +2,6 @@ package documents
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +52,6 @@ type MonthPage struct {
 	Done      uint64          `json:"done"` // days read of Total, for a progress bar
 	Total     uint64          `json:"total"`
 }
-
-// unsizedBytes is what a document is taken for whose record does not say its size.
-const unsizedBytes = 16 << 10
 
 // IsMonth reports whether a text is a month like "2026-11".
 func IsMonth(text string) bool {
@@ -126,7 +122,7 @@ func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, 
 		return 0, err
 	}
 	p.Documents = append(p.Documents, *d)
-	return cmp.Or(doc.Head.Bytes, unsizedBytes), nil
+	return doc.Head.Bytes, nil
 }
 
 func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*MonthDocument, error) {

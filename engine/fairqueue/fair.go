@@ -6,6 +6,7 @@ package fairqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -132,7 +133,7 @@ func (q *Queue) next() {
 		c.waiting = c.waiting[1:]
 		c.working++
 		q.free--
-		q.round = append(q.round[:i], q.round[i+1:]...)
+		q.round = slices.Delete(q.round, i, i+1)
 		if len(c.waiting) > 0 {
 			q.round = append(q.round, c)
 		}
@@ -144,20 +145,14 @@ func (q *Queue) next() {
 func (q *Queue) withdraw(c *claim, turn chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, t := range c.waiting {
-		if t != turn {
-			continue
-		}
-		c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
-		for j, other := range q.round {
-			if other == c && len(c.waiting) == 0 {
-				q.round = append(q.round[:j], q.round[j+1:]...)
-				break
-			}
-		}
-		return true
+	i := slices.Index(c.waiting, turn)
+	if i < 0 {
+		return false
 	}
-	return false
+	if c.waiting = slices.Delete(c.waiting, i, i+1); len(c.waiting) == 0 {
+		q.round = slices.DeleteFunc(q.round, func(o *claim) bool { return o == c })
+	}
+	return true
 }
 
 func (q *Queue) leave(c *claim, worked time.Duration) {

@@ -149,17 +149,7 @@ type Outcome struct {
 	Setup bool
 	// Code is the deciding reply, of RFC 5321 §4.2. 0: none.
 	Code int
-	// Refusals, of Refused: the addresses that the server refuses for good. Nothing was sent to the other addresses; a
-	// message without the refused addresses may succeed. Empty: the message itself is refused.
-	Refusals []Refusal
-	Err      error // of Later and Refused: why
-}
-
-// Refusal is the server's answer about one address.
-type Refusal struct {
-	Address string
-	Code    int
-	Text    string // the server's words, on one line, cut at 500 bytes
+	Err  error // of Later and Refused: why
 }
 
 // errSetup marks an error for which Outcome.Setup is set.
@@ -168,20 +158,21 @@ var errSetup = errors.New("the mail server does not take this sender")
 // Send makes one attempt, with a connection of its own. It returns when the result is known, at the latest when ctx
 // ends or the timeout passes.
 func (s *Sender) Send(ctx context.Context, m Message) Outcome {
-	raw, err := s.render(m)
+	text, err := s.render(m)
 	if err != nil {
 		return Outcome{Kind: Refused, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	conn, err := s.dial(ctx)
+	raw, err := s.options.Dial(ctx, "tcp", net.JoinHostPort(s.options.Host, strconv.Itoa(s.options.Port)))
 	if err != nil {
 		return failed("connecting", 0, err)
 	}
+	conn := &conn{Conn: raw, replies: io.LimitReader(raw, maxReplies)}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 
-	o := s.converse(conn, m.To, raw)
+	o := s.converse(conn, m.To, text)
 	if o.Err != nil && o.Code == 0 && ctx.Err() != nil {
 		// Otherwise the error would be: use of closed connection
 		o.Err = fmt.Errorf("%w: %w", context.Cause(ctx), o.Err)
@@ -190,20 +181,20 @@ func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 }
 
 // converse holds the whole conversation of RFC 5321 §3.
-func (s *Sender) converse(conn *conn, to []string, raw []byte) Outcome {
+func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	c, err := s.greet(conn)
 	if err != nil {
 		return failed("greeting", 0, err)
 	}
-	defer leave(c)
+	defer func() { _, _ = c.Text.Cmd("QUIT") }() // its answer would decide nothing
 	if err := s.login(c); err != nil {
 		return failed("logging in", 500, err)
 	}
 	if err := c.Mail("<" + s.options.From + ">"); err != nil {
 		return failed("naming the sender", 500, err)
 	}
-	if o, ok := s.address(c, to); !ok {
-		return o
+	if err := c.Rcpt("<" + to + ">"); err != nil {
+		return refused("naming the receiver", err)
 	}
 	w, err := c.Data()
 	if err != nil {
@@ -221,33 +212,6 @@ func (s *Sender) converse(conn *conn, to []string, raw []byte) Outcome {
 	}
 	return Outcome{Kind: Sent, Code: 250}
 }
-
-// address names the receivers. The server must accept all: a message that reached only some could not be tried again.
-func (s *Sender) address(c *smtp.Client, to []string) (Outcome, bool) {
-	var refusals []Refusal
-	var first *Outcome
-	for _, address := range to {
-		err := c.Rcpt("<" + address + ">")
-		if err == nil {
-			continue
-		}
-		o := refused("naming the receiver", err)
-		if o.Kind == Refused {
-			refusals = append(refusals, Refusal{address, o.Code, words(err)})
-		}
-		if first == nil || first.Kind == Later {
-			first = &o
-		}
-	}
-	if first == nil {
-		return Outcome{}, true
-	}
-	first.Refusals = refusals
-	return *first, false
-}
-
-// leave says goodbye and does not wait for the answer, which would decide nothing.
-func leave(c *smtp.Client) { _, _ = c.Text.Cmd("QUIT") }
 
 // failed returns the outcome of an attempt that failed for a reason other than the message. A reply code from setup on
 // (0: never) concerns the setup.
@@ -278,22 +242,13 @@ func replyCode(err error) int {
 	return 0
 }
 
-// replyText makes a server's reply fit for a log and a record.
+// replyText makes a server's reply fit for a log and a record: on one line, not too long.
 func replyText(err error) error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) {
-		return fmt.Errorf("%d %s", reply.Code, words(err))
+		return fmt.Errorf("%d %s", reply.Code, cut(flat(reply.Msg), maxHeader))
 	}
 	return err
-}
-
-// words returns the server's text, on one line.
-func words(err error) string {
-	var reply *textproto.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
-	return cut(flat(reply.Msg), maxHeader)
 }
 
 // flat returns a text on one line: each run of spaces and control characters becomes a space, and invalid UTF-8 becomes
@@ -331,15 +286,6 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.broken = c.broken || err != nil
 	return n, err
-}
-
-// dial connects.
-func (s *Sender) dial(ctx context.Context) (*conn, error) {
-	raw, err := s.options.Dial(ctx, "tcp", net.JoinHostPort(s.options.Host, strconv.Itoa(s.options.Port)))
-	if err != nil {
-		return nil, err
-	}
-	return &conn{Conn: raw, replies: io.LimitReader(raw, maxReplies)}, nil
 }
 
 // greet opens the conversation and makes it as secure as required. The client does not close the connection.

@@ -8,6 +8,7 @@ import (
 	"mime"
 	netmail "net/mail"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -19,12 +20,12 @@ import (
 // maxHeader bounds a text that becomes a header, in bytes. A line of a message holds 998 (RFC 5322 §2.1.1).
 const maxHeader = 500
 
-// Message is one message to one or more receivers.
+// Message is one message to one receiver.
 type Message struct {
 	// ID becomes the Message-ID, without its brackets: something@domain. It is the same in every attempt at this
 	// message.
 	ID          string
-	To          []string // addresses, without names
+	To          string // address, without a name
 	Subject     string
 	Text        string // required
 	HTML        string // may be empty
@@ -42,7 +43,7 @@ type Attachment struct {
 
 // FieldError names a field or an option that cannot be used. No server was asked.
 type FieldError struct {
-	Field string // of Message ("To[0]", "Attachments[1].Name") or of Options
+	Field string // of Message or of Options
 	Text  string // what is wrong with the field, which is not quoted
 }
 
@@ -58,9 +59,7 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	if s.options.ReplyTo != "" {
 		msg.ReplyToMailAddress(&netmail.Address{Address: s.options.ReplyTo})
 	}
-	for _, to := range m.To {
-		msg.AddToMailAddress(&netmail.Address{Address: to})
-	}
+	msg.AddToMailAddress(&netmail.Address{Address: m.To})
 	msg.SetMessageIDWithValue(m.ID)
 	msg.SetDateWithValue(m.Date)
 	msg.Subject(m.Subject)
@@ -73,10 +72,8 @@ func (s *Sender) render(m Message) ([]byte, error) {
 		msg.EmbedReadSeeker(a.Name, bytes.NewReader(a.Data), mail.WithFileContentType(mail.ContentType(a.ContentType)),
 			mail.WithFileContentID("<"+a.Name+">"))
 	}
-	for i, a := range m.Attachments {
-		if err := attach(msg, i, a); err != nil {
-			return nil, err
-		}
+	for _, a := range m.Attachments {
+		attach(msg, a)
 	}
 	var b bytes.Buffer
 	if _, err := msg.WriteTo(&b); err != nil {
@@ -87,75 +84,29 @@ func (s *Sender) render(m Message) ([]byte, error) {
 
 // attach writes both headers of the file itself: the library encodes a name beyond ASCII in a form that many readers
 // show undecoded, instead of RFC 2231's.
-func attach(msg *mail.Msg, i int, a Attachment) error {
-	kind, params, err := mime.ParseMediaType(a.ContentType)
-	if err != nil || !strings.Contains(kind, "/") {
-		return &FieldError{fmt.Sprintf("Attachments[%d].ContentType", i), "is not a media type"}
-	}
-	params["name"] = a.Name
+func attach(msg *mail.Msg, a Attachment) {
 	msg.AttachReadSeeker(a.Name, bytes.NewReader(a.Data), func(f *mail.File) {
-		f.Header.Set("Content-Type", mime.FormatMediaType(kind, params))
+		f.Header.Set("Content-Type", mime.FormatMediaType(a.ContentType, map[string]string{"name": a.Name}))
 		f.Header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": a.Name}))
 	})
-	return nil
 }
 
+// check refuses what a document could bring in: no field carries a header of its own. The names of files are the
+// program's own.
 func (m *Message) check() error {
 	if err := checkID(m.ID); err != nil {
 		return err
 	}
-	if len(m.To) == 0 {
-		return &FieldError{"To", "is empty"}
-	}
-	for i, to := range m.To {
-		if err := checkAddress(fmt.Sprintf("To[%d]", i), to); err != nil {
-			return err
-		}
-	}
-	if m.Subject == "" {
-		return &FieldError{"Subject", "is empty"}
+	if err := checkAddress("To", m.To); err != nil {
+		return err
 	}
 	if err := checkHeader("Subject", m.Subject); err != nil {
 		return err
 	}
-	if m.Date.IsZero() {
-		return &FieldError{"Date", "is not set"}
-	}
-	if m.Text == "" {
-		return &FieldError{"Text", "is empty"}
-	}
-	if !utf8.ValidString(m.Text) {
+	if !utf8.ValidString(m.Text + m.HTML) {
 		return &FieldError{"Text", "is not UTF-8"}
 	}
-	if !utf8.ValidString(m.HTML) {
-		return &FieldError{"HTML", "is not UTF-8"}
-	}
-	for i, a := range m.Inline {
-		if !isInlineName(a.Name) {
-			return &FieldError{fmt.Sprintf("Inline[%d].Name", i), "is not letters, digits, hyphens and dots"}
-		}
-		if err := checkHeader(fmt.Sprintf("Inline[%d].ContentType", i), a.ContentType); err != nil {
-			return err
-		}
-	}
-	for i, a := range m.Attachments {
-		field := fmt.Sprintf("Attachments[%d].", i)
-		if a.Name == "" || strings.ContainsAny(a.Name, `/\`) {
-			return &FieldError{field + "Name", "is not the name of a file"}
-		}
-		if err := checkHeader(field+"Name", a.Name); err != nil {
-			return err
-		}
-		if err := checkHeader(field+"ContentType", a.ContentType); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-// isInlineName reports whether a name can be in a cid: address as it is.
-func isInlineName(s string) bool {
-	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool { return r != '.' && notLabel(r) })
 }
 
 // checkHeader accepts a text for a header: one line, not longer than a header can be.
@@ -354,13 +305,7 @@ func (f *Facts) rows() [][2]string {
 		{"Emisor", f.Emisor},
 		{"Receptor", f.Receptor},
 	}
-	rows := all[:0]
-	for _, r := range all {
-		if r[1] != "" {
-			rows = append(rows, r)
-		}
-	}
-	return rows
+	return slices.DeleteFunc(all, func(r [2]string) bool { return r[1] == "" })
 }
 
 const (

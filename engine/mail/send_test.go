@@ -14,13 +14,13 @@ import (
 
 func TestSend_Accepted(t *testing.T) {
 	s := serve(t, nil)
-	o := s.sender(t, nil).Send(t.Context(), letterTo("a@x.example", "b@y.example"))
+	o := s.sender(t, nil).Send(t.Context(), letterTo("a@x.example"))
 	if o.Kind != Sent || o.Err != nil || o.Doubtful || o.Setup {
 		t.Fatalf("%+v", o)
 	}
 	got := s.taken()
 	if len(got) != 1 || got[0].from != "dte@tienda.example" ||
-		strings.Join(got[0].to, " ") != "a@x.example b@y.example" {
+		strings.Join(got[0].to, " ") != "a@x.example" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -61,10 +61,6 @@ func TestSend_Replies(t *testing.T) {
 			if len(s.taken()) != 0 || !strings.Contains(o.Err.Error(), fmt.Sprint(c.code, " no, por ahora")) {
 				t.Errorf("%d taken, %v", len(s.taken()), o.Err)
 			}
-			if refusal := (Refusal{"a@x.example", 550, "no, por ahora"}); (c.code == 550) != (len(o.Refusals) == 1 &&
-				o.Refusals[0] == refusal) {
-				t.Errorf("%+v", o.Refusals)
-			}
 		})
 	}
 }
@@ -86,36 +82,6 @@ func TestSend_LaterThenAccepted(t *testing.T) {
 	}
 	if got := s.taken(); len(got) != 1 || !bytes.Contains(got[0].raw, []byte("<"+m.ID+">")) {
 		t.Errorf("%d taken", len(got))
-	}
-}
-
-// One who is refused keeps the message from all: it could not be tried again for the others.
-func TestSend_SeveralReceivers(t *testing.T) {
-	s := serve(t, func(s *server) {
-		s.rcpt = func(to string) error {
-			switch to[:1] {
-			case "n":
-				return reply(550, "no such user "+to)
-			case "l":
-				return reply(450, "later")
-			}
-			return nil
-		}
-	})
-	sender := s.sender(t, nil)
-	o := sender.Send(t.Context(), letterTo("l@x.example", "n1@x.example", "y@x.example", "l2@x.example",
-		"n2@x.example"))
-	want := []Refusal{{"n1@x.example", 550, "no such user n1@x.example"}, {"n2@x.example", 550,
-		"no such user n2@x.example"}}
-	if o.Kind != Refused || o.Code != 550 || fmt.Sprint(o.Refusals) != fmt.Sprint(want) {
-		t.Errorf("%+v", o)
-	}
-	if o := sender.Send(t.Context(), letterTo("y@x.example", "l@x.example")); o.Kind != Later || o.Code != 450 ||
-		o.Refusals != nil {
-		t.Errorf("%+v", o)
-	}
-	if o := sender.Send(t.Context(), letterTo("y@x.example")); o.Kind != Sent || len(s.taken()) != 1 {
-		t.Errorf("%+v, %d taken", o, len(s.taken()))
 	}
 }
 

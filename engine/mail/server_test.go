@@ -215,7 +215,7 @@ func certified(t *testing.T, name string) (*tls.Config, *x509.CertPool) {
 }
 
 // letterTo is a message as a branch sends it.
-func letterTo(to ...string) Message {
+func letterTo(to string) Message {
 	return Message{
 		ID: "9F2C3B1A-0000-4000-8000-000000000001.1@tienda.example", To: to,
 		Subject: "Factura nº 1 de Ferretería El Ñandú",

@@ -1,10 +1,11 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
+	"math/big"
 	"path"
 	"strings"
 	"sync"
@@ -37,25 +38,21 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 		return
 	}
 	result := "later"
-	switch {
-	case err == nil:
-		result = "stored"
+	for kind, name := range map[error]string{nil: "stored", archive.ErrConflict: "conflict",
+		archive.ErrInvalid: "invalid", archive.ErrSetup: "setup", archive.ErrFull: "full"} {
+		if errors.Is(err, kind) {
+			result = name
+		}
+	}
+	switch result {
+	case "stored":
 		s.End(record.StepDone, nil)
 		s.Held = held
 		box.delivery.archive.reset()
-	case errors.Is(err, archive.ErrConflict), errors.Is(err, archive.ErrInvalid):
-		result = "conflict"
-		if errors.Is(err, archive.ErrInvalid) {
-			result = "invalid"
-		}
+	case "conflict", "invalid":
 		s.End(record.StepFailed, err)
 		box.log.Error("the archive does not take a document", "code", dte.Code(entry.Code).String(), "error", err)
 	default:
-		if errors.Is(err, archive.ErrSetup) {
-			result = "setup"
-		} else if errors.Is(err, archive.ErrFull) {
-			result = "full"
-		}
 		s.Postpone(box.now(), err, true)
 		box.delivery.archive.fail(box.now(), err)
 		box.log.Warn("archiving a document", "code", dte.Code(entry.Code).String(), "error", err)
@@ -117,7 +114,7 @@ type ArchiveCheck struct {
 
 	mu     sync.Mutex // of Progress, Found and totals.Findings
 	totals ArchiveTotals
-	owed   bitSet
+	owed   big.Int // by 2·id + file: objects that the list has not shown yet
 }
 
 // ArchiveFinding is one object that is not as the store has it.
@@ -150,37 +147,39 @@ var ArchiveFiles = [2]string{"json", "pdf"}
 // Run makes the check. Documents that are archived meanwhile are no concern of it.
 func (c *ArchiveCheck) Run(ctx context.Context) (*ArchiveTotals, error) {
 	c.totals.Findings = make(map[string]int)
-	var last uint64
+	last := c.Store.LastID()
+	c.owed.SetBit(&c.owed, int(2*last+2), 1) // its room at once
+	c.owed.SetBit(&c.owed, int(2*last+2), 0)
 	err := c.archived(ctx, 0, func(entry storage.Entry, _ *record.Head) error {
+		if entry.ID > last {
+			return record.ErrEnough
+		}
 		c.totals.Documents++
-		last = entry.ID
-		c.owed.add(2 * entry.ID)
-		c.owed.add(2*entry.ID + 1)
+		c.owed.SetBit(&c.owed, int(2*entry.ID), 1)
+		c.owed.SetBit(&c.owed, int(2*entry.ID+1), 1)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := inParallel(ctx, c.list); err != nil {
-		return nil, err
+	if err = inParallel(ctx, c.list); err == nil {
+		err = inParallel(ctx, func(ctx context.Context, work *errgroup.Group) error {
+			return c.missing(ctx, work, last)
+		})
 	}
-	err = inParallel(ctx, func(ctx context.Context, work *errgroup.Group) error { return c.missing(ctx, work, last) })
-	if err != nil {
-		return nil, err
-	}
-	return &c.totals, nil
+	return &c.totals, err
 }
 
 func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) error) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(checkAtOnce)
 	err := fn(ctx, work)
-	return errorsFirst(work.Wait(), err) // what a worker met is why fn was cut short
+	return cmp.Or(work.Wait(), err) // what a worker met is why fn was cut short
 }
 
-// archived calls fn with the documents above an id that the store says are archived.
+// archived calls fn with the documents above an id that the store says are archived, until it returns ErrEnough.
 func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(storage.Entry, *record.Head) error) error {
-	return c.Store.Records(after, func(entry storage.Entry) error {
+	err := c.Store.Records(after, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
 			return err
 		}
@@ -190,6 +189,10 @@ func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(stora
 		}
 		return fn(entry, h)
 	})
+	if errors.Is(err, record.ErrEnough) {
+		return nil
+	}
+	return err
 }
 
 func (c *ArchiveCheck) key(entry storage.Entry, h *record.Head, file int) string {
@@ -222,7 +225,7 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 			err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, Code: dte.Code(entry.Code).String(),
 				What: "its document belongs at " + c.key(entry, h, file)})
 		case h.Archived():
-			c.owed.remove(2*entry.ID + uint64(file))
+			c.owed.SetBit(&c.owed, int(2*entry.ID)+file, 0)
 			if c.Read || o.Tag == "" || o.Tag != h.Delivery.Archive.Held[file].Tag {
 				work.Go(func() error { return c.compare(ctx, entry, h, file) })
 			}
@@ -282,25 +285,20 @@ func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *reco
 
 // missing asks by name for what the list did not hold, among the records up to last.
 func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group, last uint64) error {
-	first, ok := c.owed.first()
-	if !ok {
+	if c.owed.Sign() == 0 {
 		return nil
 	}
-	err := c.archived(ctx, first/2-1, func(entry storage.Entry, h *record.Head) error {
+	return c.archived(ctx, uint64(c.owed.TrailingZeroBits()/2)-1, func(entry storage.Entry, h *record.Head) error {
 		if entry.ID > last {
 			return record.ErrEnough
 		}
 		for file := range ArchiveFiles {
-			if c.owed.has(2*entry.ID + uint64(file)) {
+			if c.owed.Bit(int(2*entry.ID)+file) == 1 {
 				work.Go(func() error { return c.compare(ctx, entry, h, file) })
 			}
 		}
 		return nil
 	})
-	if errors.Is(err, record.ErrEnough) {
-		return nil
-	}
-	return err
 }
 
 func (c *ArchiveCheck) progress(done, total int64) error {
@@ -324,34 +322,4 @@ func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveT
 	}
 	c.Store, c.Archive, c.Slug, c.Ambiente = box.store, box.options.Archive, box.issuer.Slug, box.issuer.Ambiente
 	return c.Run(ctx)
-}
-
-// bitSet is a set of numbers, at a bit for each up to the largest.
-type bitSet struct{ words []uint64 }
-
-func (b *bitSet) add(n uint64) {
-	for n/64 >= uint64(len(b.words)) {
-		b.words = append(b.words, 0)
-	}
-	b.words[n/64] |= 1 << (n % 64)
-}
-
-func (b *bitSet) has(n uint64) bool {
-	return n/64 < uint64(len(b.words)) && b.words[n/64]&(1<<(n%64)) != 0
-}
-
-func (b *bitSet) remove(n uint64) {
-	if b.has(n) {
-		b.words[n/64] &^= 1 << (n % 64)
-	}
-}
-
-// first is the smallest, if there is any.
-func (b *bitSet) first() (uint64, bool) {
-	for i, w := range b.words {
-		if w != 0 {
-			return uint64(64*i + bits.TrailingZeros64(w)), true
-		}
-	}
-	return 0, false
 }

@@ -24,8 +24,7 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	b.reset()
-	if open, told := b.leftAlone(now); open || told != nil || b.mayRetry(now) || !b.retryAt().IsZero() ||
-		b.reason() != nil {
+	if open, told := b.leftAlone(now); open || told != nil || b.mayRetry(now) || !b.retryAt().IsZero() {
 		t.Errorf("after an answer: open %v, %v, ripe %v, again %v", open, told, b.mayRetry(now), b.retryAt())
 	}
 	if b.fail(now, why); !b.retryAt().Equal(now.Add(pauseFirst)) {

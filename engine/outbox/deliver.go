@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"dtegate/engine/archive"
 	"dtegate/engine/bell"
 	"dtegate/engine/dte"
@@ -138,7 +140,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 		}
 		var waiting []storage.Entry
 		for _, entry := range all {
-			s, err := box.stepsOf(entry)
+			s, _, _, _, err := owedOf(entry)
 			if err != nil {
 				continue // it is set aside when it is due
 			}
@@ -167,55 +169,41 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 	return nil
 }
 
-// stepsOf are the steps of a record in the queue, a document's or a letter's.
-func (box *Outbox) stepsOf(entry storage.Entry) (record.Delivery, error) {
+// owedOf is what a record of the delivery's queues is about: a document's own message and files, or a letter.
+func owedOf(entry storage.Entry) (steps record.Delivery, document, to string, token int64, err error) {
 	if !record.IsDocument(entry.State) {
 		l, err := decodeLetter(entry)
 		if err != nil {
-			return record.Delivery{}, err
+			return steps, "", "", 0, err
 		}
-		return record.Delivery{Mail: &l.Step}, nil
+		return record.Delivery{Mail: &l.Step}, l.Document, l.To, l.TokenID, nil
 	}
 	h, err := record.DecodeHead(entry)
-	if err != nil || h.Delivery == nil {
-		return record.Delivery{}, err
+	if err != nil {
+		return steps, "", "", 0, err
 	}
-	return *h.Delivery, nil
+	if h.Delivery != nil {
+		steps = *h.Delivery
+	}
+	return steps, dte.Code(entry.Code).String(), h.Mail, h.TokenID, nil
 }
 
 // deliverEach delivers several records at once. away: they are not due, their server may be back.
 func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
-	work := make(chan storage.Entry)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var first error
-	for range min(deliverAtOnce, len(entries)) {
-		wg.Go(func() {
-			for entry := range work {
-				if err := box.lost.Skip(ctx, entry, box.deliverOne(ctx, entry, away)); err != nil {
-					mu.Lock()
-					first = errorsFirst(first, fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err))
-					mu.Unlock()
-				}
+	var g errgroup.Group
+	g.SetLimit(deliverAtOnce)
+	for _, entry := range entries {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
 			}
+			if err := box.lost.Skip(ctx, entry, box.deliverOne(ctx, entry, away)); err != nil {
+				return fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err)
+			}
+			return nil
 		})
 	}
-	for _, entry := range entries {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- entry
-	}
-	close(work)
-	wg.Wait()
-	return first
-}
-
-func errorsFirst(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
+	return g.Wait()
 }
 
 // stepWanted returns whether a step is to be tried now.
@@ -237,33 +225,31 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 	if err != nil || h.Delivery == nil {
 		return err
 	}
-	var mailed, archived *record.Step
-	mails, archives := stepWanted(h.Delivery.Mail, box.now(), away, &box.delivery.mail), stepWanted(h.Delivery.Archive,
-		box.now(), away, &box.delivery.archive)
-	if mails || archives {
-		if _, err := record.SignedForm(box.store, entry.Code, h); err != nil {
-			return err
-		}
-	}
-	if mails {
-		next := *h.Delivery.Mail
-		box.mailTo(ctx, &next, entry, h, h.Mail, messageID(entry.Code))
-		mailed = &next
-	}
-	if archives {
-		next := *h.Delivery.Archive
-		box.archiveOne(ctx, &next, entry, h)
-		archived = &next
-	}
-	if mailed == nil && archived == nil {
+	d, now := *h.Delivery, box.now()
+	mails := stepWanted(d.Mail, now, away, &box.delivery.mail)
+	archives := stepWanted(d.Archive, now, away, &box.delivery.archive)
+	if !mails && !archives {
 		return nil
 	}
-	return box.docs.ChangeDelivery(ctx, entry.Code, func(d *record.Delivery) {
-		if mailed != nil && (ctx.Err() == nil || mailed.Result != "") {
-			d.Mail = mailed
+	if _, err := record.SignedForm(box.store, entry.Code, h); err != nil {
+		return err
+	}
+	if mails {
+		next := *d.Mail
+		box.mailTo(ctx, &next, entry, h.Mail, messageID(entry.Code))
+		d.Mail = &next
+	}
+	if archives {
+		next := *d.Archive
+		box.archiveOne(ctx, &next, entry, h)
+		d.Archive = &next
+	}
+	return box.docs.ChangeDelivery(ctx, entry.Code, func(kept *record.Delivery) {
+		if mails && (ctx.Err() == nil || d.Mail.Result != "") {
+			kept.Mail = d.Mail
 		}
-		if archived != nil && (ctx.Err() == nil || archived.Result != "") {
-			d.Archive = archived
+		if archives && (ctx.Err() == nil || d.Archive.Result != "") {
+			kept.Archive = d.Archive
 		}
 	})
 }
@@ -276,67 +262,55 @@ const (
 
 // breaker is what is known of a server.
 type breaker struct {
-	mu      sync.Mutex
-	failing bool
-	until   time.Time // when it is tried again
-	pause   time.Duration
-	why     error
-	turns   int
+	mu    sync.Mutex
+	until time.Time // when it is tried again; zero when nothing is wrong
+	pause time.Duration
+	why   error
+	turns int
 }
 
 // leftAlone tells that the server is left alone now, and why.
 func (b *breaker) leftAlone(now time.Time) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.failing && now.Before(b.until), b.why
-}
-
-// mayRetry reports whether it may be tried again.
-func (b *breaker) mayRetry(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failing && !now.Before(b.until)
+	return now.Before(b.until), b.why
 }
 
 // retryAt is when it is tried again, zero when nothing is wrong.
 func (b *breaker) retryAt() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.failing {
-		return time.Time{}
-	}
 	return b.until
 }
 
-func (b *breaker) reason() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.why
+// mayRetry reports whether it may be tried again.
+func (b *breaker) mayRetry(now time.Time) bool {
+	at := b.retryAt()
+	return !at.IsZero() && !now.Before(at)
 }
 
 // fail records that the server did not take this box. Attempts that were under way together count once.
 func (b *breaker) fail(now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failing && now.Before(b.until) {
-		return
+	if !now.Before(b.until) {
+		b.pause = min(max(2*b.pause, pauseFirst), PauseMost)
+		b.until, b.why = now.Add(b.pause), why
 	}
-	b.pause = min(max(2*b.pause, pauseFirst), PauseMost)
-	b.failing, b.until, b.why = true, now.Add(b.pause), why
 }
 
 // reset records that it did, or that nobody wants anything of it.
 func (b *breaker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failing, b.pause, b.why = false, 0, nil
+	b.until, b.pause, b.why = time.Time{}, 0, nil
 }
 
 // resume has everything that waits for the server tried now.
 func (b *breaker) resume() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failing, b.until = true, time.Time{}
+	b.until = time.Unix(0, 0)
 }
 
 // turn counts 0, 1, … n-1, 0, ….

@@ -36,7 +36,7 @@ var (
 
 // mailTo makes one attempt to mail a document and says in s what came of it. When ctx ends before anything is known, s
 // stays as it is.
-func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
+func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, to, id string) {
 	now := box.now()
 	if box.options.Mail == nil {
 		box.mailLater(s, now, errNoMail, false, false)
@@ -117,7 +117,7 @@ func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("printing: %w", err)
 	}
-	m := mail.Message{ID: id + "@" + box.options.Domain, To: []string{to}, Date: written.In(dte.Zone),
+	m := mail.Message{ID: id + "@" + box.options.Domain, To: to, Date: written.In(dte.Zone),
 		Attachments: []mail.Attachment{
 			{Name: r.Code + ".pdf", ContentType: "application/pdf", Data: printed},
 			{Name: r.Code + ".json", ContentType: "application/json", Data: archivo(r)},
@@ -183,8 +183,7 @@ func thousands(amount string) string {
 type Mailing struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
-	// TokenID asked for it, or issued the document that goes out before its seal. 0: of a store before tokens were
-	// kept.
+	// TokenID asked for it, or issued the document that goes out before its seal.
 	TokenID int64       `json:"token_id,omitempty"`
 	Step    record.Step `json:"step"`
 }
@@ -219,11 +218,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c selle
 		return nil, refusal.Of([]dte.Fault{{Path: "email", Code: dte.FaultFormat,
 			Message: "No es una dirección de correo"}})
 	}
-	entry, err := box.store.Get(storage.Code(code))
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	h, err := record.DecodeHead(entry)
+	_, h, err := record.Read(box.store, storage.Code(code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -314,7 +309,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	if err != nil {
 		return err
 	}
-	document, err := box.store.Get(storage.Code(code))
+	document, h, err := record.Read(box.store, storage.Code(code))
 	if errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("%w: its document %s", record.ErrLost, l.Document)
 	}
@@ -325,14 +320,10 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	if document.State == record.Rejected {
 		l.Step.End(record.StepFailed, errors.New("MH refused the document"))
 	} else {
-		h, err := record.DecodeHead(document)
-		if err == nil {
-			_, err = record.SignedForm(box.store, document.Code, h)
-		}
-		if err != nil {
+		if _, err := record.SignedForm(box.store, document.Code, h); err != nil {
 			return err
 		}
-		box.mailTo(ctx, &l.Step, document, h, l.To, messageID(entry.Code))
+		box.mailTo(ctx, &l.Step, document, l.To, messageID(entry.Code))
 	}
 	if l.Step == before {
 		return nil // stopping

@@ -35,17 +35,17 @@ type Outbox struct {
 }
 
 // Documents are the operations on documents that the outbox needs; the engine has them.
-type Documents interface {
+type Documents struct {
 	// Document returns a document that the caller may read.
-	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
+	Document func(context.Context, dte.Code, seller.Caller) (*record.View, error)
 	// View returns the public record of a document whose state is no longer Signed.
-	View(storage.Entry) (*record.View, error)
+	View func(storage.Entry) (*record.View, error)
 	// ChangeDelivery changes the delivery in a document's record.
-	ChangeDelivery(context.Context, storage.Code, func(*record.Delivery)) error
+	ChangeDelivery func(context.Context, storage.Code, func(*record.Delivery)) error
 	// Catalogue is the text of a code of MH's catalogues.
-	Catalogue(catalogue, code string) (string, bool)
+	Catalogue func(catalogue, code string) (string, bool)
 	// Mailed records the act that a document is mailed to an address that is not in the document.
-	Mailed(c seller.Caller, code dte.Code, to string)
+	Mailed func(c seller.Caller, code dte.Code, to string)
 }
 
 // Options of New. Every field but Delivery is required.

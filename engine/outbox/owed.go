@@ -51,7 +51,7 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 		return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
 	for _, entry := range due {
-		s, err := box.stepsOf(entry)
+		s, _, _, _, err := owedOf(entry)
 		if err != nil {
 			continue // it is set aside when it is due
 		}
@@ -64,10 +64,10 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 			record.Earliest(&u.ArchiveOldest, s.Archive.Since)
 		}
 	}
-	if why := box.delivery.mail.reason(); why != nil {
+	if _, why := box.delivery.mail.leftAlone(box.now()); why != nil {
 		u.MailTrouble = why.Error()
 	}
-	if why := box.delivery.archive.reason(); why != nil {
+	if _, why := box.delivery.archive.leftAlone(box.now()); why != nil {
 		u.ArchiveTrouble = why.Error()
 	}
 	u.GivenUp, u.Failures, err = box.failures(maxFailures)
@@ -81,23 +81,9 @@ func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 		return 0, nil, fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
 	for _, entry := range failed[:min(len(failed), limit)] {
-		code, to, token := dte.Code(entry.Code).String(), "", int64(0)
-		if record.IsDocument(entry.State) {
-			h, err := record.DecodeHead(entry)
-			if err != nil {
-				continue
-			}
-			to, token = h.Mail, h.TokenID
-		} else {
-			l, err := decodeLetter(entry)
-			if err != nil {
-				continue
-			}
-			code, to, token = l.Document, l.To, l.TokenID
-		}
-		s, err := box.stepsOf(entry)
-		if err != nil { // it was just decoded
-			return 0, nil, err
+		s, code, to, token, err := owedOf(entry)
+		if err != nil {
+			continue
 		}
 		if s.Mail.Failed() {
 			list = append(list, Failure{Code: code, Step: "mail", To: to, Token: token, Since: s.Mail.Since,
@@ -159,10 +145,7 @@ func (u *Undelivered) Collect(ch chan<- prometheus.Metric) {
 // GivenUp lists at most limit messages and documents that were given up, the oldest first. Errors: the store's.
 func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	_, list, err := box.failures(limit)
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	return list, nil
+	return list, refusal.Internal(err)
 }
 
 // Retry sends what was given up of a document again, as if it were new, and returns how many messages and files that

@@ -167,21 +167,11 @@ func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, lay
 	if err != nil || r.Estado != record.EstadoProcessed {
 		return "", err
 	}
-	entry, err := box.store.Get(storage.Code(code))
-	if err != nil {
+	_, h, err := record.Read(box.store, storage.Code(code))
+	if err != nil || !h.Archived() {
 		return "", refusal.Internal(err)
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return "", refusal.Internal(err)
-	}
-	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != record.StepDone {
-		return "", nil
 	}
 	link, err := box.options.Archive.Presign(ctx, ArchivePath(box.issuer.Slug, h, "pdf", r.Code), life,
 		`inline; filename="`+r.Code+`.pdf"`)
-	if err != nil {
-		return "", refusal.Internal(err)
-	}
-	return link, nil
+	return link, refusal.Internal(err)
 }

@@ -1,11 +1,14 @@
 package record
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -104,7 +107,92 @@ func (h *Head) Forms(parts []storage.Part) []string {
 	return names
 }
 
+// SignedBytes returns the bytes of a document that were signed, in the form that its record names. ErrLost as SignedForm.
+func SignedBytes(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
+	jws, err := SignedForm(store, code, h)
+	if err != nil {
+		return nil, err
+	}
+	return Payload(jws)
+}
+
 // SignedForm returns the JWS of a document in the form that its record names. ErrLost if the store has lost it.
 func SignedForm(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
 	return Part(store, code, h.Form)
+}
+
+// NormalMarks are the marks of a normal document; a document issued in contingency has ContingencyMarks (MF2 p.18; NV2
+// Anexo IV n.º 9).
+var NormalMarks = []dte.Member{
+	{Name: "tipoModelo", Value: dte.Int(1)},
+	{Name: "tipoOperacion", Value: dte.Int(1)},
+	{Name: "tipoContingencia", Value: dte.Null()},
+	{Name: "motivoContin", Value: dte.Null()},
+}
+
+// ContingencyMarks returns the marks of a document issued in contingency. cause is CAT-005; motive is text if the cause
+// is 5 (other), and null otherwise.
+func ContingencyMarks(cause int64, motive string) []dte.Member {
+	m := []dte.Member{
+		{Name: "tipoModelo", Value: dte.Int(2)},
+		{Name: "tipoOperacion", Value: dte.Int(2)},
+		{Name: "tipoContingencia", Value: dte.Int(cause)},
+		{Name: "motivoContin", Value: dte.Null()},
+	}
+	if cause == 5 {
+		m[3].Value = dte.Str(motive)
+	}
+	return m
+}
+
+// ReplaceMarks returns a signed document with other marks. Every other byte stays: the contingency form of a normal
+// document keeps the code, number, date and amounts.
+func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
+	v, err := dte.Parse(document)
+	if err != nil {
+		return nil, fmt.Errorf("reading the normal form: %w", err)
+	}
+	return v.With("identificacion", v.Get("identificacion").Set(marks...)).Append(nil), nil
+}
+
+// Counters of an origin: 1 to 2,000 are the quantities returned of its lines, and then come these.
+const (
+	LineActive   = 1 << 24 // notes and returns that stand against it: they block its invalidation
+	LineCredited = LineActive + 1
+	LineReturned = LineActive + 16 // amounts of returned lines, by kind
+)
+
+// Draw is an amount that a document takes from a counter of its origin.
+type Draw struct {
+	Line   uint32 `json:"line"`
+	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
+}
+
+// Effect returns the changes of an origin's counters that a document's change of state makes. from is 0 if the document
+// is appended. A credit note and a return take their draws when they are signed, in contingency too, and give them back
+// if MH refuses them or they are invalidated. A debit note adds room only while MH has accepted it.
+func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
+	weight := func(s storage.State) (drawn, active int64) {
+		switch {
+		case s == 0 || s == Rejected || s == Invalidated:
+			return 0, 0
+		case how == bundle.Debits && s == Accepted:
+			return -1, 1
+		case how == bundle.Debits:
+			return 0, 1
+		}
+		return 1, 1
+	}
+	drawnBefore, activeBefore := weight(from)
+	drawnAfter, activeAfter := weight(to)
+	var counters []storage.Counter
+	if n := activeAfter - activeBefore; n != 0 {
+		counters = append(counters, storage.Counter{Origin: origin, Line: LineActive, Value: n})
+	}
+	if n := drawnAfter - drawnBefore; n != 0 {
+		for _, d := range draws {
+			counters = append(counters, storage.Counter{Origin: origin, Line: d.Line, Value: n * d.Amount})
+		}
+	}
+	return counters
 }

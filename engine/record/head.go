@@ -35,7 +35,7 @@ type Head struct {
 	Response      *authority.Response `json:"response,omitempty"`
 	// Doubtful: the normal form may have reached MH. It must be asked before the contingency form is sent.
 	Doubtful bool `json:"doubtful,omitempty"`
-	// Why is why the document was deferred, for people. The names in JSON are older than those in Go.
+	// Why is why the document was deferred, for people. The names in JSON are not those in Go.
 	Why string `json:"cause,omitempty"`
 	// Period is the branch's contingency that it was issued in; "" when it was deferred alone. Until is when it was
 	// deferred: for MH the cause of one alone ends then.
@@ -138,4 +138,217 @@ func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 		return time.Time{}
 	}
 	return h.Refused.Add(within)
+}
+
+// AmbienteName maps CAT-001 to the API's word.
+func AmbienteName(code string) string {
+	if code == "01" {
+		return "PROD"
+	}
+	return "TEST"
+}
+
+// RefusalText returns MH's words of a refusal, "" without an answer.
+func RefusalText(r *authority.Response) string {
+	if r == nil {
+		return ""
+	}
+	return r.DescripcionMsg
+}
+
+// RuleRef names the rule module that computed a document.
+type RuleRef struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+// Public states of a document (SPEC section 3).
+const (
+	EstadoProcessed   = "PROCESSED"
+	EstadoRejected    = "REJECTED"
+	EstadoContingency = "CONTINGENCIA"
+	EstadoInvalidated = "INVALIDATED"
+)
+
+// Invalidation is the event that invalidates a document, as the document's record shows it.
+type Invalidation struct {
+	Code        string              `json:"code"` // of the event
+	Estado      string              `json:"estado"`
+	Kind        int64               `json:"kind"`
+	Reason      string              `json:"reason"`
+	Replacement string              `json:"replacement,omitempty"`
+	At          time.Time           `json:"at"`
+	Version     int                 `json:"version"`
+	Rule        RuleRef             `json:"rule"`
+	Response    *authority.Response `json:"response,omitempty"`
+	// TokenID asked for it; 0: an operator did, whom the trail names.
+	TokenID int64 `json:"token_id,omitempty"`
+	// Doubtful: it may have reached MH.
+	Doubtful bool `json:"doubtful,omitempty"`
+}
+
+// EstadoPending is the state of an invalidation that MH has not answered yet. An answered invalidation has one of the
+// public states of a document.
+const EstadoPending = "PENDING"
+
+// Pending reports whether MH has not answered the event yet. It is false for nil.
+func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPending }
+
+// PartInvalidation returns the name of the part that holds the JWS of an invalidation; event is its codigoGeneracion.
+func PartInvalidation(event string) string { return "invalidacion:" + event }
+
+// Doubted returns a pending event with Doubtful set: a crash may have lost MH's answer. Whoever finds a pending event
+// in the store must use it in this form.
+func (i *Invalidation) Doubted() *Invalidation {
+	event := *i
+	event.Doubtful = true
+	return &event
+}
+
+// View is a document as the API shows it (SPEC 2.2).
+type View struct {
+	ID            int64
+	Document      string // CAT-002
+	Tipo          string // FACTURA_CONSUMIDOR_FINAL, ...
+	Code          string // codigoGeneracion, upper case
+	ControlNumber string
+	Estado        string // one of the public states
+	Ambiente      string // TEST or PROD
+	Total         string // in USD, two decimals
+	JSON          []byte // the bytes that were signed
+	JWS           []byte
+	Sello         string // "" until MH gives one
+	Response      *authority.Response
+	JSONURL       string // "" where SPEC says null
+	PDFURL        string
+
+	SequenceNumber string
+	SequenceID     int64
+	Serie          string
+
+	EmisorID, BranchID, PointID, TokenID int64
+
+	TechnicalError string // "" where SPEC says null
+	CreatedAt      time.Time
+	Rule           RuleRef
+	Warnings       []string
+	Invalidation   *Invalidation // nil until somebody asked for it
+
+	// Stored is how many bytes of facts and signed document this request has had stored: 0 of what was there already.
+	Stored int64
+}
+
+// Delivery is the progress of a document to its receiver and into the archive. A step that is nil is not wanted.
+type Delivery struct {
+	Mail    *Step `json:"mail,omitempty"`
+	Archive *Step `json:"archive,omitempty"`
+}
+
+// Step is one delivery of a document.
+type Step struct {
+	Result string    `json:"result,omitempty"` // "" while it is tried
+	Since  time.Time `json:"since"`
+	Next   time.Time `json:"next,omitzero"`
+	// Away: the server did not take this box. It is tried again as soon as it does.
+	Away  bool   `json:"away,omitempty"`
+	Error string `json:"error,omitempty"` // of the last attempt
+	// Held, of the archive, is what it held when it took the document's files, in the order of archiveFiles.
+	Held [2]ArchivedObject `json:"held,omitzero"`
+}
+
+// ArchivedObject is what the archive reported about a file.
+type ArchivedObject struct {
+	Sum string `json:"sum"` // base64 of its SHA-256
+	Tag string `json:"tag"` // its ETag
+}
+
+// Results of a step.
+const (
+	StepDone   = "done"
+	StepFailed = "failed"
+)
+
+// Pending reports whether the step is still tried. It is false for nil.
+func (s *Step) Pending() bool { return s != nil && s.Result == "" }
+
+// Failed reports whether the step was given up. It is false for nil.
+func (s *Step) Failed() bool { return s != nil && s.Result == StepFailed }
+
+// Postpone records a failed attempt and sets the next: after as long as the step has been tried, but at least one
+// minute and at most six hours. away: the server did not accept this box.
+func (s *Step) Postpone(now time.Time, why error, away bool) {
+	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
+	s.Error, s.Away = why.Error(), away
+}
+
+// End records the last result of a step: StepDone, StepFailed or StepForgotten. why may be nil.
+func (s *Step) End(result string, why error) {
+	s.Result, s.Next, s.Away, s.Error = result, time.Time{}, false, ""
+	if why != nil {
+		s.Error = why.Error()
+	}
+}
+
+// Due returns when the next step of a delivery is due, nil if nothing is to be done.
+func (d *Delivery) Due() *storage.Due {
+	if d == nil {
+		return nil
+	}
+	var at time.Time
+	var failed *Step
+	for _, s := range []*Step{d.Mail, d.Archive} {
+		switch {
+		case s.Pending():
+			Earliest(&at, s.Next)
+		case s.Failed():
+			failed = s
+		}
+	}
+	switch {
+	case !at.IsZero():
+		return &storage.Due{Queue: QueueDeliver, At: at}
+	case failed != nil:
+		return &storage.Due{Queue: QueueUndelivered, At: failed.Since}
+	}
+	return nil
+}
+
+// StepForgotten is the result of a step that was given up, and that people have settled in another way.
+const StepForgotten = "forgotten"
+
+// Archived reports whether the archive has the document's files.
+func (h *Head) Archived() bool {
+	return h.Delivery != nil && h.Delivery.Archive != nil && h.Delivery.Archive.Result == StepDone
+}
+
+// Earliest sets at to t if t is earlier or at is zero. A zero t changes nothing.
+func Earliest(at *time.Time, t time.Time) {
+	if !t.IsZero() && (at.IsZero() || t.Before(*at)) {
+		*at = t
+	}
+}
+
+// OweDelivery returns when the next delivery of a document is due, if the document moves from one state to another; nil
+// if nothing is to be delivered. When MH accepts a document for the first time, the head gets its deliveries: to the
+// receiver if mail is set up and the document has an address, and to the archive if there is one. A record has only one
+// place in a queue. An invalidation uses that place meanwhile, and the delivery gets it back afterwards.
+func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
+	if to != Accepted && to != Invalidated {
+		return nil
+	}
+	if h.Delivery == nil && from != Accepted && from != Invalidated {
+		at := now.UTC().Truncate(time.Millisecond)
+		var d Delivery
+		if mail && h.Mail != "" {
+			d.Mail = &Step{Since: at, Next: at}
+		}
+		if archive {
+			d.Archive = &Step{Since: at, Next: at}
+		}
+		if d != (Delivery{}) {
+			h.Delivery = &d
+		}
+	}
+	return h.Delivery.Due()
 }

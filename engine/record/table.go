@@ -1,11 +1,12 @@
 // Package record says what the branch stores: the kinds of record, their states and queues (this file), the head of a
-// document (head.go), the queues' and periods' walks (walk.go), and what the API shows of a record (view.go). It issues
+// document and what the API shows of it (head.go), its signed forms (forms.go), the walks (walk.go, queue.go). It issues
 // nothing and sends nothing.
 package record
 
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"dtegate/storage"
 )
@@ -68,27 +69,10 @@ const (
 	QueueLost = "lost"
 )
 
-// Kind is the kind of a record of the store.
-type Kind uint8
-
-// Kinds of records. The zero Kind is that of no record.
-const (
-	Document Kind = 1 + iota
-	PeriodRecord
-	EventRecord
-	LotRecord
-	RuleRecord
-	ActRecord
-	LetterRecord
-	ClosingRecord
-	HookRecord
-)
-
-// row is one state: of which kind of record, its public name, the queues that a record in it may wait in, and the
-// states that may follow.
+// row is one state: its public name, the queues that a record in it may wait in, and the states that may follow. The
+// states of one kind of record differ in their last four bits alone.
 type row struct {
 	state  storage.State
-	kind   Kind
 	estado string // SPEC section 3; "" has no public name: lookups wait for the end of Signed
 	queues []string
 	next   []storage.State
@@ -104,38 +88,38 @@ func to(states ...storage.State) []storage.State { return states }
 // and Reported become Accepted when MH turns out to hold a form of the document, Rejected when MH took an earlier
 // sending.
 var table = []row{
-	{Signed, Document, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
-	{Accepted, Document, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost),
+	{Signed, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
+	{Accepted, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost),
 		to(Accepted, Invalidated)},
-	{Rejected, Document, EstadoRejected, in(QueueCorrect, QueueLost), to(Rejected, Reported, Accepted)},
-	{Deferred, Document, EstadoContingency, in(QueueReport, QueueLost), to(Deferred, Reported, Accepted)},
-	{Reported, Document, EstadoContingency, in(QueueForward, QueueLost), to(Reported, Accepted, Rejected)},
-	{Invalidated, Document, EstadoInvalidated, in(QueueDeliver, QueueUndelivered, QueueLost), to(Invalidated)},
+	{Rejected, EstadoRejected, in(QueueCorrect, QueueLost), to(Rejected, Reported, Accepted)},
+	{Deferred, EstadoContingency, in(QueueReport, QueueLost), to(Deferred, Reported, Accepted)},
+	{Reported, EstadoContingency, in(QueueForward, QueueLost), to(Reported, Accepted, Rejected)},
+	{Invalidated, EstadoInvalidated, in(QueueDeliver, QueueUndelivered, QueueLost), to(Invalidated)},
 
-	{PeriodOpen, PeriodRecord, "", in(QueuePeriod), to(PeriodOpen, PeriodEnded)},
-	{PeriodEnded, PeriodRecord, "", in(QueuePeriod), to(PeriodEnded, PeriodOpen)},
+	{PeriodOpen, "", in(QueuePeriod), to(PeriodOpen, PeriodEnded)},
+	{PeriodEnded, "", in(QueuePeriod), to(PeriodEnded, PeriodOpen)},
 
-	{EventSigned, EventRecord, "", in(QueueEvent, QueueLost), to(EventSigned, EventAccepted, EventRejected)},
-	{EventAccepted, EventRecord, "", in(QueueEvent, QueueLost), to(EventAccepted, EventDone)},
-	{EventRejected, EventRecord, "", in(QueueEvent, QueueLost), to(EventRejected)},
-	{EventDone, EventRecord, "", nil, nil},
+	{EventSigned, "", in(QueueEvent, QueueLost), to(EventSigned, EventAccepted, EventRejected)},
+	{EventAccepted, "", in(QueueEvent, QueueLost), to(EventAccepted, EventDone)},
+	{EventRejected, "", in(QueueEvent, QueueLost), to(EventRejected)},
+	{EventDone, "", nil, nil},
 
-	{LotOpen, LotRecord, "", in(QueueLot, QueueLost), to(LotOpen, LotDone)},
-	{LotDone, LotRecord, "", nil, nil},
+	{LotOpen, "", in(QueueLot, QueueLost), to(LotOpen, LotDone)},
+	{LotDone, "", nil, nil},
 
-	{RuleAdmitted, RuleRecord, "", in(QueueRules), to(RuleAdmitted)},
-	{RuleStepBack, RuleRecord, "", in(QueueRules), nil},
+	{RuleAdmitted, "", in(QueueRules), to(RuleAdmitted)},
+	{RuleStepBack, "", in(QueueRules), nil},
 
-	{ActBegun, ActRecord, "", in(QueueAudit), to(ActEnded)},
-	{ActEnded, ActRecord, "", in(QueueAudit), nil},
+	{ActBegun, "", in(QueueAudit), to(ActEnded)},
+	{ActEnded, "", in(QueueAudit), nil},
 
-	{LetterOpen, LetterRecord, "", in(QueueDeliver, QueueLost), to(LetterOpen, LetterSent, LetterFailed)},
-	{LetterSent, LetterRecord, "", nil, nil},
-	{LetterFailed, LetterRecord, "", in(QueueUndelivered), to(LetterOpen, LetterFailed)},
+	{LetterOpen, "", in(QueueDeliver, QueueLost), to(LetterOpen, LetterSent, LetterFailed)},
+	{LetterSent, "", nil, nil},
+	{LetterFailed, "", in(QueueUndelivered), to(LetterOpen, LetterFailed)},
 
-	{DayClosed, ClosingRecord, "", nil, nil},
+	{DayClosed, "", nil, nil},
 
-	{HookPlace, HookRecord, "", nil, to(HookPlace)},
+	{HookPlace, "", nil, to(HookPlace)},
 }
 
 // rows is the table by state.
@@ -147,7 +131,7 @@ var rows = func() (rows [256]row) {
 }()
 
 // IsDocument reports whether a record in this state is a document.
-func IsDocument(s storage.State) bool { return rows[s].kind == Document }
+func IsDocument(s storage.State) bool { return s >= Signed && s <= Reported }
 
 // Estado returns the public name of a document's state, "" if the state has none.
 func Estado(s storage.State) string { return rows[s].estado }
@@ -168,19 +152,11 @@ func Move(ctx context.Context, s Store, code storage.Code, from storage.State, c
 }
 
 func allowed(from storage.State, c storage.Change) error {
-	for _, next := range rows[from].next {
-		if next != c.To {
-			continue
-		}
-		if c.Due == nil {
-			return nil
-		}
-		for _, queue := range rows[next].queues {
-			if queue == c.Due.Queue {
-				return nil
-			}
-		}
+	switch {
+	case !slices.Contains(rows[from].next, c.To):
+		return fmt.Errorf("no transition from state %d to %d", from, c.To)
+	case c.Due != nil && !slices.Contains(rows[c.To].queues, c.Due.Queue):
 		return fmt.Errorf("a record in state %d does not wait in queue %q", c.To, c.Due.Queue)
 	}
-	return fmt.Errorf("no transition from state %d to %d", from, c.To)
+	return nil
 }

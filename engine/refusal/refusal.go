@@ -85,8 +85,13 @@ func Unavailable(err error, message string) *Error {
 	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
 }
 
-// Internal returns the error for a request that met a fault of the appliance. err is for the log.
-func Internal(err error) *Error {
+// Internal returns the error for a request that met a fault of the appliance; nil for nil, and an *Error as it is. err
+// is for the log.
+func Internal(err error) error {
+	var refused *Error
+	if err == nil || errors.As(err, &refused) {
+		return err
+	}
 	return &Error{Code: CodeInternal,
 		Message: "Error interno; la solicitud puede repetirse con la misma Idempotency-Key", Err: err}
 }
