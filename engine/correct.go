@@ -39,16 +39,16 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 		return e.public(entry)
 	}
 	until := h.CorrectableUntil(e.contingency.CorrectWithin())
-	wrong := func(code, message string) error { return &refusal.Error{Code: code, Message: message} }
+	forbidden := func(message string) error {
+		return &refusal.Error{Code: refusal.CodeNotCorrectable, Message: message}
+	}
 	switch {
 	case entry.State != record.Rejected:
-		return nil, wrong(refusal.CodeNotCorrectable,
-			"Solo se corrige un documento que Hacienda rechazó; este está "+record.Estado(entry.State))
+		return nil, forbidden("Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State))
 	case until.IsZero():
-		return nil, wrong(refusal.CodeNotCorrectable,
-			"Este rechazo no se corrige con el mismo código: emita un documento nuevo")
+		return nil, forbidden("Este rechazo no se corrige con el mismo código: emita un documento nuevo")
 	case !e.now().Before(until):
-		return nil, wrong(refusal.CodeNotCorrectable,
+		return nil, forbidden(
 			"El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo")
 	}
 	entry, stored, err := e.correct(ctx, entry, h, req, digest)

@@ -167,7 +167,7 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client,
 		Shelf: d.shelf, Issuer: cfg.Seller(),
-		Policy:    authority.Policy{DoubtFor: 2 * time.Minute / time.Duration(cfg.Contingency.Hurry)},
+		Policy:    authority.Policy{DoubtFor: 2 * time.Minute / time.Duration(max(1, cfg.Contingency.Hurry))},
 		Patience:  time.Duration(cfg.Authority.Patience),
 		PassCodes: cfg.API.UnknownCodes == "pass",
 		Contingency: contingency.Options{Responsible: seller.Person(cfg.Contingency.Responsible),

@@ -94,6 +94,16 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 	return g.Wait()
 }
 
+// picked returns the documents of a list that are to be kept.
+func picked(list []document, keep []bool) (kept []document) {
+	for i, o := range list {
+		if keep[i] {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
 // move takes a document to a state and a queue.
 func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time,
 	h *record.Head) error {

@@ -138,13 +138,7 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 		}
 		return err
 	})
-	var kept []document
-	for i, o := range list {
-		if keep[i] {
-			kept = append(kept, o)
-		}
-	}
-	return kept, err
+	return picked(list, keep), err
 }
 
 // forwardKnown has a document forwarded that MH does not hold, but lists in an event that this store does not know. The

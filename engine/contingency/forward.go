@@ -76,13 +76,8 @@ func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err 
 	if err != nil {
 		return false, err
 	}
-	var list []document
-	for _, o := range due {
-		if !listed[o.entry.Code] {
-			list = append(list, o)
-		}
-	}
-	if list, err = c.unsent(ctx, list); err != nil {
+	list, err := c.unsent(ctx, slices.DeleteFunc(due, func(o document) bool { return listed[o.entry.Code] }))
+	if err != nil {
 		return false, err
 	}
 	for len(list) > 0 && room > 0 {
@@ -124,23 +119,18 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 // first sent, for the documents that were sent in the normal form: MH may have sealed the normal form hours later. It
 // records the documents that MH holds, and returns the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
-	held := make([]bool, len(list))
+	left := make([]bool, len(list))
 	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(),
 			o.head.CreatedAt) {
+			left[i] = true
 			return nil
 		}
 		found, err := c.lookUp(ctx, o)
-		held[i] = found != absent
+		left[i] = found == absent
 		return err
 	})
-	var left []document
-	for i, o := range list {
-		if !held[i] {
-			left = append(left, o)
-		}
-	}
-	return left, err
+	return picked(list, left), err
 }
 
 // recordAnswer records MH's answer to a document in the form of its record. A refusal is not final at once: MH may have

@@ -85,8 +85,10 @@ func (s *Sender) render(m Message) ([]byte, error) {
 // attach writes both headers of the file itself: the library encodes a name beyond ASCII in a form that many readers
 // show undecoded, instead of RFC 2231's.
 func attach(msg *mail.Msg, a Attachment) {
+	kind, params, _ := mime.ParseMediaType(a.ContentType) // the program's own
+	params["name"] = a.Name
 	msg.AttachReadSeeker(a.Name, bytes.NewReader(a.Data), func(f *mail.File) {
-		f.Header.Set("Content-Type", mime.FormatMediaType(a.ContentType, map[string]string{"name": a.Name}))
+		f.Header.Set("Content-Type", mime.FormatMediaType(kind, params))
 		f.Header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": a.Name}))
 	})
 }

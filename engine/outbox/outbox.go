@@ -1,19 +1,26 @@
-// Package outbox delivers documents: it mails them to their receivers, archives them (begin with deliver.go), mails
+// Package outbox delivers documents: it mails them to their receivers, archives them (begin with Run), mails
 // letters about them, and prints them. What is still to be delivered is in the store; a restart loses nothing but the
 // memory of pauses.
 package outbox
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"dtegate/engine/archive"
+	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
+	"dtegate/engine/mail"
+	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
 	"dtegate/storage"
@@ -116,4 +123,306 @@ func newMetrics() *metrics {
 // Counters returns the metrics that are counted when things happen.
 func (box *Outbox) Counters() []prometheus.Collector {
 	return []prometheus.Collector{box.metrics.mailed, box.metrics.archived}
+}
+
+// Delivery is the way of documents to their receivers and into the archive. Every member may be missing.
+type Delivery struct {
+	Printer *pdf.Printer     // nil: nothing is printed, mailed or archived
+	Mail    *mail.Sender     // nil: nothing is mailed
+	Archive *archive.Archive // nil: nothing is archived
+	// Domain is the right side of Message-IDs: the sender's own.
+	Domain string
+	// Contingency mails a document issued in contingency at once, without its seal. It is mailed again when it has it.
+	Contingency bool
+	// GiveUpAfter is how long the receiver's server may put a message off, default 5 days (RFC 5321 §4.5.4.1).
+	GiveUpAfter time.Duration
+	// Look of messages: its Trade, Color and Greeting. The rest comes from the document and from Printer.
+	Look mail.Look
+}
+
+// deliveries is the process's side of delivering; a restart may forget it.
+type deliveries struct {
+	mail, archive breaker
+	bell          bell.Bell
+	printing      *fairqueue.Queue // by token
+
+	mu      sync.Mutex
+	waiting map[storage.Code]chan string // resends whose till waits, by their letter
+}
+
+// withDefaults returns the settings with their defaults. Without a printer nothing is mailed or archived.
+func (d Delivery) withDefaults() Delivery {
+	if d.GiveUpAfter == 0 {
+		d.GiveUpAfter = 5 * 24 * time.Hour
+	}
+	if d.Printer == nil {
+		d.Mail, d.Archive = nil, nil
+	}
+	return d
+}
+
+func (d *deliveries) init(now func() time.Time) {
+	d.bell = bell.New()
+	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who
+	// prints those comes near the allowance.
+	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,
+		Now:       now,
+		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
+	d.waiting = make(map[storage.Code]chan string)
+	// What waited for a server before the restart is tried at once.
+	d.mail.resume()
+	d.archive.resume()
+}
+
+// Run mails and archives what is due, until ctx ends.
+func (box *Outbox) Run(ctx context.Context) {
+	if box.options.Printer == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		next, err := box.deliverDue(ctx)
+		if err != nil && ctx.Err() == nil {
+			box.log.Error("delivering", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-box.delivery.bell:
+		case <-time.After(next):
+		}
+	}
+}
+
+const (
+	deliverBatch  = 16   // small: a till that waits for a resend comes after it
+	deliverMany   = 5000 // most records that are looked through for those that wait for a server
+	deliverAtOnce = 4
+)
+
+// deliverDue does what is due and returns when there may be more.
+func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err error) {
+	next = time.Minute
+	for ctx.Err() == nil {
+		if err := box.retryAway(ctx); err != nil {
+			return next, err
+		}
+		now := box.now()
+		due, err := box.store.Due(record.QueueDeliver, now, deliverBatch)
+		if err != nil {
+			return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
+		}
+		if len(due) == 0 {
+			break
+		}
+		if err := box.deliverEach(ctx, due, false); err != nil {
+			return next, err
+		}
+	}
+	now := box.now()
+	first, err := box.store.Due(record.QueueDeliver, now.Add(next), 1)
+	if err != nil {
+		return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
+	}
+	if len(first) > 0 {
+		next = max(0, first[0].Due.At.Sub(now))
+	}
+	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
+		if until := b.retryAt(); !until.IsZero() {
+			next = max(0, min(next, until.Sub(now)))
+		}
+	}
+	return next, nil
+}
+
+// retryAway tries, where a server's pause is over, one record that waits for it, and all of them when that one gets
+// through. It is another one each time: one that a server chokes on must not hold up the others.
+func (box *Outbox) retryAway(ctx context.Context) error {
+	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
+		if !b.mayRetry(box.now()) {
+			continue
+		}
+		all, err := box.store.Due(record.QueueDeliver, record.Whenever, deliverMany)
+		if err != nil {
+			return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
+		}
+		var waiting []storage.Entry
+		for _, entry := range all {
+			s, _, _, _, err := owedOf(entry)
+			if err != nil {
+				continue // it is set aside when it is due
+			}
+			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail,
+				&box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
+				waiting = append(waiting, entry)
+			}
+		}
+		if len(waiting) == 0 {
+			b.reset()
+			continue
+		}
+		i := b.turn(len(waiting))
+		if err := box.deliverEach(ctx, waiting[i:i+1], true); err != nil {
+			return err
+		}
+		if b.retryAt().IsZero() {
+			if err := box.deliverEach(ctx, append(waiting[:i:i], waiting[i+1:]...), true); err != nil {
+				return err
+			}
+			if len(all) == deliverMany && b.retryAt().IsZero() {
+				b.resume() // there are more
+			}
+		}
+	}
+	return nil
+}
+
+// owedOf is what a record of the delivery's queues is about: a document's own message and files, or a letter.
+func owedOf(entry storage.Entry) (steps record.Delivery, document, to string, token int64, err error) {
+	if !record.IsDocument(entry.State) {
+		l, err := decodeLetter(entry)
+		if err != nil {
+			return steps, "", "", 0, err
+		}
+		return record.Delivery{Mail: &l.Step}, l.Document, l.To, l.TokenID, nil
+	}
+	h, err := record.DecodeHead(entry)
+	if err != nil {
+		return steps, "", "", 0, err
+	}
+	if h.Delivery != nil {
+		steps = *h.Delivery
+	}
+	return steps, dte.Code(entry.Code).String(), h.Mail, h.TokenID, nil
+}
+
+// deliverEach delivers several records at once. away: they are not due, their server may be back.
+func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
+	var g errgroup.Group
+	g.SetLimit(deliverAtOnce)
+	for _, entry := range entries {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err := box.lost.Skip(ctx, entry, box.deliverOne(ctx, entry, away)); err != nil {
+				return fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// stepWanted returns whether a step is to be tried now.
+func stepWanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
+	if away {
+		open, _ := b.leftAlone(now)
+		return s.Pending() && s.Away && !open
+	}
+	return s.Pending() && !s.Next.After(now)
+}
+
+// deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document
+// as it stands then.
+func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
+	if !record.IsDocument(entry.State) {
+		return box.deliverLetter(ctx, entry, away)
+	}
+	h, err := record.DecodeHead(entry)
+	if err != nil || h.Delivery == nil {
+		return err
+	}
+	d, now := *h.Delivery, box.now()
+	mails := stepWanted(d.Mail, now, away, &box.delivery.mail)
+	archives := stepWanted(d.Archive, now, away, &box.delivery.archive)
+	if !mails && !archives {
+		return nil
+	}
+	if _, err := record.SignedForm(box.store, entry.Code, h); err != nil {
+		return err
+	}
+	if mails {
+		next := *d.Mail
+		box.mailTo(ctx, &next, entry, h.Mail, messageID(entry.Code))
+		d.Mail = &next
+	}
+	if archives {
+		next := *d.Archive
+		box.archiveOne(ctx, &next, entry, h)
+		d.Archive = &next
+	}
+	return box.docs.ChangeDelivery(ctx, entry.Code, func(kept *record.Delivery) {
+		if mails && (ctx.Err() == nil || d.Mail.Result != "") {
+			kept.Mail = d.Mail
+		}
+		if archives && (ctx.Err() == nil || d.Archive.Result != "") {
+			kept.Archive = d.Archive
+		}
+	})
+}
+
+// A server that does not take this box is left alone for a while, first one minute, at most five.
+const (
+	pauseFirst = time.Minute
+	PauseMost  = 5 * time.Minute
+)
+
+// breaker is what is known of a server.
+type breaker struct {
+	mu    sync.Mutex
+	until time.Time // when it is tried again; zero when nothing is wrong
+	pause time.Duration
+	why   error
+	turns int
+}
+
+// leftAlone tells that the server is left alone now, and why.
+func (b *breaker) leftAlone(now time.Time) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.until), b.why
+}
+
+// retryAt is when it is tried again, zero when nothing is wrong.
+func (b *breaker) retryAt() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.until
+}
+
+// mayRetry reports whether it may be tried again.
+func (b *breaker) mayRetry(now time.Time) bool {
+	at := b.retryAt()
+	return !at.IsZero() && !now.Before(at)
+}
+
+// fail records that the server did not take this box. Attempts that were under way together count once.
+func (b *breaker) fail(now time.Time, why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !now.Before(b.until) {
+		b.pause = min(max(2*b.pause, pauseFirst), PauseMost)
+		b.until, b.why = now.Add(b.pause), why
+	}
+}
+
+// reset records that it did, or that nobody wants anything of it.
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until, b.pause, b.why = time.Time{}, 0, nil
+}
+
+// resume has everything that waits for the server tried now.
+func (b *breaker) resume() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until = time.Unix(0, 0)
+}
+
+// turn counts 0, 1, … n-1, 0, ….
+func (b *breaker) turn(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns++
+	return b.turns % n
 }

@@ -32,7 +32,7 @@ func (b Bucket) Put(ctx context.Context, key string, data []byte) error {
 // Get implements fleetproto.Store.
 func (b Bucket) Get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
 	h, err := b.archive.Fetch(ctx, key, limit)
-	return fleetproto.Object(h), named(err)
+	return fleetproto.Object{Data: h.Data, Modified: h.Modified, Now: h.Now}, named(err)
 }
 
 // List implements fleetproto.Lister.
