@@ -181,7 +181,6 @@ var several = map[string]string{
 // clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all
 // others time is a field.
 var clocks = map[string]string{
-	"engine/rulestore/activation.go":     took,
 	"engine/rulestore/backtest.go":       took,
 	"engine/authority/client.go":         "the age of an answer, by the clock that the kernel's connections have",
 	"engine/authority/connpool/dial.go":  "deadlines of connections are the kernel's",
