@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,10 +34,10 @@ func TestOutcome_English(t *testing.T) {
 // TestDelivery_Idle: a retry or a forgetting that found nothing to do is no act that was done.
 func TestDelivery_Idle(t *testing.T) {
 	for n, want := range map[int]string{0: audit.Nothing, 2: audit.Done} {
-		r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
+		r := newRoutes(Options{})
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetBodyString(`{"codes":["3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
-		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { return n, nil })
+		_, err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { return n, nil })
 		if got, reason := outcome(ctx, err); err != nil || got != want || reason != "" {
 			t.Errorf("%d steps: %s %s %v", n, got, reason, err)
 		}
@@ -47,7 +46,7 @@ func TestDelivery_Idle(t *testing.T) {
 
 // TestDelivery_Fails: what could not be settled is not told as done, and what is no code is named.
 func TestDelivery_Fails(t *testing.T) {
-	r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
+	r := newRoutes(Options{})
 	const code = "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"
 	broken := errors.New("broken")
 	for body, want := range map[string]string{
@@ -58,7 +57,7 @@ func TestDelivery_Fails(t *testing.T) {
 	} {
 		ctx, calls := new(fasthttp.RequestCtx), 0
 		ctx.Request.SetBodyString(body)
-		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
+		_, err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
 			if calls++; want == "broken" {
 				return 1, broken
 			}
@@ -93,7 +92,7 @@ func TestActs_Limit(t *testing.T) {
 		trail := &acting{}
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetRequestURI("/admin/audit?" + query)
-		err := newRoutes(Options{Audit: trail, AdminToken: [32]byte{1}}).listActs(ctx)
+		_, err := newRoutes(Options{Audit: trail, AdminToken: [32]byte{1}}).listActs(ctx)
 		var p *problem.Problem
 		if refused := errors.As(err, &p); trail.limit != want || refused != (want == 0) || refused &&
 			p.Faults[0].Path != "limit" {
@@ -104,12 +103,12 @@ func TestActs_Limit(t *testing.T) {
 
 // TestDelivery_Most: one request settles a thousand documents, and no more.
 func TestDelivery_Most(t *testing.T) {
-	r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
+	r := newRoutes(Options{})
 	for n, want := range map[int]int{maxGivenUp: maxGivenUp, maxGivenUp + 1: 0} {
 		ctx, calls := new(fasthttp.RequestCtx), 0
 		ctx.Request.SetBodyString(`{"codes":[` + strings.Repeat(`"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01",`, n-1) +
 			`"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
-		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
+		_, err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
 			calls++
 			return 1,
 				nil
@@ -127,9 +126,9 @@ func TestStep_Expired(t *testing.T) {
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetRequestURI("/admin/rules/rollback?reason=a+wrong+rate")
 		ctx.Request.SetBodyString(`{"name":"dte01","schema":2,"version":"2.1.1","expired":true}`)
-		err := stepRule(ctx, func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack, error) {
+		_, err := stepRule(func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack, error) {
 			return &rulestore.StepBack{Expired: expired}, nil
-		})
+		})(ctx)
 		if err != nil || ctx.UserValue(actTarget) != "dte01 2.1.1" || ctx.UserValue(actDetail) != want {
 			t.Errorf("%q: %v, %v, %v", expired, ctx.UserValue(actTarget), ctx.UserValue(actDetail), err)
 		}

@@ -3,8 +3,6 @@ package adminapi
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -22,27 +20,6 @@ type Audit interface {
 	Acts(limit int) ([]audit.Act, error)
 }
 
-// acts names what is done by a request; "" records nothing: it changes nothing, or whoever does it records it. A
-// request that is not here goes under its own name.
-var acts = map[string]string{
-	"POST /admin/contingency":        "contingency.declare",
-	"DELETE /admin/contingency":      "contingency.lift",
-	"POST /admin/contingency/report": "contingency.report",
-	"POST /admin/rules":              "rules.push",
-	"POST /admin/rules/rollback":     "rules.rollback",
-	"POST /admin/rules/reinstate":    "rules.reinstate",
-	"POST /admin/rules/cancel":       "rules.cancel",
-	"POST /admin/rules/acknowledge":  "rules.acknowledge",
-	"POST /admin/rules/shadow":       "rules.shadow",
-	"DELETE /admin/rules/shadow":     "rules.shadow.stop",
-	"POST /admin/rules/backtest":     "",
-	"POST /admin/invalidation":       "document.invalidate",
-	"POST /admin/invalidation/check": "",
-	"POST /admin/backup":             "store.backup",
-	"POST /admin/delivery/retry":     "delivery.retry",
-	"POST /admin/delivery/forget":    "delivery.forget",
-}
-
 // Keys of what a handler says of its act.
 const (
 	actTarget = "act.target"
@@ -56,36 +33,29 @@ func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 	ctx.SetUserValue(actDetail, detail)
 }
 
-// recorded records what a request does: before, that it begins, and after, what came of it. What cannot be recorded is
-// not done.
-func (o *Routes) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.RequestCtx) error {
-	return func(ctx *fasthttp.RequestCtx) error {
-		name := string(ctx.Method()) + " " + string(ctx.Path())
-		what, known := acts[name]
-		if !known {
-			what = name
-		}
-		if o.Audit == nil || ctx.IsGet() || ctx.IsHead() || what == "" ||
-			strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
-			return h(ctx)
-		}
-		if ctx.QueryArgs().GetBool("dry") {
-			what += ".dry"
-		}
-		open, err := o.Audit.Begin(context.Background(), audit.Act{Who: callerName(ctx), From: ctx.RemoteIP().String(),
-			What: what})
-		if err != nil {
-			return &refusal.Error{Code: refusal.CodeUnavailable, Message: "The act cannot be recorded, and is not done",
-				Operator: true, Err: err}
-		}
-		err = h(ctx)
-		open.Target, open.Detail = callerText(ctx, actTarget), callerText(ctx, actDetail)
-		open.Outcome, open.Error = outcome(ctx, err)
-		if failed := o.Audit.End(context.Background(), open); failed != nil {
-			o.front.Logger.Error("the outcome of an act is not recorded", "act", what, "error", failed)
-		}
-		return err
+// recorded answers a request and records what it does: before, that it begins, and after, what came of it. What cannot
+// be recorded is not done.
+func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
+	if o.Audit == nil || a.act == "" {
+		return a.answer(ctx)
 	}
+	what := a.act
+	if ctx.QueryArgs().GetBool("dry") {
+		what += ".dry"
+	}
+	open, err := o.Audit.Begin(context.Background(), audit.Act{Who: callerName(ctx), From: ctx.RemoteIP().String(),
+		What: what})
+	if err != nil {
+		return &refusal.Error{Code: refusal.CodeUnavailable, Message: "The act cannot be recorded, and is not done",
+			Operator: true, Err: err}
+	}
+	err = a.answer(ctx)
+	open.Target, open.Detail = callerText(ctx, actTarget), callerText(ctx, actDetail)
+	open.Outcome, open.Error = outcome(ctx, err)
+	if failed := o.Audit.End(context.Background(), open); failed != nil {
+		o.front.Logger.Error("the outcome of an act is not recorded", "act", what, "error", failed)
+	}
+	return err
 }
 
 // outcome is what came of a request, as it will be answered.
@@ -117,7 +87,7 @@ func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 
 // callerName is who the caller says to be.
 func callerName(ctx *fasthttp.RequestCtx) string {
-	if name := reply.TerminalText(string(ctx.QueryArgs().Peek("who"))); name != "" {
+	if name := reply.TerminalText(text(ctx, "who")); name != "" {
 		return name
 	}
 	return "admin"
@@ -132,21 +102,14 @@ func callerText(ctx *fasthttp.RequestCtx, key string) string {
 const maxActs = 10_000
 
 // listActs answers GET /admin/audit?limit=100 with the newest acts, the newest first.
-func (o *Routes) listActs(ctx *fasthttp.RequestCtx) error {
-	limit := 100
-	if v := string(ctx.QueryArgs().Peek("limit")); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > maxActs {
-			return problem.WrongQuery("limit", "a whole number from 1 to "+strconv.Itoa(maxActs))
-		}
-		limit = n
+func (o *Routes) listActs(ctx *fasthttp.RequestCtx) (any, error) {
+	limit, err := number(ctx, "limit", 100, 1, maxActs)
+	if err != nil {
+		return nil, err
 	}
 	list, err := o.Audit.Acts(limit)
-	if err != nil {
-		return err
-	}
 	for i := range list {
 		list[i].State = nil
 	}
-	return reply.Show(ctx, fasthttp.StatusOK, map[string]any{"acts": list})
+	return map[string]any{"acts": list}, err
 }

@@ -2,16 +2,17 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
-	"log/slog"
+	"fmt"
+	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
-	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/month"
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -20,46 +21,42 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Recall invalidates documents from an operator's list.
-type Recall interface {
-	Appraise(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)
-	Invalidate(ctx context.Context, req engine.InvalidationRequest, again bool) (*engine.Appraisal, error)
+// Recalled is what is answered of a document that is to be invalidated.
+type Recalled struct {
+	Code         string         `json:"codigoGeneracion"`
+	Document     string         `json:"tipoDte"`
+	Control      string         `json:"numeroControl"`
+	Date         string         `json:"fecEmi"`
+	Total        string         `json:"total"`
+	Estado       string         `json:"estado"`
+	Verdict      string         `json:"verdict"` // engine.RecallPossible and its like
+	Until        string         `json:"until"`
+	Held         int64          `json:"held"`
+	Faults       []RecallFault  `json:"errors"`
+	Invalidation *RecalledEvent `json:"invalidacion"`
 }
 
-// Members of the answer.
-type (
-	recalled struct {
-		Code         string         `json:"codigoGeneracion"`
-		Document     string         `json:"tipoDte"`
-		Control      string         `json:"numeroControl"`
-		Date         string         `json:"fecEmi"`
-		Total        string         `json:"total"`
-		Estado       string         `json:"estado"`
-		Verdict      string         `json:"verdict"`
-		Until        string         `json:"until"`
-		Held         int64          `json:"held"`
-		Faults       []recallFault  `json:"errors"`
-		Invalidation *recalledEvent `json:"invalidacion"`
-	}
-	recallFault struct {
-		Path    string `json:"path"`
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	}
-	recalledEvent struct {
-		Code        string   `json:"codigoGeneracion"`
-		Estado      string   `json:"estado"`
-		Replacement string   `json:"codigoGeneracionReemplazo"`
-		Sello       string   `json:"selloRecibido"`
-		CodigoMsg   string   `json:"codigoMsg"`
-		Descripcion string   `json:"descripcionMsg"`
-		Remarks     []string `json:"observaciones"`
-	}
-)
+// RecallFault is what is wrong with a request to invalidate.
+type RecallFault struct {
+	Path    string `json:"path"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// RecalledEvent is the event that was asked for last, and MH's answer.
+type RecalledEvent struct {
+	Code        string   `json:"codigoGeneracion"`
+	Estado      string   `json:"estado"`
+	Replacement string   `json:"codigoGeneracionReemplazo"`
+	Sello       string   `json:"selloRecibido"`
+	CodigoMsg   string   `json:"codigoMsg"`
+	Descripcion string   `json:"descripcionMsg"`
+	Remarks     []string `json:"observaciones"`
+}
 
 // recallDocument answers POST /admin/invalidation?code= with what came of it; the body is that of the tills' route.
 // ?again=1 sends another event for a document whose event MH has refused.
-func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
 		return o.Recall.Invalidate(ctx, req, again)
@@ -68,208 +65,229 @@ func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) error {
 
 // appraiseRecall answers POST /admin/invalidation/check?code= with what an invalidation would come to. It changes
 // nothing.
-func (o *Routes) appraiseRecall(ctx *fasthttp.RequestCtx) error {
-	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
-		return o.Recall.Appraise(ctx, req)
-	})
+func (o *Routes) appraiseRecall(ctx *fasthttp.RequestCtx) (any, error) {
+	return o.withdraw(ctx, o.Recall.Appraise)
 }
 
 func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
-	engine.InvalidationRequest) (*engine.Appraisal, error)) error {
-	code, err := dte.ParseCode(string(ctx.QueryArgs().Peek("code")))
+	engine.InvalidationRequest) (*engine.Appraisal, error)) (any, error) {
+	code, err := code(ctx)
 	if err != nil {
-		return problem.WrongQuery("code", "the codigoGeneracion of a document")
+		return nil, err
 	}
 	v, err := reply.Body(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req, d := form.Invalidation(v)
 	if len(d.Faults) > 0 {
-		return d.Refusal()
+		return nil, d.Refusal()
 	}
 	concerns(ctx, code.String(), req.Reason)
-	if o.Recall == nil {
-		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "Nothing is invalidated here")
-	}
 	req.Code, req.Caller = code, seller.Caller{Operator: true, From: ctx.RemoteIP().String()}
 	deadline, cancel := context.WithTimeout(context.Background(), o.front.Deadline)
 	defer cancel()
 	a, err := do(deadline, req)
 	if err != nil {
-		return problem.Renamed(err, form.OfInvalidation)
+		return nil, problem.Renamed(err, form.OfInvalidation)
 	}
 	if a.Verdict != engine.RecallInvalidated {
 		concerns(ctx, code.String(), req.Reason+" ("+a.Verdict+")")
 	}
-	return reply.Show(ctx, fasthttp.StatusOK, shownRecall(a))
+	return shownRecall(a), nil
 }
 
-func shownRecall(a *engine.Appraisal) *recalled {
-	r := &recalled{Code: a.Code, Document: a.Document, Control: a.Control, Date: a.Date, Total: a.Total,
+func shownRecall(a *engine.Appraisal) *Recalled {
+	r := &Recalled{Code: a.Code, Document: a.Document, Control: a.Control, Date: a.Date, Total: a.Total,
 		Estado: a.Estado, Verdict: a.Verdict, Until: a.Until, Held: a.Held,
-		Faults: []recallFault{}}
+		Faults: []RecallFault{}}
 	for _, f := range (&problem.Problem{Type: refusal.CodeValidation,
 		Faults: form.OfInvalidation(a.Faults)}).InEnglish().Faults {
-		r.Faults = append(r.Faults, recallFault{f.Path, f.Code, f.Message})
+		r.Faults = append(r.Faults, RecallFault{f.Path, f.Code, f.Message})
 	}
 	if i := a.Invalidation; i != nil {
-		r.Invalidation = &recalledEvent{Code: i.Code, Estado: i.Estado, Replacement: i.Replacement}
-		if i.Response != nil {
+		r.Invalidation = &RecalledEvent{Code: i.Code, Estado: i.Estado, Replacement: i.Replacement}
+		if m := i.Response; m != nil {
 			r.Invalidation.Sello, r.Invalidation.CodigoMsg, r.Invalidation.Descripcion, r.Invalidation.Remarks =
-				i.Response.SelloRecibido, i.Response.CodigoMsg, i.Response.DescripcionMsg, i.Response.Observaciones
+				m.SelloRecibido, m.CodigoMsg, m.DescripcionMsg, m.Observaciones
 		}
 	}
 	return r
 }
 
-// Contingency is what an operator can do about contingencies.
-type Contingency interface {
-	Declare(ctx context.Context, cause int64, reason string) error
-	Lift(context.Context) error
-	TechnicalReport(context.Context) (*contingency.TechnicalReport, error)
-	NoteTechnicalReport(ctx context.Context, reference string) error
-}
-
 // declare answers POST /admin/contingency: the operator says that the branch is in contingency, and why.
-func (o *Routes) declare(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) declare(ctx *fasthttp.RequestCtx) (any, error) {
 	v, err := reply.Body(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cause, reason, d := form.Declaration(v)
 	if len(d.Faults) > 0 {
-		return d.Refusal()
+		return nil, d.Refusal()
 	}
 	concerns(ctx, "cause "+strconv.FormatInt(cause, 10), reason)
-	if err := o.Contingency.Declare(context.Background(), cause, reason); err != nil {
-		return err
-	}
-	o.status(ctx)
-	return nil
+	return o.statusAfter(o.Contingency.Declare(context.Background(), cause, reason))
 }
 
 // lift answers DELETE /admin/contingency: from now on MH's own answer ends it.
-func (o *Routes) lift(ctx *fasthttp.RequestCtx) error {
-	if err := o.Contingency.Lift(context.Background()); err != nil {
-		return err
+func (o *Routes) lift(*fasthttp.RequestCtx) (any, error) {
+	return o.statusAfter(o.Contingency.Lift(context.Background()))
+}
+
+// statusAfter answers an act that may change what the branch owes.
+func (o *Routes) statusAfter(err error) (any, error) {
+	if err != nil {
+		return nil, err
 	}
-	o.status(ctx)
-	return nil
+	return o.Status(), nil
 }
 
 // technicalReport answers GET /admin/contingency/report: what the records say for the technical report of a
 // contingency.
-func (o *Routes) technicalReport(ctx *fasthttp.RequestCtx) error {
-	r, err := o.Contingency.TechnicalReport(context.Background())
-	if err != nil {
-		return err
-	}
-	return reply.Show(ctx, fasthttp.StatusOK, r)
+func (o *Routes) technicalReport(*fasthttp.RequestCtx) (any, error) {
+	return o.Contingency.TechnicalReport(context.Background())
 }
 
 // noteTechnicalReport answers POST /admin/contingency/report: the operator says that MH has the report.
-func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 	v, err := reply.Body(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	reference, d := form.ReportNote(v)
 	if len(d.Faults) > 0 {
-		return d.Refusal()
+		return nil, d.Refusal()
 	}
 	concerns(ctx, "technical report", reference)
-	if err := o.Contingency.NoteTechnicalReport(context.Background(), reference); err != nil {
-		return err
-	}
-	o.status(ctx)
-	return nil
+	return o.statusAfter(o.Contingency.NoteTechnicalReport(context.Background(), reference))
 }
 
 // maxGivenUp is how much of what was given up one answer lists, and how many documents one request settles.
 const maxGivenUp = 1000
 
-// Deliveries is what an operator can do about mail and archive.
-type Deliveries interface {
-	GivenUp(limit int) ([]outbox.Failure, error)
-	Retry(ctx context.Context, code dte.Code, archive bool) (int, error)
-	Forget(context.Context, dte.Code) (int, error)
-	CheckArchive(context.Context, *outbox.ArchiveCheck) (*outbox.ArchiveTotals, error)
-}
-
-// deliveryRoutes answers /admin/delivery and /admin/archive.
-type deliveryRoutes struct {
-	deliveries Deliveries
-	log        *slog.Logger
-	serving    context.Context // ends when the gateway takes no more requests
+// GivenUp is the answer of GET /admin/delivery.
+type GivenUp struct {
+	Failures []outbox.Failure `json:"failures"`
 }
 
 // showGivenUp answers GET /admin/delivery with what was given up.
-func (r deliveryRoutes) showGivenUp(ctx *fasthttp.RequestCtx) error {
-	list, err := r.deliveries.GivenUp(maxGivenUp)
-	if err != nil {
-		return err
-	}
-	return reply.Show(ctx, fasthttp.StatusOK, map[string]any{"failures": list})
+func (o *Routes) showGivenUp(*fasthttp.RequestCtx) (any, error) {
+	list, err := o.Deliveries.GivenUp(maxGivenUp)
+	return GivenUp{list}, err
 }
 
 // retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: what was given up of the documents is
 // tried again; with archive, their files are put back where the archive has lost them.
-func (r deliveryRoutes) retryDelivery(ctx *fasthttp.RequestCtx) error {
-	return r.settleDelivery(ctx, "retried", r.deliveries.Retry)
+func (o *Routes) retryDelivery(ctx *fasthttp.RequestCtx) (any, error) {
+	return o.settleDelivery(ctx, "retried", o.Deliveries.Retry)
 }
 
 // forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: what was given up of the documents is settled.
-func (r deliveryRoutes) forgetDelivery(ctx *fasthttp.RequestCtx) error {
-	return r.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int,
-		error) {
-		return r.deliveries.Forget(ctx, code)
+func (o *Routes) forgetDelivery(ctx *fasthttp.RequestCtx) (any, error) {
+	return o.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) {
+		return o.Deliveries.Forget(ctx, code)
 	})
 }
 
-func (r deliveryRoutes) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code,
-	bool) (int, error)) error {
-	var asked struct {
-		Codes   []string `json:"codes"`
-		Archive bool     `json:"archive"`
+func (o *Routes) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code,
+	bool) (int, error)) (any, error) {
+	const form = `{"codes":[…]}`
+	given, err := asked[struct {
+		Codes   []string
+		Archive bool
+	}](ctx, form)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 ||
-		len(asked.Codes) > maxGivenUp {
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
-			`The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
+	if len(given.Codes) == 0 || len(given.Codes) > maxGivenUp {
+		return nil, wrongBody(form, "1 to "+strconv.Itoa(maxGivenUp)+" codes")
 	}
-	concerns(ctx, strings.Join(asked.Codes, " "), "")
+	concerns(ctx, strings.Join(given.Codes, " "), "")
 	total := 0
-	for _, text := range asked.Codes {
+	for _, text := range given.Codes {
 		code, err := dte.ParseCode(text)
 		if err != nil {
-			return problem.WrongQuery("codes", err.Error())
+			return nil, problem.WrongQuery("codes", err.Error())
 		}
-		n, err := settle(context.Background(), code, asked.Archive)
+		n, err := settle(context.Background(), code, given.Archive)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		total += n
 	}
 	ctx.SetUserValue(actIdle, total == 0)
-	r.log.Info("delivery settled", "what", done, "codes", len(asked.Codes), "first", asked.Codes[0], "steps", total)
-	return reply.Show(ctx, fasthttp.StatusOK, map[string]int{done: total})
+	o.front.Logger.Info("delivery settled", "what", done, "codes", len(given.Codes), "first", given.Codes[0], "steps",
+		total)
+	return map[string]int{done: total}, nil
 }
 
 // checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and
 // at last {"checked"} or {"error"}.
-func (r deliveryRoutes) checkArchive(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) checkArchive(ctx *fasthttp.RequestCtx) (any, error) {
 	c := &outbox.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
-	stream(r.serving, ctx, func(ctx context.Context, send func(streamLine) error) error {
-		c.Found = func(f outbox.ArchiveFinding) error { return send(streamLine{Found: &f}) }
+	return o.stream(ctx, func(ctx context.Context, send func(Line) error) error {
+		c.Found = func(f outbox.ArchiveFinding) error { return send(Line{Found: &f}) }
 		c.Progress = func(done, total int64) error {
-			return send(streamLine{Progress: &streamProgress{Documents: int(done), Of: int(total)}})
+			return send(Line{Progress: &Progress{Documents: int(done), Of: int(total)}})
 		}
-		totals, err := r.deliveries.CheckArchive(ctx, c)
+		totals, err := o.Deliveries.CheckArchive(ctx, c)
 		if err != nil {
 			return err
 		}
-		return send(streamLine{Checked: totals})
+		return send(Line{Checked: totals})
 	})
-	return nil
 }
+
+// monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, some MiB at most, and
+// GET /admin/books?code=… with one document. The caller asks for page after page at its own pace, so that a month of
+// any size holds neither a connection nor memory here.
+func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
+	if text(ctx, "code") != "" {
+		code, err := code(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d, err := o.Books.Document(code)
+		if err != nil {
+			return nil, fmt.Errorf("document %s: %w", code, err)
+		}
+		return &month.Page{Documents: []month.Document{*d}, Done: 1, Total: 1}, nil
+	}
+	after, err := number(ctx, "after", 0, 0, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	asked := text(ctx, "month")
+	if !month.Valid(asked) {
+		return nil, problem.WrongQuery("month", "a month like 2026-11")
+	}
+	return o.Books.Page(asked, uint64(after))
+}
+
+// Backups copies the store while the branch issues, one copy at a time.
+type Backups interface {
+	// Begin begins one, into a folder that is to be made on the appliance; false while another is under way.
+	Begin(dir string) bool
+	// State is how far the latest is, as JSON.
+	State() any
+}
+
+// beginBackup answers POST /admin/backup {"dir"}.
+func (o *Routes) beginBackup(ctx *fasthttp.RequestCtx) (any, error) {
+	const form = `{"dir":"/…"}`
+	given, err := asked[struct{ Dir string }](ctx, form)
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(given.Dir) {
+		return nil, wrongBody(form, "a folder of the appliance, in full")
+	}
+	concerns(ctx, given.Dir, "")
+	if !o.Backups.Begin(given.Dir) {
+		return nil, problem.ForOperator(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
+	}
+	return o.Backups.State(), nil
+}
+
+// showBackup answers GET /admin/backup.
+func (o *Routes) showBackup(*fasthttp.RequestCtx) (any, error) { return o.Backups.State(), nil }

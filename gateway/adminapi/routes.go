@@ -7,7 +7,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,76 +19,172 @@ import (
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
+	"dtegate/engine"
+	"dtegate/engine/contingency"
+	"dtegate/engine/dte"
+	"dtegate/engine/month"
+	"dtegate/engine/outbox"
+	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
 	"dtegate/gateway/door"
 	"dtegate/gateway/page"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
 
+// route is what the listener answers under /admin.
+type route struct {
+	method, path string
+	// act is the name of what is done, for the trail; "": nothing is changed, or whoever changes it records that.
+	act string
+	// handle returns the answer, nil if it has written the answer itself.
+	handle func(*fasthttp.RequestCtx) (any, error)
+}
+
+func (o *Routes) administration() []route {
+	return []route{
+		{"POST", "/admin/contingency", "contingency.declare", o.declare},
+		{"DELETE", "/admin/contingency", "contingency.lift", o.lift},
+		{"GET", "/admin/contingency/report", "", o.technicalReport},
+		{"POST", "/admin/contingency/report", "contingency.report", o.noteTechnicalReport},
+		{"GET", "/admin/audit", "", o.listActs},
+		{"POST", "/admin/backup", "store.backup", o.beginBackup},
+		{"GET", "/admin/backup", "", o.showBackup},
+		{"GET", "/admin/books", "", o.monthPage},
+		{"GET", "/admin/tokens", "", o.listTokens},
+		{"POST", "/admin/tokens", "", o.newToken}, // the keeper of the tokens records these three
+		{"POST", "/admin/tokens/{id}/rotate", "", o.rotateToken},
+		{"DELETE", "/admin/tokens/{id}", "", o.revokeToken},
+		{"GET", "/admin/rules", "", o.listRules},
+		{"POST", "/admin/rules", "rules.push", o.pushRule},
+		{"POST", "/admin/rules/rollback", "rules.rollback", stepRule(o.Rules.Rollback)},
+		{"POST", "/admin/rules/reinstate", "rules.reinstate", stepRule(o.Rules.Reinstate)},
+		{"POST", "/admin/rules/cancel", "rules.cancel", stepRule(o.Rules.Cancel)},
+		{"POST", "/admin/rules/acknowledge", "rules.acknowledge", o.acknowledgeRule},
+		{"POST", "/admin/rules/shadow", "rules.shadow", o.shadowRule},
+		{"GET", "/admin/rules/shadow", "", o.showShadow},
+		{"DELETE", "/admin/rules/shadow", "rules.shadow.stop", o.stopShadow},
+		{"POST", "/admin/rules/backtest", "", o.backtestRule},
+		{"GET", "/admin/rules/replay", "", o.replayRule},
+		{"GET", "/admin/rules/documents", "", o.ruleDocuments},
+		{"POST", "/admin/invalidation", "document.invalidate", o.recallDocument},
+		{"POST", "/admin/invalidation/check", "", o.appraiseRecall},
+		{"GET", "/admin/delivery", "", o.showGivenUp},
+		{"POST", "/admin/delivery/retry", "delivery.retry", o.retryDelivery},
+		{"POST", "/admin/delivery/forget", "delivery.forget", o.forgetDelivery},
+		{"GET", "/admin/archive/check", "", o.checkArchive},
+	}
+}
+
 // Router returns a router with all routes.
 func (o *Routes) Router() reply.Router {
 	r := reply.NewRouter()
-	rules, deliveries := ruleRoutes{o.Rules, o.front.Now, o.front.Serving}, deliveryRoutes{o.Deliveries, o.front.Logger,
-		o.front.Serving}
-	tokens, backups := tokenRoutes{o.Keeper}, backupRoutes{o.Backups}
 	r.Read("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(o.front.Registry,
 		promhttp.HandlerOpts{})))
 	r.Read("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
 	r.Read("/readyz", o.readyz)
 	r.Read("/status", o.status)
 	r.Read("/", o.page)
-	r.POST("/admin/contingency", o.administered(o.declare))
-	r.DELETE("/admin/contingency", o.administered(o.lift))
-	r.Read("/admin/contingency/report", o.administered(o.technicalReport))
-	r.POST("/admin/contingency/report", o.administered(o.noteTechnicalReport))
-	r.Read("/admin/audit", o.administered(o.listActs))
-	r.POST("/admin/backup", o.administered(backups.beginBackup))
-	r.Read("/admin/backup", o.administered(backups.showBackup))
-	r.Read("/admin/books", o.administered(o.monthPage))
-	r.Read("/admin/tokens", o.administered(tokens.listTokens))
-	r.POST("/admin/tokens", o.administered(tokens.newToken))
-	r.POST("/admin/tokens/{id}/rotate", o.administered(tokens.rotateToken))
-	r.DELETE("/admin/tokens/{id}", o.administered(tokens.revokeToken))
-	r.Read("/admin/rules", o.administered(rules.listRules))
-	r.POST("/admin/rules", o.administered(rules.pushRule))
-	r.POST("/admin/rules/rollback", o.administered(rules.rollbackRule))
-	r.POST("/admin/rules/reinstate", o.administered(rules.reinstateRule))
-	r.POST("/admin/rules/cancel", o.administered(rules.cancelRule))
-	r.POST("/admin/rules/acknowledge", o.administered(rules.acknowledgeRule))
-	r.POST("/admin/rules/shadow", o.administered(rules.shadowRule))
-	r.Read("/admin/rules/shadow", o.administered(rules.showShadow))
-	r.DELETE("/admin/rules/shadow", o.administered(rules.stopShadow))
-	r.POST("/admin/rules/backtest", o.administered(rules.backtestRule))
-	r.Read("/admin/rules/replay", o.administered(rules.replayRule))
-	r.Read("/admin/rules/documents", o.administered(rules.ruleDocuments))
-	r.POST("/admin/invalidation", o.administered(o.recallDocument))
-	r.POST("/admin/invalidation/check", o.administered(o.appraiseRecall))
-	r.Read("/admin/delivery", o.administered(deliveries.showGivenUp))
-	r.POST("/admin/delivery/retry", o.administered(deliveries.retryDelivery))
-	r.POST("/admin/delivery/forget", o.administered(deliveries.forgetDelivery))
-	r.Read("/admin/archive/check", o.administered(deliveries.checkArchive))
+	for _, a := range o.administration() {
+		if a.method == "GET" {
+			r.Read(a.path, o.administered(a))
+		} else {
+			r.Handle(a.method, a.path, o.administered(a))
+		}
+	}
 	return r
 }
 
 // administered lets only the holder of the admin token in (Authorization: Bearer), and records what he does.
-func (o *Routes) administered(h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
-	h = o.recorded(h)
+func (o *Routes) administered(a route) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		route := string(ctx.Path())
+		path := string(ctx.Path())
 		if err := o.Admit(ctx); err != nil {
-			o.front.Refuse(ctx, route, err)
+			o.front.Refuse(ctx, path, err)
 			return
 		}
-		err := h(ctx)
-		line := []any{"method", string(ctx.Method()), "path", route, "remote", ctx.RemoteIP().String()}
+		err := o.recorded(ctx, a)
+		line := []any{"method", string(ctx.Method()), "path", path, "remote", ctx.RemoteIP().String()}
 		if err != nil {
 			line = append(line, "error", problem.OperatorText(err))
 		}
 		o.front.Logger.Info("admin", line...)
 		if err != nil {
-			o.front.Refuse(ctx, route, err)
+			o.front.Refuse(ctx, path, err)
 		}
 	}
+}
+
+// answer answers a request.
+func (a *route) answer(ctx *fasthttp.RequestCtx) error {
+	shown, err := a.handle(ctx)
+	if err != nil || shown == nil {
+		return asProblem(err)
+	}
+	return reply.Show(ctx, ctx.Response.StatusCode(), shown)
+}
+
+// problems are the answers to errors that are the caller's.
+var problems = []struct {
+	err    error
+	status int
+	kind   string
+}{
+	{rulestore.ErrExpired, fasthttp.StatusConflict, "RULE_EXPIRED"},
+	{rulestore.ErrNoSuchRule, fasthttp.StatusConflict, "NO_SUCH_RULE"},
+	{rulestore.ErrNothingToAcknowledge, fasthttp.StatusConflict, "NO_SUCH_RULE"},
+	{ErrNoToken, fasthttp.StatusNotFound, "NO_SUCH_TOKEN"},
+	{ErrTokenFault, fasthttp.StatusBadRequest, refusal.CodeValidation},
+	{month.ErrNotFound, fasthttp.StatusNotFound, refusal.CodeNotFound},
+}
+
+func asProblem(err error) error {
+	if errors.Is(err, rulestore.ErrReason) {
+		return problem.WrongQuery("reason", "why, for the branch's record")
+	}
+	for _, p := range problems {
+		if errors.Is(err, p.err) {
+			return problem.ForOperator(p.status, p.kind, err.Error())
+		}
+	}
+	return err
+}
+
+// asked reads the body of a request; form is what it must look like.
+func asked[T any](ctx *fasthttp.RequestCtx, form string) (v T, err error) {
+	if err = json.Unmarshal(ctx.PostBody(), &v); err != nil {
+		err = wrongBody(form, err.Error())
+	}
+	return v, err
+}
+
+func wrongBody(form, why string) error {
+	return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, "The body is "+form+": "+why)
+}
+
+// text returns a parameter of the query.
+func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
+
+// number returns a parameter of the query, a whole number between two others, or absent.
+func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
+	given := text(ctx, name)
+	if given == "" {
+		return absent, nil
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || n < least || n > most {
+		return 0, problem.WrongQuery(name, fmt.Sprintf("a whole number from %d to %d", least, most))
+	}
+	return n, nil
+}
+
+// code returns the codigoGeneracion of the query.
+func code(ctx *fasthttp.RequestCtx) (dte.Code, error) {
+	c, err := dte.ParseCode(text(ctx, "code"))
+	if err != nil {
+		return c, problem.WrongQuery("code", err.Error())
+	}
+	return c, nil
 }
 
 // administers reports whether a request's headers bear the admin token.
@@ -117,22 +216,19 @@ func (o *Routes) Admit(ctx *fasthttp.RequestCtx) error {
 
 // Options of New.
 type Options struct {
-	Contingency Contingency
-	Deliveries  Deliveries
-	Rules       Rules
-	Recall      Recall                // nil: no operator invalidates documents
+	Contingency *contingency.Contingency
+	Deliveries  *outbox.Outbox
+	Rules       *rulestore.Store
+	Recall      *engine.Recall
 	Ready       func() error          // nil when the branch can issue
 	Status      func() any            // what /status shows, as JSON
 	Overview    func() *page.Overview // what the page at / shows
 	// AdminToken is the SHA-256 of the admin token; zero lets nobody in.
 	AdminToken [32]byte
-	// Keeper makes and ends tokens; Audit records what operators do. Without them the admin API does neither.
-	Keeper Keeper
-	Audit  Audit
-	// Backups makes them; nil: nobody does.
-	Backups Backups
-	// Books reads what the accountant files; nil: nobody may.
-	Books Books
+	Keeper     Keeper // makes and ends tokens
+	Audit      Audit  // records what operators do
+	Backups    Backups
+	Books      *month.Reader // reads what the accountant files
 }
 
 // Front is what both listeners share.
@@ -190,7 +286,7 @@ func (o *Routes) page(ctx *fasthttp.RequestCtx) {
 // language is that of ?lang=, else the first of Accept-Language that there is, else Spanish.
 func language(ctx *fasthttp.RequestCtx) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
-	for _, one := range strings.Split(wanted, ",") {
+	for one := range strings.SplitSeq(wanted, ",") {
 		tag, _, _ := strings.Cut(strings.TrimSpace(one), ";")
 		tag, _, _ = strings.Cut(strings.ToLower(tag), "-")
 		if tag == "es" || tag == "en" {

@@ -24,12 +24,18 @@ func TestOperators_Routes(t *testing.T) {
 		"POST /admin/rules/rollback", "POST /admin/rules/shadow", "POST /admin/tokens",
 		"POST /admin/tokens/{id}/rotate",
 	}
-	routes := newRoutes(Options{}).Router().List()
+	// What changes nothing; the tokens' keeper records its own.
+	idle := []string{"POST /admin/rules/backtest", "POST /admin/invalidation/check"}
+	o := newRoutes(Options{})
+	routes, acts := o.Router().List(), make(map[string]string)
+	for _, a := range o.administration() {
+		acts[a.method+" "+a.path] = a.act
+	}
 	var got []string
 	for method, paths := range routes {
 		for _, p := range paths {
 			route := method + " " + p
-			switch _, named := acts[route]; {
+			switch {
 			case method == "HEAD":
 				if !slices.Contains(routes["GET"], p) {
 					t.Errorf("%s without GET", route)
@@ -39,7 +45,7 @@ func TestOperators_Routes(t *testing.T) {
 				if !slices.Contains(routes["HEAD"], p) {
 					t.Errorf("%s without HEAD", route)
 				}
-			case !named && !strings.HasPrefix(p, "/admin/tokens"): // the tokens' keeper records its own
+			case acts[route] == "" && !strings.HasPrefix(p, "/admin/tokens") && !slices.Contains(idle, route):
 				t.Errorf("%s has no name in the trail", route)
 			}
 			got = append(got, route)

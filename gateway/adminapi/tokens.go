@@ -1,14 +1,12 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -45,12 +43,9 @@ var (
 	ErrTokenFault = errors.New("not a token")
 )
 
-// tokenRoutes answers /admin/tokens.
-type tokenRoutes struct{ keeper Keeper }
-
 // listTokens answers GET /admin/tokens, the revoked ones included.
-func (r tokenRoutes) listTokens(ctx *fasthttp.RequestCtx) error {
-	return reply.Show(ctx, fasthttp.StatusOK, map[string]any{"tokens": r.keeper.Tokens()})
+func (o *Routes) listTokens(*fasthttp.RequestCtx) (any, error) {
+	return map[string]any{"tokens": o.Keeper.Tokens()}, nil
 }
 
 // madeToken is a token, this once.
@@ -60,67 +55,51 @@ type madeToken struct {
 }
 
 // newToken answers POST /admin/tokens {"name","point_of_sale","permissions"} with the token, this once.
-func (r tokenRoutes) newToken(ctx *fasthttp.RequestCtx) error {
-	var asked struct {
-		Name        string   `json:"name"`
-		Point       int64    `json:"point_of_sale"`
-		Permissions []string `json:"permissions"`
-	}
-	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
-			`The body is {"name","point_of_sale","permissions"}: `+err.Error())
-	}
-	info, token, err := r.keeper.NewToken(callerOf(ctx), TokenInfo{Name: reply.TerminalText(asked.Name),
-		Point: asked.Point, Permissions: asked.Permissions})
+func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
+	t, err := asked[TokenInfo](ctx, `{"name","point_of_sale","permissions"}`)
 	if err != nil {
-		return tokenError(err)
+		return nil, err
 	}
-	return reply.Show(ctx, fasthttp.StatusCreated, madeToken{info, token})
+	t.Name = reply.TerminalText(t.Name)
+	info, token, err := o.Keeper.NewToken(callerOf(ctx), t)
+	ctx.SetStatusCode(fasthttp.StatusCreated)
+	return madeToken{info, token}, err
 }
 
 // rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays
 // good for the grace, default none.
-func (r tokenRoutes) rotateToken(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) rotateToken(ctx *fasthttp.RequestCtx) (any, error) {
 	id, err := tokenID(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var asked struct {
-		Grace string `json:"grace"`
-	}
+	const form = `{"grace":"24h"}`
 	var grace time.Duration
 	if len(ctx.PostBody()) > 0 {
-		if err = json.Unmarshal(ctx.PostBody(), &asked); err == nil && asked.Grace != "" {
-			grace, err = time.ParseDuration(asked.Grace)
+		given, err := asked[struct{ Grace string }](ctx, form)
+		if err == nil && given.Grace != "" {
+			grace, err = time.ParseDuration(given.Grace)
 		}
 		if err != nil {
-			return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation,
-				`The body is {"grace":"24h"}: `+err.Error())
+			return nil, wrongBody(form, err.Error())
 		}
 	}
-	info, token, err := r.keeper.RotateToken(callerOf(ctx), id, grace)
-	if err != nil {
-		return tokenError(err)
-	}
-	return reply.Show(ctx, fasthttp.StatusOK, madeToken{info, token})
+	info, token, err := o.Keeper.RotateToken(callerOf(ctx), id, grace)
+	return madeToken{info, token}, err
 }
 
 // revokeToken answers DELETE /admin/tokens/{id}.
-func (r tokenRoutes) revokeToken(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) revokeToken(ctx *fasthttp.RequestCtx) (any, error) {
 	id, err := tokenID(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	info, err := r.keeper.RevokeToken(callerOf(ctx), id)
-	if err != nil {
-		return tokenError(err)
-	}
-	return reply.Show(ctx, fasthttp.StatusOK, info)
+	return o.Keeper.RevokeToken(callerOf(ctx), id)
 }
 
 func tokenID(ctx *fasthttp.RequestCtx) (int64, error) {
-	text, _ := ctx.UserValue("id").(string)
-	id, err := strconv.ParseInt(text, 10, 64)
+	given, _ := ctx.UserValue("id").(string)
+	id, err := strconv.ParseInt(given, 10, 64)
 	if err != nil {
 		return 0, problem.WrongQuery("id", "the number of a token")
 	}
@@ -129,14 +108,4 @@ func tokenID(ctx *fasthttp.RequestCtx) (int64, error) {
 
 func callerOf(ctx *fasthttp.RequestCtx) By {
 	return By{Who: callerName(ctx), From: ctx.RemoteIP().String()}
-}
-
-func tokenError(err error) error {
-	switch {
-	case errors.Is(err, ErrNoToken):
-		return problem.ForOperator(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
-	case errors.Is(err, ErrTokenFault):
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, err.Error())
-	}
-	return err
 }
