@@ -302,8 +302,8 @@ const restsPerPage = 3
 
 // collect reads every document of every source.
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
-	bar := term.NewBar(term.Err)
-	defer bar.End()
+	bar := term.NewGauge(term.Err)
+	defer bar.Clear()
 	for i, s := range sources {
 		for after, more := uint64(0), true; more; {
 			if err := ctx.Err(); err != nil {
@@ -330,7 +330,7 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 			if p.Total > 0 {
 				share = int64(float64(p.Done) / float64(p.Total) * 1000)
 			}
-			bar.Show(int64(i)*1000+share, int64(len(sources))*1000)
+			bar.Of(int64(i)*1000+share, int64(len(sources))*1000)
 			if after, more = p.Next, p.Next > 0; more && after == 0 {
 				return errors.New("the pages do not go on")
 			}

@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/authorisation"
 	"dtegate/engine/dte"
 )
 
@@ -37,11 +37,7 @@ type certifyCommand struct {
 const certifyToken = "dtectl certify"
 
 // Run sends the tests that MH wants before it authorises an issuer, through the running appliance of this box.
-func (c *certifyCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error) {
 	if cfg.Ambiente != "00" {
 		return certify.ErrProduction
 	}
@@ -75,8 +71,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *adminclient.Options) erro
 	if report == nil {
 		return err
 	}
-	printCounts := printCertified(report)
-	return errors.Join(err, printCounts, c.write(cfg, report))
+	return errors.Join(err, printCertified(report), c.write(cfg, report))
 }
 
 // open finds the tills' API of this box and a token for it. The caller ends the token.
@@ -186,39 +181,34 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 	if s.Ambiente != "00" || s.Authorisation == nil {
 		return certify.ErrProduction
 	}
-	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
-	term.Fprintf(w, "KIND\tWANTED\tSEALED\tWAITING\tTO SEND\n")
-	var samples []string
-	for _, k := range s.Authorisation.Kinds {
-		if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, k.Kind) {
-			continue
-		}
-		missing := k.Missing()
-		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Wanted, k.Sealed, k.Waiting, missing)
+	kinds := slices.DeleteFunc(s.Authorisation.Kinds, func(k authorisation.Sealed) bool {
+		return len(o.Kinds) > 0 && !slices.Contains(o.Kinds, k.Kind)
+	})
+	err = term.Table(term.Out, "KIND\tWANTED\tSEALED\tWAITING\tTO SEND", kinds, func(k authorisation.Sealed) []any {
+		return []any{k.Kind, k.Wanted, k.Sealed, k.Waiting, k.Missing()}
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range kinds {
 		sale, err := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(o.Now()), o.Receivers)
 		if err != nil {
 			return err
 		}
-		if missing == 0 || sale == nil {
+		if k.Missing() == 0 || sale == nil {
 			continue
 		}
 		text, err := json.Marshal(sale)
 		if err != nil {
 			return err
 		}
-		samples = append(samples, fmt.Sprintf("POST %s %s", certify.Path(k.Kind), text))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for _, text := range samples {
-		term.Printf("\nnext  %s\n", text)
+		term.Printf("\nnext  POST %s %s\n", certify.Path(k.Kind), text)
 	}
 	return nil
 }
 
 func printCertified(p *certify.Report) error {
-	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	w := term.Columns(term.Out)
 	term.Fprintf(w, "KIND\tSEALED\tWANTED\tWAITING\tREFUSED\n")
 	for _, k := range p.Kinds {
 		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Sealed, k.Wanted, k.Waiting, k.Refused)

@@ -50,6 +50,8 @@ func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Bra
 		text = []byte(strings.Replace(string(text), "127.0.0.1:0", strings.TrimPrefix(address, "http://"), 1))
 	}
 	b.Must(config.WriteFile(b.Options.Config, text))
+	b.Config, err = config.Load(b.Options.Config)
+	b.Must(err)
 	return b, branch
 }
 
@@ -57,8 +59,7 @@ func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Bra
 func TestCertify_Plan(t *testing.T) {
 	b, branch := rehearsed(t, nil)
 	text, err := barebox.Output(t, func() error {
-		return (&certifyCommand{Plan: true, Seed: 7}).Run(t.Context(),
-			b.Options)
+		return (&certifyCommand{Plan: true, Seed: 7}).Run(t.Context(), b.Config)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestCertify_Plan(t *testing.T) {
 		}
 	}
 	narrow, err := barebox.Output(t, func() error {
-		return (&certifyCommand{Plan: true, Seed: 7, Types: []string{"14"}}).Run(t.Context(), b.Options)
+		return (&certifyCommand{Plan: true, Seed: 7, Types: []string{"14"}}).Run(t.Context(), b.Config)
 	})
 	if err != nil || strings.Contains(narrow, "01 ") || !strings.Contains(text, narrow[strings.Index(narrow,
 		"\nnext"):]) {
@@ -82,7 +83,7 @@ func TestCertify_Plan(t *testing.T) {
 	if _, err := os.Stat(b.At("tokens.toml")); !errors.Is(err, os.ErrNotExist) || branch.Sim.Received().Documents != 0 {
 		t.Errorf("a plan does something: %v, %+v", err, branch.Sim.Received())
 	}
-	if err := (&certifyCommand{Plan: true, Types: []string{"99"}}).Run(t.Context(), b.Options); err == nil ||
+	if err := (&certifyCommand{Plan: true, Types: []string{"99"}}).Run(t.Context(), b.Config); err == nil ||
 		!strings.HasPrefix(err.Error(), "--types: 99") {
 		t.Error(err)
 	}
@@ -96,7 +97,7 @@ func TestCertify_Token(t *testing.T) {
 		[]byte("another token\n")))
 	c := certifyCommand{Types: []string{"07", "14"}, Token: b.At("other"), Report: b.At("report.json"), Seed: 7,
 		Every: time.Millisecond, Patience: time.Minute}
-	if err := c.Run(t.Context(), b.Options); err == nil || !strings.Contains(err.Error(),
+	if err := c.Run(t.Context(), b.Config); err == nil || !strings.Contains(err.Error(),
 		"does not take the token of this run: HTTP 401") {
 		t.Error(err)
 	}
@@ -104,7 +105,7 @@ func TestCertify_Token(t *testing.T) {
 		t.Error("something was sent")
 	}
 	c.Token = b.At("till")
-	text, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Options) })
+	text, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Config) })
 	if err != nil || text != "KIND  SEALED  WANTED  WAITING  REFUSED\n07    2       2       0        0\n14    3       "+
 		"3       0        0\n" {
 		t.Errorf("%v\n%s", err, text)
@@ -125,7 +126,7 @@ func TestCertify_Token(t *testing.T) {
 		t.Errorf("MH sealed %v", got)
 	}
 	c.Report = b.At("report.html")
-	if _, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Options) }); err == nil ||
+	if _, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Config) }); err == nil ||
 		!strings.Contains(err.Error(), "name it .json") {
 		t.Error(err)
 	}
@@ -201,7 +202,9 @@ func TestCertify_Ambiente(t *testing.T) {
 	text, err := os.ReadFile(b.Options.Config)
 	b.Must(err, config.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `ambiente = "00"`,
 		`ambiente = "01"`, 1))))
-	if err := (&certifyCommand{}).Run(context.Background(), b.Options); !errors.Is(err, certify.ErrProduction) {
+	b.Config, err = config.Load(b.Options.Config)
+	b.Must(err)
+	if err := (&certifyCommand{}).Run(context.Background(), b.Config); !errors.Is(err, certify.ErrProduction) {
 		t.Error(err)
 	}
 }

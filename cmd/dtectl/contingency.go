@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
@@ -28,49 +27,37 @@ type contingencyStart struct {
 }
 
 // Run declares a contingency.
-func (c *contingencyStart) Run(ctx context.Context, top *adminclient.Options) error {
-	return administer(ctx, top, http.MethodPost, map[string]any{"cause": c.Cause, "reason": c.Reason})
+func (c *contingencyStart) Run(ctx context.Context, cfg *config.Config) error {
+	return administer(ctx, cfg, http.MethodPost, "/admin/contingency", map[string]any{"cause": c.Cause,
+		"reason": c.Reason})
 }
 
 type contingencyEnd struct{}
 
 // Run takes the declaration back.
-func (*contingencyEnd) Run(ctx context.Context, top *adminclient.Options) error {
-	return administer(ctx, top, http.MethodDelete, nil)
+func (*contingencyEnd) Run(ctx context.Context, cfg *config.Config) error {
+	return administer(ctx, cfg, http.MethodDelete, "/admin/contingency", nil)
 }
 
-func administer(ctx context.Context, top *adminclient.Options, method string, body any) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+// administer has the appliance do something about a contingency, and shows what is owed then.
+func administer(ctx context.Context, cfg *config.Config, method, path string, body any) error {
 	var s adminclient.Status
-	if err := adminclient.AskOwn(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
+	if err := adminclient.AskOwn(ctx, cfg, method, path, body, &s); err != nil {
 		return err
 	}
-	s.Owed.Print(term.Out, cfg.Now())
+	adminclient.PrintOwed(term.Out, &s.Owed, cfg.Now())
 	return nil
 }
 
 type contingencyReport struct {
-	JSON bool   `name:"json" help:"As JSON."`
+	JSON bool   `help:"Write one JSON object."`
 	Sent string `placeholder:"REFERENCE" help:"Note that MH has the report; the reference names it, 1 to 200 characters."`
 }
 
 // Run prints what the records know for the technical report, or notes that MH has it.
-func (c *contingencyReport) Run(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *contingencyReport) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Sent != "" {
-		var s adminclient.Status
-		if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/contingency/report",
-			map[string]any{"reference": c.Sent}, &s); err != nil {
-			return err
-		}
-		s.Owed.Print(term.Out, cfg.Now())
-		return nil
+		return administer(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent})
 	}
 	var r contingency.TechnicalReport
 	if err := adminclient.AskOwn(ctx, cfg, http.MethodGet, "/admin/contingency/report", nil, &r); err != nil {
@@ -97,7 +84,7 @@ func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) e
 		return fmt.Errorf("reading the issuer of the report: %w", err)
 	}
 	clock := func(t time.Time) string { return t.In(dte.Zone).Format("02/01/2006 15:04:05") }
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := term.Columns(out)
 	term.Fprintf(w, "INFORME TÉCNICO DE CONTINGENCIA\n\n")
 	ambiente := "producción"
 	if r.Ambiente != "01" {
@@ -148,15 +135,11 @@ func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) e
 
 type queueCommand struct {
 	Watch bool `help:"Show it again every second until nothing waits." xor:"form"`
-	JSON  bool `name:"json" help:"Write one JSON object." xor:"form"`
+	JSON  bool `help:"Write one JSON object." xor:"form"`
 }
 
 // Run asks the running appliance what the branch owes MH, and by when.
-func (c *queueCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *queueCommand) Run(ctx context.Context, cfg *config.Config) error {
 	for {
 		if c.JSON {
 			var s struct {
@@ -171,7 +154,7 @@ func (c *queueCommand) Run(ctx context.Context, top *adminclient.Options) error 
 		if err != nil {
 			return err
 		}
-		total := s.Owed.Print(term.Out, cfg.Now())
+		total := adminclient.PrintOwed(term.Out, &s.Owed, cfg.Now())
 		if !c.Watch || total == 0 && s.Owed.Contingency == nil {
 			return nil
 		}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"text/tabwriter"
-	"time"
+	"slices"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine/outbox"
+	"dtegate/gateway/adminapi"
 )
 
 type deliveryCommand struct {
@@ -18,27 +19,16 @@ type deliveryCommand struct {
 }
 
 type deliveryList struct {
-	JSON bool `name:"json" help:"Write one JSON array."`
+	JSON bool `help:"Write one JSON array."`
 	adminclient.Flags
 }
 
-// failure is what the appliance says of something that was given up.
-type failure struct {
-	Code  string    `json:"codigoGeneracion"`
-	Step  string    `json:"step"`
-	To    string    `json:"to"`
-	Since time.Time `json:"since"`
-	Error string    `json:"error"`
-}
-
-func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) ([]failure, error) {
+func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) ([]outbox.Failure, error) {
 	g, err := f.Open(top)
 	if err != nil {
 		return nil, err
 	}
-	var s struct {
-		Failures []failure `json:"failures"`
-	}
+	var s adminapi.GivenUp
 	return s.Failures, g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
 }
 
@@ -48,19 +38,13 @@ func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error 
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return term.JSON(append([]failure{}, list...))
-	}
-	if len(list) == 0 {
+	if len(list) == 0 && !c.JSON {
 		term.Printf("nothing was given up\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
-	term.Fprintf(w, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY\n")
-	for _, f := range list {
-		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Code, f.Step, f.To, adminclient.Local(f.Since), f.Error)
-	}
-	return w.Flush()
+	return term.List(c.JSON, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY", list, func(f outbox.Failure) []any {
+		return []any{f.Code, f.Step, f.To, adminclient.Local(f.Since), f.Error}
+	})
 }
 
 type deliveryRetry struct {
@@ -80,10 +64,14 @@ func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error
 		if err != nil {
 			return err
 		}
-		if codes = codesOf(list); len(codes) == 0 {
+		if len(list) == 0 {
 			term.Printf("nothing was given up\n")
 			return nil
 		}
+		for _, f := range list {
+			codes = append(codes, f.Code)
+		}
+		codes = slices.Compact(slices.Sorted(slices.Values(codes)))
 	}
 	return adminclient.SettleDeliveries(ctx, c.Flags, top, "retry", codes, false)
 }
@@ -96,15 +84,4 @@ type deliveryForget struct {
 // Run fails as that of retry does.
 func (c *deliveryForget) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.SettleDeliveries(ctx, c.Flags, top, "forget", c.Codes, false)
-}
-
-func codesOf(list []failure) (codes []string) {
-	seen := make(map[string]bool)
-	for _, f := range list {
-		if !seen[f.Code] {
-			codes = append(codes, f.Code)
-		}
-		seen[f.Code] = true
-	}
-	return codes
 }

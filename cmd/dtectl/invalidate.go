@@ -18,7 +18,9 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/gateway/adminapi"
 )
 
 type invalidateCommand struct {
@@ -63,72 +65,42 @@ type recallBody struct {
 	Replacement string    `json:"codigoGeneracionReemplazo,omitempty"`
 }
 
-// recalled is what an appliance says of a document.
+// recalled is what a branch says of a document.
 type recalled struct {
-	Branch   string `json:"branch,omitempty"`
-	Code     string `json:"codigoGeneracion"`
-	Document string `json:"tipoDte"`
-	Control  string `json:"numeroControl"`
-	Date     string `json:"fecEmi"`
-	Total    string `json:"total"`
-	Estado   string `json:"estado"`
-	Verdict  string `json:"verdict"`
-	Until    string `json:"until"`
-	Held     int64  `json:"held"`
-	Faults   []struct {
-		Path    string `json:"path"`
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"errors"`
-	Event *struct {
-		Code        string   `json:"codigoGeneracion"`
-		Estado      string   `json:"estado"`
-		Replacement string   `json:"codigoGeneracionReemplazo"`
-		Seal        string   `json:"selloRecibido"`
-		CodigoMsg   string   `json:"codigoMsg"`
-		Description string   `json:"descripcionMsg"`
-		Remarks     []string `json:"observaciones"`
-	} `json:"invalidacion"`
+	Branch string `json:"branch,omitempty"` // URL, of a list of branches
+	adminapi.Recalled
 }
-
-// Verdicts of the appliance that are acted on (engine.Recall).
-const (
-	verdictPossible    = "POSSIBLE"
-	verdictInvalidated = "INVALIDATED"
-	verdictPending     = "PENDING"
-	verdictRefused     = "REFUSED"
-)
 
 // explain says in words what a verdict means for a document.
 func (r *recalled) explain() string {
 	text := ""
 	switch r.Verdict {
-	case verdictPossible:
+	case engine.RecallPossible:
 		text = "can be invalidated"
 		if r.Until != "" {
 			text += " until " + r.Until
 		}
-	case verdictPending:
+	case engine.RecallPending:
 		text = "the event waits for MH's answer"
-	case "TOO_LATE":
+	case engine.RecallLate:
 		text = "the time to invalidate it ended on " + r.Until
-	case "HELD":
+	case engine.RecallHeld:
 		text = fmt.Sprintf("%d notes or returns stand against it: invalidate these before", r.Held)
 		if r.Held == 0 {
 			text = "later credit notes use the amount of this debit note: invalidate these before"
 		}
-	case "NEEDS_REPLACEMENT":
+	case engine.RecallReplacement:
 		text = "the document that takes its place is not named in the list"
-	case "NOT_ACCEPTED":
+	case engine.RecallNotAccepted:
 		text = "MH has not accepted it: it is " + r.Estado
-	case "NOT_FOUND":
+	case engine.RecallUnknown:
 		text = "the branch has no such document"
 	}
-	if e := r.Event; e != nil && (r.Verdict == verdictInvalidated || r.Verdict == verdictRefused) {
-		text = strings.TrimSpace("MH: " + strings.Join(append([]string{e.CodigoMsg, e.Description}, e.Remarks...), " "))
+	if e := r.Invalidation; e != nil && (r.Verdict == engine.RecallInvalidated || r.Verdict == engine.RecallRefused) {
+		text = strings.TrimSpace("MH: " + strings.Join(append([]string{e.CodigoMsg, e.Descripcion}, e.Remarks...), " "))
 	}
 	for _, f := range r.Faults {
-		if r.Verdict == "NOT_VALID" {
+		if r.Verdict == engine.RecallNotValid {
 			text = strings.TrimPrefix(text+"; "+f.Path+": "+f.Message, "; ")
 		}
 	}
@@ -145,14 +117,16 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 	if c.Applicant == (signatory{}) {
 		c.Applicant = c.Responsible
 	}
-	report, err := newReport(c.Report)
-	if err != nil {
-		return err
+	report := new(recallReport)
+	if c.Report != "" {
+		if report.file, err = os.OpenFile(c.Report, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+		defer report.file.Close() // what could not be written has been said
 	}
-	err = c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return c.recall(ctx, b, out, list, report)
 	})
-	return errors.Join(err, report.Close())
 }
 
 // recall works through the documents of one branch, the last of the list first: a note or a return came after what it
@@ -161,10 +135,9 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	report *recallReport) error {
 	if c.Branches != "" {
 		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool {
-			return l.branch != "" &&
-				l.branch != b.URL
+			return l.branch != "" && l.branch != b.URL
 		})
-	} else if mixed(list) {
+	} else if slices.ContainsFunc(list, func(l recallLine) bool { return l.branch != list[0].branch }) {
 		return fmt.Errorf("%s has documents of several branches: name these with --branches", c.FromList)
 	}
 	var bar *term.Gauge
@@ -195,7 +168,7 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	for _, verdict := range slices.Sorted(maps.Keys(counts)) {
 		term.Fprintf(out, "%d %s\n", counts[verdict], verdict)
 	}
-	if left := len(list) - counts[verdictInvalidated]; left > 0 && !c.DryRun {
+	if left := len(list) - counts[engine.RecallInvalidated]; left > 0 && !c.DryRun {
 		return fmt.Errorf("%d of %d documents are not invalidated", left, len(list))
 	}
 	return nil
@@ -205,18 +178,15 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 // was worked through before costs little.
 func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
 	error) {
-	body, err := json.Marshal(recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible,
-		Applicant: c.Applicant, Replacement: l.replacement})
-	if err != nil {
-		return nil, err
-	}
+	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,
+		Replacement: l.replacement}
 	query := func() url.Values { return url.Values{"code": {l.code}} }
 	r := new(recalled)
 	if err := b.Ask(ctx, http.MethodPost, "/admin/invalidation/check", query(), body, r); err != nil {
 		return nil, err
 	}
-	if c.DryRun || r.Verdict != verdictPossible && r.Verdict != verdictPending &&
-		!(c.Again && r.Verdict == verdictRefused) {
+	if c.DryRun || r.Verdict != engine.RecallPossible && r.Verdict != engine.RecallPending &&
+		!(c.Again && r.Verdict == engine.RecallRefused) {
 		return r, nil
 	}
 	act := query()
@@ -329,52 +299,20 @@ func (l *recallLine) read(text string) error {
 	return nil
 }
 
-// mixed reports whether a list has documents of several branches.
-func mixed(list []recallLine) bool {
-	for _, l := range list {
-		if l.branch != list[0].branch {
-			return true
-		}
-	}
-	return false
-}
-
-// recallReport writes what came of each document; a nil one nothing. It is written anew by each run: the branches
-// remember what MH said of those of earlier runs.
+// recallReport writes what came of each document. It is written anew by each run: the branches remember what MH said of
+// those of earlier runs.
 type recallReport struct {
 	mu   sync.Mutex
-	file *os.File
-}
-
-func newReport(path string) (*recallReport, error) {
-	if path == "" {
-		return nil, nil
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("writing the report: %w", err)
-	}
-	return &recallReport{file: f}, nil
+	file *os.File // nil: nothing is written
 }
 
 func (r *recallReport) write(d *recalled) error {
-	if r == nil {
+	if r.file == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := json.NewEncoder(r.file).Encode(d); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
-}
-
-// Close ends the report.
-func (r *recallReport) Close() error {
-	if r == nil {
-		return nil
-	}
-	if err := r.file.Close(); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil

@@ -2,52 +2,12 @@ package term
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 )
-
-// Bar shows how far a long work is, on a terminal only.
-type Bar struct {
-	out   *Writer // nil: nobody looks
-	shown int     // per cent
-	began time.Time
-}
-
-// NewBar is a bar that nobody has seen yet.
-func NewBar(out *Writer) *Bar {
-	if !out.Terminal() {
-		out = nil
-	}
-	return &Bar{out: out, shown: -1, began: time.Now()}
-}
-
-// Show draws the bar anew when its per cent have changed.
-func (b *Bar) Show(done, total int64) {
-	percent := int(float64(done) / float64(max(total, 1)) * 100)
-	if b.out == nil || percent == b.shown {
-		return
-	}
-	b.shown = percent
-	b.out.Redraw(fmt.Sprintf("[%-40s] %3d %%%s", strings.Repeat("#", percent*2/5), percent, left(time.Since(b.began),
-		percent)))
-}
-
-// left names the time that a work still takes, from a tenth of a minute on, if it goes on as it did.
-func left(took time.Duration, percent int) string {
-	rest := time.Duration(float64(took) / float64(max(percent, 1)) * float64(100-percent)).Round(time.Second)
-	if took < 2*time.Second || percent == 0 || rest < 6*time.Second {
-		return ""
-	}
-	return ", " + rest.String() + " left"
-}
-
-// End leaves the line of the bar.
-func (b *Bar) End() {
-	if b.out != nil && b.shown >= 0 {
-		Fprintf(b.out, "\n")
-	}
-}
 
 // Bytes writes a size for people.
 func Bytes(n int64) string {
@@ -62,18 +22,53 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[i])
 }
 
+// Columns aligns what is written to it: a tab ends a cell. Flush writes it to out.
+func Columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+
+// Table writes a list in columns, below a heading with a tab between the columns. cells are those of a line.
+func Table[T any](out io.Writer, heading string, list []T, cells func(T) []any) error {
+	w := Columns(out)
+	_, _ = io.WriteString(w, heading+"\n") // to a buffer
+	for _, one := range list {
+		line := cells(one)
+		_, _ = Fprintf(w, strings.Repeat("%v\t", len(line)-1)+"%v\n", line...)
+	}
+	return w.Flush()
+}
+
+// List writes a list to the standard output: as a JSON array, or as a table.
+func List[T any](asJSON bool, heading string, list []T, cells func(T) []any) error {
+	if asJSON {
+		return JSON(append([]T{}, list...))
+	}
+	return Table(Out, heading, list, cells)
+}
+
 // Gauge shows progress, a nil one nothing: a bar on a terminal, elsewhere a line now and then.
 type Gauge struct {
-	mu   sync.Mutex
-	out  *Writer
-	told time.Time // the last line that was no bar
+	mu    sync.Mutex
+	out   *Writer
+	began time.Time
+	told  time.Time // the last line that was no bar
+	shown string    // the bar on the terminal
 }
 
 // gaugeEvery is how often a gauge writes a line where there is no terminal.
 const gaugeEvery = 10 * time.Second
 
 // NewGauge is a gauge that has shown nothing yet.
-func NewGauge(out *Writer) *Gauge { return &Gauge{out: out, told: time.Now()} }
+func NewGauge(out *Writer) *Gauge { return &Gauge{out: out, began: time.Now(), told: time.Now()} }
+
+// Of shows that a part of a work is done, and the time that the rest takes if it goes on as it did.
+func (b *Gauge) Of(done, total int64) {
+	part := float64(done) / float64(max(total, 1))
+	took, left := time.Since(b.began), ""
+	rest := time.Duration(float64(took) / max(part, .01) * (1 - part)).Round(time.Second)
+	if took > 2*time.Second && part > .01 && rest > 5*time.Second {
+		left = ", " + rest.String() + " left"
+	}
+	b.Show(part, fmt.Sprintf("%3.0f %%%s", 100*part, left))
+}
 
 // Show shows a part, 0 to 1, and what a person reads of it.
 func (b *Gauge) Show(part float64, text string) {
@@ -96,7 +91,10 @@ func (b *Gauge) Show(part float64, text string) {
 	if len(line) > narrowest {
 		line = append(line[:narrowest-1], '…')
 	}
-	b.out.Redraw(string(line))
+	if text = string(line); text != b.shown {
+		b.shown = text
+		b.out.Redraw(text)
+	}
 }
 
 // Clear takes the bar off the terminal, for a line of its own.
@@ -106,7 +104,8 @@ func (b *Gauge) Clear() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.out.Terminal() {
+	if b.shown != "" {
+		b.shown = ""
 		b.out.Redraw("")
 	}
 }

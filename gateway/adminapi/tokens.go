@@ -11,31 +11,17 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Keeper makes and ends tokens, and records that in the trail. When a method returns, its change is in force.
+// Keeper makes and ends tokens, and records that in the trail. When a method returns, its change is in force. What it
+// returns is shown as JSON: all that the box knows of a token, and of one that it has just made the token itself.
 type Keeper interface {
-	Tokens() []TokenInfo
-	NewToken(By, TokenInfo) (TokenInfo, string, error)
-	RotateToken(by By, id int64, grace time.Duration) (TokenInfo, string, error)
-	RevokeToken(By, int64) (TokenInfo, error)
+	Tokens() any // the list
+	NewToken(by By, name string, point int64, permissions []string) (any, error)
+	RotateToken(by By, id int64, grace time.Duration) (any, error)
+	RevokeToken(by By, id int64) (any, error)
 }
 
 // By names who wants a change, and from which address.
 type By struct{ Who, From string }
-
-// TokenInfo is what the box knows of a token. It does not know the token itself.
-type TokenInfo struct {
-	ID            int64     `json:"id"`
-	Name          string    `json:"name"`
-	Point         int64     `json:"point_of_sale"`
-	Permissions   []string  `json:"permissions"`
-	Made          time.Time `json:"made,omitzero"`
-	MadeBy        string    `json:"made_by,omitempty"`
-	Rotated       time.Time `json:"rotated,omitzero"`
-	RotatedBy     string    `json:"rotated_by,omitempty"`
-	PreviousUntil time.Time `json:"previous_until,omitzero"` // the token before the rotation is good until then
-	Revoked       time.Time `json:"revoked,omitzero"`
-	RevokedBy     string    `json:"revoked_by,omitempty"`
-}
 
 // Errors of a Keeper that are the caller's.
 var (
@@ -48,22 +34,18 @@ func (o *Routes) listTokens(*fasthttp.RequestCtx) (any, error) {
 	return map[string]any{"tokens": o.Keeper.Tokens()}, nil
 }
 
-// madeToken is a token, this once.
-type madeToken struct {
-	TokenInfo
-	Token string `json:"token"`
-}
-
 // newToken answers POST /admin/tokens {"name","point_of_sale","permissions"} with the token, this once.
 func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
-	t, err := asked[TokenInfo](ctx, `{"name","point_of_sale","permissions"}`)
+	t, err := asked[struct {
+		Name        string
+		Point       int64 `json:"point_of_sale"`
+		Permissions []string
+	}](ctx, `{"name","point_of_sale","permissions"}`)
 	if err != nil {
 		return nil, err
 	}
-	t.Name = reply.TerminalText(t.Name)
-	info, token, err := o.Keeper.NewToken(callerOf(ctx), t)
 	ctx.SetStatusCode(fasthttp.StatusCreated)
-	return madeToken{info, token}, err
+	return o.Keeper.NewToken(callerOf(ctx), reply.TerminalText(t.Name), t.Point, t.Permissions)
 }
 
 // rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays
@@ -84,8 +66,7 @@ func (o *Routes) rotateToken(ctx *fasthttp.RequestCtx) (any, error) {
 			return nil, wrongBody(form, err.Error())
 		}
 	}
-	info, token, err := o.Keeper.RotateToken(callerOf(ctx), id, grace)
-	return madeToken{info, token}, err
+	return o.Keeper.RotateToken(callerOf(ctx), id, grace)
 }
 
 // revokeToken answers DELETE /admin/tokens/{id}.

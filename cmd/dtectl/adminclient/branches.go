@@ -87,11 +87,7 @@ func ReadBranches(path string) (list []*Gateway, err error) {
 		if !filepath.IsAbs(fields[1]) {
 			fields[1] = filepath.Join(filepath.Dir(path), fields[1])
 		}
-		pin := ""
-		if len(fields) == 3 {
-			pin = fields[2]
-		}
-		g, err := At(fields[0], fields[1], pin)
+		g, err := Flags{fields[0], fields[1], strings.Join(fields[2:], "")}.Open(nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
@@ -127,12 +123,42 @@ func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx conte
 	})
 	for i, g := range list {
 		term.Fprintf(term.Out, "%s\n", g.URL)
-		_, _ = io.WriteString(term.Out, indent(said[i].String()))
+		for line := range strings.Lines(said[i].String()) {
+			_, _ = io.WriteString(term.Out, "  "+line)
+		}
 		if faults[i] != nil {
 			term.Fprintf(term.Out, "  FAILED: %v\n", faults[i])
 		}
 	}
 	return f.Failed(list, faults)
+}
+
+// ShowFlags are those of a verb that shows an answer of branches.
+type ShowFlags struct {
+	JSON bool `help:"Write one JSON object, as the appliance answers it; for one branch."`
+	BranchFlags
+}
+
+// Show has every branch asked for something, and print write its answer.
+func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path string,
+	print func(out io.Writer, answer *T) error) error {
+	if f.JSON && f.Branches != "" {
+		return errors.New("--json: is for one branch")
+	}
+	return f.Each(ctx, top, func(ctx context.Context, b *Gateway, out io.Writer) error {
+		if f.JSON {
+			var answer json.RawMessage
+			if err := b.Ask(ctx, method, path, nil, nil, &answer); err != nil {
+				return err
+			}
+			return term.JSON(answer)
+		}
+		answer := new(T)
+		if err := b.Ask(ctx, method, path, nil, nil, answer); err != nil {
+			return err
+		}
+		return print(out, answer)
+	})
 }
 
 // All works through a list, several at once, and shows how far it is.
@@ -190,11 +216,4 @@ func Awake(ctx context.Context, g *Gateway, patience time.Duration) error {
 		return cause
 	}
 	return err
-}
-
-func indent(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ") + "\n"
 }

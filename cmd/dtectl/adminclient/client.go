@@ -1,4 +1,4 @@
-// Package operator is what the verbs of dtectl share: the flags of every verb, who asks and which files he named, and
+// Package adminclient is what the verbs of dtectl share: the flags of every verb, who asks and which files he named, and
 // the running appliance that a verb asks.
 package adminclient
 
@@ -40,21 +40,26 @@ type Gateway struct {
 	URL    string
 	token  string
 	client *http.Client
-	own    bool // of this box: what is sent does not leave it
 }
 
 // OwnGateway is the appliance of this box; without a token file it is asked for what anybody may see.
 func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
-	g = &Gateway{own: true}
+	g = new(Gateway)
 	if g.URL, g.client, err = OwnOps(cfg); err == nil && cfg.Ops.AdminTokenFile != "" {
 		err = g.readToken(cfg.Ops.AdminTokenFile)
 	}
 	return g, err
 }
 
-// Open is the appliance that the flags name.
+// Open is the appliance that the flags name. It refuses one to which the admin token and rules would go in plain HTTP
+// over a network.
 func (f Flags) Open(top *Options) (*Gateway, error) {
 	g, file := &Gateway{URL: f.Gateway, client: http.DefaultClient}, f.TokenFile
+	if g.URL != "" {
+		if err := config.CheckURL(g.URL); err != nil {
+			return nil, fmt.Errorf("the appliance's address %w", err)
+		}
+	}
 	if g.URL == "" || file == "" {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
@@ -64,7 +69,6 @@ func (f Flags) Open(top *Options) (*Gateway, error) {
 			if g.URL, g.client, err = OwnOps(cfg); err != nil {
 				return nil, err
 			}
-			g.own = true
 		}
 		file = cmp.Or(file, cfg.Ops.AdminTokenFile)
 	}
@@ -74,25 +78,7 @@ func (f Flags) Open(top *Options) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	if err := g.safe(); err != nil {
-		return nil, err
-	}
 	return g, g.readToken(file)
-}
-
-// At is an appliance at an address, with the file of its admin token and the fingerprint of its authority or
-// certificate; without one, what the system trusts.
-func At(address, tokenFile, pin string) (g *Gateway, err error) {
-	g = &Gateway{URL: address, client: http.DefaultClient}
-	if pin != "" {
-		if g.client, err = pinned(pin); err != nil {
-			return nil, err
-		}
-	}
-	if err := g.safe(); err != nil {
-		return nil, err
-	}
-	return g, g.readToken(tokenFile)
 }
 
 func (g *Gateway) readToken(file string) error {
@@ -104,26 +90,12 @@ func (g *Gateway) readToken(file string) error {
 	return nil
 }
 
-// Safe refuses an appliance to which the admin token and rules would go in plain HTTP over a network.
-func (g *Gateway) safe() error {
-	if g.own {
-		return nil
-	}
-	if err := config.CheckURL(g.URL); err != nil {
-		return fmt.Errorf("the appliance's address %w", err)
-	}
-	return nil
-}
-
 // Send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are
 // errors.
 func (g *Gateway) Send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response,
 	error) {
 	if query == nil {
 		query = make(url.Values)
-	}
-	if err := g.safe(); err != nil {
-		return nil, err
 	}
 	query.Set("who", Who()) // for the branch's record
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.URL, "/")+path+"?"+query.Encode(),
@@ -179,9 +151,15 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("the appliance says %d: %s", r.Status, r.message)
 }
 
-// Ask decodes the answer of a request.
-func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body []byte, into any) error {
-	resp, err := g.Send(ctx, method, path, query, body)
+// Ask decodes the answer of a request. body is sent as it is if it is of bytes, else as JSON; nil: there is none.
+func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body, into any) (err error) {
+	data, plain := body.([]byte)
+	if body != nil && !plain {
+		if data, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	resp, err := g.Send(ctx, method, path, query, data)
 	if err != nil {
 		return err
 	}
@@ -193,20 +171,14 @@ func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values
 }
 
 // AskOwn asks this box's appliance.
-func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body any, into any) error {
+func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body, into any) error {
 	g, err := OwnGateway(cfg)
 	if err != nil {
 		return err
 	}
-	var payload []byte
-	if body != nil {
-		if payload, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return g.Ask(ctx, method, path, nil, payload, into)
+	return g.Ask(ctx, method, path, nil, body, into)
 }
 
 // OwnOps is how the operators' listener of this box is reached: its certificate is the one in the box's own files.

@@ -2,79 +2,39 @@ package adminclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/authorisation"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
-	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // Status is what the running appliance says of itself under /status, as far as dtectl reads it. Its answer to a
 // declared contingency has the same form.
 type Status struct {
-	Ambiente      string              `json:"ambiente"`
-	Owed          Owed                `json:"owed"`
-	Authorisation *Authorisation      `json:"authorisation"` // nil in production
-	Read          *storage.Reading    `json:"store_read"`
-	Copy          *storage.SecondCopy `json:"second_copy"` // nil: there is none
-	Backup        *time.Time          `json:"backup"`
-	Shipped       *fleetproto.Shipped `json:"shipped"`     // nil: nothing is shipped
-	Proved        *time.Time          `json:"mark_proved"` // when the mark was last found as it was written
+	Ambiente      string                  `json:"ambiente"`
+	Owed          contingency.Backlog     `json:"owed"`
+	Authorisation *authorisation.Progress `json:"authorisation"` // nil in production
+	Read          *storage.Reading        `json:"store_read"`
+	Copy          *storage.SecondCopy     `json:"second_copy"` // nil: there is none
+	Backup        *time.Time              `json:"backup"`
+	Shipped       *fleetproto.Shipped     `json:"shipped"`     // nil: nothing is shipped
+	Proved        *time.Time              `json:"mark_proved"` // when the mark was last found as it was written
 	// Refused is MH's refusal of the user or the password, and what to type; nil when MH takes them.
 	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }
-
-// Authorisation is how far the tests are that MH wants of an issuer.
-type Authorisation struct {
-	Since   string  `json:"since"` // yyyy-mm-dd: what is older does not count
-	Kinds   []Tests `json:"kinds"`
-	Partial bool    `json:"partial"` // the branch still adds its documents up
-}
-
-// Tests is how far one kind of them is, by the branch's own records.
-type Tests struct {
-	Kind    string `json:"kind"`
-	Wanted  int    `json:"wanted"`
-	Sealed  int    `json:"sealed"`
-	Waiting int    `json:"waiting"`
-	Refused int    `json:"refused"`
-}
-
-// Missing is how many are still to be sent.
-func (t Tests) Missing() int { return max(0, t.Wanted-t.Sealed-t.Waiting) }
 
 // AskStatus asks this box's appliance.
 func AskStatus(ctx context.Context, cfg *config.Config) (*Status, error) {
 	s := new(Status)
 	return s, AskOwn(ctx, cfg, http.MethodGet, "/status", nil, s)
-}
-
-// Owed is what the branch owes MH.
-type Owed struct {
-	Contingency *struct {
-		Began    time.Time `json:"began"`
-		Cause    int       `json:"cause"`
-		Motive   string    `json:"motive"`
-		Declared bool      `json:"declared"`
-	} `json:"contingency"`
-	Waiting            map[string]int `json:"waiting"`
-	Oldest             time.Time      `json:"oldest"`
-	EventDeadline      time.Time      `json:"event_deadline"`
-	DocumentDeadline   time.Time      `json:"document_deadline"`
-	CorrectionDeadline time.Time      `json:"correction_deadline"`
-	RefusedDeadline    time.Time      `json:"refused_deadline"`
-	TechnicalReport    time.Time      `json:"technical_report"`
-	Refused            string         `json:"refused"`
-	Lost               int            `json:"lost"`
-	LostRecords        []record.Lost  `json:"lost_records"`
 }
 
 // queues are the queues in the order in which a document passes them, with what waits there.
@@ -83,9 +43,9 @@ var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report
 	{"forward", "reported, the document itself owed"}, {"lot", "lots that MH works on"}, {"invalidate",
 		"invalidations without an answer"}}
 
-// Print shows what is owed and returns how many records wait.
-func (o *Owed) Print(out io.Writer, now time.Time) (total int) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+// PrintOwed shows what is owed and returns how many records wait.
+func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int) {
+	w := term.Columns(out)
 	if p := o.Contingency; p != nil {
 		word := ""
 		if p.Declared {
@@ -139,11 +99,6 @@ func relative(d time.Duration) string {
 	return "in " + d.Round(time.Second).String()
 }
 
-// PublicStates are the API's names of the stored states (engine/lifecycle.go), which are never renumbered. 1 is signed
-// and not settled, which has no name; from 16 on they are not documents.
-var PublicStates = [...]string{1: "", 2: "PROCESSED", 3: "REJECTED", 4: "CONTINGENCIA", 5: "INVALIDATED",
-	6: "CONTINGENCIA"}
-
 // SettleDeliveries has the appliance do something with what was given up of documents; archive reaches what it has
 // archived too.
 func SettleDeliveries(ctx context.Context, f Flags, top *Options, do string, codes []string, archive bool) error {
@@ -151,14 +106,8 @@ func SettleDeliveries(ctx context.Context, f Flags, top *Options, do string, cod
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"codes": codes, "archive": archive})
-	if err != nil {
-		return err
-	}
-	var done struct {
-		Retried   int `json:"retried"`
-		Forgotten int `json:"forgotten"`
-	}
+	var done struct{ Retried, Forgotten int }
+	body := map[string]any{"codes": codes, "archive": archive}
 	if err := g.Ask(ctx, http.MethodPost, "/admin/delivery/"+do, nil, body, &done); err != nil {
 		return err
 	}

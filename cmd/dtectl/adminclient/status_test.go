@@ -25,12 +25,12 @@ func TestQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s struct{ Owed Owed }
+	var s Status
 	if err := json.Unmarshal(told, &s); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if n := s.Owed.Print(&out, now); n != 21 {
+	if n := PrintOwed(&out, &s.Owed, now); n != 21 {
 		t.Errorf("%d wait", n)
 	}
 	const want = `CONTINGENCY                cause 3 since 2026-11-30 02:00:00 -06:00, by the operator's word  sin ruta
@@ -52,12 +52,12 @@ MH refused the last event  [096] x
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
 	out.Reset()
-	if n := new(Owed).Print(&out, now); n != 0 || out.String() != "nothing waits\n" {
+	if n := PrintOwed(&out, new(contingency.Backlog), now); n != 0 || out.String() != "nothing waits\n" {
 		t.Errorf("%d: %s", n, &out)
 	}
 	// What a person must see to is never beside the word that nothing waits.
-	for _, o := range []*Owed{{Waiting: map[string]int{"correct": 1}}, {Refused: "[096] x"}, {TechnicalReport: now}} {
-		if out.Reset(); o.Print(&out, now) != 0 || strings.Contains(out.String(), "nothing waits") {
+	for _, o := range []*contingency.Backlog{{Waiting: map[string]int{"correct": 1}}, {Refused: "[096] x"}, {TechnicalReport: now}} {
+		if out.Reset(); PrintOwed(&out, o, now) != 0 || strings.Contains(out.String(), "nothing waits") {
 			t.Errorf("%+v: %s", o, &out)
 		}
 	}

@@ -328,7 +328,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	if last := p.Steps[len(p.Steps)-1]; last.Err != nil {
 		a.Refused = last.Name
 	}
-	err = printSteps(term.Out, a)
+	err = printActivation(term.Out, a)
 	if p.Rule == nil {
 		return err
 	}

@@ -19,8 +19,10 @@ import (
 	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulestore"
+	"dtegate/gateway/adminapi"
 )
 
+// printComparison shows how a stored document differs from what a rule makes of its facts.
 func printComparison(out io.Writer, c *rulestore.Comparison) {
 	if len(c.Differences) == 0 {
 		term.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
@@ -29,19 +31,6 @@ func printComparison(out io.Writer, c *rulestore.Comparison) {
 		term.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, cmp.Or(d.Old, "nothing"),
 			cmp.Or(d.New, "nothing"))
 	}
-}
-
-// streamed is a line of a backtest or of a replay.
-type streamed struct {
-	Differs  *rulestore.Comparison `json:"differs"`
-	Progress *struct {
-		Documents int    `json:"documents"`
-		Day       string `json:"day"`
-	} `json:"progress"`
-	Totals   *rulestore.BacktestTotals `json:"totals"`
-	Replayed map[string]int            `json:"replayed"`
-	Refused  *rulestore.Activation     `json:"refused"`
-	Error    string                    `json:"error"`
 }
 
 // periodFlags choose documents by their day.
@@ -67,7 +56,7 @@ func (p *periodFlags) progress(day string) float64 {
 }
 
 // follow prints a stream to out and returns its last line.
-func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, error) {
+func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*adminapi.Line, error) {
 	defer resp.Body.Close()
 	var bar *term.Gauge // of several branches none: how many are done is shown
 	if out == io.Writer(term.Out) {
@@ -75,7 +64,7 @@ func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, err
 	}
 	defer bar.Clear()
 	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
-		l := new(streamed)
+		l := new(adminapi.Line)
 		if err := lines.Decode(l); err != nil {
 			return nil, fmt.Errorf("the appliance broke off: %w", err)
 		}
@@ -121,7 +110,7 @@ func (c *backtestCommand) backtest(ctx context.Context, b *adminclient.Gateway, 
 		return err
 	}
 	if last.Refused != nil {
-		return printSteps(out, last.Refused)
+		return printActivation(out, last.Refused)
 	}
 	t := last.Totals
 	term.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds,

@@ -49,7 +49,7 @@ func TestBranches(t *testing.T) {
 	flags := adminclient.BranchFlags{Branches: put("branches.txt", list), Resume: resume, Parallel: 2,
 		Patience: 200 * time.Millisecond}
 	said := cmdtest.Capture(t, func() {
-		err := (&statusCommand{flags}).Run(t.Context(), &adminclient.Options{})
+		err := (&statusCommand{adminclient.ShowFlags{BranchFlags: flags}}).Run(t.Context(), &adminclient.Options{})
 		if err == nil || !strings.Contains(err.Error(), "1 of 4 branches failed: "+silent.URL) {
 			t.Errorf("got %v", err)
 		}
@@ -75,7 +75,7 @@ func TestBranches(t *testing.T) {
 		t.Error("a branch that had not failed was asked again")
 	}
 	put("failed", "")
-	if err := (&listCommand{BranchFlags: flags}).Run(t.Context(), &adminclient.Options{}); err == nil ||
+	if err := (&listCommand{ShowFlags: adminclient.ShowFlags{BranchFlags: flags}}).Run(t.Context(), &adminclient.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "all are done") {
 		t.Errorf("all done: %v", err)
 	}

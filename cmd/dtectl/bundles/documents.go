@@ -23,14 +23,14 @@ type documentsCommand struct {
 	Name    string   `placeholder:"dte01" help:"Only of this rule: several may share a version."`
 	From    string   `placeholder:"YYYY-MM-DD" help:"First day of issue (fecEmi); default: the store's first."`
 	To      string   `placeholder:"YYYY-MM-DD" help:"Last day of issue; default: the store's last."`
-	State   []string `placeholder:"PROCESSED" help:"Only these: PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED."`
+	State   []string `enum:"PROCESSED,REJECTED,CONTINGENCIA,INVALIDATED" placeholder:"PROCESSED" help:"Only these: PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED."`
 	JSON    bool     `help:"Write one JSON object a line, as dtectl invalidate reads them."`
 	After   uint64   `help:"Go on behind the document with this id: where a listing of one branch broke off."`
 	adminclient.BranchFlags
 }
 
-// listedDocument is a document of a branch.
-type listedDocument struct {
+// documentLine is a document that a rule computed.
+type documentLine struct {
 	Branch string `json:"branch,omitempty"` // URL, of a list of branches
 	rulestore.MadeDocument
 }
@@ -38,11 +38,6 @@ type listedDocument struct {
 // Run writes page by page: a store of any size takes no more memory than a page. Several branches are read at once, and
 // each line names its own.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	for _, s := range c.State {
-		if s == "" || !slices.Contains(adminclient.PublicStates[:], s) {
-			return fmt.Errorf("--state: %q is not PROCESSED, REJECTED, CONTINGENCIA or INVALIDATED", s)
-		}
-	}
 	if c.Branches != "" && c.After > 0 {
 		return errors.New("--after: goes with one branch; those of a list that failed are asked again with --resume")
 	}
@@ -119,12 +114,13 @@ func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocum
 		if len(states) > 0 && !slices.Contains(states, d.Estado) {
 			continue
 		}
+		one := documentLine{MadeDocument: d}
 		if l.branches {
-			d.Branch = b.URL
+			one.Branch = b.URL
 		}
 		l.n++
 		if l.json {
-			if err := lines.Encode(d); err != nil {
+			if err := lines.Encode(one); err != nil {
 				return err
 			}
 			continue
@@ -136,7 +132,7 @@ func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocum
 		term.Fprintf(&text, documentColumns, d.Date, d.Document, d.Code, d.Control, d.Estado, d.Total, d.Rule.Name+" "+
 			d.Rule.Version, d.Rule.Digest)
 		if l.branches {
-			term.Fprintf(&text, "  %s", d.Branch)
+			term.Fprintf(&text, "  %s", one.Branch)
 		}
 		text.WriteByte('\n')
 	}

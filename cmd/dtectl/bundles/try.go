@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
@@ -29,11 +28,7 @@ type tryCommand struct {
 
 // Run computes and shows what the bundles would make on a day. Nothing is sent to the branch, numbered, signed or
 // stored.
-func (c *tryCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *tryCommand) Run(ctx context.Context, cfg *config.Config) error {
 	bundles, document, err := c.bundles(cfg)
 	if err != nil {
 		return err

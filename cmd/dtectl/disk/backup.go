@@ -24,10 +24,10 @@ type Backup struct {
 // Run makes a verified backup. A stopped appliance's store it opens itself; a running one it asks, which has the store
 // open and goes on issuing meanwhile.
 func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
-	bar := term.NewBar(term.Err)
+	bar := term.NewGauge(term.Err)
 	if c.Check {
-		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.Show)
-		bar.End()
+		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.Of)
+		bar.Clear()
 		if err := describeBackup(term.Out, b, err); err != nil {
 			return err
 		}
@@ -40,14 +40,14 @@ func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if errors.Is(err, storage.ErrInUse) {
 		b, err := backupRunning(ctx, cfg, c.Dir, bar)
-		bar.End()
+		bar.Clear()
 		return describeBackup(term.Out, b, err)
 	}
 	if err != nil {
 		return err
 	}
-	b, err := store.Backup(ctx, c.Dir, bar.Show)
-	bar.End()
+	b, err := store.Backup(ctx, c.Dir, bar.Of)
+	bar.Clear()
 	return describeBackup(term.Out, b, errors.Join(err, store.Close()))
 }
 
@@ -90,7 +90,7 @@ type backupState struct {
 }
 
 // backupRunning has the running appliance make a backup, on the appliance's own filesystem.
-func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *term.Bar) (*storage.Backup, error) {
+func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *term.Gauge) (*storage.Backup, error) {
 	var s backupState
 	if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir},
 		&s); err != nil {
@@ -98,7 +98,7 @@ func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *ter
 			"the appliance has the store open and does not make the backup itself; stop it first: %w", err)
 	}
 	for s.Backup == nil && s.Error == "" {
-		bar.Show(s.Done, s.Total)
+		bar.Of(s.Done, s.Total)
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("the appliance goes on with the backup: %w", ctx.Err())

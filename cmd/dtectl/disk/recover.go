@@ -154,9 +154,9 @@ func (r *recovery) fetch(ctx context.Context) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("making room for the copy: %w", err)
 	}
-	bar := term.NewBar(term.Err)
-	got, err := ship.Fetch(ctx, store, r.cfg.Chain(), directors, r.cfg.Fleet.Branch, r.Epoch, folder, bar.Show)
-	bar.End()
+	bar := term.NewGauge(term.Err)
+	got, err := ship.Fetch(ctx, store, r.cfg.Chain(), directors, r.cfg.Fleet.Branch, r.Epoch, folder, bar.Of)
+	bar.Clear()
 	if err != nil {
 		err = fmt.Errorf("fetching the second copy of %s: %w", r.cfg.Fleet.Branch, err)
 		if got.Bytes == 0 {
@@ -198,9 +198,9 @@ func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy
 // assemble makes the store anew where that is needed; done: it was, or a dry run would.
 func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
 	_, gone := os.Stat(r.cfg.Data)
-	bar := term.NewBar(term.Err)
-	made, err := storage.Assemble(ctx, r.from, r.o, bar.Show)
-	bar.End()
+	bar := term.NewGauge(term.Err)
+	made, err := storage.Assemble(ctx, r.from, r.o, bar.Of)
+	bar.Clear()
 	if made != nil && made.Sources != nil {
 		printMedia(term.Out, made.Sources)
 	}
@@ -397,9 +397,9 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 		}
 	}
 	aim := storage.MarkAim{Second: r.from.Copy, Dry: r.DryRun, Possible: r.from.Possible}
-	bar := term.NewBar(term.Err)
-	p, err := storage.NewMark(ctx, aim, r.o, bar.Show)
-	bar.End()
+	bar := term.NewGauge(term.Err)
+	p, err := storage.NewMark(ctx, aim, r.o, bar.Of)
+	bar.Clear()
 	switch {
 	case errors.Is(err, storage.ErrMarkSound):
 		return act, nil // an attempt before this one came as far

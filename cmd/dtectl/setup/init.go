@@ -33,11 +33,7 @@ type Init struct {
 
 // Run prepares the folders that the configuration names. It refuses to touch a store or a key that is there: a
 // second store would start the numbering again at 1.
-func (c *Init) Run(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	if !c.NoStore {
 		if err := c.neverSold(ctx, cfg); err != nil {
 			return err
@@ -237,11 +233,7 @@ type TLS struct {
 type tlsShowCommand struct{}
 
 // Run shows the box's own authority and certificate.
-func (*tlsShowCommand) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (*tlsShowCommand) Run(cfg *config.Config) error {
 	return showTLS(cfg.BoxAuthority())
 }
 
@@ -279,11 +271,7 @@ type tlsNewCommand struct {
 }
 
 // Run makes an authority. The running appliance serves its certificate within a second.
-func (c *tlsNewCommand) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *tlsNewCommand) Run(cfg *config.Config) error {
 	own := cfg.BoxAuthority()
 	if _, err := os.Stat(own.Folder); c.Replace && err == nil {
 		if err := os.Rename(own.Folder, own.Folder+".replaced-"+

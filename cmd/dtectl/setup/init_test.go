@@ -60,7 +60,7 @@ func TestInit_Certificate(t *testing.T) {
 			before := entries(b)
 			_, err := barebox.Output(t, func() error {
 				return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(
-					b.T.Context(), b.Options)
+					b.T.Context(), b.Config)
 			})
 			for _, want := range append(c.says, "mh.crt") {
 				if err == nil || !strings.Contains(err.Error(), want) {
@@ -92,7 +92,7 @@ func TestInit_Certificate(t *testing.T) {
 	b.Must(config.WriteFile(b.Config.Authority.PasswordFile, []byte("clave privada\n")))
 	said, err := barebox.Output(t, func() error {
 		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(),
-			b.Options)
+			b.Config)
 	})
 	if err != nil || !strings.Contains(said, "hardly the password of MH's API") ||
 		!strings.Contains(said, "it has no digit") || strings.Contains(said, "clave privada") {

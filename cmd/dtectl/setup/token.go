@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
@@ -35,11 +34,7 @@ type tokenNew struct {
 }
 
 // Run prints the token alone, so that a script can take it; what it may do goes to the standard error.
-func (c *tokenNew) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *tokenNew) Run(cfg *config.Config) error {
 	if c.NewFile {
 		if err := config.BeginTokens(cfg.Tokens, cfg.Now().In(dte.Zone)); err != nil {
 			return err
@@ -78,14 +73,10 @@ type tokenRotate struct {
 }
 
 // Run prints the new token alone.
-func (c *tokenRotate) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *tokenRotate) Run(cfg *config.Config) error {
 	var token string
 	var t *config.Token
-	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+	err := config.EditTokens(cfg.Tokens, func(f *config.TokenFile) (err error) {
 		t, token, err = f.Rotate(c.ID, c.Grace, adminclient.Who(), cfg.Now())
 		return err
 	})
@@ -107,11 +98,7 @@ type tokenGrant struct {
 }
 
 // Run adds permissions to a token.
-func (c *tokenGrant) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *tokenGrant) Run(cfg *config.Config) error {
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		t, err := f.Grant(c.ID, c.Permission)
 		if err == nil {
@@ -127,11 +114,7 @@ type tokenRevoke struct {
 }
 
 // Run ends a token.
-func (c *tokenRevoke) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *tokenRevoke) Run(cfg *config.Config) error {
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		t, err := f.Revoke(c.ID, adminclient.Who(), cfg.Now())
 		if err == nil {
@@ -143,48 +126,19 @@ func (c *tokenRevoke) Run(top *adminclient.Options) error {
 
 type tokenList struct {
 	All  bool `help:"The revoked ones too."`
-	JSON bool `name:"json" help:"Write one JSON array."`
+	JSON bool `help:"Write one JSON array."`
 }
 
 // Run prints a line a token; the tokens themselves are not kept anywhere.
-func (c *tokenList) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *tokenList) Run(cfg *config.Config) error {
 	file, err := config.LoadTokens(cfg.Tokens)
 	if err != nil {
 		return err
 	}
 	listed := slices.DeleteFunc(file.Tokens, func(t config.Token) bool { return !t.Active() && !c.All })
-	if c.JSON {
-		list := make([]tokenAnswer, len(listed))
-		for i, t := range listed {
-			list[i] = tokenAnswer{t.ID, t.Name, t.Point, t.Permissions, t.Made, t.MadeBy, t.Rotated, t.PreviousUntil,
-				t.Revoked}
-		}
-		return term.JSON(list)
-	}
-	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
-	term.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
-	for _, t := range listed {
-		term.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "),
-			lived(&t, cfg.Now()))
-	}
-	return w.Flush()
-}
-
-// tokenAnswer is what programs are told of a token: its hashes stay in the file.
-type tokenAnswer struct {
-	ID            int64     `json:"id"`
-	Name          string    `json:"name"`
-	Point         int64     `json:"point_of_sale"`
-	Permissions   []string  `json:"permissions"`
-	Made          time.Time `json:"made,omitzero"`
-	MadeBy        string    `json:"made_by,omitempty"`
-	Rotated       time.Time `json:"rotated,omitzero"`
-	PreviousUntil time.Time `json:"previous_until,omitzero"`
-	Revoked       time.Time `json:"revoked,omitzero"`
+	return term.List(c.JSON, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE", listed, func(t config.Token) []any {
+		return []any{t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now())}
+	})
 }
 
 // lived tells a token's life in words.
@@ -207,11 +161,7 @@ func lived(t *config.Token, now time.Time) string {
 type tokenAdmin struct{}
 
 // Run makes another admin token, where the one before is lost or known to others. The token is in its file alone.
-func (*tokenAdmin) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (*tokenAdmin) Run(cfg *config.Config) error {
 	if cfg.Ops.AdminTokenFile == "" {
 		return errors.New("ops.admin_token_file: is not set: name the file there first")
 	}

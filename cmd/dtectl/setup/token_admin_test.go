@@ -29,7 +29,7 @@ func TestAdminToken(t *testing.T) {
 	if again := read(); len(first) != 64 || again != first {
 		t.Errorf("made %q, then %q", first, again)
 	}
-	text, err := barebox.Output(t, func() error { return new(tokenAdmin).Run(b.Options) })
+	text, err := barebox.Output(t, func() error { return new(tokenAdmin).Run(b.Config) })
 	if second := read(); err != nil || second == first || len(second) != 64 || strings.Contains(text, second) ||
 		!strings.Contains(text, "restart") {
 		t.Errorf("%q, %v", text, err)

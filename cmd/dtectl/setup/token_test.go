@@ -27,7 +27,7 @@ func TestToken_New(t *testing.T) {
 	}
 	make := func(newFile bool) (string, error) {
 		return both(func() error {
-			return (&tokenNew{PointOfSale: 1, Name: "caja-1", Permission: standard, NewFile: newFile}).Run(b.Options)
+			return (&tokenNew{PointOfSale: 1, Name: "caja-1", Permission: standard, NewFile: newFile}).Run(b.Config)
 		})
 	}
 	says := func(text string, id string) {
@@ -56,7 +56,7 @@ func TestToken_New(t *testing.T) {
 	if info, err := os.Stat(b.Config.Tokens); err != nil || info.Mode().Perm() != 0o600 || len(file.Tokens) != 1 {
 		t.Errorf("%v %v %d", info, err, len(file.Tokens))
 	}
-	text, err = both(func() error { return (&tokenRotate{ID: file.Tokens[0].ID, Grace: time.Hour}).Run(b.Options) })
+	text, err = both(func() error { return (&tokenRotate{ID: file.Tokens[0].ID, Grace: time.Hour}).Run(b.Config) })
 	if err != nil || !strings.Contains(text, "the one before stays good until ") {
 		t.Errorf("%s %v", text, err)
 	}

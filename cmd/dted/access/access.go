@@ -214,17 +214,21 @@ func mark(t *config.Token) string {
 // edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the
 // meantime is recorded first, as his.
 func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string,
-	error)) (info adminapi.TokenInfo, secret string, err error) {
+	error)) (any, error) {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var file *config.TokenFile
-	err = config.EditTokens(a.cfg.Tokens, func(f *config.TokenFile) error {
+	var made struct {
+		config.Token
+		Secret string `json:"token,omitempty"` // this once
+	}
+	err := config.EditTokens(a.cfg.Tokens, func(f *config.TokenFile) error {
 		t, s, err := change(f)
 		if err == nil {
-			file, info, secret = f, tokenInfo(t), s
+			file, made.Token, made.Secret = f, *t, s
 		}
-		return err
+		return fault(err)
 	})
 	if err == nil {
 		a.stamp = stampOf(a.cfg.Tokens)
@@ -237,46 +241,39 @@ func (a *Control) edit(by adminapi.By, what, target string, change func(*config.
 			a.log.Error("a refused change of tokens is not recorded", "error", failed)
 		}
 	}
-	return info, secret, err
+	return made, err
 }
 
-// Tokens implements operators.Keeper.
-func (a *Control) Tokens() []adminapi.TokenInfo {
+// Tokens implements adminapi.Keeper.
+func (a *Control) Tokens() any {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := make([]adminapi.TokenInfo, 0, len(a.file.Tokens))
-	for i := range a.file.Tokens {
-		list = append(list, tokenInfo(&a.file.Tokens[i]))
-	}
-	return list
+	return append([]config.Token{}, a.file.Tokens...)
 }
 
-// NewToken implements operators.Keeper.
-func (a *Control) NewToken(by adminapi.By, t adminapi.TokenInfo) (adminapi.TokenInfo, string, error) {
+// NewToken implements adminapi.Keeper.
+func (a *Control) NewToken(by adminapi.By, name string, point int64, permissions []string) (any, error) {
 	return a.edit(by, "token.new", "", func(f *config.TokenFile) (*config.Token, string, error) {
-		k, secret, err := f.Add(a.cfg, t.Name, t.Point, t.Permissions, by.Who, a.cfg.Now())
-		return k, secret, fault(err)
+		return f.Add(a.cfg, name, point, permissions, by.Who, a.cfg.Now())
 	})
 }
 
-// RotateToken implements operators.Keeper.
-func (a *Control) RotateToken(by adminapi.By, id int64, grace time.Duration) (adminapi.TokenInfo, string, error) {
+// RotateToken implements adminapi.Keeper.
+func (a *Control) RotateToken(by adminapi.By, id int64, grace time.Duration) (any, error) {
 	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string,
 		error) {
-		k, secret, err := f.Rotate(id, grace, by.Who, a.cfg.Now())
-		return k, secret, fault(err)
+		return f.Rotate(id, grace, by.Who, a.cfg.Now())
 	})
 }
 
-// RevokeToken implements operators.Keeper.
-func (a *Control) RevokeToken(by adminapi.By, id int64) (adminapi.TokenInfo, error) {
-	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token,
-		string, error) {
-		k, err := f.Revoke(id, by.Who, a.cfg.Now())
-		return k, "", fault(err)
+// RevokeToken implements adminapi.Keeper.
+func (a *Control) RevokeToken(by adminapi.By, id int64) (any, error) {
+	return a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string,
+		error) {
+		t, err := f.Revoke(id, by.Who, a.cfg.Now())
+		return t, "", err
 	})
-	return info, err
 }
 
 // fault says what of a change is the caller's.
@@ -288,12 +285,6 @@ func fault(err error) error {
 		return fmt.Errorf("%w: %w", adminapi.ErrNoToken, err)
 	}
 	return fmt.Errorf("%w: %w", adminapi.ErrTokenFault, err)
-}
-
-func tokenInfo(t *config.Token) adminapi.TokenInfo {
-	return adminapi.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made,
-		MadeBy: t.MadeBy, Rotated: t.Rotated,
-		RotatedBy: t.RotatedBy, PreviousUntil: t.PreviousUntil, Revoked: t.Revoked, RevokedBy: t.RevokedBy}
 }
 
 func stampOf(path string) [2]int64 {

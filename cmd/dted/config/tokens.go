@@ -31,22 +31,23 @@ type TokenFile struct {
 	Tokens []Token `toml:"token"`
 }
 
-// Token is one till's right to issue. A revoked one stays in the file without a hash: documents name its id.
+// Token is one till's right to issue. A revoked one stays in the file without a hash: documents name its id. No JSON
+// gives a hash away.
 type Token struct {
-	ID          int64     `toml:"id"`
-	Name        string    `toml:"name"`
-	Hash        string    `toml:"hash"` // hex of HMAC-SHA-256 under the secret; empty: revoked
-	Point       int64     `toml:"point_of_sale"`
-	Permissions []string  `toml:"permissions"`
-	Made        time.Time `toml:"made,omitzero"`
-	MadeBy      string    `toml:"made_by,omitempty"`
-	Rotated     time.Time `toml:"rotated,omitzero"`
-	RotatedBy   string    `toml:"rotated_by,omitempty"`
+	ID          int64     `toml:"id" json:"id"`
+	Name        string    `toml:"name" json:"name"`
+	Hash        string    `toml:"hash" json:"-"` // hex of HMAC-SHA-256 under the secret; empty: revoked
+	Point       int64     `toml:"point_of_sale" json:"point_of_sale"`
+	Permissions []string  `toml:"permissions" json:"permissions"`
+	Made        time.Time `toml:"made,omitzero" json:"made,omitzero"`
+	MadeBy      string    `toml:"made_by,omitempty" json:"made_by,omitempty"`
+	Rotated     time.Time `toml:"rotated,omitzero" json:"rotated,omitzero"`
+	RotatedBy   string    `toml:"rotated_by,omitempty" json:"rotated_by,omitempty"`
 	// PreviousHash is the token before the last rotation, good until PreviousUntil.
-	PreviousHash  string    `toml:"previous_hash,omitempty"`
-	PreviousUntil time.Time `toml:"previous_until,omitzero"`
-	Revoked       time.Time `toml:"revoked,omitzero"`
-	RevokedBy     string    `toml:"revoked_by,omitempty"`
+	PreviousHash  string    `toml:"previous_hash,omitempty" json:"-"`
+	PreviousUntil time.Time `toml:"previous_until,omitzero" json:"previous_until,omitzero"`
+	Revoked       time.Time `toml:"revoked,omitzero" json:"revoked,omitzero"`
+	RevokedBy     string    `toml:"revoked_by,omitempty" json:"revoked_by,omitempty"`
 }
 
 // Permissions are those of the types of documents whose sources this program was built with, of SPEC 2.8, and two of

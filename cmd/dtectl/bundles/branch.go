@@ -1,0 +1,359 @@
+package bundles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
+	"dtegate/engine/rulestore"
+	"dtegate/rules/bundle"
+)
+
+// bundleFile is a bundle on its way to branches, which are the ones to verify it.
+type bundleFile struct {
+	path, digest string
+	data         []byte
+	manifest     bundle.Manifest
+}
+
+func (f *bundleFile) String() string { return f.manifest.Name + " " + f.manifest.Version }
+
+func readBundles(paths []string) (list []*bundleFile, err error) {
+	for _, path := range paths {
+		f := &bundleFile{path: path}
+		if f.data, err = adminclient.ReadNamed(path); err != nil {
+			return nil, fmt.Errorf("reading rule bundle: %w", err)
+		}
+		b, err := bundle.Inspect(f.data) // as strictly as a branch does: what a branch would refuse is not sent
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		f.digest, f.manifest = b.Digest, b.Manifest
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+type PushCommand struct {
+	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
+	Dry    bool     `help:"Only go through the steps; change nothing."`
+	Reason string   `help:"Why, for the branches' records; required unless --dry."`
+	Fewer  bool     `name:"fewer-cases" help:"A bundle may carry fewer golden cases than the bundle that it replaces."`
+	adminclient.BranchFlags
+}
+
+// Run shows every step of every branch. It can be repeated: a branch that has a bundle already is left as it is. Run
+// fails when a branch did, and names the branches that failed.
+func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	if c.Reason == "" && !c.Dry {
+		return errors.New("--reason: why, for the branches' records")
+	}
+	files, err := readBundles(c.Files)
+	if err != nil {
+		return err
+	}
+	query := url.Values{"reason": {c.Reason}}
+	if c.Dry {
+		query.Set("dry", "1")
+	}
+	if c.Fewer {
+		query.Set("fewer_cases", "1")
+	}
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
+		return push(ctx, b, out, files, query)
+	})
+}
+
+// push sends bundles to a branch in their order. The first bundle that fails ends it; the error names those that were
+// not sent.
+func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*bundleFile, query url.Values) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	var has rulestore.Listing
+	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &has); err != nil {
+		return err
+	}
+	failed := func(i int, err error) error {
+		for _, f := range files[i+1:] {
+			err = fmt.Errorf("%w; not sent: %s", err, f)
+		}
+		return err
+	}
+	for i, f := range files {
+		at := slices.IndexFunc(has.Rules, func(r rulestore.ShownBundle) bool { return r.Digest == f.digest })
+		if at >= 0 && (has.Rules[at].State == rulestore.Live || has.Rules[at].State == rulestore.Coming) {
+			term.Fprintf(out, "%s was %s already\n", f, has.Rules[at].State)
+			continue
+		}
+		var a rulestore.Activation
+		if err := b.Ask(ctx, http.MethodPost, "/admin/rules", query, f.data, &a); err != nil {
+			return failed(i, err)
+		}
+		if err := printActivation(out, &a); err != nil {
+			return failed(i, err)
+		}
+	}
+	return nil
+}
+
+// printActivation shows every step of a bundle; it fails when one did.
+func printActivation(out io.Writer, a *rulestore.Activation) error {
+	w := term.Columns(out)
+	for _, s := range a.Steps {
+		word, text := "ok", s.Detail
+		if s.Error != "" {
+			word, text = "FAILED", s.Error
+		}
+		term.Fprintf(w, "%s\t%s\t%.0f ms\t%s\n", s.Name, word, s.MS, text)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case a.Refused != "":
+		name := "the bundle" // until its signature is good, nobody knows whose it is
+		if a.Rule.Name != "" {
+			name = a.Rule.Name + " " + a.Rule.Version
+		}
+		return fmt.Errorf("%s is refused at the step %s", name, a.Refused)
+	case a.State == rulestore.Coming:
+		term.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
+	case a.State != "":
+		term.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
+	default: // a dry push
+		term.Fprintf(out, "%s %s would pass\n", a.Rule.Name, a.Rule.Version)
+	}
+	return nil
+}
+
+type listCommand struct {
+	All bool `help:"Also those that were superseded or taken off."`
+	adminclient.ShowFlags
+}
+
+// Run prints a line a bundle.
+func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", c.print)
+}
+
+func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
+	list := slices.DeleteFunc(s.Rules, func(r rulestore.ShownBundle) bool {
+		return !c.All && r.State != rulestore.Live && r.State != rulestore.Coming && (r.Trouble == nil || r.Off != nil)
+	})
+	return term.Table(out, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE", list,
+		func(r rulestore.ShownBundle) []any {
+			note := ""
+			switch {
+			case r.Off != nil:
+				note = r.Off.Way + ": " + r.Off.Reason
+			case r.Trouble != nil:
+				note = "computes nothing: " + r.Trouble.Text
+			case r.Expired:
+				note = "its time is over, and nothing has taken over"
+			case r.Expires != "":
+				note = "nothing takes over then"
+			}
+			return []any{r.Name, r.Schema, r.Version, r.State, r.From, r.Until, short(r.Digest), r.Who, brief(note)}
+		})
+}
+
+// short is what people compare of a digest.
+func short(digest string) string { return digest[:min(12, len(digest))] }
+
+// brief is the first line of a text, for lists: what a module wrote before it died is a page.
+func brief(text string) string {
+	const most = 160
+	text, _, _ = strings.Cut(text, "\n")
+	text, _, _ = strings.Cut(text, "; it wrote ")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+type statusCommand struct{ adminclient.ShowFlags }
+
+// Run fails when a rule's time is over without a successor.
+func (c *statusCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", printStatus)
+}
+
+func printStatus(out io.Writer, s *rulestore.Listing) error {
+	counts, expired, refused := make(map[string]int), 0, 0
+	for _, r := range s.Rules {
+		counts[r.State]++
+		if r.Trouble != nil && r.Off == nil {
+			refused++
+			term.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version,
+				brief(r.Trouble.Text))
+		}
+		if r.Expired {
+			expired++
+		}
+	}
+	term.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"],
+		counts["coming"], counts["spare"], counts["retired"])
+	for _, r := range s.Rules {
+		if r.State == "coming" {
+			term.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
+		}
+		if r.Expires != "" {
+			term.Fprintf(out, "ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
+		}
+	}
+	if r := s.Return; r != nil {
+		term.Fprintf(out, "returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version,
+			brief(r.Reason))
+	}
+	for _, n := range s.Notes {
+		term.Fprintf(out, "note     %s\n", n)
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d rules in the store may not compute", refused)
+	}
+	if expired > 0 {
+		return fmt.Errorf("%d rules go on past their last day", expired)
+	}
+	return nil
+}
+
+// ruleTarget names a bundle of a branch.
+type ruleTarget struct {
+	Name    string `arg:"" help:"Name of the rule, dte01."`
+	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`
+	Version string `arg:"" help:"Version that was live here."`
+	Reason  string `required:"" help:"Why, for the branch's record."`
+	adminclient.BranchFlags
+}
+
+type rollbackCommand struct {
+	ruleTarget
+	Expired bool `help:"Also a rule whose own dates are over."`
+}
+
+// Run takes off whatever stands above that version. The floor stays where it is.
+func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	return c.step(ctx, top, "rollback", c.Expired)
+}
+
+type reinstateCommand struct{ ruleTarget }
+
+// Run cancels a return that the branch made by itself.
+func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	return c.step(ctx, top, "reinstate", false)
+}
+
+type cancelCommand struct{ ruleTarget }
+
+// Run takes off what is to come. The same bundle can be pushed again.
+func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	return c.step(ctx, top, "cancel", false)
+}
+
+func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, act string, expired bool) error {
+	t := rulestore.Target{Name: c.Name, Schema: c.Schema, Version: c.Version, Expired: expired}
+	return stepEach(ctx, top, &c.BranchFlags, act, c.Reason, t)
+}
+
+type acknowledgeCommand struct {
+	Reason string `required:"" help:"Why it is well, for the branch's record."`
+	adminclient.BranchFlags
+}
+
+// Run fails where there is nothing to acknowledge.
+func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
+	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
+}
+
+// stepEach has branches make a step to a bundle, or acknowledge the one that they made by themselves.
+func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
+	to rulestore.Target) error {
+	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
+		var back rulestore.StepBack
+		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {reason}}, to,
+			&back); err != nil {
+			return err
+		}
+		if act == "acknowledge" {
+			term.Fprintf(out, "the return to %s %s of %s is known\n", back.To.Name, back.To.Version,
+				adminclient.Local(back.At))
+			return nil
+		}
+		if back.To.Name != "" {
+			term.Fprintf(out, "%s %s is live\n", back.To.Name, back.To.Version)
+		}
+		if back.Expired != "" {
+			term.Fprintf(out, "its own dates were over on %s\n", back.Expired)
+		}
+		for _, r := range back.Off {
+			term.Fprintf(out, "%s %s is retired\n", r.Name, r.Version)
+		}
+		return nil
+	})
+}
+
+type shadowCommand struct {
+	Start rulesShadowStart `cmd:"" default:"withargs" help:"Begin, instead of any other."`
+	Show  rulesShadowShow  `cmd:"" help:"Show what differed."`
+	Stop  rulesShadowStop  `cmd:"" help:"End it."`
+}
+
+type rulesShadowStart struct {
+	File      string        `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
+	Documents int           `default:"1000" help:"End after so many sales of its type."`
+	For       time.Duration `default:"24h" help:"End after this time."`
+	adminclient.BranchFlags
+}
+
+// Run starts a shadow; tills never wait for it.
+func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) error {
+	data, err := adminclient.ReadNamed(c.File)
+	if err != nil {
+		return fmt.Errorf("reading rule bundle: %w", err)
+	}
+	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
+		var a rulestore.Activation
+		query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
+		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
+			return err
+		}
+		return printActivation(out, &a)
+	})
+}
+
+type rulesShadowShow struct{ adminclient.ShowFlags }
+
+// Run prints the differences.
+func (c *rulesShadowShow) Run(ctx context.Context, top *adminclient.Options) error {
+	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules/shadow", printShadow)
+}
+
+type rulesShadowStop struct{ adminclient.ShowFlags }
+
+// Run ends the shadow and prints the differences.
+func (c *rulesShadowStop) Run(ctx context.Context, top *adminclient.Options) error {
+	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodDelete, "/admin/rules/shadow", printShadow)
+}
+
+func printShadow(out io.Writer, s *rulestore.ShadowResult) error {
+	word := "over"
+	if s.Running {
+		word = "runs until " + adminclient.Local(s.Until)
+	}
+	term.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Count,
+		s.Most, s.Dropped, word)
+	printCounts(out, s.Results)
+	for _, c := range s.Differing {
+		printComparison(out, c)
+	}
+	return nil
+}
