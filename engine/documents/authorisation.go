@@ -56,13 +56,8 @@ type Sealed struct {
 // Missing is how many are still to be sent.
 func (s Sealed) Missing() int { return max(0, s.Wanted-s.Sealed-s.Waiting) }
 
-// Ledger lists the documents of a branch with their totals; engine/documents has this method.
-type Ledger interface {
-	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
-}
-
-// Tally counts, from the branch's own records, what MH wants for the authorisation. The ledger gives the documents. Of
-// the events, each call reads those since the call before, at most mostEvents records.
+// Tally counts, from the branch's own records, what MH wants for the authorisation. Of the events, each call reads
+// those since the call before, at most mostEvents records.
 type Tally struct {
 	documents *Register
 	branch    int64

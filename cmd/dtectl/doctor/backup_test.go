@@ -14,12 +14,12 @@ func TestDoctor_BackupAndMark(t *testing.T) {
 		status string // "": no line
 		says   string
 	}{
-		{func(d *doctor) { d.onMedia().backedUp(now.Add(-backupLate)) }, statusOK, "the latest is of"},
-		{func(d *doctor) { d.onMedia().backedUp(now.Add(-backupLate - time.Second)) }, statusWarn,
+		{func(d *doctor) { d.backedUp(now.Add(-backupLate)) }, statusOK, "the latest is of"},
+		{func(d *doctor) { d.backedUp(now.Add(-backupLate - time.Second)) }, statusWarn,
 			"none for three days"},
-		{func(d *doctor) { d.onMedia().backedUp(time.Time{}) }, statusWarn, "has none"},
-		{func(d *doctor) { d.onMedia().markOf(now.Add(-time.Minute)) }, "", ""},
-		{func(d *doctor) { d.onMedia().markOf(now.Add(-proofLate - time.Second)) }, statusFail,
+		{func(d *doctor) { d.backedUp(time.Time{}) }, statusWarn, "has none"},
+		{func(d *doctor) { d.markOf(now.Add(-time.Minute)) }, "", ""},
+		{func(d *doctor) { d.markOf(now.Add(-proofLate - time.Second)) }, statusFail,
 			"the next start will refuse"},
 	} {
 		d := &doctor{now: func() time.Time { return now }}

@@ -3,8 +3,11 @@ package doctor
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"math"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +18,10 @@ import (
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/authority/connpool"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
-	"dtegate/storage"
+	"dtegate/gateway/certificate"
 )
 
 // What doctor looks at on the box itself.
@@ -175,76 +179,6 @@ func timeSync(folder string) (middle, worst time.Duration, err error) {
 	return times[len(times)/2], times[len(times)-1], nil
 }
 
-// repairRemedy is what to do about a damaged store.
-const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl recover; see Store damaged in the runbook"
-
-// store returns the latest time that it knows; zero when that is not known.
-func (d *doctor) store(ctx context.Context) (last time.Time) {
-	s, err := storage.OpenReadOnly(d.cfg.Store(slog.New(slog.DiscardHandler)))
-	switch {
-	case errors.Is(err, storage.ErrInUse):
-		d.running(ctx)
-		return last
-	case errors.Is(err, storage.ErrNoStore):
-		d.fail("store", "if this branch has sold before: dtectl recover makes its store of the second copy, of what "+
-			"it shipped to the chain's store, or of a "+
-			"backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
-		return last
-	case errors.Is(err, storage.ErrCorrupt):
-		d.fail("store", repairRemedy, "%v", err)
-		return last
-	case err != nil:
-		d.fail("store", "dtectl fsck tells more; dtectl recover makes one of other media", "%v", err)
-		return last
-	}
-	defer s.Close() // nothing was written
-	if r := s.Restored(); r != nil {
-		d.fail("store", "dtectl recover", "%v: run dtectl recover (nothing is missing until %s)", storage.ErrRestored,
-			adminclient.Local(r.Taken))
-	} else if m, err := s.LookAtMark(""); err != nil {
-		d.fail("store", repairRemedy, "%v", storage.Explain(err))
-	} else if m.Kind != storage.MarkSound {
-		d.fail("store", markRemedy(s, m), "%s: %s", storage.ErrMark, m.What)
-	} else {
-		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
-	}
-	d.stoppedBackup(s)
-	d.onMedia().read(s.LastReading())
-	if err := d.cfg.CheckRehearsal(s.LastID()); err != nil {
-		d.fail("store", "dtectl init makes a store of its own for each", "%v", err)
-	}
-	d.listen()
-	d.witnesses(s)
-	d.stopped(s)
-	last, err = s.LastBeat()
-	if err != nil {
-		d.fail("store", repairRemedy, "%v", storage.Explain(err))
-	}
-	return last
-}
-
-// markRemedy is what to do about the configured mark.
-func markRemedy(s *storage.Store, m storage.MarkState) string {
-	const anew = "; if the store's own mark cannot be found, dtectl recover proves the store and makes another"
-	if m.Used != "" && m.Used != m.Path {
-		if at, err := s.LookAtMark(m.Used); err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
-			return "the store's mark is " + m.Used + ": dtectl recover brings it here"
-		}
-	}
-	switch m.Kind {
-	case storage.MarkMissing:
-		return "mount its medium, or name the right path in the configuration" + anew
-	case storage.MarkOld:
-		return "this file is not the newest mark, the store knows that: find the newest" + anew
-	case storage.MarkForeign:
-		return "that medium belongs to another box: put the right one in" + anew
-	case storage.MarkUnreadable:
-		return "see whether the medium is dying" + anew
-	}
-	return "the mark is right and the store is old: find the right disk; dtectl recover takes what the other media " +
-		"have, and says what is lost"
-}
-
 // Limits of the clock: MH refuses documents of another day, and a number's year follows the clock.
 const (
 	skewWarn = time.Minute
@@ -269,8 +203,7 @@ func (d *doctor) clock(last, authority time.Time) {
 	if authority.IsZero() {
 		const alone = "%s, compared with nothing but the last record"
 		if slices.ContainsFunc(d.findings, func(f finding) bool {
-			return f.Check == "authority" &&
-				f.Status == statusFail
+			return f.Check == "authority" && f.Status == statusFail
 		}) {
 			d.ok("clock", alone, adminclient.Local(now)) // why, is said
 			return
@@ -286,4 +219,209 @@ func (d *doctor) clock(last, authority time.Time) {
 	default:
 		d.ok("clock", "%s, within %v of MH's", adminclient.Local(now), skewWarn)
 	}
+}
+
+// remedies is what to do about what ends a start, by the check.
+var remedies = map[string]string{
+	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again as the " +
+		"runbook tells under Certificate",
+	"authority":   "put MH's API password there: the runbook tells how under Install",
+	"admin token": "dtectl token admin makes another; a restart takes it",
+	"tokens": "correct the file or take its token off; where it is lost, dtectl token new --new-file begins " +
+		"another, and every till gets a new token",
+	"tls": "dtectl tls new makes the box's own authority; a certificate of the company's is put where the " +
+		"configuration says",
+	"delivery": "correct the setting, or put the file where it says",
+	"fleet":    "correct the setting, or put the director's public key and the store's secret where it says",
+	"rules":    "correct the setting, or put central IT's public keys and bundles where it says",
+	"issuer":   "correct the setting: it is checked against the documents' layout, before a till sells",
+}
+
+// files reads what a start reads, by the same code, and prints what it refuses in the same words.
+func (d *doctor) files(ctx context.Context) {
+	in, faults := d.cfg.Inputs(ctx, config.InputOptions{OpenKey: d.openKey})
+	for _, f := range faults {
+		d.fail(f.Check, remedies[f.Check], "%v", &f)
+	}
+	sound := func(check string) bool {
+		return !slices.ContainsFunc(faults, func(f config.Fault) bool { return f.Check == check })
+	}
+	if sound("key") {
+		d.until = in.Key.NotAfter()
+		d.ok("key", "opens and signs, RSA %d", in.Key.Public().Size()*8)
+	}
+	d.certificate()
+	if sound("authority") {
+		if err := setup.DoubtPassword(d.cfg.Authority.PasswordFile, in.Password); err != nil {
+			d.warn("authority", setup.DoubtedPassword, "%v", err)
+		}
+	}
+	d.secrets()
+	switch {
+	case d.cfg.Ops.AdminTokenFile == "":
+		d.warn("admin token", "set ops.admin_token_file and run dtectl token admin",
+			"ops.admin_token_file: is not set: nobody can administer the running appliance, and dtectl cannot ask it")
+	case sound("admin token"):
+		d.ok("admin token", "%s", d.cfg.Ops.AdminTokenFile)
+	}
+	if sound("tokens") {
+		d.tokens(in.Tokens)
+	}
+	d.tls()
+	if sound("delivery") {
+		mailed, archived := "nothing is mailed", "nothing is archived"
+		if m := d.cfg.Mail; m != nil {
+			mailed = "mail by " + m.Host
+		}
+		if a := d.cfg.Archive; a != nil {
+			archived = "archive " + a.Endpoint
+		}
+		d.ok("delivery", "%s, %s", mailed, archived)
+	}
+	if sound("fleet") && d.cfg.Fleet != nil {
+		d.fleet(ctx, in)
+	}
+	if sound("rules") {
+		for _, fault := range config.Faults(in.CheckShipped(d.cfg)) {
+			d.fail("issuer", remedies["issuer"], "%v", fault)
+		}
+	}
+}
+
+// listen sees whether the addresses are free that a start takes. Only where the appliance stands still.
+func (d *doctor) listen() {
+	for _, l := range [][2]string{{"api.listen", d.cfg.API.Listen}, {"ops.listen", d.cfg.Ops.Listen}} {
+		listener, err := net.Listen("tcp", l[1])
+		if err != nil {
+			d.fail("listen", "ss -ltnp tells who has it; end that, or take another address", "%v", config.Listening(l[0],
+				err))
+			continue
+		}
+		_ = listener.Close()
+	}
+}
+
+// tlsSoon is when the end of a listener's certificate should be known to people; the box renews its own long before.
+const tlsSoon = 21 * 24 * time.Hour
+
+// tls looks at the certificates of the listeners that are encrypted.
+func (d *doctor) tls() {
+	if own := d.cfg.BoxAuthority(); d.cfg.OwnAuthority() {
+		if _, err := own.Authority(); err == nil { // else files says so
+			if err := own.CheckKey(); err != nil {
+				d.fail("tls", "put the file back from central IT's copy, or make another authority with dtectl tls "+
+					"new --replace, which each till must then trust", "the next certificate cannot be signed: %v", err)
+			}
+		}
+	}
+	for name, l := range d.cfg.Listeners() {
+		if !l.Encrypted() {
+			if l.TLS == "off" {
+				d.ok("tls", "%s: plain HTTP, as the configuration says", name)
+			}
+			continue
+		}
+		file, do := l.Certificate, "put a new certificate and its key there: the appliance takes them "+
+			"without a restart"
+		if file == "" {
+			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running "+
+				"appliance renews its certificate"
+		}
+		leaf, err := certificate.Read(file)
+		switch {
+		case err != nil: // the start makes the box's own anew; of another, and of what that needs, files says so
+		case d.now().After(leaf.NotAfter):
+			d.fail("tls", do, "%s: the certificate ended on %s", name, dte.Date(leaf.NotAfter))
+		case leaf.NotAfter.Sub(d.now()) < tlsSoon:
+			d.warn("tls", do, "%s: the certificate ends on %s", name, dte.Date(leaf.NotAfter))
+		default:
+			d.ok("tls", "%s: until %s", name, dte.Date(leaf.NotAfter))
+		}
+	}
+}
+
+// reachBudget is how long doctor waits for an answer.
+const reachBudget = 3 * time.Second
+
+// authority walks the way to MH as the appliance does, by the same code and within the same limit, and names the step
+// that fails, or how long each took. It returns what MH's clock says; zero when it says nothing. It sends no
+// credentials and no document.
+func (d *doctor) authority(ctx context.Context) (clock time.Time) {
+	u, err := url.Parse(d.cfg.Authority.URL)
+	if err != nil || u.Hostname() == "" {
+		d.fail("authority", "correct authority.url in the configuration", "%q is no address", d.cfg.Authority.URL)
+		return clock
+	}
+	way := d.cfg.Authority.Link()
+	defer way.Close()
+	steps, err := way.Connect(ctx)
+	if err != nil {
+		d.unconnected(steps, way.Limit(), err)
+		return clock
+	}
+	if len(steps.Certificate) > 0 {
+		if end := steps.Certificate[0].NotAfter; end.Sub(d.now()) < 7*24*time.Hour {
+			d.warn("authority", "MH must renew it; the branch cannot", "MH's TLS certificate ends on %s", dte.Date(end))
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachBudget)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		d.fail("authority", "correct authority.url in the configuration", "%v", err)
+		return clock
+	}
+	req.Header.Set("User-Agent", "dtectl doctor")
+	began := time.Now()
+	resp, err := way.RoundTrip(req)
+	if err != nil {
+		d.fail("authority", "see whether a proxy is in the way, or MH is down; meanwhile documents go out in "+
+			"contingency", "no answer: %v", err)
+		return clock
+	}
+	_ = resp.Body.Close()
+	// Whatever the status: somebody speaks HTTP there.
+	d.connected(u.Host, steps, way.Limit(), time.Since(began))
+	if clock, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
+		return time.Time{}
+	}
+	return clock
+}
+
+// unconnected reports the step that failed.
+func (d *doctor) unconnected(steps connpool.Steps, limit time.Duration, err error) {
+	what, do := "connection", "see whether a firewall is in the way, or MH is down; meanwhile documents go out in "+
+		"contingency"
+	switch steps.Failed {
+	case "lookup":
+		what, do = "name", "see whether the branch has Internet and its name server answers; meanwhile documents go "+
+			"out in contingency"
+	case "tls":
+		what, do = "TLS", "see whether the clock is right and something on the way takes TLS apart; install "+
+			"ca-certificates"
+	}
+	took := steps.Lookup + steps.TCP + steps.TLS
+	d.fail("authority", do, "%s: %v; %s (authority.connect_timeout %v)", what, err, times(steps), limit)
+	if took > limit*9/10 {
+		d.warn("authority", "raise authority.connect_timeout, if the link is slow and not dead",
+			"the connection took its whole time, %v", limit)
+	}
+}
+
+// connected reports how long each step took, and a link that leaves little room below the limit.
+func (d *doctor) connected(host string, steps connpool.Steps, limit, answer time.Duration) {
+	if total := steps.Lookup + steps.TCP + steps.TLS; total > limit/2 {
+		d.warn("authority", "raise authority.connect_timeout, or see why the link is slow: beyond it the branch goes "+
+			"into contingency",
+			"%s answers, but connecting takes %v of the %v of authority.connect_timeout: %s", host,
+			total.Round(time.Millisecond), limit, times(steps))
+		return
+	}
+	d.ok("authority", "%s answers: %s, answer %v; connecting may take %v (authority.connect_timeout)", host,
+		times(steps), answer.Round(time.Millisecond), limit)
+}
+
+func times(s connpool.Steps) string {
+	return fmt.Sprintf("name %v, connection %v, TLS %v", s.Lookup.Round(time.Millisecond),
+		s.TCP.Round(time.Millisecond), s.TLS.Round(time.Millisecond))
 }

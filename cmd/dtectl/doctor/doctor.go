@@ -4,7 +4,10 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
@@ -40,15 +43,15 @@ func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	return nil
 }
 
-// doctor makes the checks, in an order in which a person mends.
+// doctor makes the checks, in an order in which a person mends, and collects what they find.
 type doctor struct {
-	report
-	command *Command
-	cfg     *config.Config
-	now     func() time.Time
-	openKey func(sealed, passphrase []byte) (*sign.Key, error)
-	until   time.Time // when the certificate ends that the sealed key came in; zero: not known
-	held    heldRules
+	findings []finding
+	command  *Command
+	cfg      *config.Config
+	now      func() time.Time
+	openKey  func(sealed, passphrase []byte) (*sign.Key, error)
+	until    time.Time // when the certificate ends that the sealed key came in; zero: not known
+	held     heldRules
 }
 
 func (d *doctor) examine(ctx context.Context, path string) {
@@ -68,4 +71,55 @@ func (d *doctor) branchNow() time.Time {
 		return d.now()
 	}
 	return d.now().Add(time.Duration(d.cfg.Authority.Ahead))
+}
+
+const (
+	statusOK   = "ok"
+	statusWarn = "warn"
+	statusFail = "fail"
+)
+
+// finding is one line of the report.
+type finding struct {
+	Status string `json:"status"` // ok, warn or fail
+	Check  string `json:"check"`
+	// Setting of the configuration that it is about, "issuer.nrc", where it is about one.
+	Setting string `json:"setting,omitempty"`
+	What    string `json:"what"`
+	Do      string `json:"do,omitempty"` // never empty unless ok
+}
+
+func (d *doctor) ok(check, format string, args ...any) { d.add(statusOK, check, "", format, args...) }
+
+func (d *doctor) warn(check, do, format string, args ...any) {
+	d.add(statusWarn, check, do, format, args...)
+}
+
+func (d *doctor) fail(check, do, format string, args ...any) {
+	d.add(statusFail, check, do, format, args...)
+}
+
+func (d *doctor) add(status, check, do, format string, args ...any) {
+	what := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ") // one fault a line
+	d.findings = append(d.findings, finding{status, check, config.Setting(errors.New(what)), what, do})
+}
+
+func (d *doctor) count(status string) (n int) {
+	for _, f := range d.findings {
+		if f.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *doctor) print(out io.Writer) error {
+	w := term.Columns(out)
+	for _, f := range d.findings {
+		term.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
+		if f.Do != "" {
+			term.Fprintf(w, "\t\t→ %s\n", f.Do)
+		}
+	}
+	return w.Flush()
 }

@@ -2,18 +2,188 @@ package doctor
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/dtectl/disk"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulestore"
 	"dtegate/rules/bundle"
+	"dtegate/storage"
 )
+
+// What the branch has on its shelf counts; the rules folder only what it begins with.
+
+// heldRules is what the store's own list of rules said.
+type heldRules struct {
+	// when each may compute, by what the rules are for; nil: the branch has none yet, or does not say
+	windows map[string][]bundle.Window
+	signers map[string]int // how many rules, by who vouches for them
+}
+
+// headings are those of the runbook, by the code with which an appliance that issues nothing answers.
+var headings = map[string]string{
+	"BOX_REPLACED": "Box replaced",
+	"CLOCK_WRONG":  "Clock wrong",
+	"NOT_ENROLLED": "Box replaced",
+	"STORAGE_FULL": "Disk full",
+	"STORE_BEHIND": "Store behind",
+	"UNAVAILABLE":  "Server errors",
+}
+
+// headingFor is the runbook's heading for what /readyz says: a code, a colon and the reason.
+func headingFor(why string) string {
+	if strings.Contains(why, storage.ErrCorrupt.Error()) {
+		return "Store damaged"
+	}
+	code, _, _ := strings.Cut(why, ":")
+	return cmp.Or(headings[code], headings["UNAVAILABLE"])
+}
+
+// running looks at an appliance that has the store open: can it issue, and which rules has it.
+func (d *doctor) running(ctx context.Context) {
+	d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
+	address, client, err := adminclient.OwnOps(d.cfg)
+	var resp *http.Response
+	if err == nil {
+		client.Timeout = reachBudget
+		resp, err = client.Get(address + "/readyz")
+	}
+	if err != nil {
+		d.fail("appliance", "journalctl -u dted tells why, and the runbook what to do", "runs and does not answer: %v",
+			err)
+		return
+	}
+	defer resp.Body.Close()
+	said := make([]byte, 500)
+	n, _ := resp.Body.Read(said)
+	if resp.StatusCode != http.StatusOK {
+		why := strings.TrimSpace(string(said[:n]))
+		d.fail("appliance", "see "+headingFor(why)+" in the runbook", "issues nothing new: %s", why)
+	} else {
+		d.ok("appliance", "can issue")
+	}
+	d.runningStatus(ctx)
+	var list rulestore.Listing
+	if err := adminclient.AskOwn(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
+		return // without an admin token the folder has to do
+	}
+	d.listed(&list)
+}
+
+// listed judges the bundles that the store holds, as a running appliance or the store itself lists them.
+func (d *doctor) listed(list *rulestore.Listing) {
+	for _, r := range list.Rules {
+		switch {
+		case r.Off != nil:
+		case r.Trouble != nil:
+			d.refusedRule(r.Name+" "+r.Version, r.Trouble.Why, r.Trouble.Text)
+		default:
+			if r.State == rulestore.Live && r.Outcomes != nil {
+				d.rejected(r.Name+" "+r.Version, *r.Outcomes)
+			}
+			d.held.add(r.Kind, r.Document, r.From, r.Until)
+			d.held.signed(r.Vouched, r.SignedBy)
+		}
+	}
+	for _, n := range list.Notes {
+		d.warn("rules", "see whether it is wanted: dtectl rules list --all", "%s", n)
+	}
+	if r := list.Return; r != nil && r.Acknowledged == nil {
+		goesOn := slices.ContainsFunc(list.Rules, func(b rulestore.ShownBundle) bool {
+			return b.Digest == r.To.Digest && b.State == rulestore.Live
+		})
+		d.returned(goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
+	}
+}
+
+// rejected reports what MH decided about what a rule in force made.
+func (d *doctor) rejected(rule string, o dte.Outcomes) {
+	const format = "MH refused %d of the last %d documents or events of %s"
+	switch {
+	case o.Grave():
+		d.fail("rules", "have central IT take the rule back: dtectl fleet back, or dtectl rules rollback; see "+
+			"Rejected at the counter in the runbook", format, o.Refused, o.Decided, rule)
+	case o.Refused > 0:
+		d.ok("rules", format, o.Refused, o.Decided, rule)
+	}
+}
+
+// returned tells that the branch itself went back to an earlier rule, until somebody has acknowledged it.
+func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string) {
+	since := "since then another one has taken over"
+	if goesOn {
+		since = "it computes today"
+	}
+	d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells "+
+		"more, dtectl rules acknowledge says that it is known",
+		"the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
+}
+
+// refusedRule is a rule in the store that may not compute.
+func (d *doctor) refusedRule(name, why, text string) {
+	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under " +
+		"Rule refused"
+	switch why {
+	case "damaged": // by the disk, or by whoever wrote to the store: fsck tells which
+		do = repairRemedy + "; where fsck finds no damage, " + do
+	case "unvouched":
+		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, " +
+			"somebody wrote to the backup or the store: the runbook tells more under Rule refused"
+	}
+	d.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why,
+		text)
+}
+
+// signed counts who vouches for the rules.
+func (h *heldRules) signed(vouched string, by []string) {
+	who := strings.Join(by, ", ")
+	if vouched == "box" {
+		who = "this box (" + who + ")"
+	}
+	if h.signers == nil {
+		h.signers = make(map[string]int)
+	}
+	h.signers[who]++
+}
+
+// stopped reads the shelf and the acts of a store that nobody has open.
+func (d *doctor) stopped(s *storage.Store) {
+	if _, err := d.cfg.Rules.Pinned(); err != nil {
+		return // files says so
+	}
+	v, err := disk.Inspect(d.cfg, s)
+	if err != nil {
+		d.fail("rules", "correct rules.key and box_key in the configuration; dtectl fsck tells more", "%v", err)
+		return
+	}
+	d.listed(v.Rules)
+	for _, p := range v.Acts.Problems {
+		d.fail("audit", "keep a copy of the store: somebody wrote to it, or to the backup that it came from", "%s", p)
+	}
+	if len(v.Acts.Problems) == 0 {
+		d.ok("audit", "%s", v.Acts)
+	}
+}
+
+func (h *heldRules) add(kind, document, from, until string) {
+	if kind == "catalogue" {
+		return
+	}
+	if h.windows == nil {
+		h.windows = make(map[string][]bundle.Window)
+	}
+	name := strings.TrimSpace(kind + " " + document)
+	h.windows[name] = append(h.windows[name], bundle.Window{From: from, Until: until})
+}
 
 // rulesSoon is how long before its end a rule without a successor is worth a warning, and the time in which coming
 // rules are told.
@@ -69,11 +239,12 @@ func (d *doctor) rules() {
 		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v",
 			rulestore.ErrNoCatalogue)
 	}
-	calendar(&d.report, windows, d.branchNow())
+	d.calendar(windows)
 }
 
 // calendar judges what the bundles of each document are good for, today and soon.
-func calendar(to *report, windows map[string][]bundle.Window, now time.Time) {
+func (d *doctor) calendar(windows map[string][]bundle.Window) {
+	now := d.branchNow()
 	today, soon := dte.Date(now), dte.Date(now.Add(rulesSoon))
 	var live, coming []string
 	for _, name := range slices.Sorted(maps.Keys(windows)) {
@@ -85,28 +256,27 @@ func calendar(to *report, windows map[string][]bundle.Window, now time.Time) {
 			}
 		}
 		if !covered {
-			to.fail("rules", "have central IT push one that is", "%s: none is valid today", name)
+			d.fail("rules", "have central IT push one that is", "%s: none is valid today", name)
 			continue
 		}
 		live = append(live, name)
 		if end := coveredUntil(windows[name], today); end != "" && end <= soon {
-			to.warn("rules", "have central IT push its successor before", "%s: ends on %s, and nothing follows", name,
+			d.warn("rules", "have central IT push its successor before", "%s: ends on %s, and nothing follows", name,
 				end)
 		}
 	}
 	if len(live) > 0 {
-		to.ok("rules", "valid today: %s", strings.Join(live, ", "))
+		d.ok("rules", "valid today: %s", strings.Join(live, ", "))
 	}
 	if len(coming) > 0 {
-		to.ok("rules", "coming: %s", strings.Join(coming, ", "))
+		d.ok("rules", "coming: %s", strings.Join(coming, ", "))
 	}
 }
 
 // coveredUntil is the last day without a gap from today on, "" when there is no end.
 func coveredUntil(windows []bundle.Window, today string) string {
 	windows = slices.SortedFunc(slices.Values(windows), func(a, b bundle.Window) int {
-		return cmp.Compare(a.From,
-			b.From)
+		return cmp.Compare(a.From, b.From)
 	})
 	end := today
 	for _, w := range windows {

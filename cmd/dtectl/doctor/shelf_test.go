@@ -216,7 +216,7 @@ func TestDoctor_Reading(t *testing.T) {
 	look(0, statusOK, "nothing damaged")
 	look(8*24*time.Hour, statusWarn, "last read through on")
 	d := &doctor{now: time.Now}
-	if d.onMedia().read(storage.Reading{At: time.Now(), Damaged: 2}); !d.says(statusFail, "store",
+	if d.read(storage.Reading{At: time.Now(), Damaged: 2}); !d.says(statusFail, "store",
 		"2 tables are damaged") {
 		t.Errorf("%+v", d.findings)
 	}

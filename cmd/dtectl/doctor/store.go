@@ -1,0 +1,226 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/storage"
+)
+
+// repairRemedy is what to do about a damaged store.
+const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl recover; see Store damaged in the runbook"
+
+// store returns the latest time that it knows; zero when that is not known.
+func (d *doctor) store(ctx context.Context) (last time.Time) {
+	s, err := storage.OpenReadOnly(d.cfg.Store(slog.New(slog.DiscardHandler)))
+	switch {
+	case errors.Is(err, storage.ErrInUse):
+		d.running(ctx)
+		return last
+	case errors.Is(err, storage.ErrNoStore):
+		d.fail("store", "if this branch has sold before: dtectl recover makes its store of the second copy, of what "+
+			"it shipped to the chain's store, or of a "+
+			"backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
+		return last
+	case errors.Is(err, storage.ErrCorrupt):
+		d.fail("store", repairRemedy, "%v", err)
+		return last
+	case err != nil:
+		d.fail("store", "dtectl fsck tells more; dtectl recover makes one of other media", "%v", err)
+		return last
+	}
+	defer s.Close() // nothing was written
+	if r := s.Restored(); r != nil {
+		d.fail("store", "dtectl recover", "%v: run dtectl recover (nothing is missing until %s)", storage.ErrRestored,
+			adminclient.Local(r.Taken))
+	} else if m, err := s.LookAtMark(""); err != nil {
+		d.fail("store", repairRemedy, "%v", storage.Explain(err))
+	} else if m.Kind != storage.MarkSound {
+		d.fail("store", markRemedy(s, m), "%s: %s", storage.ErrMark, m.What)
+	} else {
+		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
+	}
+	d.stoppedBackup(s)
+	d.read(s.LastReading())
+	if err := d.cfg.CheckRehearsal(s.LastID()); err != nil {
+		d.fail("store", "dtectl init makes a store of its own for each", "%v", err)
+	}
+	d.listen()
+	d.witnesses(s)
+	d.stopped(s)
+	last, err = s.LastBeat()
+	if err != nil {
+		d.fail("store", repairRemedy, "%v", storage.Explain(err))
+	}
+	return last
+}
+
+// markRemedy is what to do about the configured mark.
+func markRemedy(s *storage.Store, m storage.MarkState) string {
+	const anew = "; if the store's own mark cannot be found, dtectl recover proves the store and makes another"
+	if m.Used != "" && m.Used != m.Path {
+		if at, err := s.LookAtMark(m.Used); err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
+			return "the store's mark is " + m.Used + ": dtectl recover brings it here"
+		}
+	}
+	switch m.Kind {
+	case storage.MarkMissing:
+		return "mount its medium, or name the right path in the configuration" + anew
+	case storage.MarkOld:
+		return "this file is not the newest mark, the store knows that: find the newest" + anew
+	case storage.MarkForeign:
+		return "that medium belongs to another box: put the right one in" + anew
+	case storage.MarkUnreadable:
+		return "see whether the medium is dying" + anew
+	}
+	return "the mark is right and the store is old: find the right disk; dtectl recover takes what the other media " +
+		"have, and says what is lost"
+}
+
+// Limits of monitoring's alerts, DTENotProtected and DTEMark: the two say the same of the same box.
+const (
+	backupLate = 3 * 24 * time.Hour
+	proofLate  = 15 * time.Minute
+)
+
+// backedUp says how old the latest backup is.
+func (d *doctor) backedUp(at time.Time) {
+	const do = "dtectl backup DIR, at night while the branch sells; the runbook tells more under Backup old"
+	switch {
+	case at.IsZero():
+		d.warn("backup", do, "this store has none that was checked to its last row")
+	case d.branchNow().Sub(at) > backupLate:
+		d.warn("backup", do, "none for three days: the latest is of %s", adminclient.Local(at))
+	default:
+		d.ok("backup", "the latest is of %s", adminclient.Local(at))
+	}
+}
+
+// stoppedBackup asks a store that nobody has open.
+func (d *doctor) stoppedBackup(s *storage.Store) {
+	switch at, err := s.LastBackup(); {
+	case err != nil:
+		d.fail("store", repairRemedy, "%v", storage.Explain(err))
+	case s.LastID() > 0: // an empty store misses none
+		d.backedUp(at)
+	}
+}
+
+// markOf says whether the running appliance has found its mark as it was written.
+func (d *doctor) markOf(proved time.Time) {
+	if d.branchNow().Sub(proved) > proofLate {
+		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
+			"it is not what was written since %s: the next start will refuse the store", adminclient.Local(proved))
+	}
+}
+
+// scrubLate is when a copy that nobody has read through is a warning; the appliance does it every day.
+const scrubLate = 7 * 24 * time.Hour
+
+// witnesses looks at what other media know, beside a store that nobody has open.
+func (d *doctor) witnesses(s *storage.Store) {
+	const do = "dtectl recover takes what the medium has of the same history; it says what is lost"
+	for _, w := range s.Behind() {
+		d.fail("store", do, "nothing is numbered: %v", &w)
+	}
+	held, err := s.Held()
+	if err != nil {
+		d.fail("store", "dtectl fsck", "which series are held cannot be read: %v", err)
+	}
+	for _, h := range held {
+		d.fail("store", "find the last number of the series, then dtectl recover", "nothing is numbered: %v", h)
+	}
+	if d.cfg.SecondCopy == "" {
+		return
+	}
+	c, err := s.LookAtCopy(d.cfg.SecondCopy)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, storage.ErrNotMounted):
+		d.warn("second copy", "mount its medium", "%v", err)
+	case errors.Is(err, storage.ErrNoStore):
+		d.warn("second copy", "move it away, or put the right card in: the appliance begins a new one by itself",
+			"%s: %v", d.cfg.SecondCopy, err)
+	case err != nil:
+		d.warn("second copy", "the appliance writes it anew from the store; a medium that does this again is to be "+
+			"replaced", "%v", err)
+	case !c.There:
+		d.warn("second copy", "start the appliance: it writes one", "there is none in %s yet", d.cfg.SecondCopy)
+	case c.Witness != nil && s.Behind() == nil && s.Restored() == nil:
+		d.fail("second copy", do, "%v", c.Witness)
+	default:
+		d.scrubbed(c.Scrub)
+	}
+}
+
+// scrubbed says when the copy was last read through, and what of it is bad.
+func (d *doctor) scrubbed(c storage.Scrub) {
+	const replace = "replace the medium: dtectl doctor and the log name the segments"
+	switch {
+	case len(c.Bad) > 0:
+		d.fail("second copy", replace, "%d bad segments could not be written anew: %s", len(c.Bad), strings.Join(c.Bad,
+			"; "))
+	case c.Last.IsZero():
+		d.ok("second copy", "not read through yet: the appliance does that a few minutes after its start, then every day")
+	case d.branchNow().Sub(c.Last) > scrubLate:
+		d.warn("second copy", "let the appliance run; see its log for why it does not come to it",
+			"last read through on %s", adminclient.Local(c.Last))
+	case c.Found > 0:
+		d.warn("second copy", replace, "last read through on %s; %d bad segments since it was begun, %d written anew",
+			adminclient.Local(c.Last), c.Found, c.Mended)
+	default:
+		d.ok("second copy", "last read through on %s, %d segments, none bad", adminclient.Local(c.Last), c.Segments)
+	}
+}
+
+// read says when the appliance last read the store's tables through, and what it found.
+func (d *doctor) read(r storage.Reading) {
+	switch {
+	case r.Damaged > 0:
+		d.fail("store", repairRemedy, "read through on %s: %d tables are damaged", adminclient.Local(r.At), r.Damaged)
+	case r.At.IsZero():
+		d.ok("store", "not read through yet: the appliance does that ten minutes after its start, then every day")
+	case d.branchNow().Sub(r.At) > scrubLate:
+		d.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s",
+			adminclient.Local(r.At))
+	default:
+		d.ok("store", "last read through on %s, nothing damaged", adminclient.Local(r.At))
+	}
+}
+
+// runningStatus judges what a running appliance says of its own store, mark, backups and second copy.
+func (d *doctor) runningStatus(ctx context.Context) {
+	s, err := adminclient.AskStatus(ctx, d.cfg)
+	if err != nil {
+		return // what /readyz says comes first
+	}
+	if r := s.Refused; r != nil {
+		d.fail("authority", "set a new password in MH's portal, then as root: "+strings.ReplaceAll(r.Do, "\n", "; ")+
+			"; see MH's password in the runbook", "%s; sales go on in contingency", r.Why)
+	}
+	if s.Read != nil {
+		d.read(*s.Read)
+	}
+	if s.Proved != nil {
+		d.markOf(*s.Proved)
+	}
+	if s.Backup != nil {
+		d.backedUp(*s.Backup)
+	}
+	for _, l := range s.Owed.LostRecords {
+		d.warn("lost", "see Lost records in the runbook", "%s: %s", l.Name(), l.Why)
+	}
+	if s.Copy == nil {
+		return
+	}
+	if !s.Copy.Live {
+		d.fail("second copy", "see Second medium in the runbook", "not written since %s: %s",
+			adminclient.Local(s.Copy.Since), s.Copy.Why)
+		return
+	}
+	d.scrubbed(s.Copy.Scrub)
+}
