@@ -2,6 +2,7 @@ package bundles
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,12 +27,12 @@ import (
 )
 
 type newCommand struct {
-	Name   string `arg:"" help:"Folder to make in plugins/: a rule (tienda), or a generation or version beside the one it is copied from (dte01/v2-2027, catalogues/2027)."`
-	From   string `default:"dte01" help:"Folder in plugins/ that is copied: a rule (dte01), or one generation of it (dte01/v2)."`
+	Name   string `arg:"" help:"Folder to make in plugins/: a type of document (prenda), or a generation or version beside the one it is copied from (dte01/v2-2027, catalogues/2027)."`
+	From   string `xor:"of" placeholder:"dte01/v2" help:"Folder in plugins/ that is copied: a generation of a rule, or catalogues."`
 	On     string `placeholder:"2027-01-01" help:"First day of a generation or version, in both ambientes; its own version becomes the next one."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 	Type   string `placeholder:"11" help:"A type of CAT-002 that is new: the folder is made from MH's schema of it."`
-	Schema string `type:"existingfile" placeholder:"FILE" help:"MH's JSON Schema of the type."`
+	Schema string `xor:"of" type:"existingfile" help:"MH's JSON Schema of the type." placeholder:"FILE"`
 }
 
 var (
@@ -40,81 +41,21 @@ var (
 	siblingName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 )
 
-// Run copies a rule under another name, or makes one of MH's schema, and says what comes next.
+// Run makes a folder of MH's schema of a type, or copies a generation beside it, and says what comes next.
 func (c *newCommand) Run() error {
-	if c.Type != "" || c.Schema != "" {
-		return c.ofSchema()
-	}
-	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
-	if sibling, name, is := strings.Cut(c.Name, "/"); is {
-		if lists := rule == "catalogues" && !only; !only && !lists || sibling != rule ||
-			!siblingName.MatchString(name) {
-			return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules "+
-				"new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
-		}
-		return c.sibling(rule, generation, name)
-	}
-	c.From = rule
-	if !ruleName.MatchString(c.Name) {
-		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
-	}
-	from, to := filepath.Join(c.Source, "plugins", c.From), filepath.Join(c.Source, "plugins", c.Name)
-	if _, err := os.Stat(filepath.Join(from, "main.go")); err != nil {
-		return fmt.Errorf("%s is no rule: %w", from, err)
-	}
+	to := filepath.Join(c.Source, "plugins", c.Name)
 	if _, err := os.Stat(to); err == nil {
 		return fmt.Errorf("%s exists", to)
 	}
-	err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, file)
-		if err != nil {
-			return err
-		}
-		if only && d.IsDir() && rel != "." && !strings.HasPrefix(filepath.ToSlash(rel)+"/", generation+"/") {
-			return fs.SkipDir
-		}
-		if d.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o755)
-		}
-		if strings.HasSuffix(rel, "_test.go") {
-			return nil // what they ask is about the other rule
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if strings.HasSuffix(rel, ".go") || filepath.Base(rel) == "manifest.json" {
-			data = []byte(strings.ReplaceAll(string(data), c.From, c.Name))
-		}
-		return os.WriteFile(filepath.Join(to, rel), data, 0o644)
-	})
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", from, err)
+	if c.From != "" {
+		return c.sibling(to)
 	}
-	if err := c.writeTest(to); err != nil {
-		return fmt.Errorf("writing the rule's test: %w", err)
-	}
-	term.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n",
-		to, c.From,
-		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
-	return nil
-}
-
-// ofSchema makes the folder of a type of document.
-func (c *newCommand) ofSchema() error {
-	to := filepath.Join(c.Source, "plugins", c.Name)
 	switch {
 	case !ruleName.MatchString(c.Name):
 		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
 	case !typeNumber.MatchString(c.Type) || c.Schema == "":
 		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON " +
-			"Schema of it")
-	}
-	if _, err := os.Stat(to); err == nil {
-		return fmt.Errorf("%s exists", to)
+			"Schema of it; a generation or version is copied --from another")
 	}
 	schema, err := os.ReadFile(c.Schema)
 	if err != nil {
@@ -123,9 +64,6 @@ func (c *newCommand) ofSchema() error {
 	files, err := workshop.NewType(to, c.Type, schema)
 	if err != nil {
 		return err
-	}
-	if err := c.writeTest(to); err != nil {
-		return fmt.Errorf("writing the rule's test: %w", err)
 	}
 	for _, f := range files {
 		term.Printf("%s\n", f)
@@ -137,14 +75,17 @@ func (c *newCommand) ofSchema() error {
 	return nil
 }
 
-// sibling copies a generation of a rule beside it: the module is the same.
-func (c *newCommand) sibling(rule, generation, name string) error {
-	from, to := filepath.Join(c.Source, "plugins", rule, generation), filepath.Join(c.Source, "plugins", rule, name)
+// sibling copies a generation of a rule beside it, whose module is the same, or catalogues below those of today.
+func (c *newCommand) sibling(to string) error {
+	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
+	of, name, is := strings.Cut(c.Name, "/")
+	if !is || of != rule || only == (rule == "catalogues") || !siblingName.MatchString(name) {
+		return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules "+
+			"new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
+	}
+	from := filepath.Join(c.Source, "plugins", rule, generation)
 	if _, err := os.Stat(filepath.Join(from, "manifest.json")); err != nil {
 		return fmt.Errorf("%s is no generation of a rule: %w", from, err)
-	}
-	if _, err := os.Stat(to); err == nil {
-		return fmt.Errorf("%s exists", to)
 	}
 	if _, err := time.Parse(time.DateOnly, c.On); c.On != "" && err != nil {
 		return fmt.Errorf("--on: %q is not a day (yyyy-mm-dd)", c.On)
@@ -153,7 +94,7 @@ func (c *newCommand) sibling(rule, generation, name string) error {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
 	manifest := filepath.Join(to, "manifest.json")
-	term.Printf("%s is a copy of %s%s.\n", to, from, map[bool]string{true: ", of the same module"}[generation != ""])
+	term.Printf("%s is a copy of %s%s.\n", to, from, map[bool]string{true: ", of the same module"}[only])
 	if c.On == "" {
 		term.Printf("  version, days  %s: a higher version, and the first day in validity\n", manifest)
 	} else {
@@ -167,13 +108,12 @@ func (c *newCommand) sibling(rule, generation, name string) error {
 		term.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n",
 			version, c.On)
 	}
-	if generation == "" {
+	if !only {
 		term.Printf("  texts, codes   %s\n", filepath.Join(to, "catalogues.json"))
 		return nil
 	}
-	term.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them "+
-		"into the cases\n  try it         dtectl rules test %s/%s\n",
-		manifest, rule, name, rule, name)
+	term.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s --update writes them "+
+		"into the cases\n  try it         dtectl rules test %s\n", manifest, c.Name, c.Name)
 	return nil
 }
 
@@ -249,20 +189,6 @@ func dateCases(folder, day string) error {
 		}
 	}
 	return nil
-}
-
-// writeTest gives the copy a test that runs the golden cases of each generation.
-func (c *newCommand) writeTest(to string) error {
-	manifests, err := filepath.Glob(filepath.Join(to, "*", "manifest.json"))
-	if err != nil {
-		return err
-	}
-	text := "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n// Every case comes " +
-		"out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n"
-	for _, m := range manifests {
-		text += fmt.Sprintf("\tplugintest.Cases(t, %q)\n", c.Name+"/"+filepath.Base(filepath.Dir(m)))
-	}
-	return os.WriteFile(filepath.Join(to, "rule_test.go"), []byte(text+"}\n"), 0o644)
 }
 
 type TestCommand struct {
@@ -401,9 +327,5 @@ func (c *signCommand) Run(top *adminclient.Options) error {
 	if err != nil {
 		return err
 	}
-	out := c.Out
-	if out == "" {
-		out = c.File
-	}
-	return config.WriteFile(out, signed)
+	return config.WriteFile(cmp.Or(c.Out, c.File), signed)
 }

@@ -3,7 +3,6 @@ package bundles
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"dtegate/engine/rulestore"
@@ -28,27 +27,6 @@ func TestRules_Fuel(t *testing.T) {
 			t.Errorf("%s declares %d units of fuel, and a call uses %d: dtectl rules test %s --fuel", name, m.Fuel,
 				peak, name)
 		}
-	}
-}
-
-// A new rule is a copy whose own test knows its generations.
-func TestRules_New(t *testing.T) {
-	source := t.TempDir()
-	if err := os.CopyFS(filepath.Join(source, "plugins", "dte01"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins",
-		"dte01"))); err != nil {
-		t.Fatal(err)
-	}
-	c := newCommand{Name: "tienda", From: "dte01", Source: source}
-	if err := c.Run(); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(source, "plugins", "tienda", "rule_test.go"))
-	if err != nil || !strings.Contains(string(text), `plugintest.Cases(t, "tienda/v2")`) ||
-		strings.Contains(string(text), "dte01") {
-		t.Errorf("%v\n%s", err, text)
-	}
-	if err := c.Run(); err == nil {
-		t.Error("it wrote over a rule")
 	}
 }
 
