@@ -64,10 +64,12 @@ func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error
 		return err
 	}
 	defer end()
-	shown := newProgress(term.Err)
-	o.Show = shown.show
+	bar := term.NewGauge(term.Err)
+	o.Show = func(sealed, wanted int, what string) {
+		bar.Show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
+	}
 	report, err := certify.New(o).Run(ctx)
-	shown.bar.Clear()
+	bar.Clear()
 	if report == nil {
 		return err
 	}
@@ -145,10 +147,8 @@ func live(ctx context.Context, o *certify.Options, most int) error {
 		if tries == most {
 			return fmt.Errorf("the appliance does not take the token of this run: HTTP %d", resp.StatusCode)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := adminclient.Pause(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -244,31 +244,4 @@ func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
 		return fmt.Errorf("--report %s: the page for printing would overwrite it: name it .json", c.Report)
 	}
 	return errors.Join(config.WriteFile(c.Report, append(text, '\n')), config.WriteFile(beside, page.Bytes()))
-}
-
-// progress shows how far a run is: on a terminal a bar, otherwise a line for each tenth of the way and for what happens
-// beside the sending.
-type progress struct {
-	out   *term.Writer
-	bar   *term.Gauge
-	shown int
-	what  string
-}
-
-func newProgress(out *term.Writer) *progress {
-	return &progress{out: out, bar: term.NewGauge(out), shown: -1}
-}
-
-func (p *progress) show(sealed, wanted int, what string) {
-	if p.out.Terminal() {
-		p.bar.Show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
-		return
-	}
-	tenth := 10 * sealed / max(1, wanted)
-	step := len(what) > 2 && slices.Contains(certify.Kinds, strings.Fields(what)[0]) && len(strings.Fields(what)) == 2
-	if tenth == p.shown && (step || what == p.what || strings.HasPrefix(what, "waiting")) {
-		return
-	}
-	p.shown, p.what = tenth, what
-	term.Fprintf(p.out, "%d of %d sealed, %s\n", sealed, wanted, what)
 }

@@ -159,17 +159,16 @@ func terminal(t *testing.T) (tty *os.File, shown func() string) {
 	}
 }
 
-// TestProgress: a terminal sees one line that is drawn anew, as wide as any terminal; a file gets a line for each tenth
-// of the way and for what happens beside the sending.
+// TestProgress: a terminal sees one line that is drawn anew, as wide as any terminal; a file gets no bar.
 func TestProgress(t *testing.T) {
 	run := func(f *os.File) {
-		p := newProgress(term.New(&f))
+		bar := term.NewGauge(term.New(&f))
 		for sealed := range 101 {
-			p.show(sealed, 100, "03 PROCESSED")
+			bar.Show(float64(sealed)/100, fmt.Sprintf("%d of 100 sealed, 03 PROCESSED", sealed))
 		}
-		p.show(100, 100, "asking the branch (is it running?): connection refused, and much more that nobody has the "+
-			"room for; asking again")
-		p.bar.Clear()
+		bar.Show(1, "100 of 100 sealed, asking the branch (is it running?): connection refused, and much more that "+
+			"nobody has the room for; asking again")
+		bar.Clear()
 	}
 	tty, shown := terminal(t)
 	run(tty)
@@ -188,10 +187,8 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(file)
-	text, err := os.ReadFile(file.Name())
-	if n := strings.Count(string(text), "\n"); err != nil || n != 12 || !strings.HasPrefix(string(text),
-		"0 of 100 sealed, 03 PROCESSED\n10 of 100 ") || strings.Contains(string(text), "#") {
-		t.Errorf("%d lines, %v\n%s", n, err, text)
+	if text, err := os.ReadFile(file.Name()); err != nil || len(text) > 0 {
+		t.Errorf("%q, %v", text, err)
 	}
 	_ = file.Close()
 }

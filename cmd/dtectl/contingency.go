@@ -158,10 +158,8 @@ func (c *queueCommand) Run(ctx context.Context, cfg *config.Config) error {
 		if !c.Watch || total == 0 && s.Owed.Contingency == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if adminclient.Pause(ctx, time.Second) != nil {
 			return nil
-		case <-time.After(time.Second):
 		}
 	}
 }

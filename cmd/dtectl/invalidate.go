@@ -194,7 +194,7 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 		act.Set("again", "1")
 	}
 	for began := time.Now(); ; {
-		if err := pause(ctx, c.Every-time.Since(*sent)); err != nil {
+		if err := adminclient.Pause(ctx, c.Every-time.Since(*sent)); err != nil {
 			return nil, err
 		}
 		*sent = time.Now()
@@ -206,19 +206,9 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 			return r, err
 		}
 		term.Fprintf(term.Err, "%s: %v: asking again in %v\n", l.code, err, refused.After)
-		if err := pause(ctx, max(refused.After, time.Second)); err != nil {
+		if err := adminclient.Pause(ctx, max(refused.After, time.Second)); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// pause waits, unless the command is ended.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

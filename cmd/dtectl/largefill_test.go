@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -58,7 +58,7 @@ func (l *large) templates() (list []template) {
 	stopAuthority()
 	s := l.open()
 	l.must(s.Records(0, func(e storage.Entry) error {
-		if int(e.State) >= len(adminclient.PublicStates) || adminclient.PublicStates[e.State] != "PROCESSED" {
+		if record.Estado(e.State) != "PROCESSED" {
 			return nil
 		}
 		parts, err := s.Parts(e.Code)

@@ -177,7 +177,7 @@ func (r *Runner) look(ctx context.Context) error {
 		if time.Duration(tries)*time.Second > r.o.Patience {
 			return err
 		}
-		if err := rest(ctx, time.Second); err != nil {
+		if err := adminclient.Pause(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -211,18 +211,6 @@ func (r *Runner) say(what string) {
 }
 
 func (r *Runner) today() string { return dte.Date(r.o.Now()) }
-
-// rest waits, or returns why ctx ended.
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
 
 func (r *Runner) givenUp(kind string) bool {
 	_, given := r.stopped[kind]

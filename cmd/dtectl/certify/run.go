@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/rules/bundle"
 )
 
@@ -45,13 +46,13 @@ func (r *Runner) send(ctx context.Context) error {
 					waited.Round(time.Second))
 			}
 			r.say(r.waitsFor())
-			if err := rest(ctx, poll); err != nil {
+			if err := adminclient.Pause(ctx, poll); err != nil {
 				return err
 			}
 			continue
 		}
 		since = time.Time{}
-		if err := rest(ctx, max(0, r.o.Pace-r.o.Now().Sub(r.sent))); err != nil {
+		if err := adminclient.Pause(ctx, max(0, r.o.Pace-r.o.Now().Sub(r.sent))); err != nil {
 			return err
 		}
 		r.sent = r.o.Now()

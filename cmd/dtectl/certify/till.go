@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/engine/dte"
 )
 
@@ -121,7 +122,7 @@ func (t *till) insist(ctx context.Context, method, path, key string, body []byte
 			return fmt.Errorf("no answer for %v: %w", t.o.Patience, err)
 		}
 		t.say(err.Error() + "; asking again")
-		if err := rest(ctx, pause); err != nil {
+		if err := adminclient.Pause(ctx, pause); err != nil {
 			return err
 		}
 	}

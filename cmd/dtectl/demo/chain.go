@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -52,21 +51,12 @@ func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 		return nil, errors.New(chainAddresses + ": wants the store's address, the page's, and two of each branch, " +
 			"with commas between")
 	}
-	d := &chainDemo{dir: dir, shown: dir, store: addresses[0], page: addresses[1], addresses: addresses}
-	if wd, err := os.Getwd(); err == nil {
-		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
-			d.shown = rel
-		}
-	}
+	d := &chainDemo{dir: dir, shown: shown(dir), store: addresses[0], page: addresses[1], addresses: addresses}
 	for i, name := range Branches {
-		d.branches = append(d.branches, &Demo{Config: filepath.Join(dir, name, "dted.toml"), branch: int64(i + 1),
-			API: addresses[2+2*i], Ops: addresses[3+2*i],
-			authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
-			manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"),
-			inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"),
-			copied: "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a " +
-				"second medium\n",
-			fleet: fmt.Sprintf(`
+		b := newDemo(filepath.Join(dir, name), int64(i+1), addresses[2+2*i], addresses[3+2*i])
+		b.copied = "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a " +
+			"second medium\n"
+		b.fleet = fmt.Sprintf(`
 [fleet]
 chain = %q
 branch = %q
@@ -82,7 +72,8 @@ bucket = %q
 access_key = %q
 secret_file = "../store.secret"
 path_style = true
-`, demoChain, name, demoGroup, d.store, demoBucket, demoAccess)})
+`, demoChain, name, demoGroup, d.store, demoBucket, demoAccess)
+		d.branches = append(d.branches, b)
 	}
 	if _, err := os.Stat(dir); err == nil {
 		if _, err := os.Stat(filepath.Join(dir, "fleet.toml")); err != nil {
@@ -96,13 +87,8 @@ path_style = true
 
 func (d *chainDemo) fill(ctx context.Context, dir string) error {
 	first := filepath.Join(dir, Branches[0])
-	for _, folder := range []string{"store/" + demoBucket, "side"} {
+	for _, folder := range []string{"store/" + demoBucket, "side", Branches[0]} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
-			return err
-		}
-	}
-	for _, name := range Branches {
-		if err := os.MkdirAll(filepath.Join(dir, name, "rules"), 0o700); err != nil {
 			return err
 		}
 	}
@@ -119,7 +105,7 @@ func (d *chainDemo) fill(ctx context.Context, dir string) error {
 		return fmt.Errorf("making the next rule: %w", err)
 	}
 	for _, name := range Branches[1:] {
-		if err := copyTaxpayer(first, filepath.Join(dir, name)); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(first)); err != nil {
 			return err
 		}
 	}
@@ -158,31 +144,6 @@ func makeNext(ctx context.Context, taxpayer, file string) error {
 		return err
 	}
 	return config.WriteFile(file, data)
-}
-
-// copyTaxpayer gives another branch what all of them share.
-func copyTaxpayer(from, to string) error {
-	files, err := filepath.Glob(filepath.Join(from, "rules", "*"+bundle.Extension))
-	if err != nil {
-		return err
-	}
-	for _, name := range taxpayerFiles {
-		files = append(files, filepath.Join(from, name))
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, file)
-		if err != nil {
-			return err
-		}
-		if err := config.WriteFile(filepath.Join(to, rel), data); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // writeConfigs writes the centre's settings and the branches'.
@@ -247,13 +208,19 @@ func (c *Command) runChain(ctx context.Context) error {
 		return command("dtesim", "-issuers", filepath.Join(c.Dir, Branches[0], "issuers.json"))
 	})
 	g.Go(func() error {
-		if err := awaitListener(ctx, d.store); err != nil {
+		err := await(ctx, func() error {
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", d.store)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		})
+		if err != nil {
 			return err
 		}
 		for i, b := range d.branches {
 			run(filepath.Join(Branches[i], "dted.pid"), func() *exec.Cmd {
-				return command("dted", "-config",
-					b.Config)
+				return command("dted", "-config", b.Config)
 			})
 		}
 		rules, err := filepath.Glob(filepath.Join(c.Dir, Branches[0], "rules", "*"+bundle.Extension))
@@ -270,25 +237,7 @@ func (c *Command) runChain(ctx context.Context) error {
 		}
 		return d.greet()
 	})
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
-// awaitListener waits until something listens.
-func awaitListener(ctx context.Context, address string) error {
-	for {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return ended(g.Wait())
 }
 
 func (d *chainDemo) greet() error {

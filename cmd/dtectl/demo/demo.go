@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
 )
 
@@ -67,10 +68,15 @@ func (c *Command) Run(ctx context.Context) error {
 		d.greet(term.Out)
 		return nil
 	})
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
+	return ended(g.Wait())
+}
+
+// ended is why processes ended; nil when they were told to.
+func ended(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // command runs a program that lies beside this one.
@@ -102,12 +108,8 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
 	for {
-		for stopped(pidFile) {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(100 * time.Millisecond):
-			}
+		if await(ctx, func() error { return stopped(pidFile) }) != nil {
+			return nil
 		}
 		cmd := start()
 		began := time.Now()
@@ -134,39 +136,50 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 			}
 			term.Fprintf(term.Err, "%s ended (%v), starting it again\n", filepath.Base(cmd.Path), err)
 		}
-		select {
-		case <-ctx.Done():
+		if adminclient.Pause(ctx, pause) != nil {
 			return nil
-		case <-time.After(pause):
-			pause = min(2*pause, 5*time.Second)
 		}
+		pause = min(2*pause, 5*time.Second)
 	}
 }
 
-func stopped(pidFile string) bool {
-	_, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop")
-	return err == nil
+func stopped(pidFile string) error {
+	if _, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop"); err == nil {
+		return errors.New("it is to stand still")
+	}
+	return nil
+}
+
+// await tries until there is no error any more; it returns the last one when ctx ends.
+func await(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if adminclient.Pause(ctx, 50*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // Await polls an address until it answers 200.
 func Await(ctx context.Context, url string) error {
-	for {
+	return await(ctx, func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answers %s", url, resp.Status)
 		}
-	}
+		return nil
+	})
 }
 
 // greet prints where everything is and a sale to paste.
@@ -201,20 +214,16 @@ func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()
 	for _, p := range places {
-		for {
+		err := await(ctx, func() error {
 			l, err := net.Listen("tcp", p.address)
-			if err == nil {
-				err = l.Close()
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%s is not free: if another demonstration runs, end it first (Ctrl-C), or set %s: %w",
-					p.address, p.variable, err)
-			case <-time.After(100 * time.Millisecond):
-			}
+			return l.Close()
+		})
+		if err != nil {
+			return fmt.Errorf("%s is not free: if another demonstration runs, end it first (Ctrl-C), or set %s: %w",
+				p.address, p.variable, err)
 		}
 	}
 	return nil

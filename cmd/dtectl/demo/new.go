@@ -34,21 +34,29 @@ type Demo struct {
 	copied                             string        // the line that sets the second copy; empty: there is none
 }
 
+func newDemo(dir string, branch int64, api, ops string) *Demo {
+	return &Demo{Config: filepath.Join(dir, "dted.toml"), shown: shown(dir), branch: branch, API: api, Ops: ops,
+		authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
+		manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"),
+		inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025")}
+}
+
+// shown is how people read the path of a folder.
+func shown(dir string) string {
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
+			return rel
+		}
+	}
+	return dir
+}
+
 // New makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
 // this checkout and signed with a key of the demo's own, a store, tokens. The folder appears whole or not at all. It
 // always writes the configuration anew, so that addresses can change between runs.
 func New(ctx context.Context, dir, day string) (*Demo, error) {
-	d := &Demo{Config: filepath.Join(dir, "dted.toml"), shown: dir, branch: 1,
-		API:       cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
-		Ops:       cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"),
-		authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
-		manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"),
-		inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025")}
-	if wd, err := os.Getwd(); err == nil {
-		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
-			d.shown = rel
-		}
-	}
+	d := newDemo(dir, 1, cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
+		cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"))
 	var err error
 	if d.ahead, err = ahead(filepath.Join(dir, "ahead"), day, time.Now()); err != nil {
 		return nil, err
@@ -64,10 +72,10 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	}
 	term.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
 	return d, makeFolder(dir, func(aside string) error {
-		if err := os.MkdirAll(filepath.Join(aside, "rules"), 0o700); err != nil {
+		if err := makeTaxpayer(ctx, aside); err != nil {
 			return err
 		}
-		return d.fill(ctx, aside)
+		return d.makeBox(aside)
 	})
 }
 
@@ -86,20 +94,12 @@ func makeFolder(dir string, fill func(aside string) error) error {
 	return config.SyncFolder(filepath.Dir(dir))
 }
 
-func (d *Demo) fill(ctx context.Context, dir string) error {
-	if err := makeTaxpayer(ctx, dir); err != nil {
-		return err
-	}
-	return d.makeBox(dir)
-}
-
-// taxpayerFiles are what makeTaxpayer makes, beside the rules.
-var taxpayerFiles = []string{"certificate.crt", "certificate.password", "authority.password", "signing.pub.pem",
-	"issuers.json", "rules.key", "rules.key.pub"}
-
 // makeTaxpayer makes what all branches of a demonstration share: key, certificate, rules.
 func makeTaxpayer(ctx context.Context, dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.MkdirAll(at("rules"), 0o700); err != nil {
+		return err
+	}
 	// Every secret of the demo is random: a folder that leaks opens no other.
 	// MH wants letters, digits and others in the first
 	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20]
