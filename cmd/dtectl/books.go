@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
@@ -42,7 +44,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	if err := c.check(); err != nil {
 		return err
 	}
-	yield()
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the appliance sells meanwhile: it goes first
 	settings, err := c.settings(top)
 	if err != nil {
 		return err
@@ -67,8 +69,7 @@ func (c *booksCommand) check() error {
 	case c.Month != "" && !documents.IsMonth(c.Month):
 		return fmt.Errorf("--month: %q is no month like 2026-11", c.Month)
 	case c.Explain != "":
-		_, err := dte.ParseCode(c.Explain)
-		if err != nil {
+		if _, err := dte.ParseCode(c.Explain); err != nil {
 			return fmt.Errorf("--explain: %w", err)
 		}
 		return nil
@@ -103,30 +104,24 @@ func (c *booksCommand) settings(top *adminclient.Options) (books.Settings, error
 // bookSettings fills in the defaults.
 func bookSettings(b *config.Books) books.Settings {
 	s := books.Defaults()
-	or := func(into *int, v int) {
-		if v != 0 {
-			*into = v
-		}
-	}
-	s.Sale.Operation = b.Operation
-	or(&s.Sale.Income, b.Income)
+	s.Sale.Operation, s.Sale.Income = b.Operation, cmp.Or(b.Income, s.Sale.Income)
 	s.ByEstablishment, s.ReturnsInAnnex, s.DayHyphens, s.Windows = b.ConsumerRows == "establishment",
 		b.Returns == "annex2", b.DayHyphens, b.Encoding == "windows-1252"
 	s.PlainCancelled = b.CancelledHyphens != nil && !*b.CancelledHyphens
 	for _, r := range b.Sale {
-		rule := books.SaleRule{Establishment: r.Establishment, Item: r.Item,
-			SaleCodes: books.SaleCodes{Operation: r.Operation, Income: s.Sale.Income}}
-		or(&rule.Income, r.Income)
-		s.Sales = append(s.Sales, rule)
+		s.Sales = append(s.Sales, books.SaleRule{Establishment: r.Establishment, Item: r.Item,
+			SaleCodes: books.SaleCodes{Operation: r.Operation, Income: cmp.Or(r.Income, s.Sale.Income)}})
 	}
 	var own []books.PurchaseRule
 	for _, r := range b.Purchase {
-		rule := books.PurchaseRule{Establishment: r.Establishment, Item: r.Item, PurchaseCodes: s.Purchase}
-		or(&rule.Operation, r.Operation)
-		or(&rule.Classification, r.Classification)
-		or(&rule.Sector, r.Sector)
-		or(&rule.Cost, r.Cost)
-		own = append(own, rule)
+		d := s.Purchase
+		own = append(own, books.PurchaseRule{Establishment: r.Establishment, Item: r.Item,
+			PurchaseCodes: books.PurchaseCodes{
+				Operation:      cmp.Or(r.Operation, d.Operation),
+				Classification: cmp.Or(r.Classification, d.Classification),
+				Sector:         cmp.Or(r.Sector, d.Sector),
+				Cost:           cmp.Or(r.Cost, d.Cost),
+			}})
 	}
 	s.Purchases = append(own, s.Purchases...) // the first that fits decides
 	return s

@@ -115,40 +115,46 @@ func (g *Gateway) Send(ctx context.Context, method, path string, query url.Value
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	if err != nil {
-		return nil, fmt.Errorf("asking the appliance: %w", err)
-	}
-	var problem struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
-		Errors  []struct {
-			Path    string `json:"path"`
-			Message string `json:"message"`
-		} `json:"errors"`
-	}
-	if json.Unmarshal(answer, &problem) != nil {
-		problem.Message = string(answer)
-	}
-	for _, e := range problem.Errors {
-		problem.Message += "; " + e.Path + ": " + e.Message
-	}
-	refused := &Refusal{Status: resp.StatusCode, kind: problem.Type, message: strings.TrimSpace(problem.Message)}
-	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
-		refused.After = time.Duration(n) * time.Second
-	}
-	return nil, refused
+	return nil, ReadRefusal(resp)
 }
 
-// Refusal is a request that an appliance refuses.
+// Refusal is a request that an appliance refuses: its code, its text and what it says of single members.
 type Refusal struct {
-	Status        int
-	kind, message string        // its code and text
-	After         time.Duration // when to ask again, 0: it does not say
+	Status  int    `json:"-"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Errors  []struct {
+		Path    string `json:"path"`
+		Message string `json:"message"`
+	} `json:"errors"`
+	After time.Duration `json:"-"` // when to ask again, 0: it does not say
 }
 
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("the appliance says %d: %s", r.Status, r.message)
+// ReadRefusal reads an answer that refuses.
+func ReadRefusal(resp *http.Response) error {
+	r := &Refusal{Status: resp.StatusCode}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return fmt.Errorf("asking the appliance: %w", err)
+	}
+	if json.Unmarshal(text, r) != nil {
+		r.Message = string(text)
+	}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+		r.After = time.Duration(n) * time.Second
+	}
+	return r
+}
+
+func (r *Refusal) Error() string { return "the appliance says " + r.Text() }
+
+// Text is what the appliance said, in its own words.
+func (r *Refusal) Text() string {
+	text := strings.TrimSpace(fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Message))
+	for _, e := range r.Errors {
+		text += "; " + e.Path + ": " + e.Message
+	}
+	return text
 }
 
 // Ask decodes the answer of a request. body is sent as it is if it is of bytes, else as JSON; nil: there is none.

@@ -168,7 +168,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	var got record
 	err = r.till.insist(ctx, http.MethodPost, Path(kind), fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal),
 		text, &got)
-	var no *refused
+	var no *adminclient.Refusal
 	if errors.As(err, &no) {
 		r.unissued(kind, origin, no)
 		return nil
@@ -197,7 +197,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 
 // unissued notes that the branch refused a request, made against origin or "". A key that was used for another request
 // is one of an earlier run: its document is counted already, or will be.
-func (r *Runner) unissued(kind, origin string, no *refused) {
+func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	if no.Status == http.StatusUnprocessableEntity {
 		return
 	}
@@ -216,7 +216,7 @@ func (r *Runner) unissued(kind, origin string, no *refused) {
 		r.faults = append(r.faults, f)
 	}
 	if last {
-		r.stop(kind, no.Error(), "la sucursal responde "+no.answer())
+		r.stop(kind, no.Error(), "la sucursal responde "+no.Text())
 	}
 }
 
@@ -290,7 +290,7 @@ func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 	}
 	var got record
 	err = r.till.insist(ctx, http.MethodPost, "/dte/invalidacion/"+pool[at], "", text, &got)
-	var no *refused
+	var no *adminclient.Refusal
 	switch {
 	case errors.As(err, &no):
 		r.unissued(invalidation, pool[at], no)

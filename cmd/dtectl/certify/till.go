@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -36,36 +35,13 @@ type answer struct {
 	Notes []string `json:"observaciones"`
 }
 
-// refused is the branch's own refusal of a request: nothing was issued.
-type refused struct {
-	Status  int    `json:"-"`
-	Type    string `json:"type"`
-	Message string `json:"message"`
-	Errors  []struct {
-		Path    string `json:"path"`
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"errors"`
-}
-
-func (r *refused) Error() string { return "the branch says " + r.answer() }
-
-// answer is what the branch said, in its own words.
-func (r *refused) answer() string {
-	text := fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Message)
-	for _, e := range r.Errors {
-		text += "; " + e.Path + ": " + e.Message
-	}
-	return text
-}
-
 // till is a till of the branch, as the tills' API knows it.
 type till struct {
 	o   Options
 	say func(what string) // hears why the branch is asked again
 }
 
-// ask makes one request of the tills' API. A refusal that will not change is *refused; any other error may pass.
+// ask makes one request of the tills' API. A refusal that will not change is *adminclient.Refusal; any other error may pass.
 func (t *till) ask(ctx context.Context, method, path, key string, body []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(t.o.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -83,24 +59,17 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 		return fmt.Errorf("asking the branch (is it running?): %w", err)
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return fmt.Errorf("reading the branch's answer: %w", err)
-	}
 	if resp.StatusCode >= 300 {
-		no := &refused{Status: resp.StatusCode}
-		if json.Unmarshal(text, no) != nil {
-			no.Message = string(text[:min(len(text), 300)])
-		}
+		err := adminclient.ReadRefusal(resp)
 		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
-			return errors.New(no.Error())
+			return errors.New(err.Error())
 		}
-		return no
+		return err
 	}
 	envelope := struct {
 		Data any `json:"data"`
 	}{into}
-	if err := json.Unmarshal(text, &envelope); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(&envelope); err != nil {
 		return fmt.Errorf("reading the branch's answer: %w", err)
 	}
 	return nil
@@ -111,7 +80,7 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
 		err := t.ask(ctx, method, path, key, body, into)
-		var no *refused
+		var no *adminclient.Refusal
 		switch {
 		case err == nil || errors.As(err, &no):
 			return err

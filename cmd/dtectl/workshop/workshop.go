@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins"
@@ -265,4 +266,24 @@ func (w *Workshop) Build(ctx context.Context, name string, signer bundle.Signer)
 	}
 	data, err := bundle.Write(p.parts, p.Manifest, signer)
 	return p.Manifest, data, err
+}
+
+// NewKey makes a signing key, both halves as PEM.
+func NewKey(path string) (ed25519.PrivateKey, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making rules key: %w", err)
+	}
+	secret, err := bundle.MarshalPrivate(private)
+	if err != nil {
+		return nil, err
+	}
+	open, err := bundle.MarshalPublic(public)
+	if err != nil {
+		return nil, err
+	}
+	if err := config.WriteFile(path, secret); err != nil {
+		return nil, err
+	}
+	return private, config.WriteFile(path+".pub", open)
 }
