@@ -45,11 +45,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 		return err
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the appliance sells meanwhile: it goes first
-	settings, err := c.settings(top)
-	if err != nil {
-		return err
-	}
-	sources, err := c.sources(top)
+	sources, settings, err := c.open(top)
 	if err != nil {
 		return err
 	}
@@ -79,26 +75,6 @@ func (c *booksCommand) check() error {
 		return errors.New("--out: which folder to make the files in")
 	}
 	return nil
-}
-
-// settings are those of the configuration. Whoever has backups alone needs none, or a file with [books] alone.
-func (c *booksCommand) settings(top *adminclient.Options) (books.Settings, error) {
-	if len(c.Backup) == 0 {
-		cfg, err := config.Load(top.Config)
-		if err != nil {
-			return books.Settings{}, err
-		}
-		return bookSettings(&cfg.Books), nil
-	}
-	set, err := config.LoadBooks(top.Config)
-	if errors.Is(err, fs.ErrNotExist) {
-		term.Fprintf(term.Err, "no configuration %s: the settings of [books] take their defaults\n", top.Config)
-		return books.Defaults(), nil
-	}
-	if err != nil {
-		return books.Settings{}, err
-	}
-	return bookSettings(set), nil
 }
 
 // bookSettings fills in the defaults.
@@ -136,25 +112,36 @@ type bookSource struct {
 	rest     bool // between pages: whoever answers them sells meanwhile
 }
 
-func (c *booksCommand) sources(top *adminclient.Options) (list []*bookSource, err error) {
+// open opens what the books are made from. Whoever has backups alone needs no configuration, or one with [books] alone.
+func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s books.Settings, err error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
-			return nil, err
+			return nil, s, err
 		}
 		g, err := adminclient.OwnGateway(cfg)
 		if err != nil {
-			return nil, err
+			return nil, s, err
 		}
-		return []*bookSource{runningBooks(g)}, nil
+		return []*bookSource{runningBooks(g)}, bookSettings(&cfg.Books), nil
+	}
+	set, err := config.LoadBooks(top.Config)
+	switch {
+	case err == nil:
+		s = bookSettings(set)
+	case errors.Is(err, fs.ErrNotExist):
+		term.Fprintf(term.Err, "no configuration %s: the settings of [books] take their defaults\n", top.Config)
+		s = books.Defaults()
+	default:
+		return nil, s, err
 	}
 	for _, dir := range c.Backup {
 		store, err := storage.OpenBackup(dir, storage.Options{Logger: slog.Default(), Now: time.Now})
 		if err != nil {
-			for _, s := range list {
-				s.close()
+			for _, opened := range list {
+				opened.close()
 			}
-			return nil, err
+			return nil, s, err
 		}
 		reader := documents.NewMonthReader(store)
 		list = append(list, &bookSource{name: dir,
@@ -166,7 +153,7 @@ func (c *booksCommand) sources(top *adminclient.Options) (list []*bookSource, er
 			},
 			close: func() { _ = store.Close() }}) // it was only read
 	}
-	return list, nil
+	return list, s, nil
 }
 
 func runningBooks(g *adminclient.Gateway) *bookSource {

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -151,48 +150,50 @@ var (
 	caseIssued      = regexp.MustCompile(`"fecEmi": *"([^"]*)"`)
 )
 
+// edit rewrites a file.
+func edit(path string, change func([]byte) ([]byte, error)) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		data, err = change(data)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}
+
 // dateManifest gives a manifest the next version, and a first day.
 func dateManifest(path, day string) (version string, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	at := manifestVersion.FindSubmatch(data)
-	if at == nil {
-		return "", errors.New("it has no version of three numbers")
-	}
-	minor, err := strconv.Atoi(string(at[2]))
-	if err != nil {
-		return "", err
-	}
-	version = fmt.Sprintf("%s.%d.0", at[1], minor+1)
-	data = bytes.Replace(data, at[0], fmt.Appendf(nil, `"version": %q`, version), 1)
-	data = manifestFrom.ReplaceAll(data, fmt.Appendf(nil, `"from": %q`, day))
-	return version, os.WriteFile(path, data, 0o644)
+	err = edit(path, func(data []byte) ([]byte, error) {
+		at := manifestVersion.FindSubmatch(data)
+		if at == nil {
+			return nil, errors.New("it has no version of three numbers")
+		}
+		minor, err := strconv.Atoi(string(at[2]))
+		if err != nil {
+			return nil, err
+		}
+		version = fmt.Sprintf("%s.%d.0", at[1], minor+1)
+		data = bytes.Replace(data, at[0], fmt.Appendf(nil, `"version": %q`, version), 1)
+		return manifestFrom.ReplaceAll(data, fmt.Appendf(nil, `"from": %q`, day)), nil
+	})
+	return version, err
 }
 
 // dateCases gives cases of before a day that day.
 func dateCases(folder, day string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
-	if err != nil {
-		return err
-	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		data = caseIssued.ReplaceAllFunc(data, func(m []byte) []byte {
-			if string(caseIssued.FindSubmatch(m)[1]) >= day {
-				return m
-			}
-			return fmt.Appendf(nil, `"fecEmi": %q`, day)
-		})
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			return err
-		}
+		err = errors.Join(err, edit(file, func(data []byte) ([]byte, error) {
+			return caseIssued.ReplaceAllFunc(data, func(m []byte) []byte {
+				if string(caseIssued.FindSubmatch(m)[1]) >= day {
+					return m
+				}
+				return fmt.Appendf(nil, `"fecEmi": %q`, day)
+			}), nil
+		}))
 	}
-	return nil
+	return err
 }
 
 type TestCommand struct {
@@ -210,10 +211,8 @@ func (c *TestCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer w.Close(ctx)
-	if c.Fuel {
-		w.IgnoreFuel()
-	}
-	names, err := w.Generations(c.Name)
+	w.IgnoreFuel = c.Fuel
+	names, err := workshop.Generations(c.Source, c.Name)
 	if err != nil {
 		return err
 	}
@@ -275,26 +274,22 @@ var declaredFuel = regexp.MustCompile(`"fuel": *[0-9]+|"params": *\[`)
 
 // declareFuel writes ten times what was measured into a manifest, in two digits, and leaves the rest of it as it is.
 func declareFuel(path string, peak int64) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
 	unit := int64(1)
 	for 10*peak/unit >= 100 {
 		unit *= 10
 	}
 	text := fmt.Sprintf(`"fuel": %d`, (10*peak+unit-1)/unit*unit)
-	at := declaredFuel.FindIndex(data)
-	if at == nil {
-		return fmt.Errorf("%s has neither fuel nor params", path)
-	}
-	old := string(data[at[0]:at[1]])
-	if !strings.HasPrefix(old, `"fuel"`) {
-		text += ",\n  " + old
-	}
-	term.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",",
-		2)[0])
-	return os.WriteFile(path, slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), 0o644)
+	return edit(path, func(data []byte) ([]byte, error) {
+		at := declaredFuel.FindIndex(data)
+		if at == nil {
+			return nil, fmt.Errorf("%s has neither fuel nor params", path)
+		}
+		term.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, text)
+		if old := string(data[at[0]:at[1]]); !strings.HasPrefix(old, `"fuel"`) {
+			text += ",\n  " + old
+		}
+		return slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), nil
+	})
 }
 
 type signCommand struct {
@@ -336,6 +331,7 @@ func (c *signCommand) Run(top *adminclient.Options) error {
 
 type paramsCommand struct {
 	Name   string `arg:"" default:"." help:"Folder in plugins/, with its generation (dte01/v2) or without; default: all."`
+	JSON   bool   `help:"Write one JSON array."`
 	Grep   string `placeholder:"TEXT" help:"Only parameters whose name or source has this text, in any case: iva."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 }
@@ -357,9 +353,7 @@ func (c *paramsCommand) Run() error {
 			manifests = append(manifests, filepath.Join(c.Source, "plugins", name, "manifest.json"))
 		}
 	}
-	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
-	term.Fprintf(w, "RULE\tVERSION\tFROM 00\tFROM 01\tPARAMETER\tVALUE\tSOURCE\n")
-	found := 0
+	var found []param
 	for _, path := range manifests {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -373,13 +367,14 @@ func (c *paramsCommand) Run() error {
 		if err != nil {
 			return err
 		}
+		add := func(name, value, source string) {
+			found = append(found, param{folder, m.Version, m.Validity["00"].From, m.Validity["01"].From, name, value,
+				source})
+		}
 		for _, p := range m.Params {
-			if !strings.Contains(strings.ToLower(p.Name+"\n"+p.Source), strings.ToLower(c.Grep)) {
-				continue
+			if strings.Contains(strings.ToLower(p.Name+"\n"+p.Source), strings.ToLower(c.Grep)) {
+				add(p.Name, p.Value, p.Source)
 			}
-			found++
-			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", folder, m.Version, m.Validity["00"].From,
-				m.Validity["01"].From, p.Name, p.Value, p.Source)
 		}
 		if m.Kind != "catalogue" || c.Grep == "" {
 			continue
@@ -389,15 +384,26 @@ func (c *paramsCommand) Run() error {
 			return err
 		}
 		for _, text := range texts {
-			found++
-			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\tvouchers bear this text: it goes with the rate\n", folder, m.Version,
-				m.Validity["00"].From, m.Validity["01"].From, text)
+			add(text, "", "vouchers bear this text: it goes with the rate")
 		}
 	}
-	if found == 0 {
+	if len(found) == 0 {
 		return fmt.Errorf("no parameter has %q in its name or source", c.Grep)
 	}
-	return w.Flush()
+	return term.List(c.JSON, "RULE\tVERSION\tFROM 00\tFROM 01\tPARAMETER\tVALUE\tSOURCE", found, func(p param) []any {
+		return []any{p.Rule, p.Version, p.From00, p.From01, p.Name, p.Value, p.Source}
+	})
+}
+
+// param is a rate or a threshold of a rule.
+type param struct {
+	Rule    string `json:"rule"`
+	Version string `json:"version"`
+	From00  string `json:"from_00"`
+	From01  string `json:"from_01"`
+	Name    string `json:"parameter"`
+	Value   string `json:"value"`
+	Source  string `json:"source"`
 }
 
 // rateTexts are the taxes of CAT-015 whose names state a number, and have a text or its capitals: iva is Impuesto al

@@ -72,7 +72,7 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 		return err
 	}
 	defer w.Close(ctx)
-	names, err := w.Generations(c.Name)
+	names, err := workshop.Generations(c.Source, c.Name)
 	if err != nil {
 		return err
 	}

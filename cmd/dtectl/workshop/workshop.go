@@ -25,12 +25,14 @@ import (
 
 // Workshop holds the two engines of a branch, the compiler and the interpreter. Close ends them.
 type Workshop struct {
-	source      plugins.Source
-	hosts       [2]*rules.Host
-	catalogues  []dated // by their first day
-	key         bundle.Key
-	signer      bundle.Signer // of what is only tried
-	ignoresFuel bool
+	// IgnoreFuel lets rules take the host's own limit of fuel, so that it can be measured what they need.
+	IgnoreFuel bool
+
+	source     plugins.Source
+	hosts      [2]*rules.Host
+	catalogues []dated // by their first day
+	key        bundle.Key
+	signer     bundle.Signer // of what is only tried
 }
 
 // Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that stands for the Go one of
@@ -120,15 +122,7 @@ func (w *Workshop) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// IgnoreFuel lets rules take the host's own limit of fuel, so that it can be measured what they need.
-func (w *Workshop) IgnoreFuel() { w.ignoresFuel = true }
-
-// Generations are the bundles of a folder in plugins/: one generation (dte01/v2), or all of a rule (dte01).
-func (w *Workshop) Generations(name string) (names []string, err error) {
-	return Generations(w.source.Root, name)
-}
-
-// Generations are those of a checkout.
+// Generations are the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), or all of a rule (dte01).
 func Generations(root, name string) (names []string, err error) {
 	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
 	for _, pattern := range []string{"manifest.json", "*/manifest.json"} {
@@ -179,7 +173,7 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 		return nil, err
 	}
 	declared := m.Fuel
-	if w.ignoresFuel {
+	if w.IgnoreFuel {
 		m.Fuel = 0 // the host's default
 	}
 	data, err := bundle.Write(parts, m, w.signer)
