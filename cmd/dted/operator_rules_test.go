@@ -53,7 +53,7 @@ func TestOperator_Rules(t *testing.T) {
 	o.refused(fmt.Sprintf("rules sign %s --key %s --known %s.pub", path, key, key), "signature")
 	o.does(fmt.Sprintf("rules sign %s --key %s --known %s.pub", path, key, stranger))
 	o.refused("rules push "+path, "--reason")
-	o.does("rules push --dry "+path, "would pass")
+	o.does("rules push --dry-run "+path, "would pass")
 	if said := o.does("rules list"); strings.Contains(said, "2.1.7") {
 		t.Errorf("a dry push changed the branch:\n%s", said)
 	}

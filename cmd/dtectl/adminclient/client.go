@@ -1,5 +1,5 @@
-// Package adminclient is what the verbs of dtectl share: the flags of every verb, who asks and which files he named, and
-// the running appliance that a verb asks.
+// Package adminclient is what the verbs of dtectl share: the flags of every verb, who asks and which files he named,
+// and the running appliance that a verb asks.
 package adminclient
 
 import (

@@ -71,8 +71,8 @@ func (c *newCommand) Run() error {
 	for _, f := range files {
 		term.Printf("%s\n", f)
 	}
-	term.Printf("Write what says TO SAY, and what the schema cannot know: the arithmetic (rule.go), which members a till "+
-		"says (form.json), the rates (manifest.json).\n"+
+	term.Printf("Write what says TO SAY, and what the schema cannot know: the arithmetic (rule.go), which members a "+
+		"till says (form.json), the rates (manifest.json).\n"+
 		"  first case    dtectl rules test %s --update writes the document that comes of it: read it\n  try it        "+
 		"dtectl rules test %s\n", c.Name, c.Name)
 	return nil

@@ -45,8 +45,8 @@ func readBundles(paths []string) (list []*bundleFile, err error) {
 
 type PushCommand struct {
 	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
-	Dry    bool     `help:"Only go through the steps; change nothing."`
-	Reason string   `help:"Why, for the branches' records; required unless --dry."`
+	DryRun bool     `help:"Only go through the steps; change nothing."`
+	Reason string   `help:"Why, for the branches' records; required unless --dry-run."`
 	Fewer  bool     `name:"fewer-cases" help:"A bundle may carry fewer golden cases than the bundle that it replaces."`
 	adminclient.BranchFlags
 }
@@ -54,7 +54,7 @@ type PushCommand struct {
 // Run shows every step of every branch. It can be repeated: a branch that has a bundle already is left as it is. Run
 // fails when a branch did, and names the branches that failed.
 func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	if c.Reason == "" && !c.Dry {
+	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason: why, for the branches' records")
 	}
 	files, err := readBundles(c.Files)
@@ -62,7 +62,7 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 		return err
 	}
 	query := url.Values{"reason": {c.Reason}}
-	if c.Dry {
+	if c.DryRun {
 		query.Set("dry", "1")
 	}
 	if c.Fewer {

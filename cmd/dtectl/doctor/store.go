@@ -165,7 +165,8 @@ func (d *doctor) scrubbed(c storage.Scrub) {
 		d.fail("second copy", replace, "%d bad segments could not be written anew: %s", len(c.Bad), strings.Join(c.Bad,
 			"; "))
 	case c.Last.IsZero():
-		d.ok("second copy", "not read through yet: the appliance does that a few minutes after its start, then every day")
+		d.ok("second copy", "not read through yet: the appliance does that a few minutes after its start, then every "+
+			"day")
 	case d.branchNow().Sub(c.Last) > scrubLate:
 		d.warn("second copy", "let the appliance run; see its log for why it does not come to it",
 			"last read through on %s", adminclient.Local(c.Last))

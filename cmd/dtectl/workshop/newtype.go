@@ -39,9 +39,9 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 			".\npackage main\n\nimport \"dtegate/plugins/sdk\"\n\nfunc init() { sdk.Register(description, evaluate) " +
 			"}\n\nfunc main() {}\n"},
 		{"rule.go", t.rule()},
-		{"rule_test.go", "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n// Every case " +
-			"comes out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n\tplugintest.Cases(t, \"" +
-			t.name + "/" + generation + "\")\n}\n"},
+		{"rule_test.go", "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n" +
+			"// Every case comes out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n\t" +
+			"plugintest.Cases(t, \"" + t.name + "/" + generation + "\")\n}\n"},
 		{"type.json", t.typePart()},
 		{"form.json", t.form()},
 		{"view.json", t.view()},

@@ -122,7 +122,8 @@ func (w *Workshop) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Generations are the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), or all of a rule (dte01).
+// Generations are the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), or all of a rule
+// (dte01).
 func Generations(root, name string) (names []string, err error) {
 	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
 	for _, pattern := range []string{"manifest.json", "*/manifest.json"} {
