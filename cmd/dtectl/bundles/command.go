@@ -13,13 +13,12 @@ import (
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
-	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
 
 type Command struct {
 	Keygen      keygenCommand      `cmd:"" help:"Make a key that signs rule bundles."`
-	New         newCommand         `cmd:"" help:"Begin a rule as a copy of another one's folder."`
+	New         newCommand         `cmd:"" help:"Begin a type of document from MH's schema of it, or a generation as a copy of another one."`
 	Params      paramsCommand      `cmd:"" help:"List the rates and thresholds of rules, and which law sets them."`
 	Test        TestCommand        `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
 	Build       buildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
@@ -81,7 +80,7 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		path := bundlePath(c.Out, m)
+		path := filepath.Join(c.Out, m.Name+"-"+m.Version+bundle.Extension)
 		if err := config.WriteFile(path, data); err != nil {
 			return err
 		}
@@ -118,27 +117,4 @@ func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err e
 			top.Config, pinned)
 	}
 	return bundle.Signer{ID: cmp.Or(id, pinned, defaultKeyID), Private: private}, nil
-}
-
-// bundlePath is where a bundle goes.
-func bundlePath(folder string, m bundle.Manifest) string {
-	return filepath.Join(folder, m.Name+"-"+m.Version+bundle.Extension)
-}
-
-// BuildRule writes a bundle without running its cases: of this release's own rules, whose cases the suite runs.
-func BuildRule(ctx context.Context, source, name, out string, signer bundle.Signer) (string, error) {
-	build := filepath.Join(source, "var", "build")
-	if err := os.MkdirAll(build, 0o755); err != nil {
-		return "", fmt.Errorf("preparing build folder: %w", err)
-	}
-	parts, m, err := plugins.Source{Root: source, Build: build}.Parts(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	data, err := bundle.Write(parts, m, signer)
-	if err != nil {
-		return "", err
-	}
-	path := bundlePath(out, m)
-	return path, config.WriteFile(path, data)
 }

@@ -16,7 +16,6 @@ import (
 	"dtegate/cmd/dtectl/fleet"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
-	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
 
@@ -98,10 +97,15 @@ func (d *chainDemo) fill(ctx context.Context, dir string) error {
 	if err := (&fleet.Keygen{Name: filepath.Join(dir, "director")}).Run(); err != nil {
 		return err
 	}
-	if err := makeTaxpayer(ctx, first); err != nil {
+	signer, err := makeTaxpayer(ctx, first)
+	if err != nil {
 		return err
 	}
-	if err := makeNext(ctx, first, filepath.Join(dir, "next.dterule")); err != nil {
+	_, next, err := build(ctx, demoRule, 1, signer)
+	if err == nil {
+		err = config.WriteFile(filepath.Join(dir, "next.dterule"), next)
+	}
+	if err != nil {
 		return fmt.Errorf("making the next rule: %w", err)
 	}
 	for _, name := range Branches[1:] {
@@ -118,32 +122,6 @@ func (d *chainDemo) fill(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
-}
-
-// makeNext builds a rule under the next version: what README publishes.
-func makeNext(ctx context.Context, taxpayer, file string) error {
-	text, err := os.ReadFile(filepath.Join(taxpayer, "rules.key"))
-	if err != nil {
-		return err
-	}
-	private, err := bundle.ParsePrivate(text)
-	if err != nil {
-		return err
-	}
-	parts, m, err := plugins.Source{Root: ".", Build: filepath.Join("var", "build")}.Parts(ctx, demoRule)
-	if err != nil {
-		return err
-	}
-	var major, minor, patch int
-	if _, err := fmt.Sscanf(m.Version, "%d.%d.%d", &major, &minor, &patch); err != nil {
-		return fmt.Errorf("version %q: %w", m.Version, err)
-	}
-	m.Version = fmt.Sprintf("%d.%d.%d", major, minor+1, 0)
-	data, err := bundle.Write(parts, m, bundle.Signer{ID: "demo", Private: private})
-	if err != nil {
-		return err
-	}
-	return config.WriteFile(file, data)
 }
 
 // writeConfigs writes the centre's settings and the branches'.

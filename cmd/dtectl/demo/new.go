@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/cmd/dtectl/bundles"
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
@@ -72,7 +71,7 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	}
 	term.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
 	return d, makeFolder(dir, func(aside string) error {
-		if err := makeTaxpayer(ctx, aside); err != nil {
+		if _, err := makeTaxpayer(ctx, aside); err != nil {
 			return err
 		}
 		return d.makeBox(aside)
@@ -94,31 +93,31 @@ func makeFolder(dir string, fill func(aside string) error) error {
 	return config.SyncFolder(filepath.Dir(dir))
 }
 
-// makeTaxpayer makes what all branches of a demonstration share: key, certificate, rules.
-func makeTaxpayer(ctx context.Context, dir string) error {
+// makeTaxpayer makes what all branches of a demonstration share: key, certificate, rules and their signer.
+func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err error) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.MkdirAll(at("rules"), 0o700); err != nil {
-		return err
+		return signer, err
 	}
 	// Every secret of the demo is random: a folder that leaks opens no other.
 	// MH wants letters, digits and others in the first
 	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20]
 	key, err := sign.Generate(2048)
 	if err != nil {
-		return err
+		return signer, err
 	}
 	crt, err := sign.DemoCertificate(key, demoNIT, certificate, time.Now(), time.Now().AddDate(5, 0, 0))
 	if err != nil {
-		return err
+		return signer, err
 	}
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
-		return err
+		return signer, err
 	}
 	issuers, err := json.MarshalIndent([]map[string]string{{"nit": demoNIT, "password": password,
 		"publicKey": "signing.pub.pem", "nrc": demoNRC}}, "", "  ")
 	if err != nil {
-		return err
+		return signer, err
 	}
 	for name, data := range map[string][]byte{
 		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"),
@@ -126,20 +125,44 @@ func makeTaxpayer(ctx context.Context, dir string) error {
 		"signing.pub.pem":    pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
 	} {
 		if err := config.WriteFile(at(name), data); err != nil {
-			return err
+			return signer, err
 		}
 	}
-	rulesSigner, err := workshop.NewKey(at("rules.key"))
-	if err != nil {
-		return err
+	signer.ID = "demo"
+	if signer.Private, err = workshop.NewKey(at("rules.key")); err != nil {
+		return signer, err
 	}
 	for _, name := range plugins.Names {
-		if _, err := bundles.BuildRule(ctx, ".", name, at("rules"), bundle.Signer{ID: "demo",
-			Private: rulesSigner}); err != nil {
-			return err
+		file, data, err := build(ctx, name, 0, signer)
+		if err == nil {
+			err = config.WriteFile(at(filepath.Join("rules", file)), data)
+		}
+		if err != nil {
+			return signer, err
 		}
 	}
-	return nil
+	return signer, nil
+}
+
+// build makes a bundle of this checkout, under a version so many minor ones later. It runs no cases: the suite does.
+func build(ctx context.Context, name string, later int, signer bundle.Signer) (file string, data []byte, err error) {
+	folder := filepath.Join("var", "build")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", nil, fmt.Errorf("preparing build folder: %w", err)
+	}
+	parts, m, err := plugins.Source{Root: ".", Build: folder}.Parts(ctx, name)
+	if err != nil {
+		return "", nil, err
+	}
+	if later > 0 {
+		var major, minor, patch int
+		if _, err := fmt.Sscanf(m.Version, "%d.%d.%d", &major, &minor, &patch); err != nil {
+			return "", nil, fmt.Errorf("version %q: %w", m.Version, err)
+		}
+		m.Version = fmt.Sprintf("%d.%d.0", major, minor+later)
+	}
+	data, err = bundle.Write(parts, m, signer)
+	return m.Name + "-" + m.Version + bundle.Extension, data, err
 }
 
 // makeBox makes a branch's box of a taxpayer: configuration, sealed key, store, tokens.
