@@ -124,28 +124,21 @@ func (a *route) answer(ctx *fasthttp.RequestCtx) error {
 	return reply.Show(ctx, ctx.Response.StatusCode(), shown)
 }
 
-// problems are the answers to errors that are the caller's.
-var problems = []struct {
-	err    error
-	status int
-	kind   string
-}{
-	{rulestore.ErrExpired, fasthttp.StatusConflict, "RULE_EXPIRED"},
-	{rulestore.ErrNoSuchRule, fasthttp.StatusConflict, "NO_SUCH_RULE"},
-	{rulestore.ErrNothingToAcknowledge, fasthttp.StatusConflict, "NO_SUCH_RULE"},
-	{ErrNoToken, fasthttp.StatusNotFound, "NO_SUCH_TOKEN"},
-	{ErrTokenFault, fasthttp.StatusBadRequest, refusal.CodeValidation},
-	{month.ErrNotFound, fasthttp.StatusNotFound, refusal.CodeNotFound},
-}
-
+// asProblem answers the errors that are the caller's.
 func asProblem(err error) error {
-	if errors.Is(err, rulestore.ErrReason) {
+	switch {
+	case errors.Is(err, rulestore.ErrReason):
 		return problem.WrongQuery("reason", "why, for the branch's record")
-	}
-	for _, p := range problems {
-		if errors.Is(err, p.err) {
-			return problem.ForOperator(p.status, p.kind, err.Error())
-		}
+	case errors.Is(err, rulestore.ErrExpired):
+		return problem.ForOperator(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
+	case errors.Is(err, rulestore.ErrNoSuchRule), errors.Is(err, rulestore.ErrNothingToAcknowledge):
+		return problem.ForOperator(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
+	case errors.Is(err, ErrNoToken):
+		return problem.ForOperator(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
+	case errors.Is(err, ErrTokenFault):
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, err.Error())
+	case errors.Is(err, month.ErrNotFound):
+		return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, err.Error())
 	}
 	return err
 }
