@@ -17,7 +17,7 @@ import (
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
-	"dtegate/engine/authorisation"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 )
 
@@ -181,10 +181,10 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 	if s.Ambiente != "00" || s.Authorisation == nil {
 		return certify.ErrProduction
 	}
-	kinds := slices.DeleteFunc(s.Authorisation.Kinds, func(k authorisation.Sealed) bool {
+	kinds := slices.DeleteFunc(s.Authorisation.Kinds, func(k documents.Sealed) bool {
 		return len(o.Kinds) > 0 && !slices.Contains(o.Kinds, k.Kind)
 	})
-	err = term.Table(term.Out, "KIND\tWANTED\tSEALED\tWAITING\tTO SEND", kinds, func(k authorisation.Sealed) []any {
+	err = term.Table(term.Out, "KIND\tWANTED\tSEALED\tWAITING\tTO SEND", kinds, func(k documents.Sealed) []any {
 		return []any{k.Kind, k.Wanted, k.Sealed, k.Waiting, k.Missing()}
 	})
 	if err != nil {

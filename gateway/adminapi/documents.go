@@ -11,8 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/month"
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -251,14 +251,14 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("document %s: %w", code, err)
 		}
-		return &month.Page{Documents: []month.Document{*d}, Done: 1, Total: 1}, nil
+		return &documents.MonthPage{Documents: []documents.MonthDocument{*d}, Done: 1, Total: 1}, nil
 	}
 	after, err := number(ctx, "after", 0, 0, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
 	asked := text(ctx, "month")
-	if !month.Valid(asked) {
+	if !documents.IsMonth(asked) {
 		return nil, problem.WrongQuery("month", "a month like 2026-11")
 	}
 	return o.Books.Page(asked, uint64(after))

@@ -21,8 +21,8 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/contingency"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/month"
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
@@ -137,7 +137,7 @@ func asProblem(err error) error {
 		return problem.ForOperator(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
 	case errors.Is(err, ErrTokenFault):
 		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, err.Error())
-	case errors.Is(err, month.ErrNotFound):
+	case errors.Is(err, documents.ErrNotFound):
 		return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, err.Error())
 	}
 	return err
@@ -221,7 +221,7 @@ type Options struct {
 	Keeper     Keeper // makes and ends tokens
 	Audit      Audit  // records what operators do
 	Backups    Backups
-	Books      *month.Reader // reads what the accountant files
+	Books      *documents.MonthReader // reads what the accountant files
 }
 
 // Front is what both listeners share.

@@ -9,8 +9,8 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
-	"dtegate/engine/authorisation"
 	"dtegate/engine/contingency"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/storage"
@@ -19,14 +19,14 @@ import (
 // Status is what the running appliance says of itself under /status, as far as dtectl reads it. Its answer to a
 // declared contingency has the same form.
 type Status struct {
-	Ambiente      string                  `json:"ambiente"`
-	Owed          contingency.Backlog     `json:"owed"`
-	Authorisation *authorisation.Progress `json:"authorisation"` // nil in production
-	Read          *storage.Reading        `json:"store_read"`
-	Copy          *storage.SecondCopy     `json:"second_copy"` // nil: there is none
-	Backup        *time.Time              `json:"backup"`
-	Shipped       *fleetproto.Shipped     `json:"shipped"`     // nil: nothing is shipped
-	Proved        *time.Time              `json:"mark_proved"` // when the mark was last found as it was written
+	Ambiente      string              `json:"ambiente"`
+	Owed          contingency.Backlog `json:"owed"`
+	Authorisation *documents.Progress `json:"authorisation"` // nil in production
+	Read          *storage.Reading    `json:"store_read"`
+	Copy          *storage.SecondCopy `json:"second_copy"` // nil: there is none
+	Backup        *time.Time          `json:"backup"`
+	Shipped       *fleetproto.Shipped `json:"shipped"`     // nil: nothing is shipped
+	Proved        *time.Time          `json:"mark_proved"` // when the mark was last found as it was written
 	// Refused is MH's refusal of the user or the password, and what to type; nil when MH takes them.
 	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }

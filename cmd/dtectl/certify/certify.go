@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
-	"dtegate/engine/authorisation"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
@@ -183,13 +183,13 @@ func (r *Runner) look(ctx context.Context) error {
 	}
 }
 
-func (r *Runner) count(kind string) authorisation.Sealed {
+func (r *Runner) count(kind string) documents.Sealed {
 	for _, c := range r.status.Authorisation.Kinds {
 		if c.Kind == kind {
 			return c
 		}
 	}
-	return authorisation.Sealed{Kind: kind}
+	return documents.Sealed{Kind: kind}
 }
 
 // wants reports whether this run sends a kind: one that MH wants of this branch.

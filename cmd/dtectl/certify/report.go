@@ -11,19 +11,19 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/engine/authorisation"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 )
 
 // Report is the branch's progress and what was refused, for people and for programs.
 type Report struct {
-	At       time.Time              `json:"at"`
-	Since    string                 `json:"since"` // yyyy-mm-dd: what is older does not count
-	Seed     uint64                 `json:"seed"`
-	Complete bool                   `json:"complete"` // every kind of this run was sealed as often as MH wants
-	Kinds    []authorisation.Sealed `json:"kinds"`
-	Refusals []Refusal              `json:"refusals"`
-	Stopped  []Stopped              `json:"stopped"`
+	At       time.Time          `json:"at"`
+	Since    string             `json:"since"` // yyyy-mm-dd: what is older does not count
+	Seed     uint64             `json:"seed"`
+	Complete bool               `json:"complete"` // every kind of this run was sealed as often as MH wants
+	Kinds    []documents.Sealed `json:"kinds"`
+	Refusals []Refusal          `json:"refusals"`
+	Stopped  []Stopped          `json:"stopped"`
 	// Event is what MH said of the last contingency event that it refused and whose documents still wait.
 	Event string `json:"event,omitempty"`
 }
