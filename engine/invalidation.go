@@ -132,9 +132,8 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	}
 	next := *h
 	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind,
-		Reason: req.Reason, Replacement: req.Replacement,
-		At: now.UTC().Truncate(time.Millisecond), Version: rule.Filler.Version(), Rule: rule.Ref,
-		TokenID: req.Caller.TokenID}
+		Reason: req.Reason, Replacement: req.Replacement, At: now.UTC().Truncate(time.Millisecond),
+		Version: rule.Filler.Version(), Rule: rule.Ref, TokenID: req.Caller.TokenID}
 	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted,
 		Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
 		Due:   &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)

@@ -264,8 +264,7 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 // what was sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the
 // likeliest, and the record says so.
 func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part,
-	names []string,
-	sealed time.Time, change *storage.Change) (proof string, err error) {
+	names []string, sealed time.Time, change *storage.Change) (proof string, err error) {
 	code := dte.Code(entry.Code).String()
 	jws, err := e.archivedForm(ctx, next, code)
 	if err == nil {

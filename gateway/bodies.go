@@ -36,14 +36,11 @@ var (
 	errSaleTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
 		"El cuerpo supera 1 MiB (1048576 bytes)")
 	errNewToken = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
-		RetryAfter: time.Second,
-		Message:    "El token acaba de darse de alta: repita la solicitud"}
+		RetryAfter: time.Second, Message: "El token acaba de darse de alta: repita la solicitud"}
 	errBodies = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
-		RetryAfter: time.Second,
-		Message:    "Hay demasiadas solicitudes grandes a la vez"}
+		RetryAfter: time.Second, Message: "Hay demasiadas solicitudes grandes a la vez"}
 	errBodyShare = &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED",
-		RetryAfter: time.Second,
-		Message:    "Este token envía demasiadas solicitudes grandes a la vez"}
+		RetryAfter: time.Second, Message: "Este token envía demasiadas solicitudes grandes a la vez"}
 )
 
 // ambiguous reports whether a request says in two ways where it ends, or in one that not every reader knows (RFC 9112

@@ -306,8 +306,7 @@ func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
 // held counts the modules of the host.
 var held = prometheus.NewDesc("dte_rule_modules",
-	"Rule modules that are ready to run; those that were not called for "+
-		"a while are loaded again first.", nil, nil)
+	"Rule modules that are ready to run; those that were not called for a while are loaded again first.", nil, nil)
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine}

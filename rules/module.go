@@ -151,8 +151,7 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 		return nil, err
 	}
 	h.options.Logger.Info("rule module compiled", "module", c.description.Name, "sha256", fmt.Sprintf("%x", d), "bytes",
-		len(wasm),
-		"engine", h.options.Engine, "took", time.Since(began))
+		len(wasm), "engine", h.options.Engine, "took", time.Since(began))
 	c.digest, c.users = d, 1
 	h.mu.Lock()
 	other := h.modules[d] // compiled in parallel, during a start

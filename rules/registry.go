@@ -85,8 +85,7 @@ func (r *Rule) parametrize() error {
 func (r *Rule) Forget() {
 	r.Bundle.Forget()
 	maps.DeleteFunc(r.Bundle.Parts, func(name string, _ []byte) bool {
-		return name == moduleName ||
-			strings.HasPrefix(name, "cases/")
+		return name == moduleName || strings.HasPrefix(name, "cases/")
 	})
 }
 
@@ -120,8 +119,7 @@ func NewGeneration(rules ...*Rule) (*Generation, error) {
 	}
 	g := &Generation{rules: slices.Clone(rules)}
 	slices.SortStableFunc(g.rules, func(a, b *Rule) int {
-		return bundle.Compare(a.Bundle.Manifest.Version,
-			b.Bundle.Manifest.Version)
+		return bundle.Compare(a.Bundle.Manifest.Version, b.Bundle.Manifest.Version)
 	})
 	return g, nil
 }

@@ -58,8 +58,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 	case state.Kind != MarkSound && (state.Kind != MarkAhead || !o.OpenBehind):
 		return nil, said, errors.Join(j.refuse(o, state), file.close())
 	}
-	k := &mark{o: o, metrics: m, names: names, file: file,
-		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+	k := &mark{o: o, metrics: m, names: names, file: file, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
 	for i, n := range said.numbers { // it never sinks
 		if n > 0 {

@@ -88,14 +88,12 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	read := s.LastReading()
 	gauge("dte_store_read_timestamp_seconds",
 		"When the last whole reading of the store's tables ended; 0 before the first.", unixSeconds(read.At))
-	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.",
-		float64(read.Damaged))
+	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", float64(read.Damaged))
 	if s.tables != nil {
 		gauge("dte_store_tables_failing",
 			"1 while the disk does not take the store's tables; nothing new is issued then.",
 			yes(s.tables.err() != nil))
-		counter("dte_store_table_failures_total", "Attempts to write tables that failed.",
-			float64(s.tables.failures()))
+		counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.tables.failures()))
 	}
 	if at, err := lastBackup(s.db); err == nil {
 		gauge("dte_store_backup_timestamp_seconds",

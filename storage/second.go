@@ -76,8 +76,7 @@ var errSlow = errors.New("the medium does not answer in time")
 
 func newSecond(s *Store) *second {
 	scrub, _ := readJSON[Scrub](s.db, keyScrub) // what cannot be read counts as none
-	return &second{s: s, scrub: scrub, kick: make(chan struct{}, 1),
-		stop:    make(chan struct{}),
+	return &second{s: s, scrub: scrub, kick: make(chan struct{}, 1), stop: make(chan struct{}),
 		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}),
 		status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
 }

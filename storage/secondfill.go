@@ -128,8 +128,7 @@ func (f *filler) add(key, value []byte) error {
 	if err := f.link(key, value); err != nil {
 		return err
 	}
-	f.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key,
-		value)})
+	f.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
 	return f.full()
 }
 

@@ -217,8 +217,7 @@ type histories struct {
 }
 
 func newHistories() *histories {
-	return &histories{names: make(map[uint32]string), told: newCopyState(),
-		furthest: make(map[uint32]uint64)}
+	return &histories{names: make(map[uint32]string), told: newCopyState(), furthest: make(map[uint32]uint64)}
 }
 
 // begin is called before the rows of a medium.

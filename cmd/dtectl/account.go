@@ -64,8 +64,7 @@ func becomeAccount(path string, command *kong.Context) error {
 // too.
 func toBranches(command *kong.Context) bool {
 	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
-		return f.Name == "branches" &&
-			f.Target.String() != ""
+		return f.Name == "branches" && f.Target.String() != ""
 	})
 }
 

@@ -78,8 +78,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 			d.close()
 		}
 	}()
-	in, faults := cfg.Inputs(ctx, config.InputOptions{Catalogue: func(list, code string) (string,
-		bool) {
+	in, faults := cfg.Inputs(ctx, config.InputOptions{Catalogue: func(list, code string) (string, bool) {
 		return d.engine.Catalogue(list, code)
 	}})
 	if err := config.Refusal(faults); err != nil {
@@ -107,9 +106,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	recordRepairs(ctx, d.trail, log)
 	mh := health.NewReach(d.gate, cfg.Now)
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
-		Password: authority.Password(in.Password),
-		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now,
-		Rehearsal: cfg.Authority.Rehearsal})
+		Password: authority.Password(in.Password), Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh,
+		Now: cfg.Now, Rehearsal: cfg.Authority.Rehearsal})
 	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
 		return d, err
 	}
@@ -119,9 +117,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link,
-		client, hours{cfg.Branch, cfg.Now})
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
+		version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, cfg.Now})
 	if d.access, err = access.Open(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}
@@ -134,9 +131,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	d.month = newMonthSoFar(d.engine.Documents(), cfg.Branch.ID, cfg.Now, log)
 	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate,
-		store:  d.store,
-		access: d.access, reach: mh, refused: client.Refused,
-		recent: memory, started: cfg.Now()}
+		store: d.store, access: d.access, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = documents.NewTally(d.engine.Documents(), cfg.Branch.ID, cfg.Now)
 	}
@@ -166,32 +161,30 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 
 func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client,
-		Shelf: d.shelf, Issuer: cfg.Seller(),
-		Policy:    authority.Policy{DoubtFor: 2 * time.Minute / time.Duration(max(1, cfg.Contingency.Hurry))},
-		Patience:  time.Duration(cfg.Authority.Patience),
-		PassCodes: cfg.API.UnknownCodes == "pass",
+		Shelf:    d.shelf,
+		Issuer:   cfg.Seller(),
+		Policy:   authority.Policy{DoubtFor: 2 * time.Minute / time.Duration(max(1, cfg.Contingency.Hurry))},
+		Patience: time.Duration(cfg.Authority.Patience), PassCodes: cfg.API.UnknownCodes == "pass",
 		Contingency: contingency.Options{Responsible: seller.Person(cfg.Contingency.Responsible),
 			Internet: cfg.Contingency.Internet, Hurry: cfg.Contingency.Hurry}, Reachable: d.link.Ready(), Gate: d.admit,
-		Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now,
-		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
+		Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now, Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
 
 func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 	registry *prometheus.Registry) gateway.Options {
 	return gateway.Options{Sales: d.engine, Types: d.engine.TypeAt, Issued: d.engine.Issued,
 		Documents: d.engine.Documents(), Outbox: d.engine.Outbox(), Tokens: d.access.Table(),
-		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
-		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
-		Origins: cfg.API.BrowserOrigins, RequireKey: cfg.API.RequireKey, APITLS: d.access.TLS("api"), OpsTLS: d.access.TLS("ops"),
+		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry, PaymentCodes: cfg.Payments,
+		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
+		RequireKey: cfg.API.RequireKey, APITLS: d.access.TLS("api"), OpsTLS: d.access.TLS("ops"),
 		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: 4 * cfg.API.Rate, Large: int64(cfg.API.LargeBytes),
-			Daily: int64(cfg.API.DailyBytes)},
-		Usage: d.engine.Documents().StoredBefore(cfg.Now()),
+			Daily: int64(cfg.API.DailyBytes)}, Usage: d.engine.Documents().StoredBefore(cfg.Now()),
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission",
 			MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
-		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(), Rules: d.shelf,
-			Recall: engine.NewRecall(d.engine),
-			Ready:  s.ready, Status: s.show, Overview: s.overview, AdminToken: in.Admin, Keeper: d.access,
-			Audit: d.trail, Backups: d.backups, Books: documents.NewMonthReader(d.store)}}
+		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(),
+			Rules: d.shelf, Recall: engine.NewRecall(d.engine), Ready: s.ready, Status: s.show, Overview: s.overview,
+			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups,
+			Books: documents.NewMonthReader(d.store)}}
 }
 
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
@@ -347,11 +340,9 @@ func information(c *config.Config) reply.Information {
 		ambiente = "PROD"
 	}
 	return reply.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name,
-		NombreComercial: i.TradeName,
-		CodigoActividad: i.Activity, ActividadEconomica: i.ActivityDescription, Direccion: i.Address.Complemento,
-		TipoEstablecimiento: i.EstablishmentType, Departamento: i.Address.Departamento, Municipio: i.Address.Municipio,
-		Distrito: i.Address.Distrito,
+		NombreComercial: i.TradeName, CodigoActividad: i.Activity, ActividadEconomica: i.ActivityDescription,
+		Direccion: i.Address.Complemento, TipoEstablecimiento: i.EstablishmentType,
+		Departamento: i.Address.Departamento, Municipio: i.Address.Municipio, Distrito: i.Address.Distrito,
 		Telefono: i.Phone, Correo: i.Mail, LogoURL: i.LogoURL, ColorPrincipal: i.PrimaryColour,
-		ColorSecundario: i.SecondaryColour,
-		ColorFondo:      i.BackgroundColour, Ambiente: ambiente, CreatedAt: i.CreatedAt}
+		ColorSecundario: i.SecondaryColour, ColorFondo: i.BackgroundColour, Ambiente: ambiente, CreatedAt: i.CreatedAt}
 }

@@ -152,8 +152,7 @@ func (s *status) lastNumbers() map[string]uint64 {
 	}
 	since := strconv.Itoa(dte.Year(s.cfg.Now().AddDate(0, -1, 0)))
 	maps.DeleteFunc(all, func(series string, _ uint64) bool {
-		return series[strings.LastIndexByte(series, '/')+
-			1:] < since
+		return series[strings.LastIndexByte(series, '/')+1:] < since
 	})
 	return all
 }

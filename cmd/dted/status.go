@@ -62,9 +62,8 @@ func (s *status) rules() map[string]records.RuleRef {
 
 func (s *status) show() any {
 	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "version": version.String(),
-		"started": s.started.UTC(),
-		"rules":   s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return,
-		"owed": s.engine.CountBacklog()}
+		"started": s.started.UTC(), "rules": s.rules(), "rules_engine": s.host.Engine(),
+		"rules_return": s.shelf.List().Return, "owed": s.engine.CountBacklog()}
 	if behind := s.store.Behind(); behind != nil {
 		m["behind"] = behind
 	}
@@ -99,9 +98,8 @@ func (s *status) show() any {
 // overview collects the contents of the status page.
 func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente,
-		Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
-		Stopped: s.ready(), MH: s.reach.Show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(),
-		Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
+		Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(), Stopped: s.ready(), MH: s.reach.Show(),
+		Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Expires: s.access.Expiries()}
 	o.MH.Refused = s.refused()
 	today, err := s.today()

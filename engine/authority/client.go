@@ -184,8 +184,7 @@ var (
 func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	defer c.observe("submit", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version,
-		"tipoDte":   s.Document,
-		"documento": s.JWS, "codigoGeneracion": s.Code}
+		"tipoDte": s.Document, "documento": s.JWS, "codigoGeneracion": s.Code}
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
 

@@ -59,8 +59,7 @@ func New(o Options) (*Book, error) {
 		o.Volume = 10_000
 	}
 	b := &Book{o: o, month: month, spools: make(map[*layout]*spool), days: make(map[dayKey]*line),
-		series: make(map[seriesKey]*line),
-		files:  make(map[*layout]*tally)}
+		series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
 	b.sum.groups, b.sum.branches = make(map[groupKey]*group), make(map[int64]int)
 	b.made = layouts
 	if o.Received {

@@ -170,8 +170,7 @@ func (p *placement) list(d *sealed) {
 		if d.Type == "05" {
 			taxed, retained = taxed.Neg(), retained.Neg()
 		}
-		p.add(expected, "", d.day, d.Type, d.ControlNumber, d.Code, nit+dui, nrc, d.name, money(taxed),
-			money(retained))
+		p.add(expected, "", d.day, d.Type, d.ControlNumber, d.Code, nit+dui, nrc, d.name, money(taxed), money(retained))
 	}
 }
 

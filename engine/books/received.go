@@ -184,11 +184,9 @@ func (p *placement) bought(d *sealed, s *Settings) {
 	nit, dui := supplier(d)
 	codes := s.purchase(d)
 	other := d.exempt.Add(d.nonSubject)
-	p.add(annex03, d.day, class, d.Type, d.code, nit, text(d.Emisor.Name), money(other), "0.00", "0.00",
-		money(d.taxed),
-		"0.00", "0.00", "0.00", money(d.vat), money(other.Add(d.taxed)), dui,
-		strconv.Itoa(codes.Operation), strconv.Itoa(codes.Classification), strconv.Itoa(codes.Sector),
-		strconv.Itoa(codes.Cost), "3")
+	p.add(annex03, d.day, class, d.Type, d.code, nit, text(d.Emisor.Name), money(other), "0.00", "0.00", money(d.taxed),
+		"0.00", "0.00", "0.00", money(d.vat), money(other.Add(d.taxed)), dui, strconv.Itoa(codes.Operation),
+		strconv.Itoa(codes.Classification), strconv.Itoa(codes.Sector), strconv.Itoa(codes.Cost), "3")
 	if due := d.taxed.Mul(decimal.New(13, -2)); due.Sub(d.vat).Abs().GreaterThan(decimal.New(1, -2)) {
 		p.note("su IVA es %s, y el 13 %% de lo gravado es %s (columna N, p. 13)", money(d.vat), money(due))
 	}
@@ -206,8 +204,7 @@ func (p *placement) withheldFrom(d *sealed) {
 	bases, amounts := d.retentions()
 	for _, code := range slices.Sorted(maps.Keys(bases)) {
 		if code == "22" {
-			p.add(annex07, nit, d.day, "07", d.Seal, d.code, money(bases[code]), money(amounts[code]), dui,
-				"7")
+			p.add(annex07, nit, d.day, "07", d.Seal, d.code, money(bases[code]), money(amounts[code]), dui, "7")
 		} else {
 			p.note("retiene %s con el código %s: el anexo 7 lleva solo el 1 %%; se declara a mano",
 				money(amounts[code]), text(code))

@@ -37,10 +37,9 @@ func (s *share) negate() {
 // annexCells are an adjustment's line of annex 2 by itself: from code to code.
 func (s *share) annexCells(first, last string) []string {
 	return []string{day(s.date), class, cmp.Or(s.kind, "01"), notApplicable, notApplicable, notApplicable,
-		notApplicable, first, last, "",
-		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), money(s.exports[0]), money(s.exports[1]),
-		money(s.exports[2]),
-		"0.00", "0.00", money(s.total()), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
+		notApplicable, first, last, "", money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed),
+		money(s.exports[0]), money(s.exports[1]), money(s.exports[2]), "0.00", "0.00", money(s.total()),
+		strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
 }
 
 func (d *sealed) share(s *Settings) *share {

@@ -229,9 +229,8 @@ func (s *Settings) forSummary() map[string]any {
 		encoding = "windows-1252"
 	}
 	return map[string]any{"operation": s.Sale.Operation, "income": s.Sale.Income, "sale": s.Sales,
-		"purchase": s.Purchases, "purchase_default": s.Purchase,
-		"consumer_rows": rows, "returns": returns, "day_hyphens": s.DayHyphens, "cancelled_hyphens": !s.PlainCancelled,
-		"encoding": encoding}
+		"purchase": s.Purchases, "purchase_default": s.Purchase, "consumer_rows": rows, "returns": returns,
+		"day_hyphens": s.DayHyphens, "cancelled_hyphens": !s.PlainCancelled, "encoding": encoding}
 }
 
 // Nowhere returns how many documents of the month are in no file, and how many notes resumen.json has about other

@@ -70,8 +70,7 @@ func (b *Book) reckoning(l *layout) [][]string {
 	vat := taxed.Mul(rateWithin).Round(2)
 	lines := [][]string{{""}, {"Resumen del débito fiscal de ventas a consumidores"},
 		{"Ventas gravadas con IVA", money(taxed)}, {"Ventas gravadas sin IVA", money(taxed.Sub(vat))},
-		{"Débito fiscal (13 de 113)", money(vat)},
-		{"IVA que dicen los documentos", money(b.sum.vat)}}
+		{"Débito fiscal (13 de 113)", money(vat)}, {"IVA que dicen los documentos", money(b.sum.vat)}}
 	if l == taxpayers {
 		lines = append(lines, []string{""},
 			[]string{"Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA", "Débito fiscal"})

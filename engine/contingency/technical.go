@@ -154,9 +154,8 @@ func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, er
 	}
 	law := c.law()
 	report := &TechnicalReport{Needed: s.tooLong(law, c.branch.Now()), NeededFrom: s.needsReportFrom(law),
-		Began: s.began, Ended: s.ended, Periods: s.periods,
-		Issuer: c.branch.Issuer.Facts.Append(nil), Ambiente: c.branch.Issuer.Ambiente, Who: c.options.Responsible,
-		Noted: s.reportNote()}
+		Began: s.began, Ended: s.ended, Periods: s.periods, Issuer: c.branch.Issuer.Facts.Append(nil),
+		Ambiente: c.branch.Issuer.Ambiente, Who: c.options.Responsible, Noted: s.reportNote()}
 	if !s.ended.IsZero() {
 		report.EventDue = s.ended.Add(law.event)
 	}

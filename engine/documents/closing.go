@@ -23,8 +23,7 @@ import (
 
 // Closing is what one point of sale issued on one day. An X is as of now, and is kept nowhere. A Z closes the day: it
 // is a record of the store and never changes. Amounts are USD with two decimals. The names in JSON are the API's, and
-// those in the
-// store.
+// those in the store.
 type Closing struct {
 	Kind          string           `json:"clase"`            // X or Z
 	Number        uint64           `json:"numero,omitempty"` // of a Z in its point of sale, from 1, without gaps
@@ -390,8 +389,7 @@ func (d *dayCount) show(x *Closing, catalogue Catalogue) {
 			Total: t.sum.Fixed2(), VAT: t.vat.Fixed2()})
 	}
 	slices.SortFunc(x.Groups, func(a, b ClosingGroup) int {
-		return strings.Compare(a.Document+a.Estado,
-			b.Document+b.Estado)
+		return strings.Compare(a.Document+a.Estado, b.Document+b.Estado)
 	})
 	for _, s := range d.series {
 		x.Series = append(x.Series, *s)
@@ -418,11 +416,9 @@ func (d *dayCount) show(x *Closing, catalogue Catalogue) {
 	}
 	purchases.Merge(of(d.net, bundle.Purchase).sum)
 	purchases.Take(of(d.net, returnedPurchase).sum)
-	x.Net = ClosingNet{Sales: sales.Fixed2(), Debits: of(d.net, debit).sum.Fixed2(), Credits: of(d.net,
-		credit).sum.Fixed2(),
-		Returns: of(d.net, returned).sum.Fixed2(), Total: net.Fixed2(), VAT: vat.Fixed2(),
-		Purchases: purchases.Fixed2(),
-		Withheld:  of(d.net, bundle.Withholding).sum.Fixed2()}
+	x.Net = ClosingNet{Sales: sales.Fixed2(), Debits: of(d.net, debit).sum.Fixed2(),
+		Credits: of(d.net, credit).sum.Fixed2(), Returns: of(d.net, returned).sum.Fixed2(), Total: net.Fixed2(),
+		VAT: vat.Fixed2(), Purchases: purchases.Fixed2(), Withheld: of(d.net, bundle.Withholding).sum.Fixed2()}
 }
 
 // Slip returns the closing as a ticket.
@@ -435,9 +431,8 @@ func (x *Closing) Slip() pdf.Slip {
 		day = at.Format("02/01/2006")
 	}
 	s := pdf.Slip{Title: title, Issuer: x.Issuer, Made: x.At, Trial: x.Ambiente == record.AmbienteName("00")}
-	s.Head = []pdf.Pair{{Left: "Día", Right: day},
-		{Left: "Establecimiento y punto de venta", Right: x.Establishment + " " + x.PointOfSale},
-		{Left: "Preparado", Right: x.At.In(dte.Zone).Format("02/01/2006 15:04:05")}}
+	s.Head = []pdf.Pair{{Left: "Día", Right: day}, {Left: "Establecimiento y punto de venta", Right: x.Establishment +
+		" " + x.PointOfSale}, {Left: "Preparado", Right: x.At.In(dte.Zone).Format("02/01/2006 15:04:05")}}
 	var groups, series, payments []pdf.Pair
 	for _, g := range x.Groups {
 		groups = append(groups, pdf.Pair{Left: fmt.Sprintf("%s %s × %d", g.Document, g.Estado, g.Count), Right: "$" +

@@ -239,9 +239,8 @@ func (f *Filter) days() ([]string, error) {
 
 func line(entry storage.Entry, h *record.Head, estado string) Line {
 	l := Line{ID: int64(entry.ID), Tipo: record.TypeOf(h.Document).Name, Document: h.Document,
-		Code:          dte.Code(entry.Code).String(),
-		ControlNumber: h.ControlNumber, Estado: estado, Total: h.Total, Date: h.Date, PointID: h.PointID,
-		CreatedAt: h.CreatedAt}
+		Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Estado: estado, Total: h.Total,
+		Date: h.Date, PointID: h.PointID, CreatedAt: h.CreatedAt}
 	if h.Response != nil && estado != record.EstadoRejected {
 		l.Sello = h.Response.SelloRecibido
 	}

@@ -190,8 +190,7 @@ func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Po
 		return nil
 	}
 	mine := slices.ContainsFunc(points, func(p seller.Point) bool {
-		return p.Establishment == control[7:11] &&
-			p.PointOfSale == control[11:15]
+		return p.Establishment == control[7:11] && p.PointOfSale == control[11:15]
 	})
 	there, err := strconv.ParseUint(control[16:], 10, 64)
 	if err != nil || !mine {

@@ -2,9 +2,8 @@
 // sums, late results, the counts of the day. It also keeps the lock of each document: a reader waits while the document
 // is being settled.
 //
-// A single document is in this file, lists and late results in list.go, the memory behind lists in ledger.go,
-// the closing of a point of sale in closing.go, the accountant's month in month.go, MH's tests in
-// authorisation.go.
+// A single document is in this file, lists and late results in list.go, the memory behind lists in ledger.go, the
+// closing of a point of sale in closing.go, the accountant's month in month.go, MH's tests in authorisation.go.
 package documents
 
 import (

@@ -12,8 +12,7 @@ import (
 // MH accepts on a line (MF2 p.52).
 const Scale = 100_000_000
 
-// MaxAmount is the largest magnitude that a document may carry: 92,000,000,000. It leaves an int64 room for
-// rounding.
+// MaxAmount is the largest magnitude that a document may carry: 92,000,000,000. It leaves an int64 room for rounding.
 const MaxAmount Amount = 92_000_000_000 * Scale
 
 // Reasons why a number is not an Amount.

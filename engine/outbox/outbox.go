@@ -166,8 +166,7 @@ func (d *deliveries) init(now func() time.Time) {
 	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who
 	// prints those comes near the allowance.
 	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,
-		Now:       now,
-		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
+		Now: now, Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
 	// What waited for a server before the restart is tried at once.
 	d.mail.resume()

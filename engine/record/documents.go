@@ -103,8 +103,7 @@ func Known() []*bundle.Type {
 		return nil
 	}
 	return slices.SortedFunc(maps.Values(*all), func(a, b *bundle.Type) int {
-		return cmp.Compare(a.Document,
-			b.Document)
+		return cmp.Compare(a.Document, b.Document)
 	})
 }
 

@@ -85,8 +85,7 @@ func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why err
 	defer l.mu.Unlock()
 	if _, again := l.why[entry.Code]; !again {
 		l.log.Error("a record is set aside, the others go on", "code", dte.Code(entry.Code).String(), "series",
-			stored.Series, "number", stored.Number,
-			"queue", stored.Due.Queue, "error", why)
+			stored.Series, "number", stored.Number, "queue", stored.Due.Queue, "error", why)
 	}
 	l.why[entry.Code] = why.Error()
 	return nil

@@ -53,8 +53,7 @@ func failureKind(cause error) string {
 // kind of failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the
 // rule. Otherwise the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
 func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
-	fill schema.FillOptions,
-	cause error) (*Rule, *Evaluation, []dte.Fault, error) {
+	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
 		"error", cause)
 	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)

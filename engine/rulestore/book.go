@@ -82,8 +82,7 @@ type Rule struct {
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
-		events: make(map[*rules.Rule]*Event),
-		paths:  make(map[string]string), previous: make(map[string]*Rule)}
+		events: make(map[*rules.Rule]*Event), paths: make(map[string]string), previous: make(map[string]*Rule)}
 	if old == nil {
 		old = &Book{}
 	}
@@ -259,8 +258,7 @@ func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 		q.Computed = true
 	case m.Document == "invalidacion":
 		q.Facts = append(q.Facts, "identificacion.fecEmi", "documento.tipoDte", "documento.codigoGeneracion",
-			"documento.selloRecibido",
-			"documento.numeroControl", "documento.fecEmi")
+			"documento.selloRecibido", "documento.numeroControl", "documento.fecEmi")
 	case m.Document == "contingencia":
 		q.Facts = append(q.Facts, "detalleDTE[].codigoGeneracion", "detalleDTE[].tipoDoc")
 	}

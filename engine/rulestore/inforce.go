@@ -74,8 +74,7 @@ func (s *Store) wantedBundles(list []*shelved) (wanted []*shelved) {
 	day := s.o.Now()
 	for _, i := range list {
 		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i ||
-			i.From > dte.Date(day) && inForce(list, i, i.From) == i ||
-			ofOriginals(list, i, day) {
+			i.From > dte.Date(day) && inForce(list, i, i.From) == i || ofOriginals(list, i, day) {
 			wanted = append(wanted, i)
 		}
 	}

@@ -287,9 +287,8 @@ func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 
 func madeDocument(entry storage.Entry, h *record.Head) MadeDocument {
 	d := MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(), Control: h.ControlNumber, Document: h.Document,
-		Date:   h.Date,
-		Estado: record.Estado(entry.State), Total: h.Total, BranchID: h.BranchID, PointID: h.PointID, Origin: h.Origin,
-		Rule: h.Rule}
+		Date: h.Date, Estado: record.Estado(entry.State), Total: h.Total, BranchID: h.BranchID, PointID: h.PointID,
+		Origin: h.Origin, Rule: h.Rule}
 	if h.Response != nil && d.Estado != record.EstadoRejected {
 		d.Sello = h.Response.SelloRecibido
 	}

@@ -219,8 +219,7 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 func (s *Store) broughtType(i *shelved) bool {
 	had := slices.ContainsFunc(s.o.Types, func(t *bundle.Type) bool { return t.Document == i.Document })
 	return !had && i.Described != nil && !slices.ContainsFunc(s.computable(), func(o *shelved) bool {
-		return o != i &&
-			o.Document == i.Document
+		return o != i && o.Document == i.Document
 	})
 }
 

@@ -49,8 +49,7 @@ func placeOf(e *storage.Entry) recordmac.Place {
 // openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing.
 func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	fail := func(format string, args ...any) (*bundle.Bundle, error) {
-		return nil, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version},
-			args...)...)
+		return nil, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
 	}
 	s.mu.RLock()
 	a, word := i.Admitted, i.word

@@ -15,8 +15,7 @@ type Issuer struct {
 	ID       int64
 	Slug     string // first element of the archive's paths
 	Ambiente string // CAT-001: "00" test, "01" production
-	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta, which the point of
-	// sale gives.
+	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta, which the point of sale gives.
 	Facts dte.Value
 }
 

@@ -99,8 +99,7 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
 
 func shownRecall(a *engine.Appraisal) *Recalled {
 	r := &Recalled{Code: a.Code, Document: a.Document, Control: a.Control, Date: a.Date, Total: a.Total,
-		Estado: a.Estado, Verdict: a.Verdict, Until: a.Until, Held: a.Held,
-		Faults: []RecallFault{}}
+		Estado: a.Estado, Verdict: a.Verdict, Until: a.Until, Held: a.Held, Faults: []RecallFault{}}
 	for _, f := range (&problem.Problem{Type: refusal.CodeValidation,
 		Faults: form.OfInvalidation(a.Faults)}).InEnglish().Faults {
 		r.Faults = append(r.Faults, RecallFault{f.Path, f.Code, f.Message})

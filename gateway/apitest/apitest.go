@@ -246,8 +246,7 @@ func (c *Contract) find(method, path string) (o *operation, other bool) {
 	parts := strings.Split(path, "/")
 	for _, o := range c.operations {
 		if len(o.path) != len(parts) || !slices.EqualFunc(o.path, parts, func(t, p string) bool {
-			return t == p ||
-				strings.HasPrefix(t, "{") && p != ""
+			return t == p || strings.HasPrefix(t, "{") && p != ""
 		}) {
 			continue
 		}

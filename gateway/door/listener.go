@@ -74,8 +74,7 @@ const maxFriends = 1024
 // each connection that is refused or closed to make room; it must not call the Listener.
 func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
 	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers),
-		tokens:  make(map[int64]int),
-		friends: make(map[netip.Addr]int64)}
+		tokens: make(map[int64]int), friends: make(map[netip.Addr]int64)}
 }
 
 // visitor is a connection that takes up a place.

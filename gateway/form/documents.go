@@ -38,8 +38,7 @@ var (
 	// consumer and taxpayer are who the other party may be (SPEC 2.5).
 	consumer = append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)
 	taxpayer = append(plain("tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "codActividad", "descActividad",
-		"nombreComercial",
-		"telefono", "correo"), direccion)
+		"nombreComercial", "telefono", "correo"), direccion)
 )
 
 const (
@@ -87,9 +86,8 @@ func fieldsOf(m *bundle.Member) []field {
 		return []field{d}
 	}
 	f := field{name: m.Name, required: m.Required, above: m.Above, person: m.Person, limit: m.Limit,
-		numbered: m.Numbered,
-		blank:    m.Blank, lines: m.Lines, label: m.Label, equals: m.Equals, min: bound(m.Min), max: bound(m.Max),
-		shape: shape(max(0, slices.Index(bundle.Shapes, m.Shape)))}
+		numbered: m.Numbered, blank: m.Blank, lines: m.Lines, label: m.Label, equals: m.Equals, min: bound(m.Min),
+		max: bound(m.Max), shape: shape(max(0, slices.Index(bundle.Shapes, m.Shape)))}
 	f.place, f.fact = target(m.To)
 	if len(m.Default) > 0 {
 		f.preset, _ = dte.Parse(m.Default)

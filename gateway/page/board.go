@@ -517,8 +517,7 @@ func chart(lang string, day documents.Today, now int) g.Node {
 	step := float64(chartWide-chartLeft) / 24
 	var lines, hours, bars g.Group
 	for _, n := range []int{0, top / 2, top} {
-		lines = append(lines,
-			el("line", attr("x1", "36"), attr("x2", "360"), number("y1", y(n)), number("y2", y(n))),
+		lines = append(lines, el("line", attr("x1", "36"), attr("x2", "360"), number("y1", y(n)), number("y2", y(n))),
 			el("text", attr("x", "31"), number("y", y(n)), attr("dy", "4"), attr("text-anchor", "end"),
 				g.Text(count(n))))
 	}

@@ -369,8 +369,7 @@ func guideSection() g.Node {
 			g.Text("Para una caja que sigue la especificación al pie de la letra: lo que ella "+
 				"deja abierto y lo que aquí es distinto.")),
 		g.Map(guide, func(v guideView) g.Node {
-			return el("div", class("pair"),
-				el("div", txt("h3", v.EN), txt("p", v.TextEN)),
+			return el("div", class("pair"), el("div", txt("h3", v.EN), txt("p", v.TextEN)),
 				el("div", attr("lang", "es"), txt("h3", v.ES), txt("p", v.TextES)))
 		}))
 }
@@ -402,8 +401,7 @@ func sampleFile(f sample.File) g.Node {
 		txt("caption", f.Title),
 		el("thead", el("tr", el("td"), g.Map(f.Columns, func(c sample.Column) g.Node {
 			return el("th", attr("scope", "col"), g.Text(c.Letter), g.If(!f.Heading, small(c.Name)))
-		}))),
-		el("tbody", numbered(f.Rows)...))))
+		}))), el("tbody", numbered(f.Rows)...))))
 }
 
 // numbered are the rows with their numbers before them.

@@ -123,32 +123,27 @@ func row(f fact) g.Node {
 
 func (b *board) todayHTML() g.Node {
 	partial := b.o.Today.Partial
-	return el("section", class("today"),
-		el("h2", g.Text(b.t("today")+" "), txt("b", b.Total)),
-		g.If(partial, note("partial", b.t("partial"))),
-		chart(b.lang, b.o.Today, b.o.At.In(dte.Zone).Hour()),
-		el("ul", class("legend"), attr("aria-label", b.t("legend")),
-			g.Map([]string{"normal", "contingency", "rejected"},
+	return el("section", class("today"), el("h2", g.Text(b.t("today")+" "), txt("b", b.Total)),
+		g.If(partial, note("partial", b.t("partial"))), chart(b.lang, b.o.Today, b.o.At.In(dte.Zone).Hour()),
+		el("ul",
+			class("legend"),
+			attr("aria-label", b.t("legend")), g.Map([]string{"normal", "contingency", "rejected"},
 				func(kind string) g.Node { return el("li", class(kind), g.Text(b.t("chart."+kind))) })),
 		listed("ul", b.Documents, func(f fact) g.Node { return el("li", g.Text(f.Name+" "), txt("b", f.Value)) },
-			class("kinds")),
-		g.If(len(b.Documents) == 0 && !partial, txt("p", b.t("none.today"))))
+			class("kinds")), g.If(len(b.Documents) == 0 && !partial, txt("p", b.t("none.today"))))
 }
 
 func (b *board) waitingHTML() g.Node {
-	return el("section", txt("h2", b.t("waiting")),
-		listed("table", b.Deadlines, row, txt("caption", b.t("deadlines")), class("deadlines")),
-		g.If(b.o.Owed.Refused != "", note("bad", b.t("refused")+" "+b.o.Owed.Refused)),
-		listed("table", b.Waiting, row),
-		g.If(len(b.Waiting) == 0, txt("p", b.t("waiting.none"))))
+	return el("section",
+		txt("h2", b.t("waiting")), listed("table", b.Deadlines, row, txt("caption", b.t("deadlines")),
+			class("deadlines")), g.If(b.o.Owed.Refused != "", note("bad", b.t("refused")+" "+b.o.Owed.Refused)),
+		listed("table", b.Waiting, row), g.If(len(b.Waiting) == 0, txt("p", b.t("waiting.none"))))
 }
 
 func (b *board) troubleHTML() g.Node {
-	return el("section", txt("h2", b.t("trouble")),
-		listed("ol", b.Trouble, func(f fact) g.Node {
-			return el("li", class(f.Level), txt("small", f.Note), g.Text(f.Name), detail(b.lang, f.Raw))
-		}, class("trouble")),
-		g.If(len(b.Trouble) == 0, txt("p", b.t("trouble.none"))))
+	return el("section", txt("h2", b.t("trouble")), listed("ol", b.Trouble, func(f fact) g.Node {
+		return el("li", class(f.Level), txt("small", f.Note), g.Text(f.Name), detail(b.lang, f.Raw))
+	}, class("trouble")), g.If(len(b.Trouble) == 0, txt("p", b.t("trouble.none"))))
 }
 
 func (b *board) monthHTML() g.Node {
@@ -156,21 +151,17 @@ func (b *board) monthHTML() g.Node {
 	if b.Month != "" {
 		title = b.t("month") + " " + b.Month
 	}
-	return el("section", class("month"), txt("h2", title),
-		g.If(b.Month == "", txt("p", b.t("month.counting"))),
+	return el("section", class("month"), txt("h2", title), g.If(b.Month == "", txt("p", b.t("month.counting"))),
 		listed("table", b.MonthLines, func(f fact) g.Node {
 			return el("tr", el("th", attr("scope", "row"), g.Text(f.Name), small(f.Note)), txt("td", f.Value),
 				txt("td", f.Raw))
-		}),
-		g.If(b.Month != "" && len(b.MonthLines) == 0, txt("p", b.t("month.none"))))
+		}), g.If(b.Month != "" && len(b.MonthLines) == 0, txt("p", b.t("month.none"))))
 }
 
 func (b *board) permitHTML() g.Node {
 	lines, about := b.permit()
-	return el("section", class("progress"), txt("h2", b.t("authorisation")),
-		txt("p", about),
-		g.If(b.o.Authorisation.Partial, note("partial", b.t("authorisation.partial"))),
-		listed("table", lines, row))
+	return el("section", class("progress"), txt("h2", b.t("authorisation")), txt("p", about),
+		g.If(b.o.Authorisation.Partial, note("partial", b.t("authorisation.partial"))), listed("table", lines, row))
 }
 
 func (b *board) rulesHTML() g.Node {
@@ -276,8 +267,7 @@ const oneDay = 24 * time.Hour
 
 // soon is how long before a deadline, or before the end of a certificate, by their names.
 var soon = map[string]time.Duration{"event": 6 * time.Hour, "documents": 12 * time.Hour, "correction": 23 * time.Hour,
-	"refused": 6 * time.Hour,
-	"signing": 30 * oneDay, "api": 21 * oneDay, "ops": 21 * oneDay, "ca": 21 * oneDay}
+	"refused": 6 * time.Hour, "signing": 30 * oneDay, "api": 21 * oneDay, "ops": 21 * oneDay, "ca": 21 * oneDay}
 
 const (
 	lowDisk = 2           // times what is kept free

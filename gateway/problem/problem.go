@@ -56,8 +56,7 @@ func WrongParameters(faults []dte.Fault) error {
 // WrongQuery returns a 400 for a parameter of an operator's query; want is an English text with what it must be.
 func WrongQuery(name, want string) error {
 	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid",
-		Operator: true,
-		Faults:   []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
+		Operator: true, Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
 
 // From makes a problem from an error of the engine.

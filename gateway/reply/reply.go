@@ -117,14 +117,13 @@ func appendRecord(b []byte, r *record.View) []byte {
 	b = object(b, "id", r.ID, "tipo", r.Tipo, "codigoGeneracion", r.Code, "numeroControl", r.ControlNumber,
 		"estado", r.Estado, "ambiente", r.Ambiente, "total", r.Total, "dteJson", verbatim(r.JSON),
 		// The signature is base64url and dots.
-		"dteFirmado", func(b []byte) []byte { return append(append(append(b, '"'), r.JWS...), '"') },
-		"selloRecibido", optional(r.Sello),
-		"respuestaMh", func(b []byte) []byte { return appendResponse(b, r.Response) },
+		"dteFirmado", func(b []byte) []byte { return append(append(append(b, '"'), r.JWS...), '"') }, "selloRecibido",
+		optional(r.Sello), "respuestaMh", func(b []byte) []byte { return appendResponse(b, r.Response) },
 		"dteJsonUrl", optional(r.JSONURL), "dtePdfUrl", optional(r.PDFURL), "sequenceNumber", r.SequenceNumber,
 		"sequenceId", r.SequenceID, "serie", r.Serie, "emisorId", r.EmisorID, "branchId", r.BranchID,
-		"pointOfSaleId", r.PointID, "tokenId", r.TokenID, "errorTecnico", optional(r.TechnicalError),
-		"createdAt", r.CreatedAt, "analisisHacienda", func(b []byte) []byte { return appendAnalysis(b, r) },
-		"regla", func(b []byte) []byte {
+		"pointOfSaleId", r.PointID, "tokenId", r.TokenID, "errorTecnico", optional(r.TechnicalError), "createdAt",
+		r.CreatedAt, "analisisHacienda", func(b []byte) []byte { return appendAnalysis(b, r) }, "regla",
+		func(b []byte) []byte {
 			return object(b, "nombre", r.Rule.Name, "version", r.Rule.Version, "digest", r.Rule.Digest)
 		})
 	if r.Invalidation == nil {
@@ -206,14 +205,13 @@ func Issuer(i *Information, point seller.Point, permissions []string) []byte {
 		return p == seller.PermissionRead || p == seller.PermissionMail
 	})
 	return success("emisor", func(b []byte) []byte {
-		return object(b, "id", i.ID, "nit", i.NIT, "nrc", i.NRC, "nombre", i.Nombre,
-			"nombreComercial", i.NombreComercial, "codigoActividad", i.CodigoActividad,
-			"actividadEconomica", i.ActividadEconomica, "direccion", i.Direccion,
-			"tipoEstablecimiento", i.TipoEstablecimiento, "departamento", i.Departamento, "municipio", i.Municipio,
-			"distrito", i.Distrito, "telefono", i.Telefono, "correo", i.Correo, "logoUrl", i.LogoURL,
-			"colorPrincipal", i.ColorPrincipal, "colorSecundario", i.ColorSecundario, "colorFondo", i.ColorFondo,
-			"ambiente", i.Ambiente, "clientId", i.ClientID, "createdAt", i.CreatedAt,
-			"codEstableMH", point.Establishment, "codEstable", point.Establishment,
-			"codPuntoVentaMH", point.PointOfSale, "codPuntoVenta", point.PointOfSale)
+		return object(b, "id", i.ID, "nit", i.NIT, "nrc", i.NRC, "nombre", i.Nombre, "nombreComercial",
+			i.NombreComercial, "codigoActividad", i.CodigoActividad, "actividadEconomica", i.ActividadEconomica,
+			"direccion", i.Direccion, "tipoEstablecimiento", i.TipoEstablecimiento, "departamento", i.Departamento,
+			"municipio", i.Municipio, "distrito", i.Distrito, "telefono", i.Telefono, "correo", i.Correo, "logoUrl",
+			i.LogoURL, "colorPrincipal", i.ColorPrincipal, "colorSecundario", i.ColorSecundario, "colorFondo",
+			i.ColorFondo, "ambiente", i.Ambiente, "clientId", i.ClientID, "createdAt", i.CreatedAt, "codEstableMH",
+			point.Establishment, "codEstable", point.Establishment, "codPuntoVentaMH", point.PointOfSale,
+			"codPuntoVenta", point.PointOfSale)
 	}, "permissions", shown)
 }

@@ -21,32 +21,25 @@ func withheld(amount, code string) json.Number {
 // texts and numbers are what programs send by mistake.
 var (
 	texts = []any{nil, "", " ", "\t", "0", "00", "01", "13", "36", "37", "99", "ZZ", "null", "\u0000", "a\u0007b",
-		"línea\notra", " 13 ", "😀",
-		strings.Repeat("x", 151), strings.Repeat("x", 1501), strings.Repeat("9", 40), "2026-12-31", "2026-02-30",
-		"GRAVADO", "EXENTO", "D1", "20", "57",
-		"ana@example.com", "not a mail", "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F", true, []any{}, Request{},
-		json.Number("1")}
+		"línea\notra", " 13 ", "😀", strings.Repeat("x", 151), strings.Repeat("x", 1501), strings.Repeat("9", 40),
+		"2026-12-31", "2026-02-30", "GRAVADO", "EXENTO", "D1", "20", "57", "ana@example.com", "not a mail",
+		"5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F", true, []any{}, Request{}, json.Number("1")}
 	numbers = []json.Number{"0", "-1", "1", "2", "4", "5", "99", "0.005", "0.01", "0.00000001", "0.000000001", "1.005",
-		"1e2", "1e-8", "1e400", "91999999999.99",
-		"92000000000", "99999999999999999999", "-0", "0.5", "1.5", "1094.99", "1095", "24999.99", "25000", "5000",
-		"2001"}
+		"1e2", "1e-8", "1e400", "91999999999.99", "92000000000", "99999999999999999999", "-0", "0.5", "1.5", "1094.99",
+		"1095", "24999.99", "25000", "5000", "2001"}
 )
 
 // extra are members that a till might add to an object, known and unknown ones.
 var extra = []string{"tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "nombreComercial", "codActividad",
-	"descActividad", "direccion", "telefono",
-	"correo", "departamento", "municipio", "distrito", "complemento", "descripcion", "cantidad", "precioUnitario",
-	"codigo", "montoDescu", "tipoImpuesto", "uniMedida",
-	"tipoItem", "tributos", "codTributo", "noGravado", "condicionOperacion", "pago", "pagos", "plazo", "periodo",
-	"referencia", "montoPago", "observaciones",
-	"isRetenIva", "isPerciIva", "applyrent", "descuentoGlobal", "gravada", "exenta", "noSujeta", "compra", "motivo",
-	"apendice", "codigoGeneracion",
-	"documentoRelacionado", "documentoOrigen", "tipoDte", "fechaEmision", "numItem", "cantidadRetorno",
-	"motivoModificacion", "montoAjuste", "items",
-	"receptor", "sujetoExcluido", "cuerpoDocumento", "tipoGeneracion", "montoSujetoGrav", "codigoRetencionMH",
-	"ivaRetenido", "tipoDocRelacionado",
-	"numDocRelacionado", "fechaDocRelacionado", "montoSujetoRetencion", "codigoRetencion", "montoRetenido",
-	"testContingencia", "nombreDesconocido"}
+	"descActividad", "direccion", "telefono", "correo", "departamento", "municipio", "distrito", "complemento",
+	"descripcion", "cantidad", "precioUnitario", "codigo", "montoDescu", "tipoImpuesto", "uniMedida", "tipoItem",
+	"tributos", "codTributo", "noGravado", "condicionOperacion", "pago", "pagos", "plazo", "periodo", "referencia",
+	"montoPago", "observaciones", "isRetenIva", "isPerciIva", "applyrent", "descuentoGlobal", "gravada", "exenta",
+	"noSujeta", "compra", "motivo", "apendice", "codigoGeneracion", "documentoRelacionado", "documentoOrigen",
+	"tipoDte", "fechaEmision", "numItem", "cantidadRetorno", "motivoModificacion", "montoAjuste", "items", "receptor",
+	"sujetoExcluido", "cuerpoDocumento", "tipoGeneracion", "montoSujetoGrav", "codigoRetencionMH", "ivaRetenido",
+	"tipoDocRelacionado", "numDocRelacionado", "fechaDocRelacionado", "montoSujetoRetencion", "codigoRetencion",
+	"montoRetenido", "testContingencia", "nombreDesconocido"}
 
 // spot is a member or an element that can be changed.
 type spot struct {

@@ -45,8 +45,7 @@ func (g *Generator) items(tipo string) []any {
 			}
 		case g.often(15): // a charge beside the tax base
 			it = Request{"descripcion": g.text(), "cantidad": json.Number("1"), "precioUnitario": json.Number("0"),
-				"uniMedida": json.Number("99"),
-				"noGravado": pick(g.chance, "2.5", "-0.01", "0.005", "10", "-3")}
+				"uniMedida": json.Number("99"), "noGravado": pick(g.chance, "2.5", "-0.01", "0.005", "10", "-3")}
 			it["noGravado"] = json.Number(it["noGravado"].(string))
 			if g.often(20) {
 				delete(it, "uniMedida")

@@ -114,9 +114,8 @@ func (c *chance) consumer() Request {
 func (c *chance) taxpayer() Request {
 	n := c.taxNumber()
 	r := Request{"tipoDocumento": "36", "numDocumento": n, "nit": n, "nombre": "Comercial El Roble, S.A. de C.V.",
-		"nrc":          c.registry(),
-		"codActividad": "62010", "descActividad": "Programación informática", "direccion": c.address(),
-		"telefono": "22223333", "correo": "compras@example.com"}
+		"nrc": c.registry(), "codActividad": "62010", "descActividad": "Programación informática",
+		"direccion": c.address(), "telefono": "22223333", "correo": "compras@example.com"}
 	if c.often(30) {
 		r["nombreComercial"] = "El Roble"
 	}

@@ -66,21 +66,16 @@ func (s Sum) evaluate() []byte {
 	at := Join(Op(LocalGet, sumTurn), I32Const(8), []byte{I32Mul}) // offset of the line
 	return Join(s.Before, s.Check,
 		[]byte{Block, Empty, Block, Empty, Loop, Empty}, // out of the first: overflow; of the second: done
-		Op(LocalGet, sumTurn), Op(LocalGet, sumLines), []byte{0x4f}, Op(BrIf, 1),
-		at, Op(I64Load, 3, BufferAt+40), Op(LocalSet, sumValue),
-		s.Add,
-		at, Op(LocalGet, sumValue), Op(I64Store, 3, BufferAt+32),
-		Op(LocalGet, sumTurn), I32Const(1), []byte{I32Add}, Op(LocalSet, sumTurn), Op(Br, 0),
-		[]byte{End, End},
-		store32(8, 1), I32Const(BufferAt), Op(LocalGet, sumLines), Op(I32Store, 2, 12), store32(16, 1), store32(20, 0),
-		store32(24, 0), store32(28, 0),
-		Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul}, Op(LocalGet, sumTotal), Op(I64Store, 3, BufferAt+32),
-		Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul}, I32Const(40), []byte{I32Add, Return},
-		[]byte{End},
+		Op(LocalGet, sumTurn), Op(LocalGet, sumLines), []byte{0x4f}, Op(BrIf, 1), at, Op(I64Load, 3, BufferAt+40),
+		Op(LocalSet, sumValue), s.Add, at, Op(LocalGet, sumValue), Op(I64Store, 3, BufferAt+32),
+		Op(LocalGet, sumTurn), I32Const(1), []byte{I32Add}, Op(LocalSet, sumTurn), Op(Br, 0), []byte{End, End},
+		store32(8, 1), I32Const(BufferAt), Op(LocalGet, sumLines), Op(I32Store, 2, 12), store32(16, 1),
+		store32(20, 0), store32(24, 0), store32(28, 0), Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul},
+		Op(LocalGet, sumTotal), Op(I64Store, 3, BufferAt+32), Op(LocalGet, sumLines), I32Const(8), []byte{I32Mul},
+		I32Const(40), []byte{I32Add, Return}, []byte{End},
 		// The fault 0, in this line and no column.
 		store32(8, 1), store32(12, 0), store32(16, 0), store32(20, 0), store32(24, 1), store32(28, 0), store32(32, 0),
 		I32Const(BufferAt), Op(LocalGet, sumTurn), I32Const(s.Line), []byte{I32Add}, Op(I32Store, 2, 36),
-		store32(40, -1), store32(44, 0),
-		I32Const(48),
+		store32(40, -1), store32(44, 0), I32Const(48),
 	)
 }

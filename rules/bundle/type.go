@@ -65,8 +65,7 @@ func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency
 
 // OwnPaths are the routes below /dte/ that the API has itself: no type is asked for under one of them.
 var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos",
-	"information", "invalidacion", "json",
-	"pdf", "resend"}
+	"information", "invalidacion", "json", "pdf", "resend"}
 
 // ownPermissions are those of the API that no type has (seller.PermissionRead, PermissionMail).
 var ownPermissions = []string{"CONSULTA", "REENVIO"}

@@ -208,10 +208,9 @@ const (
 // section reads a section to its end and keeps what metering needs.
 func (m *module) section(id int, r *reader) error {
 	read := map[int]func(*reader) error{typeSection: m.typeSignatures, importSection: m.imports,
-		functionSection: m.functionTypes, tableSection: tables,
-		memorySection: memories, globalSection: m.globalTypes, exportSection: m.exports, startSection: m.starts,
-		elementSection:   m.elements,
-		dataCountSection: dataCount, dataSection: data}[id]
+		functionSection: m.functionTypes, tableSection: tables, memorySection: memories, globalSection: m.globalTypes,
+		exportSection: m.exports, startSection: m.starts, elementSection: m.elements, dataCountSection: dataCount,
+		dataSection: data}[id]
 	if read == nil {
 		return nil // the code is read when it is metered
 	}

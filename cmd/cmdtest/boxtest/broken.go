@@ -39,8 +39,7 @@ var Boxes = []Broken{
 	setting("a text where a number belongs", "threshold = 1", "threshold = \"one\"", "configuration", "rules.threshold",
 		"rules.threshold: line "),
 	setting("a line that is no TOML", "[branch]", "[branch", "configuration", "", "line 5"),
-	setting("no ambiente", "ambiente = \"00\"", "ambiente = \"\"", "configuration", "ambiente",
-		"ambiente: is missing"),
+	setting("no ambiente", "ambiente = \"00\"", "ambiente = \"\"", "configuration", "ambiente", "ambiente: is missing"),
 	setting("no NIT", "nit = \"06141804941035\"", "nit = \"\"", "configuration", "issuer.nit",
 		"issuer.nit: is missing"),
 	setting("no authority", "url = ", "# url = ", "configuration", "authority.url", "authority.url: is missing"),
@@ -157,12 +156,10 @@ var Boxes = []Broken{
 
 	// What a start takes, and a person should know.
 	{"a secret that others can read", func(b *Box) {
-		b.must(os.Chmod(b.At("authority.password"), 0o644), os.Chmod(b.Dir,
-			0o755))
+		b.must(os.Chmod(b.At("authority.password"), 0o644), os.Chmod(b.Dir, 0o755))
 	}, "fail", "secrets", "authority.password_file", "mode 0644", false},
 	{"no token", func(b *Box) {
-		b.must((&config.TokenFile{Secret: strings.Repeat("09",
-			32)}).Save(b.At("tokens.toml")))
+		b.must((&config.TokenFile{Secret: strings.Repeat("09", 32)}).Save(b.At("tokens.toml")))
 	}, "warn", "tokens", "", "no till can issue", false},
 	{"a second copy that was not begun", func(b *Box) {
 		b.Set("mark = \"mark\"\n", "mark = \"mark\"\nsecond_copy = \"copy\"\n")

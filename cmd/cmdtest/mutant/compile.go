@@ -59,8 +59,7 @@ func NewChecker(root string, folders []string) (*Checker, error) {
 			k.packages[dir] = p
 		}
 	}
-	k.from = importer.ForCompiler(k.fset, "gc", func(name string) (io.ReadCloser,
-		error) {
+	k.from = importer.ForCompiler(k.fset, "gc", func(name string) (io.ReadCloser, error) {
 		return os.Open(export[name])
 	})
 	return k, c.Wait()

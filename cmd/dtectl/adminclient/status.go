@@ -39,9 +39,8 @@ func AskStatus(ctx context.Context, cfg *config.Config) (*Status, error) {
 
 // queues are the queues in the order in which a document passes them, with what waits there.
 var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report", "in contingency, in no event yet"},
-	{"event", "contingency events for MH"},
-	{"forward", "reported, the document itself owed"}, {"lot", "lots that MH works on"}, {"invalidate",
-		"invalidations without an answer"}}
+	{"event", "contingency events for MH"}, {"forward", "reported, the document itself owed"},
+	{"lot", "lots that MH works on"}, {"invalidate", "invalidations without an answer"}}
 
 // PrintOwed shows what is owed and returns how many records wait.
 func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int) {

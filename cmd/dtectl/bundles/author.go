@@ -252,8 +252,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	if err != nil {
 		return err
 	}
-	a := &rulestore.Activation{Rule: record.RuleRef{Name: p.Manifest.Name, Version: p.Manifest.Version},
-		Steps: p.Steps}
+	a := &rulestore.Activation{Rule: record.RuleRef{Name: p.Manifest.Name, Version: p.Manifest.Version}, Steps: p.Steps}
 	if last := p.Steps[len(p.Steps)-1]; last.Err != nil {
 		a.Refused = last.Name
 	}

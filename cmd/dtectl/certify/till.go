@@ -111,8 +111,7 @@ func (t *till) documents(ctx context.Context, kind, estado, since string) (all [
 	const window = 31 // days that one list may span
 	for from := first; !from.After(last); from = from.AddDate(0, 0, window) {
 		query := fmt.Sprintf("/dte/documentos?tipo=%s&estado=%s&puntoVenta=propio&limite=500&desde=%s&hasta=%s", kind,
-			estado,
-			from.Format(time.DateOnly), from.AddDate(0, 0, window-1).Format(time.DateOnly))
+			estado, from.Format(time.DateOnly), from.AddDate(0, 0, window-1).Format(time.DateOnly))
 		for cursor := ""; ; {
 			var page struct {
 				Documents []record `json:"documentos"`

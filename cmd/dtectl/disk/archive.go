@@ -79,8 +79,7 @@ func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *s
 		return nil, err
 	}
 	c := &outbox.ArchiveCheck{Store: store, Archive: bucket, Slug: cfg.Issuer.Slug, Ambiente: cfg.Ambiente,
-		Read: f.Read, Shared: f.Shared,
-		Found: r.found, Progress: r.progress}
+		Read: f.Read, Shared: f.Shared, Found: r.found, Progress: r.progress}
 	return c.Run(ctx)
 }
 

@@ -59,8 +59,7 @@ func (c *Backup) vouched(top *adminclient.Options) error {
 			err)
 		return nil
 	}
-	bad, err := printVouched(term.Out, cfg, func(o storage.Options) (*storage.Store,
-		error) {
+	bad, err := printVouched(term.Out, cfg, func(o storage.Options) (*storage.Store, error) {
 		return storage.OpenBackup(c.Dir, o)
 	})
 	if err == nil && bad > 0 {

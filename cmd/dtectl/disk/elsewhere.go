@@ -63,9 +63,8 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 	way := cfg.Authority.Link()
 	defer way.Close()
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
-		Password: authority.Password(password), Ambiente: cfg.Ambiente,
-		UserAgent: "dtectl recover", Transport: way, Now: cfg.Now,
-		Rehearsal: cfg.Authority.Rehearsal})
+		Password: authority.Password(password), Ambiente: cfg.Ambiente, UserAgent: "dtectl recover", Transport: way,
+		Now: cfg.Now, Rehearsal: cfg.Authority.Rehearsal})
 	asked := 0
 	for _, l := range list {
 		series := strings.Split(l.Series, "/")

@@ -560,8 +560,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 			}
 		} else if ownRecords(l.Series) {
 			return nil, fmt.Errorf(
-				"--accept-loss %q: it names no series of which something is lost; give the series' "+
-					"whole name", text)
+				"--accept-loss %q: it names no series of which something is lost; give the series' whole name", text)
 		}
 		list = append(list, l)
 	}

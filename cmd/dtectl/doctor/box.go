@@ -321,8 +321,7 @@ func (d *doctor) tls() {
 			}
 			continue
 		}
-		file, do := l.Certificate, "put a new certificate and its key there: the appliance takes them "+
-			"without a restart"
+		file, do := l.Certificate, "put a new certificate and its key there: the appliance takes them without a restart"
 		if file == "" {
 			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running "+
 				"appliance renews its certificate"

@@ -170,8 +170,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 
 // group publishes, behind a group's last version, what is desired, signed by the new key; where nothing was published,
 // an order that changes nothing. What neither key signed counts nowhere, therefore nobody can put something in the way.
-func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, group string,
-	ofBranch bool) error {
+func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, group string, ofBranch bool) error {
 	before := *chain
 	before.Director = old
 	head, err := before.Head(ctx, group)

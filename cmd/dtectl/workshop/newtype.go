@@ -101,8 +101,7 @@ func kindOf(s dte.Value) (kind string, nullable bool) {
 
 // ofSales are the members of a line that every sale has, and that the group "sale" of a form makes.
 var ofSales = []string{"numItem", "tipoItem", "cantidad", "codigo", "uniMedida", "descripcion", "precioUni",
-	"montoDescu", "codTributo",
-	"tributos", "noGravado"}
+	"montoDescu", "codTributo", "tributos", "noGravado"}
 
 // read finds out what a till says, and what the rule answers.
 func (t *newType) read() {

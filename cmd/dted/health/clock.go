@@ -55,8 +55,7 @@ type clock struct {
 func newClock(stored time.Time, now func() time.Time, log *slog.Logger) *clock {
 	began := time.Now()
 	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}),
-		now:     func() time.Time { return now().Round(0) },
-		elapsed: func() time.Duration { return time.Since(began) }}
+		now: func() time.Time { return now().Round(0) }, elapsed: func() time.Duration { return time.Since(began) }}
 }
 
 // clockRetry is when a till may try again.
@@ -101,9 +100,8 @@ func (c *clock) suspect(off time.Duration, spanish, english string) {
 	}
 	c.doubt = &refusal.Error{Code: refusal.CodeClockWrong, RetryAfter: clockRetry,
 		Message: "El reloj del equipo está " + fmt.Sprintf(spanish, off.Abs().Round(time.Second)) +
-			": no se emiten documentos nuevos hasta que esté en hora",
-		English: "The box's clock is " + fmt.Sprintf(english, off.Abs().Round(time.Second)) +
-			": nothing new is issued until it is right"}
+			": no se emiten documentos nuevos hasta que esté en hora", English: "The box's clock is " +
+			fmt.Sprintf(english, off.Abs().Round(time.Second)) + ": nothing new is issued until it is right"}
 }
 
 // trust accepts the box's time.

@@ -266,8 +266,7 @@ func checkEnrolled(f *fleet.Fence) error {
 	case s.Replaced:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
 			English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more",
-				s.Since.Format(time.RFC3339), s.Highest),
-			Message: fmt.Sprintf(
+				s.Since.Format(time.RFC3339), s.Highest), Message: fmt.Sprintf(
 				"Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte",
 				s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
 	case s.Epoch == 0:
@@ -287,10 +286,9 @@ func CheckPoint(a *fleet.Agent, at seller.Point, now time.Time) error {
 	point := fleetproto.Point{Establishment: at.Establishment, Point: at.PointOfSale}
 	switch {
 	case !a.Fence().Standing().Numbers(point):
-		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
-			English: fmt.Sprintf(
-				"The enrolment of this box does not name point of sale %s%s: nothing is numbered there", at.Establishment,
-				at.PointOfSale),
+		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry, English: fmt.Sprintf(
+			"The enrolment of this box does not name point of sale %s%s: nothing is numbered there", at.Establishment,
+			at.PointOfSale),
 			Message: fmt.Sprintf("La central no ha inscrito el punto de venta %s%s en este equipo: avise a soporte",
 				at.Establishment, at.PointOfSale)}
 	case a.Closed(point, dte.Year(now)):

@@ -18,8 +18,7 @@ import (
 func (s *Simulator) Manage() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /chaos", func(w http.ResponseWriter, r *http.Request) {
-		say(w, http.StatusOK,
-			s.Hostilities())
+		say(w, http.StatusOK, s.Hostilities())
 	})
 	mux.HandleFunc("POST /chaos", s.postChaos)
 	mux.HandleFunc("POST /schedule", s.postSchedule)

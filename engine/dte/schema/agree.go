@@ -54,9 +54,8 @@ var freeRoots = []string{linesName, summaryName}
 var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
 	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
 	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
-	"selloRecibido",
-	"codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega", "nombRecibe",
-	"docuRecibe"}
+	"selloRecibido", "codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega",
+	"nombRecibe", "docuRecibe"}
 
 // hyphenated are the members that a generation may write with hyphens: numbers of people and firms.
 var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "docuEntrega", "docuRecibe",
@@ -65,8 +64,7 @@ var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "do
 // fixed are the members whose value a generation sets itself.
 var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo",
-	"identificacion.tipoOperacion",
-	"emisor.tipoDocumento", "donatario.tipoDocumento"}
+	"identificacion.tipoOperacion", "emisor.tipoDocumento", "donatario.tipoDocumento"}
 
 // held reports whether a path of the document is outside the parts that rules compute.
 func held(document string) bool {
@@ -255,8 +253,7 @@ var (
 	// besides are amounts that only inform, or that are on the left side of an equation.
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
-		"totalIvaRetenido",
-		"totalIVAretenido", "valorTotal", "totalNoOnerosas"}
+		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
 	// signed are the amounts that may be below 0.
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
@@ -317,12 +314,10 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	tax, payment := c.layoutIndex(summaryName+".tributos[]"), c.layoutIndex(summaryName+".pagos[]")
 	a = arithmetic{resumen: position(0, summaryName), lines: position(0, linesName),
 		quantity: position(line, "cantidad"), price: position(line, "precioUni"),
-		discount: position(line, "montoDescu"), charge: position(line, "noGravado"),
-		sold: find(line, soldAs...), withheld: find(line, withheldOf...), discounts: make(map[int]string),
-		taxes:   position(resumen, "tributos"),
-		taxCode: position(tax, "codigo"), taxValue: position(tax, "valor"),
-		pagos: position(resumen, "pagos"), paid: position(payment, "montoPago"),
-		total:  position(resumen, c.overlay.total),
+		discount: position(line, "montoDescu"), charge: position(line, "noGravado"), sold: find(line, soldAs...),
+		withheld: find(line, withheldOf...), discounts: make(map[int]string), taxes: position(resumen, "tributos"),
+		taxCode: position(tax, "codigo"), taxValue: position(tax, "valor"), pagos: position(resumen, "pagos"),
+		paid: position(payment, "montoPago"), total: position(resumen, c.overlay.total),
 		output: slices.Index(c.out.Summary, c.overlay.total),
 	}
 	for _, s := range sumOf {

@@ -293,8 +293,7 @@ const (
 func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	at, steps := 0, 0
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool {
-		return r == '.' || r == '/' || r == '[' ||
-			r == ']'
+		return r == '.' || r == '/' || r == '[' || r == ']'
 	}) {
 		if name == "item" || strings.Trim(name, "0123456789") == "" {
 			continue // the number of a line

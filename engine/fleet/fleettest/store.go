@@ -213,7 +213,6 @@ func (s *Store) Keys(prefix string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.objects)), func(key string) bool {
-		return !strings.HasPrefix(key,
-			prefix)
+		return !strings.HasPrefix(key, prefix)
 	})
 }

@@ -58,8 +58,7 @@ func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))}
 // disproved reports whether an object does not prove itself, whoever asks for it again.
 func disproved(err error) bool {
 	return slices.ContainsFunc([]error{fleetproto.ErrNotFound, fleetproto.ErrTooLarge, fleetproto.ErrFormat,
-		fleetproto.ErrSignature, fleetproto.ErrOther},
-		func(of error) bool { return errors.Is(err, of) })
+		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
 }
 
 // empty reports whether the store shows nothing of this box.

@@ -84,8 +84,7 @@ func spans(list []Span) string {
 // With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant. show gets how far the
 // work is; nil: nobody looks.
 func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
-	branch string, epoch int64, folder string,
-	show func(done, total int64),
+	branch string, epoch int64, folder string, show func(done, total int64),
 ) (Fetched, error) {
 	shipped, stray, err := boxes(ctx, store, chain, director, branch, epoch)
 	if err != nil {

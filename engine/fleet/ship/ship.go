@@ -247,8 +247,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	maps.DeleteFunc(s.sent, func(name string, _ int64) bool { return gone(name) })
 	if live && s.all { // what files held that were taken away, a live copy holds in later ones
 		s.carried.pending = slices.DeleteFunc(s.carried.pending, func(p place) bool {
-			return p.file < s.state.File &&
-				gone(p.file)
+			return p.file < s.state.File && gone(p.file)
 		})
 	}
 	s.mu.Unlock()

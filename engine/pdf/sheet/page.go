@@ -276,8 +276,7 @@ func (f *Fonts) Clean(s string) string {
 func (f *Fonts) Paragraphs(s string) []string {
 	var out []string
 	for _, l := range strings.FieldsFunc(s, func(r rune) bool {
-		return r == '\n' || r == '\r' || r == '\u2028' ||
-			r == '\u2029'
+		return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029'
 	}) {
 		if l = f.Clean(l); l != "" {
 			out = append(out, l)

@@ -139,8 +139,7 @@ func (x *examination) overflow(ctx context.Context) error {
 	d := x.report.Description
 	for i, in := range x.documents {
 		if in.N == 0 || !slices.ContainsFunc(d.Columns, func(f abi.Field) bool {
-			return f.Kind == "amount" &&
-				f.Required
+			return f.Kind == "amount" && f.Required
 		}) {
 			continue
 		}

@@ -36,8 +36,7 @@ type Law struct {
 // todays is the law that this package was written after.
 func todays() Law {
 	return Law{VAT: big.NewRat(13, 100), Withheld: big.NewRat(1, 100), Income: big.NewRat(10, 100),
-		LeastBase: leastBase, Identification: identification,
-		PerGallon: gallonTaxes}
+		LeastBase: leastBase, Identification: identification, PerGallon: gallonTaxes}
 }
 
 // Laws is what was enacted, beside the law that this package was written after.

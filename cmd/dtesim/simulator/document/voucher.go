@@ -46,9 +46,8 @@ func charged(d *Document) *Refusal {
 	return nil
 }
 
-// vouched checks what is to be paid. MH publishes two conventions for montoTotalOperacion: with the withholding and
-// the perception in it (MF2 p.47) or without (every sealed v3 document). totalPagar is the same in both, so both
-// pass.
+// vouched checks what is to be paid. MH publishes two conventions for montoTotalOperacion: with the withholding and the
+// perception in it (MF2 p.47) or without (every sealed v3 document). totalPagar is the same in both, so both pass.
 func vouched(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	perception, withholding := sum.number(d.withheld("ivaPerci")), sum.number(d.withheld("ivaRete"))

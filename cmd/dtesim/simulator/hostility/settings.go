@@ -76,10 +76,9 @@ type Chaos struct {
 // LoginTexts are MH's codes of authentication (MT2). The manuals print the codes and not the body that bears them: the
 // member's name and the spelling are ours.
 var LoginTexts = map[int]string{100: "Usuario incorrecto", 101: "Contactar a soporte", 102: "No se pudo autenticar",
-	103: "Contraseña expirada",
-	104: "Debe cambiar la contraseña", 105: "Cambio de contraseña requerido", 106: "Credenciales inválidas",
-	107: "Token inválido", 108: "Token requerido",
-	109: "Error al generar el token", 110: "Tipo no válido", 111: "Parámetro no válido"}
+	103: "Contraseña expirada", 104: "Debe cambiar la contraseña", 105: "Cambio de contraseña requerido",
+	106: "Credenciales inválidas", 107: "Token inválido", 108: "Token requerido", 109: "Error al generar el token",
+	110: "Tipo no válido", 111: "Parámetro no válido"}
 
 // What Only may name.
 const (

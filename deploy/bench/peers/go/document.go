@@ -163,8 +163,7 @@ func (form document) of(s *sale) (*document, error) {
 		}
 		within := (taxed*13*2 + 113) / (113 * 2) // half up
 		d.Lines[i] = line{Number: i + 1, Type: 1, Quantity: item.Quantity, Code: item.Code, Unit: 59,
-			Description: item.Description,
-			Price:       item.Price, Discount: item.Discount, Taxed: taxed, VAT: within}
+			Description: item.Description, Price: item.Price, Discount: item.Discount, Taxed: taxed, VAT: within}
 		total, discount, vat = total+taxed, discount+item.Discount, vat+within
 	}
 	total, vat = cents(total), cents(vat)
