@@ -174,7 +174,7 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	}
 	if !e.o.Open(req.Document) {
 		return nil, closed(req.Document,
-			`esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena`)
+			`esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena, y reinicie`)
 	}
 	return e.makeDraft(req)
 }

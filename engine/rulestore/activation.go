@@ -272,8 +272,8 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	}
 	if i.Kind == "document" && s.o.Open != nil && !s.o.Open(i.Document) {
 		detail += fmt.Sprintf("; warning: this branch does not issue documents of type %s: [types] issue, or the "+
-			"chain's settings, opens it, "+
-			"and dtectl token grant lets a till ask for it", i.Document)
+			"chain's settings, opens it from the next start on, and dtectl token grant lets a till ask for it",
+			i.Document)
 	}
 	return detail, nil
 }

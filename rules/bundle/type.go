@@ -365,6 +365,8 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 		add(path+".name", "is missing, or the group %q has names of its own", m.Use)
 	case m.Use == "" && (len(m.Due) > 0 || len(m.Extra) > 0):
 		add(path, "due and extra belong to a group")
+	case slices.Contains(nameless, m.Use) && len(m.Extra) > 0:
+		add(path+".extra", "the group %q has nothing beside it", m.Use)
 	}
 	if m.Name != "" && names[m.Name] {
 		add(path+".name", "%q stands twice", m.Name)

@@ -23,8 +23,10 @@ import (
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
+	"dtegate/gateway/form"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 )
@@ -55,7 +57,7 @@ func (c *newCommand) Run() error {
 	}
 	switch {
 	case !ruleName.MatchString(c.Name):
-		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
+		return fmt.Errorf("%q: a rule's name is small letters and digits; the schema says the generation", c.Name)
 	case !typeNumber.MatchString(c.Type) || c.Schema == "":
 		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON " +
 			"Schema of it; a generation or version is copied --from another")
@@ -260,6 +262,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	if p.Rule == nil {
 		return err
 	}
+	err = errors.Join(err, readExamples(p.Manifest.Document, p.Rule.Bundle.Parts))
 	if c.Fuel && p.Rule.Module != nil {
 		var peak int64
 		if peak, err = rulestore.PeakFuel(ctx, p.Rule); err == nil {
@@ -267,6 +270,25 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 		}
 	}
 	return errors.Join(err, p.Rule.Close(ctx))
+}
+
+// readExamples reads the examples of a type's form as the gateway would: golden cases begin behind the form.
+func readExamples(document string, parts map[string][]byte) error {
+	t, err := bundle.ParseType(document, parts)
+	if t == nil || err != nil {
+		return err
+	}
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(t.Form.Examples)) {
+		body, err := dte.Parse(t.Form.Examples[name])
+		if err != nil {
+			return err
+		}
+		for _, f := range form.New(t).Fill(body, nil).Faults {
+			faults = append(faults, fmt.Errorf("form.json: examples.%s: %w", name, f))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 var declaredFuel = regexp.MustCompile(`"fuel": *[0-9]+|"params": *\[`)

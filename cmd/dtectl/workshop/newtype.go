@@ -228,7 +228,7 @@ func describe(name, to string, s dte.Value, due bool, depth int) string {
 		text += `, "shape": "` + shape + `"`
 	}
 	if inner := object.Get("properties").Members(); len(inner) > 0 {
-		if object.Get("properties").Get("numDocumento").Exists() {
+		if of := object.Get("properties"); of.Get("numDocumento").Exists() && of.Get("tipoDocumento").Exists() {
 			text += `, "person": true`
 		}
 		var list []string
