@@ -44,12 +44,12 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 			result = name
 		}
 	}
-	switch result {
-	case "stored":
+	switch {
+	case err == nil:
 		s.End(record.StepDone, nil)
 		s.Held = held
 		box.delivery.archive.reset()
-	case "conflict", "invalid":
+	case result == "conflict", result == "invalid":
 		s.End(record.StepFailed, err)
 		box.log.Error("the archive does not take a document", "code", dte.Code(entry.Code).String(), "error", err)
 	default:
