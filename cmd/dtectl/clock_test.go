@@ -9,22 +9,22 @@ import (
 // boxClock is where the box's clock is meant, by file and function, and why. All else reads the branch's, config.Now:
 // in a rehearsal of a later day the two differ.
 var boxClock = map[string]string{
-	"books.go make":                "the day on which the files are made",
-	"books.go open":             "a backup is read, without a configuration",
-	"books.go collect":             "a pause",
-	"demo/demo.go supervise":       "how long a start takes",
-	"doctor/doctor.go Run":         "the box's clock is a field of it: branchNow",
-	"doctor/box.go timeSync":       "how long a write takes",
-	"doctor/box.go authority":      "how long a connection takes",
-	"setup/init.go Run":            "a certificate of MH, before there is a configuration",
-	"fleet/doctor.go Run":          "the centre of a chain has no branch",
-	"fleet/fleet.go ProvideChain":          "the centre of a chain has no branch",
-	"fleet/status.go Run":          "how long is waited",
-	"invalidate.go one":            "the pace of what is sent",
-	"demo/new.go day":              "the demonstration's own calendar",
-	"demo/new.go makeTaxpayer":     "a certificate of the demonstration",
-	"demo/new.go New":              "the demonstration's own calendar",
-	"bundles/stored.go progress": "a share of the work: the branch's clock is not known here",
+	"books.go make":               "the day on which the files are made",
+	"books.go open":               "a backup is read, without a configuration",
+	"books.go collect":            "a pause",
+	"demo/demo.go supervise":      "how long a start takes",
+	"doctor/doctor.go Run":        "the box's clock is a field of it: branchNow",
+	"doctor/box.go timeSync":      "how long a write takes",
+	"doctor/box.go authority":     "how long a connection takes",
+	"setup/init.go Run":           "a certificate of MH, before there is a configuration",
+	"fleet/doctor.go Run":         "the centre of a chain has no branch",
+	"fleet/fleet.go ProvideChain": "the centre of a chain has no branch",
+	"fleet/status.go Run":         "how long is waited",
+	"invalidate.go one":           "the pace of what is sent",
+	"demo/new.go day":             "the demonstration's own calendar",
+	"demo/new.go makeTaxpayer":    "a certificate of the demonstration",
+	"demo/new.go New":             "the demonstration's own calendar",
+	"bundles/stored.go progress":  "a share of the work: the branch's clock is not known here",
 }
 
 // TestBranchClock: a verb that reads the clock reads the branch's, or stands in the list with its reason.

@@ -33,7 +33,7 @@ const (
 // second.
 func shares(t *testing.T, row func(string, float64, float64, string)) {
 	b := newBranch(t, everyRule...)
-	b.reconfigure(", rate = 100000, burst = 100000", "")
+	b.reconfigure(", rate = 100000", "")
 	b.start()
 	defer b.stop()
 	(&bench{branch: b}).outage(t)
