@@ -44,7 +44,7 @@ type Options struct {
 	Policy authority.Policy
 	// Patience is how long a sale waits for MH whose till says nothing of that; default 0: as long as the policy takes.
 	Patience time.Duration
-	// PassCodes passes codes on to MH that its catalogues do not have. Payments and their terms are always passed on.
+	// PassCodes passes on codes that MH's catalogues lack. Codes of payments and of their terms are always passed on.
 	PassCodes bool
 	// Contingency is how the branch lives without MH.
 	Contingency contingency.Options
@@ -317,7 +317,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	if change.Counters, err = e.counterChanges(entry, h, change.To); err != nil {
 		return entry, refusal.Internal(err)
 	}
-	// What MH has answered is written down, though the time of who asked is over.
+	// MH's answer is stored even if the caller's context has ended.
 	next, err := record.Move(context.WithoutCancel(ctx), e.store, entry.Code, entry.State, change)
 	if err != nil {
 		return entry, refusal.Internal(fmt.Errorf("recording the outcome: %w", err))

@@ -394,7 +394,7 @@ func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft
 	return o, computed, err
 }
 
-// unnumbered stands for the number that a document will have. All are of one length.
+// unnumbered is a placeholder for a document's future number. All numbers have the same length.
 const unnumbered = 1
 
 // fill takes the document of a draft from its evaluation. A breach of the schema is a *refusal.Error.

@@ -199,8 +199,8 @@ func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	return changes, nil
 }
 
-// noteFacts completes a note with what its original says: the reference, what the till leaves out of the receptor, and
-// the flags, which must be the original's (SPEC 4.4). It adds to the faults what the note says otherwise.
+// noteFacts completes a note from its original: the reference, the receptor fields that the till omits, and the flags,
+// which must equal the original's (SPEC 4.4). It adds a fault for each value that contradicts the original.
 func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fault) {
 	for _, flag := range [...]string{"isRetenIva", "isPerciIva"} {
 		was := o.facts.Get(flag).Bool()

@@ -165,7 +165,7 @@ func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
 type Access struct {
 	// OwnTypes: without CONSULTA a token reads only the types of documents that it may issue.
 	OwnTypes bool
-	// MailAnywhere: any token may mail a document to an address that it does not bear; else only one with REENVIO.
+	// MailAnywhere lets any token mail a document to an address that is not on it; if false, the token needs REENVIO.
 	MailAnywhere bool
 }
 
@@ -284,8 +284,8 @@ type Limits struct {
 	Daily int64
 }
 
-// Wrong tokens from one address: so many at once and one a second for long. A good token from there goes on being
-// taken: one till's mistake stops no other behind the same address.
+// Wrong tokens from one address: wrongBurst at once, then one a second. A good token from that address is still
+// accepted: one till's mistake blocks no other till behind the address.
 const wrongBurst = 60
 
 // What takes no token (/docs, /openapi.json, a link to a PDF): requests a second for long and at once, from one

@@ -43,9 +43,9 @@ var (
 		RetryAfter: time.Second, Message: "Este token envía demasiadas solicitudes grandes a la vez"}
 )
 
-// ambiguous reports whether a request says in two ways where it ends, or in one that not every reader knows (RFC 9112
-// §6.1): what a proxy before the appliance takes for a body would be a request here. It reads the headers as they came:
-// fasthttp's own ContentLength changes with the body that it has read.
+// ambiguous reports whether a request states its end in two ways, or in a way that not every reader knows (RFC 9112
+// §6.1): the appliance could read a request where a proxy in front of it saw a body. It reads the original headers,
+// because fasthttp's own ContentLength changes with the body that was read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {

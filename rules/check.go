@@ -22,8 +22,8 @@ type Check struct {
 	// Floor returns the highest version of the bundle's name and generation that was ever in force here, "" if there is
 	// none. A candidate must be above it: a step back is not an activation. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
-	// Interpreter also runs the golden cases, first, so that an unproven module meets compiled code last. It may have a
-	// Timeout. Nil skips this step.
+	// Interpreter runs the golden cases first, so that compiled code runs only a module that has passed them. This Host
+	// may have a Timeout. Nil skips the step.
 	Interpreter *Host
 	// Case runs one golden case and compares the output byte by byte. Nil skips the golden cases.
 	Case func(ctx context.Context, r *Rule, golden []byte) error

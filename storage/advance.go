@@ -227,8 +227,8 @@ func (q *queueStarts) join(due *Due) {
 	q.known[due.Queue] = queueStart{k.read, min(k.first, due.At.UnixNano()), k.joined + 1}
 }
 
-// unixNano reports false for a time that is later than any that the table can hold. One that is earlier gives the
-// lowest there is.
+// unixNano returns false for a time after the latest that the table can hold. A time before the earliest becomes the
+// earliest.
 func unixNano(t time.Time) (int64, bool) {
 	switch n := t.UnixNano(); {
 	case time.Unix(0, n).Equal(t):
@@ -246,8 +246,8 @@ type count struct {
 	Revision uint64 // how often it has been set, this time included
 }
 
-// count adds counters to the batch, whose origins are held, and returns what they are now. relative: their values are
-// added to what was there.
+// count adds counters to the batch and returns their new values. The caller holds the counters' origins. If relative,
+// count adds the values to the stored values.
 func (s *Store) count(b *pebble.Batch, counters []Counter, relative bool) ([]count, error) {
 	var counts []count
 	for _, c := range counters {

@@ -156,8 +156,8 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 		return Entry{}, err
 	}
 
-	// 1. Those in front are in the log now, and one batch follows them. Whether the number is the next one, the row
-	// says.
+	// 1. The earlier turns are in the log now, and one batch follows them. The row decides whether the number is the
+	// next one.
 	turn.wait()
 	series := lockOfSeries(keys.Series)
 	if err := a.held.add(context.Background(), series); err != nil {

@@ -184,7 +184,7 @@ func (r *assembler) run(ctx context.Context) error {
 	return r.place()
 }
 
-// beRestored keeps the new store from numbering.
+// beRestored prevents the new store from giving numbers to documents.
 func (r *assembler) beRestored(dir string) error {
 	at := *r.o
 	at.Dir = dir

@@ -72,7 +72,7 @@ func (e *damagedError) Error() string {
 func (e *damagedError) Unwrap() []error { return []error{ErrCorrupt, e.err} }
 
 const (
-	// repairAdvice is what helps a store that opens to read.
+	// repairAdvice is the advice for a store that can still be opened for reading.
 	repairAdvice = "dtectl fsck names the documents, dtectl recover takes them from the other media"
 	// listAdvice is what helps where Pebble's manifest, in which it lists its tables, or the marker that says which
 	// manifest counts, is damaged: without them Pebble opens nothing; the tables and the log are there all the same.

@@ -50,9 +50,9 @@ func numbers(list ...uint64) []byte {
 	return b
 }
 
-// facts adds up what the rows of each record say of each other: added on the one side, taken off on the other, it comes
-// to 0 where they agree. Memory grows by 16 bytes a record. Entries must come before the journal. Record 0 stands for
-// the numbers that were given up.
+// facts sums what the rows of each record say about each other: one row adds, its counterpart subtracts, and the sum is
+// 0 if the rows agree. Memory grows by 16 bytes a record. Entries must come before the journal. Record 0 stands for the
+// numbers that were given up.
 type facts struct {
 	chunks  map[uint64]*[4096]fact // by id / 4096
 	partial map[uint64]bool        // records that are known not to be whole: nothing is said of them but leads

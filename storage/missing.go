@@ -147,7 +147,7 @@ func (h *holes) lacking(series map[string]seriesRow) (list []Affected) {
 	return list
 }
 
-// missing tells it by series; known is how far the copy says that series got whose end is lost.
+// missing lists the holes by series. known holds the ends, per the copy, of the series whose end is lost.
 func (g *holes) missing(series map[string]seriesRow, known []knownSeries) (list []Missing) {
 	ends := make(map[string]knownSeries)
 	for _, k := range known {

@@ -124,7 +124,7 @@ func openDamaged(o Options) (*Store, error) {
 }
 
 func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
-	// Asked first, because Pebble makes folder and lock before it misses the store.
+	// Check this first: Pebble creates the folder and the lock before it reports that the store is missing.
 	if _, err := o.FS.Stat(o.Dir); err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	}

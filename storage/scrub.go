@@ -210,8 +210,8 @@ func (b *scrubber) nextHead(n uint64) (*segmentHead, error) {
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
 
-// mend writes what a segment held anew from the store, between where the one before it ends and the next one begins, at
-// the end of the log; then the segment counts no more.
+// mend rewrites a segment from the store, at the end of the log: everything between the end of the previous segment and
+// the start of the next one. Afterwards the log ignores the old segment.
 func (b *scrubber) mend(n uint64) error {
 	b.mu.Lock()
 	writing := b.writing

@@ -260,8 +260,8 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 	return o, nil
 }
 
-// Owed returns what must be settled before the store numbers again, nil when nothing is. possible may be nil.
-// ErrClosed.
+// Owed returns what must be settled before the store can give numbers again, nil if nothing must. possible may be nil.
+// Error: ErrClosed.
 func (s *Store) Owed(possible Possible) (*Owed, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -328,7 +328,7 @@ func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, re
 	return o, nil
 }
 
-// Accept notes in an Owed what a person accepts, and returns what is not accepted yet, in the form of ParseLoss.
+// Accept records in o the losses that a person accepts. It returns the other losses in ParseLoss's form.
 func (o *Owed) Accept(losses []Loss) (rest []string) {
 	by := make(map[string]Loss)
 	for _, l := range losses {

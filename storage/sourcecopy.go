@@ -92,8 +92,8 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 // end cannot be read.
 const leastChange = 256
 
-// rows calls fn with each row that one segment holds, around damage too, and notes in told how far the segment says
-// that the series got.
+// rows calls fn with each row of one segment, also with the rows around damage. It records in told the end of the
+// series according to the segment.
 func (c *copyChain) rows(ctx context.Context, fs vfs.FS, part position, told *copyState,
 	fn func(key, value []byte) error) error {
 	s, err := loadSegment(fs, c.dir, part.Segment)

@@ -287,7 +287,7 @@ func (h *histories) series(db *pebble.DB, name string, row seriesRow) error {
 	return nil
 }
 
-// link takes a link in where the chain goes on through it.
+// link adds a link to the histories if the chain continues through that link.
 func (h *histories) link(db *pebble.DB, key, value []byte) error {
 	if len(key) != 13 {
 		return nil

@@ -123,9 +123,9 @@ func (t *tableWrites) ended(kind int, err error) {
 	}
 }
 
-// background hears of every failure in the background. Flushes and compactions have ended already, and Pebble holds its
-// lock; the rest reads tables, to know what is in them, and Pebble 2.1.7 repeats that at once and for ever when it
-// fails.
+// background handles every failure of Pebble's background work. Flushes and compactions have already ended, and Pebble
+// holds its lock. The other work reads tables to learn their contents; when such a read fails, Pebble 2.1.7 repeats it
+// at once and for ever.
 func (t *tableWrites) background(err error) {
 	var usage usageError
 	t.mu.Lock()
@@ -386,9 +386,9 @@ func (f badBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// largeBlock is the length in bytes from which a block's checksum is compared here, before Pebble does. Pebble's search
-// for the turned bit takes time with the square of the length: with the bundle of a rule, of 600 KiB, 14 s for every
-// reader and every start. Pebble reads nothing that long of a table but whole blocks.
+// largeBlock is the block length in bytes from which the checksum is compared here, before Pebble compares it. Pebble's
+// search for a flipped bit is quadratic in the length: 14 s for a rule's bundle of 600 KiB, for every reader and at
+// every start. Only whole blocks are read from a table at this length.
 const largeBlock = 32 << 10
 
 // wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), as Pebble writes them: CRC-32C, masked as

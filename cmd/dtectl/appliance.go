@@ -209,7 +209,7 @@ type deliveryRetry struct {
 	adminclient.Flags
 }
 
-// Run fails when nothing was given up of the documents that are named.
+// Run fails if no delivery of the named documents had been given up.
 func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error {
 	if (len(c.Codes) == 0) != c.All {
 		return errors.New("name documents, or all of them with --all")

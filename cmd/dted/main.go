@@ -54,8 +54,8 @@ func serve(path string) error {
 // tune sets Go's scheduler and collector, unless the environment does.
 func tune() {
 	if os.Getenv("GOMAXPROCS") == "" {
-		// With as many running signatures as processors, Go has no processor left for a finished disk write: it waited
-		// 6 to 25 ms for a signature to end. With more, the kernel decides, and prefers a thread that slept.
+		// If signatures occupy every Go processor, a finished disk write waits 6 to 25 ms for a signature to end. With
+		// twice as many Go processors, the kernel schedules, and it prefers a thread that slept.
 		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	}
 	if os.Getenv("GOGC") == "" {

@@ -291,7 +291,7 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 // String returns a text for people.
 func (a *Authenticity) String() string { return Sentence(a.Acts) }
 
-// Sentence returns a text: how many acts have whose mark.
+// Sentence returns a text with the number of acts under each person's mark.
 func Sentence(acts map[string]int) string {
 	text := fmt.Sprintf("%d acts bear this box's mark", acts[Own])
 	for _, p := range [][2]string{{None, ", %d came with a backup, or are older than the mark, and bear none"},

@@ -137,7 +137,7 @@ var (
 		"renta retenida, para el F-14 y el F-910", `
 		No. | Fecha | NIT, DUI u otro documento | Nombre | Número de control | Código de generación
 		+Monto de la operación | +Renta retenida`)
-	// expected are the sales of which the customer withheld VAT: each is owed a 07 by that customer.
+	// expected lists the sales whose customer withheld VAT: the customer owes the issuer a 07 for each sale.
 	expected = book("retenciones_por_recibir.csv", "Comprobantes de retención por recibir",
 		"el cliente retuvo IVA y debe su comprobante (07)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NIT o DUI | NRC | Cliente

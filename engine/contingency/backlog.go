@@ -20,8 +20,8 @@ type Backlog struct {
 	// record.MaxCounted.
 	Waiting map[string]int `json:"waiting"`
 	// Lost counts the records that are set aside because the store lacks a piece of them, and the waiting records that
-	// will be: no deadline here counts them. LostRecords are the first hundred. If the queues cannot be counted at all,
-	// Lost is at least 1, and the other fields are those of the last count.
+	// will be set aside for it: no deadline here counts either. LostRecords are the first hundred. If the queues cannot
+	// be counted at all, Lost is at least 1, and the other fields are those of the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.

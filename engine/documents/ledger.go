@@ -133,8 +133,8 @@ type page struct {
 	totals map[group]total // of all that the query chooses, whatever the page
 }
 
-// page answers a query from what the store holds by now. Its work is that of the page and of the groups: rows of groups
-// that the query does not choose are stepped over.
+// page answers a query from what the store holds now. Its cost grows with the page and the number of groups: page skips
+// the rows of a group that the query does not choose.
 func (l *ledger) page(ctx context.Context, q query) (*page, error) {
 	p := &page{totals: make(map[group]total)}
 	err := l.look(ctx, q.days, func(d *day) {

@@ -155,7 +155,7 @@ func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listin
 	}
 }
 
-// A search reads so many records at once, and so many at most for one page: then the page ends, full or not.
+// A search reads at most this many records at once, and this many for a page. The page then ends, full or not.
 const (
 	searchChunk = 256
 	searchMost  = 20_000

@@ -37,7 +37,7 @@ type MonthDocument struct {
 	BranchID      int64  `json:"sucursal"`
 	// Deferred: it was issued in contingency.
 	Deferred bool `json:"contingencia,omitempty"`
-	// Invalidated is the day of the event that took it back, El Salvador's, yyyy-mm-dd.
+	// Invalidated is the day of the event that invalidated the document: yyyy-mm-dd, El Salvador time.
 	Invalidated string `json:"invalidado,omitempty"`
 	// Refusal is what MH said of a rejected document.
 	Refusal string `json:"rechazo,omitempty"`

@@ -224,8 +224,8 @@ func (v Value) Set(set ...Member) Value {
 // An absent Value writes null.
 func (v Value) Append(dst []byte) []byte { return v.append(dst, nil) }
 
-// append writes v as Append does or, with memory for order, in its canonical form: members by name, each number in its
-// shortest spelling.
+// append writes v as Append does. If order is not nil, it writes the canonical form: members by name, each number in
+// its shortest spelling. order is scratch memory.
 func (v Value) append(dst []byte, order *[]int) []byte {
 	switch v.kind {
 	case KindBool:

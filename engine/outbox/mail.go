@@ -350,7 +350,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	return nil
 }
 
-// clearGivenUp takes a document that has been mailed after all out of the list of those that were given up.
+// clearGivenUp removes a document from the list of given-up documents after a late successful mailing.
 func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, deliverMany)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package outbox delivers documents: it mails them to their receivers, archives them (begin with Run), mails
-// letters about them, and prints them. What is still to be delivered is in the store; a restart loses nothing but the
-// memory of pauses.
+// Package outbox delivers documents: it mails them to their receivers, archives them, mails letters about them, and
+// prints them. Begin reading at Run. Pending deliveries are in the store; a restart forgets only the pauses between
+// attempts.
 package outbox
 
 import (
@@ -293,7 +293,7 @@ func owedOf(entry storage.Entry) (steps record.Delivery, document, to string, to
 	return steps, dte.Code(entry.Code).String(), h.Mail, h.TokenID, nil
 }
 
-// deliverEach delivers several records at once. away: they are not due, their server may be back.
+// deliverEach delivers several records at once. away: the records are not due yet, but their server may be back.
 func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
 	var g errgroup.Group
 	g.SetLimit(deliverAtOnce)

@@ -267,7 +267,7 @@ func (b *builder) receptorName() (string, dte.Value) {
 	return "Receptor", dte.Value{}
 }
 
-// ownFields adds the values that the type's view names. A value that is printed of every type takes the view's label.
+// ownFields adds the values that the type's view names. A value that all types print takes the view's label.
 func (b *builder) ownFields(v *View) {
 	blocks := map[string]*[]Field{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms,
 		"issue": &v.Facts}

@@ -41,7 +41,7 @@ func Learn(types ...*bundle.Type) error {
 	}
 }
 
-// Fits returns what a type says otherwise than what is known of it or of another type.
+// Fits returns an error if a type contradicts what is known of it or of another type.
 func Fits(t *bundle.Type) error {
 	if all := known.Load(); all != nil {
 		return fits(*all, t)

@@ -97,9 +97,9 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 		}}
 }
 
-// cataloguesFor are those in force on the first day of a bundle that is to come: a law brings its codes with it. Any
-// other bundle is compared with the current ones, and so is one that ends on its first day: it is there for what was
-// issued before, see forEarlier.
+// cataloguesFor returns the catalogues that a bundle is compared with. For a future bundle they are those of its first
+// day: a law brings its codes with it. For any other bundle they are the current ones, also for a bundle that ends on
+// its first day, because such a bundle serves only earlier documents (see forEarlier).
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
 	later := w.From > s.today() && w.Until != w.From

@@ -86,8 +86,8 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 			failed.Ref.Name, failed.Ref.Version, day)}
 }
 
-// EventFailed returns what an operator or a till reads when an event's bundle contradicts what the box knows. It counts
-// it, too, except on a nil shelf.
+// EventFailed returns the error that an operator or a till reads when an event's bundle contradicts the box's data. It
+// also counts the failure, except on a nil shelf.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	if s != nil {
 		s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)

@@ -402,8 +402,8 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	return active
 }
 
-// Types returns the types of documents that the book has rules for: each as the rule describes it that is in force on a
-// day, else as the first rule that begins later.
+// Types returns the document types that the book has rules for. The rule in force on day describes a type; without one,
+// the first rule that begins later does.
 func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	seen := make(map[string]bool)
 	for _, r := range b.generation.Rules() {

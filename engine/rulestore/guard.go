@@ -45,7 +45,7 @@ type Verdict struct {
 	Cause    string // of a refusal: one of the causes
 	Shape    Shape  // of a refused sale
 	At       time.Time
-	// Past: the decision was made before the appliance started. It is counted, and asks for no return.
+	// Past: the decision was made before the appliance started. It is counted, but causes no return to an older rule.
 	Past bool
 }
 
@@ -126,7 +126,7 @@ func (g *Guard) Trust(digest string) {
 	g.bundle(digest).trusted = true
 }
 
-// NotMade is called if the return from a bundle could not be recorded. The next harm then asks for it again.
+// NotMade is called if the return from a bundle was not recorded. The next harm requests the return again.
 func (g *Guard) NotMade(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,7 +242,7 @@ type spread struct {
 	shapes map[Shape]bool // of the harmed sales, at most shapesHarmed
 }
 
-// newSpread is one of a bundle that these points of sale have used.
+// newSpread returns the spread of a bundle that these points of sale have used.
 func newSpread(used map[int64]bool) spread {
 	return spread{used: maps.Clone(used), harmed: make(map[int64]bool), shapes: make(map[Shape]bool)}
 }

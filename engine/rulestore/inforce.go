@@ -85,8 +85,8 @@ func (s *Store) wantedBundles(list []*shelved) (wanted []*shelved) {
 // activities).
 const longestReturn = 2
 
-// ofOriginals tells of a bundle of notes or returns that it was the one of its generation on a day of the last two
-// years: it computes what is given back today of an original of that day.
+// ofOriginals reports whether a bundle of notes or returns was in force for its generation on any day of the last two
+// years. Such a bundle computes what is given back today for an original of that day.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false

@@ -155,7 +155,7 @@ func expiry(on []*shelved, i *shelved) string {
 	return i.Until
 }
 
-// module is that of a loaded bundle, nil when it is not loaded or has none.
+// module returns the module of a bundle; nil if the bundle is not loaded or has no module.
 func (s *Store) module(digest string) *rules.Module {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

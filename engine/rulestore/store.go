@@ -110,7 +110,7 @@ type StepBack struct {
 	At     time.Time        `json:"at"`
 	// Expired is the last day of the bundle that goes on, when it is over.
 	Expired string `json:"expired,omitempty"`
-	// Acknowledged is who knows of a return; nil: nobody has said so.
+	// Acknowledged is who acknowledged the return to an older rule; nil: nobody has.
 	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
 
 	word recordmac.Verdict // whether this box wrote the record so

@@ -198,7 +198,8 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 			}
 			s.refuse(i, err)
 		case errors.Is(err, ErrNoCatalogue):
-			// Nothing can be filled without them. The branch refuses every sale, answers, and can be given one.
+			// Without catalogues no document can be filled. The branch runs, refuses every sale, and can be given a
+			// bundle.
 			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
 			return NewBook(noRules, nil, nil, nil, nil)
 		default:

@@ -11,8 +11,8 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Keeper makes and ends tokens, and records that in the trail. When a method returns, its change is in force. What it
-// returns is shown as JSON: all that the box knows of a token, and of one that it has just made the token itself.
+// Keeper makes and ends tokens, and records that in the trail. When a method returns, its change is in force. It
+// returns, for JSON, all that the box knows of a token, and for a new token also its secret.
 type Keeper interface {
 	Tokens() any // the list
 	NewToken(by By, name string, point int64, permissions []string) (any, error)

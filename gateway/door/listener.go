@@ -54,8 +54,8 @@ type Places struct {
 	PerToken   int
 }
 
-// Tills and Operators are the bounds of the two listeners. The tills' keeps a thousand places for connections that
-// showed a token. One token cannot take all places of the address that it shares with others.
+// Tills and Operators are the limits of the two listeners. Tills reserves a thousand places for connections that showed
+// a token. One token cannot take all places of the address that it shares with other tokens.
 var (
 	Tills     = Places{All: 2048, Strangers: 1024, PerAddress: 64, PerToken: 32}
 	Operators = Places{All: 64, Strangers: 48, PerAddress: 16, PerToken: 12}

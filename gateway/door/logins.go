@@ -121,7 +121,7 @@ type Buckets struct {
 	swept int // how many names the last sweep left
 }
 
-// NewBuckets admits burst at once, and in the long run n in each length of time. All are positive.
+// NewBuckets admits burst attempts at once, and on average n attempts in each period. All arguments are positive.
 func NewBuckets(n int, each time.Duration, burst int) *Buckets {
 	return &Buckets{every: each / time.Duration(n), burst: burst, empty: make(map[string]time.Time)}
 }

@@ -12,10 +12,10 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Contract makes the contract of a branch (OpenAPI 3.1). base is what is the same for every branch. Each type that the
-// branch issues adds its operation, POST /dte/<path>, and the schemas of its request, all made of its form. known are
-// all types of which documents may be stored. The groups of base (x-groups) describe the members that forms name by a
-// group, and do not stand in the contract.
+// Contract makes the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each issued type
+// adds its operation, POST /dte/<path>, and its request schemas, made from its form. known lists all types whose
+// documents may be stored. The groups of base (x-groups) describe the members that forms name by group; the contract
+// omits these groups.
 func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
 	doc, err := dte.Parse(base)
 	if err != nil {

@@ -205,7 +205,7 @@ func printed(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// code reads a generation code. One that is missing or of another kind has its fault already.
+// code reads a generation code. A missing code, or a value of another kind, already has its fault.
 func (r *reader) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}

@@ -206,7 +206,7 @@ func (m *module) prefixed(r *reader, i *instruction) {
 	}
 }
 
-// zero reads the index of the one memory.
+// zero reads a memory index, which must be 0: a module has only one memory.
 func (r *reader) zero() {
 	if r.byte() != 0 {
 		r.fail("a memory other than the first")

@@ -58,10 +58,10 @@ type protected struct {
 	KeyID     string `json:"kid"`
 }
 
-// ParseEnvelope reads a signed document and returns it with its payload. It verifies nothing. It is the only reader of
-// the form in the house, therefore the code that admits a document and the code that opens it again cannot differ about
-// its content. It refuses what Form.Parse refuses, and base64url that could be written in another way. White space and
-// the order of members are free: Text writes them in one way. The name is the file's, for errors.
+// ParseEnvelope reads a signed document and returns it with its payload. It verifies nothing. No other code reads this
+// form; therefore the code that admits a document and the code that reopens it agree on its content. It refuses what
+// Form.Parse refuses, and non-canonical base64url. It accepts any white space and member order; Text writes only one.
+// name is the file's name, for error messages.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)

@@ -122,7 +122,7 @@ func (w *walker) object(path string, t reflect.Type) error {
 			return err
 		}
 		name, _ := token.(string)
-		// Two members must not have the same path: names contain dots only where nothing is below them.
+		// Two members must not have the same path: a name may contain a dot only if its member has no members below.
 		free := t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String
 		if name == "" || !free && strings.ContainsAny(name, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, name))

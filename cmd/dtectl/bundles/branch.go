@@ -240,7 +240,7 @@ type rollbackCommand struct {
 	Expired bool `help:"Also a rule whose own dates are over."`
 }
 
-// Run takes off whatever stands above that version. The floor stays where it is.
+// Run removes the versions above the named version. The floor does not change.
 func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "rollback", c.Expired)
 }
@@ -254,7 +254,7 @@ func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) er
 
 type cancelCommand struct{ ruleTarget }
 
-// Run takes off what is to come. The same bundle can be pushed again.
+// Run removes the bundle that is not yet in force. The same bundle can be pushed again.
 func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "cancel", false)
 }

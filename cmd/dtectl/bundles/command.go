@@ -92,8 +92,8 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 // defaultKeyID is what a key is called where nobody has said it.
 const defaultKeyID = "central-it"
 
-// signerOf reads a signing key. Where the configuration can be read and pins the key, its name is that one's: a branch
-// refuses a bundle whose signature names its key otherwise.
+// signerOf reads a signing key. If the configuration is readable and pins the key, the signer takes the pinned name: a
+// branch refuses a bundle whose signature gives the key another name.
 func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -50,8 +50,7 @@ func init() {
 // Path returns where a till sends a document of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of the documents that a kind is made against: the last sale among them; "" if there is
-// none.
+// originOf returns the kind of document that a kind is made against: the last sale among several; "" if there is none.
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]

@@ -41,8 +41,8 @@ type till struct {
 	say func(what string) // hears why the branch is asked again
 }
 
-// ask makes one request of the tills' API. A refusal that will not change is *adminclient.Refusal; any other error may
-// pass.
+// ask makes one request of the tills' API. A permanent refusal is *adminclient.Refusal; any other error may be
+// temporary.
 func (t *till) ask(ctx context.Context, method, path, key string, body []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(t.o.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {

@@ -25,8 +25,8 @@ type Audit struct {
 	JSON  bool `help:"Write one JSON object a line."`
 }
 
-// Run shows the newest acts, the newest first. It asks a running appliance, and reads the store of one that stands
-// still.
+// Run shows the newest acts, the newest first. It asks the appliance if the appliance runs, and otherwise reads the
+// store.
 func (c *Audit) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {

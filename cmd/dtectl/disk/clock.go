@@ -21,7 +21,7 @@ type Clock struct {
 // ClockAccept is dtectl clock accept.
 type ClockAccept struct{}
 
-// Run has the store forget the time that it knew: after a clock that was ahead, or a year in a cupboard.
+// Run makes the store forget its last known time: after the clock was ahead, or the box was off for a year.
 func (*ClockAccept) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {

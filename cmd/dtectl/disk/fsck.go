@@ -79,7 +79,7 @@ func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
 	return nil
 }
 
-// affectedText says of a document what of it is not as it was written.
+// affectedText returns which parts of a document differ from what was written.
 func affectedText(a storage.Affected) string {
 	numbers := fmt.Sprint(a.From)
 	if a.To != a.From {

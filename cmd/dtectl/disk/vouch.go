@@ -22,7 +22,7 @@ import (
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
-	// bad is how many rules that are not taken off may not compute, and how many acts are contradicted.
+	// bad is the number of rules in use that may not compute, plus the number of contradicted acts.
 	bad int
 }
 

@@ -301,7 +301,7 @@ func (d *doctor) listen() {
 	}
 }
 
-// tlsSoon is when the end of a listener's certificate should be known to people; the box renews its own long before.
+// tlsSoon: doctor warns this long before a listener's certificate ends; the box renews its own certificate earlier.
 const tlsSoon = 21 * 24 * time.Hour
 
 // tls looks at the certificates of the listeners that are encrypted.

@@ -82,7 +82,7 @@ func markRemedy(s *storage.Store, m storage.MarkState) string {
 		"have, and says what is lost"
 }
 
-// Limits of monitoring's alerts, DTENotProtected and DTEMark: the two say the same of the same box.
+// Limits of the alerts DTENotProtected and DTEMark: doctor and monitoring judge a box by the same limits.
 const (
 	backupLate = 3 * 24 * time.Hour
 	proofLate  = 15 * time.Minute
@@ -122,7 +122,7 @@ func (d *doctor) markOf(proved time.Time) {
 // scrubLate is when a copy that nobody has read through is a warning; the appliance does it every day.
 const scrubLate = 7 * 24 * time.Hour
 
-// witnesses looks at what other media know, beside a store that nobody has open.
+// witnesses checks what other media know about a store that no process has open.
 func (d *doctor) witnesses(s *storage.Store) {
 	const do = "dtectl recover takes what the medium has of the same history; it says what is lost"
 	for _, w := range s.Behind() {

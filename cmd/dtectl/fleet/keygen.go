@@ -113,8 +113,8 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	return nil
 }
 
-// enrolments signs again what the old key signed, each branch's highest epoch first: a box that was replaced must not
-// take an earlier epoch for the last. It returns the groups: true of those that a branch is of.
+// enrolments signs again what the old key signed, each branch's highest epoch first: a replaced box must not take an
+// earlier epoch for the last. It returns all groups; true marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key,
 	director fleetproto.Signer) (map[string]bool, error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)

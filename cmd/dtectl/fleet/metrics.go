@@ -138,7 +138,7 @@ func one(b bool) float64 {
 	return 0
 }
 
-// branchMetrics is one branch's part of /metrics. A silent one answers 503, therefore Prometheus's own up tells it.
+// branchMetrics answers one branch's part of /metrics. A silent branch gives 503: Prometheus then records up = 0.
 func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 	name, found := r.PathValue("branch"), s.latest.Load()
 	if found == nil || s.surveyor.Chain.Now().Sub(found.At) > SilentAfter {

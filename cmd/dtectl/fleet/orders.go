@@ -30,8 +30,8 @@ const maxMends = 500
 // maxForeignVersions are passed over, of objects under a group's versions that the director did not sign.
 const maxForeignVersions = 50
 
-// Head is the last version of a group that the director has signed; nil: there is none. A list may lag, therefore it is
-// asked on from there until there is none, as a box does. What somebody else put there is passed over.
+// Head returns a group's last version that the director signed, nil without one. A list may lag: Head asks for the
+// versions after the listed ones until nothing follows, as a box does. Head skips objects that others put there.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {

@@ -29,8 +29,8 @@ const followEvery = 2 * time.Second
 // errHarms ends a roll that held a roll-out.
 var errHarms = errors.New("a roll-out harms, and is held")
 
-// Run opens what may be opened. It may run every few minutes by a timer: where a ring's criteria do not hold, it
-// changes nothing.
+// Run opens every ring that may be opened. A timer may call it every few minutes: where a ring's criteria do not hold,
+// it changes nothing.
 func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
 	for {

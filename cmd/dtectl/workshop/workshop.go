@@ -35,8 +35,8 @@ type Workshop struct {
 	signer     bundle.Signer // of what is only tried
 }
 
-// Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that stands for the Go one of
-// the rules, "" for none.
+// Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that replaces the rules' Go
+// module; "" replaces none.
 func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	w := &Workshop{source: plugins.Source{Root: root, Build: filepath.Join(root, "var", "build"), Module: module}}
 	if err := os.MkdirAll(w.source.Build, 0o755); err != nil {

@@ -72,7 +72,7 @@ func (a *Control) Table() gateway.TokenTable {
 	return t
 }
 
-// PublishTo has every later table of tokens given to publish.
+// PublishTo makes publish receive every later token table.
 func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
 
 var signingExpiry = prometheus.NewDesc("dte_signing_certificate_expiry_timestamp_seconds",

@@ -172,8 +172,8 @@ type Rules struct {
 	Keys      []RulesKey `toml:"key"`
 }
 
-// OnFailure is what becomes of a sale whose rule traps, runs out of fuel, or works for too long: "valid", the rule
-// before computes it if its own dates hold on that day; "any", the rule before whatever its dates; "refuse".
+// OnFailure is what to do with a sale whose rule traps, runs out of fuel, or takes too long. "valid": compute with the
+// previous rule if its dates cover that day; "any": with the previous rule whatever its dates; "refuse".
 type OnFailure struct {
 	Trap string `toml:"trap" default:"valid" one:"valid any refuse"`
 	Fuel string `toml:"fuel" default:"valid" one:"valid any refuse"`

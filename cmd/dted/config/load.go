@@ -139,8 +139,8 @@ type setting struct {
 	value reflect.Value
 }
 
-// settings returns the settings of a struct in their order. With all, it also returns those of sections that are left
-// out, and of a list those of one item, without its number.
+// settings returns the settings of a struct in their order. With all, it also returns the settings of omitted sections
+// and, for each list, the settings of one item without its number.
 func settings(v reflect.Value, prefix string, all bool) (list []setting) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)

@@ -26,7 +26,7 @@ import (
 type TokenFile struct {
 	// Secret keys the hashes, 32 bytes in hex.
 	Secret string `toml:"secret"`
-	// First is the id of the first token of a file that took a lost one's place; 0: 1.
+	// First is the id of the first token in a file that replaces a lost file; 0 means 1.
 	First  int64   `toml:"first,omitzero"`
 	Tokens []Token `toml:"token"`
 }

@@ -91,8 +91,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// take returns an idle connection, or waits for one in the order of the requests: for patience, and longer only while
-// the server gives signs of life.
+// take returns an idle connection, or queues the request for one. The request waits for at most patience, and longer
+// only while the server still responds.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	if c := l.next(); c != nil {
 		l.mu.Lock()
@@ -220,7 +220,7 @@ func joinCauses(err error, causes ...error) error {
 	return err
 }
 
-// pop returns the connection that was used last; nil if those are gone for which free had a value. Without Run, it
+// pop returns the most recently used connection; nil if the connections that free announced are gone. Without Run, pop
 // drops connections that have been idle for too long.
 func (l *Link) pop() *conn {
 	l.mu.Lock()

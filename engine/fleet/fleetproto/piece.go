@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Piece is some bytes of a file of a box's second copy, as SegmentKey holds them: the signed Piece, a line break, the
-// bytes. Pieces are numbered without a gap from 1, and each names the one before.
+// Piece describes some bytes of a file of a box's second copy. The object at SegmentKey holds the signed Piece, a line
+// break and the bytes. Pieces are numbered from 1 without a gap, and each piece names the previous one.
 //
-// A part joins the bytes of consecutive pieces of one file, as PartKey holds them: a rebuild reads the parts, and only
-// the pieces that no part holds.
+// A part joins the bytes of consecutive pieces of one file in the object at PartKey. A rebuild reads the parts, and
+// only the pieces that no part holds.
 type Piece struct {
 	Head     Head   `json:"head"`
 	Branch   string `json:"branch"`

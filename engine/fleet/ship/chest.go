@@ -142,8 +142,8 @@ func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, e
 	return nil, nil, doubt, nil
 }
 
-// plan is what holds the pieces of a span: parts as far as there are any, single pieces in the gaps between them. Parts
-// that were made again may hold a piece twice.
+// plan lists the parts and pieces that cover a span: parts where they exist, single pieces in the gaps between parts. A
+// part that was made again can repeat the pieces of another part.
 func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	for at := of.From; at <= of.To; {
 		next, best := of.To+1, -1

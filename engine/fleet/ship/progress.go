@@ -72,8 +72,8 @@ func (p *progress) holds(folder string) bool {
 	return true
 }
 
-// put writes bytes where they belong in a file; what was behind them is void. gap: bytes before them may be missing,
-// and are zero.
+// put writes bytes at offset in a file and discards the file's bytes after them. gap: the bytes before offset may be
+// missing; missing bytes are zero.
 func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	f := p.file
 	if f == nil || filepath.Base(f.Name()) != name {

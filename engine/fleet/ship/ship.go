@@ -59,7 +59,8 @@ type Options struct {
 	// DefaultPatience; a store that takes longer is not waited for until it has caught up.
 	Sync     bool
 	Patience time.Duration
-	// Count is how many changes the copy holds behind a byte of a file; nil: those of before the start are not counted.
+	// Count returns the changes that the copy holds after byte end of file; nil: changes before the start are not
+	// counted.
 	Count  func(ctx context.Context, file string, end int64) (int64, error)
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
@@ -87,8 +88,8 @@ type Shipper struct {
 	carried carried
 }
 
-// state is how far the copy is in the store. It is saved before and behind each piece: lost, it is found again in the
-// store.
+// state records how much of the copy is in the store. It is saved before and after each piece. A lost state is rebuilt
+// from the store.
 type state struct {
 	Epoch    int64  `json:"epoch"`
 	Number   int64  `json:"number"`

@@ -14,8 +14,8 @@ func (d *Document) sums(column string) *big.Rat {
 	return total
 }
 
-// expect compares a field of the summary with what it ought to be, at two decimals. A field that the generation does
-// not have is not compared: which it has is the schema's.
+// expect compares a field of the summary with the expected value, at two decimals. It skips a field that the generation
+// does not have: the schema checks which fields exist.
 func (d *Document) expect(field string, want *big.Rat) *Refusal {
 	sum := d.Root.Object("resumen")
 	if _, has := sum[field]; !has || near(rounded(want, 2), sum.number(field)) {

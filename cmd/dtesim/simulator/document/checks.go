@@ -14,7 +14,7 @@ var (
 	sold   = []func(*Document) *Refusal{itemised, paid}
 )
 
-// issued holds emisor against the registered taxpayer (observed: "[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE").
+// issued compares emisor with the registered taxpayer (observed: "[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE").
 func issued(d *Document) *Refusal {
 	emisor, name, _ := d.issuer()
 	if r := itself(d); r != nil {

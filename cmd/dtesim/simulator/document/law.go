@@ -140,7 +140,7 @@ func (s *Laws) On(tipo, day string) Law {
 	return now
 }
 
-// replaced is a table of rates in which the fresh ones hold.
+// replaced returns a copy of rates in which the rates of fresh replace the old ones.
 func replaced(rates, fresh map[string]*big.Rat) map[string]*big.Rat {
 	if len(fresh) == 0 {
 		return rates
@@ -151,8 +151,8 @@ func replaced(rates, fresh map[string]*big.Rat) map[string]*big.Rat {
 	return all
 }
 
-// under finds the law that a document is held to: of its own day, and of a note or retorno, which give back what was
-// charged, of its original's.
+// under returns the law that applies to a document: the law of its own day. A note or retorno gives back what was
+// charged; therefore it falls under the law of its original's day.
 func (s *Laws) under(d *Document) Law {
 	day := d.Date()
 	if d.Tipo == "05" || d.Tipo == "06" || d.Tipo == "18" {

@@ -61,7 +61,7 @@ func balances(tipo string) []balance {
 	}
 }
 
-// share adds a column over the items that name one original.
+// share sums a column over the items that refer to one original document.
 func (d *Document) share(code, column string) *big.Rat {
 	total := new(big.Rat)
 	for _, it := range d.Root.Objects("cuerpoDocumento") {

@@ -25,8 +25,8 @@ func checkReceiver(d *Document) *Refusal {
 	return nil
 }
 
-// charged checks the VAT: every taxed item bears tax 20, and the summary the VAT of what is left after the global
-// discount.
+// charged checks the VAT: every taxed item carries tax 20, and the summary carries the VAT of the amount after the
+// global discount.
 func charged(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		if it.number("ventaGravada").Sign() > 0 && !slices.Contains(it.texts("tributos"), "20") {

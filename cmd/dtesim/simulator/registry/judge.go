@@ -25,7 +25,7 @@ func (s *Registry) examine(d *document.Document) (notes []string, _ *document.Re
 	return notes, bad
 }
 
-// keep remembers a payload whose signature held until it is accepted, for observers.
+// keep stores a payload with a valid signature for observers until the payload is accepted.
 func (s *Registry) keep(d *document.Document) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
