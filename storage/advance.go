@@ -104,7 +104,7 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	return e.Entry, nil
 }
 
-// inState is a record that is in a state and has none of the parts that it is to be given.
+// inState returns a record if it is in the given state and has no part with the name of a new part.
 func (s *Store) inState(code Code, from State, parts []Part) (entryRow, error) {
 	e, err := s.entry(code)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Store) inState(code Code, from State, parts []Part) (entryRow, error) {
 }
 
 // Due returns the records of a queue whose time is at or before the given one, earliest first, at most limit of them.
-// They stay in the queue: Advance removes or moves them. A record that is being moved at this moment may be missing.
+// The records stay in the queue until Advance removes or moves them. A record that is being moved may be missing.
 func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading queue %q: %w", queue, err)
@@ -146,7 +146,7 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 		at int64
 	}
 	var found []reference
-	first := int64(math.MaxInt64) // of those that are not due
+	first := int64(math.MaxInt64) // the first time that is not due yet
 	prefix := duePrefix(queue)
 	err := scan(s.db, prefix, prefixEnd(prefix), func(key, _ []byte) error {
 		_, at, id, ok := parseDueKey(key)
@@ -175,7 +175,7 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 			s.suspect(err)
 			return nil, fmt.Errorf("reading queue %q: %w", queue, err)
 		}
-		// What was in the queue a moment ago may have moved since.
+		// A record may have left the queue since the scan.
 		if e.Due != nil && e.Due.Queue == queue && e.Due.At.UnixNano() == f.at {
 			s.settled(e.Code)
 			entries = append(entries, e.Entry)
@@ -184,8 +184,8 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 	return entries, nil
 }
 
-// queueStarts remembers of each queue until when nothing of it is due, so that whoever asks an idle queue, many times a
-// minute, reads no table.
+// queueStarts remembers until when nothing in each queue is due. Idle queues are asked many times a minute, and then no
+// table is read.
 type queueStarts struct {
 	mu    sync.Mutex
 	known map[string]queueStart
@@ -193,11 +193,11 @@ type queueStarts struct {
 
 type queueStart struct {
 	read   bool   // the table was read
-	first  int64  // if so, nothing of the queue is due before this, in Unix nanoseconds
+	first  int64  // if read: no record of the queue is due before this time, Unix ns
 	joined uint64 // records that have joined the queue since the store was opened
 }
 
-// idle tells whether nothing of the queue is due at a time, and how many records have joined it so far.
+// idle reports whether no record of the queue is due at a time, and how many records have joined the queue so far.
 func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,8 +205,8 @@ func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
 	return k.joined, k.read && at < k.first
 }
 
-// noteFirst takes what the table said: the first record of the queue is due then, the greatest time when there is none.
-// It means nothing when a record has joined since idle was asked.
+// noteFirst stores when the first record of the queue is due, as read from the table; MaxInt64 if the queue is empty.
+// It does nothing if a record has joined since the call of idle.
 func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -215,8 +215,8 @@ func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 	}
 }
 
-// join is told of each record that has joined a queue, as soon as the tables show it. Those that leave one make nothing
-// due earlier.
+// join must be called for each record that joins a queue, as soon as the tables show the record. A record that leaves a
+// queue makes nothing due earlier.
 func (q *queueStarts) join(due *Due) {
 	if due == nil {
 		return
@@ -227,8 +227,8 @@ func (q *queueStarts) join(due *Due) {
 	q.known[due.Queue] = queueStart{k.read, min(k.first, due.At.UnixNano()), k.joined + 1}
 }
 
-// unixNano returns false for a time after the latest that the table can hold. A time before the earliest becomes the
-// earliest.
+// unixNano returns false for a time after the table's latest possible time. A time before the earliest possible time
+// becomes the earliest.
 func unixNano(t time.Time) (int64, bool) {
 	switch n := t.UnixNano(); {
 	case time.Unix(0, n).Equal(t):
@@ -240,14 +240,14 @@ func unixNano(t time.Time) (int64, bool) {
 	}
 }
 
-// count is a counter as one change left it.
+// count is a counter after one change.
 type count struct {
 	Counter
 	Revision uint64 // how often it has been set, this time included
 }
 
-// count adds counters to the batch and returns their new values. The caller holds the counters' origins. If relative,
-// count adds the values to the stored values.
+// count adds counters to the batch and returns their new values. The caller holds the locks of the counters' origins.
+// If relative, count adds the values to the stored values.
 func (s *Store) count(b *pebble.Batch, counters []Counter, relative bool) ([]count, error) {
 	var counts []count
 	for _, c := range counters {
@@ -271,7 +271,7 @@ func (s *Store) count(b *pebble.Batch, counters []Counter, relative bool) ([]cou
 	return counts, nil
 }
 
-// counter reads a counter's row; one that was never set is 0.
+// counter reads a counter's row; a counter that was never set is 0.
 func (s *Store) counter(origin Code, line uint32) (count, error) {
 	n := count{Counter: Counter{Origin: origin, Line: line}}
 	row, err := get(s.db, counterKey(origin, line))

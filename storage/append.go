@@ -13,8 +13,8 @@ import (
 )
 
 // Append stores a record that needs neither its number nor anything read under its locks. It returns when the record is
-// on the disk: after that a crash loses nothing, and before that nothing has happened. Errors: those of Begin, Number
-// and Appending.Append.
+// on the disk: after that a crash loses nothing, and before that nothing has happened. It returns the errors of Begin,
+// Number and Appending.Append.
 func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 	a, err := s.Begin(ctx, keys)
 	if err != nil {
@@ -43,8 +43,8 @@ type Appending struct {
 	held    *held
 	turn    *turn // nil before Number
 	id      uint64
-	counted bool // among the store's writing
-	over    bool // everything is released
+	counted bool // counted in Store.writing
+	over    bool // number and locks are released
 	ok      bool // the record is stored
 }
 
@@ -71,7 +71,7 @@ func (a *Appending) failed(err error) error {
 	return fmt.Errorf("appending to series %q: %w", a.keys.Series, err)
 }
 
-// lock makes everything that the record depends on stand still.
+// lock locks the idempotency key and the origins, so that nothing that the record depends on can change.
 func (a *Appending) lock(ctx context.Context) (err error) {
 	s, keys := a.s, &a.keys
 	if err := errors.Join(keys.check(), s.writable()); err != nil {
@@ -156,8 +156,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 		return Entry{}, err
 	}
 
-	// 1. The earlier turns are in the log now, and one batch follows them. The row decides whether the number is the
-	// next one.
+	// 1. When wait returns, the earlier turns are in the log. The series' row decides whether this number is the next.
 	turn.wait()
 	series := lockOfSeries(keys.Series)
 	if err := a.held.add(context.Background(), series); err != nil {
@@ -190,7 +189,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	s.change(b, keys.Series, &row, nil, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
 
 	// 2. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
-	// later one and loses the earlier.
+	// later number and loses the earlier number.
 	s.commit(b, &row, 0, func() {
 		s.queueStarts.join(e.Due)
 		a.held.drop(series)
@@ -198,8 +197,8 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	})
 	settle()
 
-	// 3. Written down outside of the store. The mark trails by one, so that one record at a time does not wait for a
-	// second sync; the last number of a series is what a damaged end of the log could still take unseen.
+	// 3. In the mark, outside of the store. The mark may trail by one number, so that a single record does not wait for
+	// a second sync. Therefore a damaged end of the log can lose the last number of a series unnoticed.
 	s.mark.wait(row.Sequence, e.Number-1)
 	return e.Entry, nil
 }
@@ -217,10 +216,10 @@ func (s *Store) series(name string) (seriesRow, error) {
 }
 
 // change adds to the batch what every change has: the entry as it is now, its parts, the rows that lead to it, the
-// journal's link and the series' row. was is the entry before, nil for a new one.
+// journal's link and the series' row. was is the previous entry, nil for a new record.
 func (s *Store) change(b *pebble.Batch, series string, row *seriesRow, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
-		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // as it will be read, and nobody else's
+		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // as a reader will get it, and a copy
 	}
 	if was != nil && was.Due != nil {
 		_ = b.Delete(was.due(), nil) // memory
@@ -252,8 +251,8 @@ func (s *Store) link(b *pebble.Batch, series string, row *seriesRow, l *link) {
 	set(b, seriesKey(series), row.encode())
 }
 
-// turns lets the records of a series be made side by side and be stored in the order of their numbers. It keeps the
-// order and nothing else: whether a number is the next one is read from the series' row, when its record is stored.
+// turns lets the records of a series be made in parallel and stored in the order of their numbers. It keeps only the
+// order: when a record is stored, the series' row decides whether its number is the next one.
 type turns struct {
 	mu    sync.Mutex
 	lines map[string]*line // by series
@@ -270,12 +269,12 @@ type turn struct {
 	sequence uint32 // the series' id
 	line     *line
 	number   uint64
-	before   <-chan struct{} // closed once nobody is in front; nil: nobody was
-	over     chan struct{}   // closed once this record is stored, or never will be
+	before   <-chan struct{} // closed once the turn before has ended; nil: there was no turn before
+	over     chan struct{}   // closed once this record is stored or has failed
 	ended    bool            // over is closed
 }
 
-// take gives the number behind those that are given already, or behind the last one stored, which read knows.
+// take gives the number after the last number in the line, or, in a new line, after the stored number from read.
 func (t *turns) take(series string, read func(series string) (seriesRow, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -294,18 +293,18 @@ func (t *turns) take(series string, read func(series string) (seriesRow, error))
 	return n, nil
 }
 
-// wait returns when those in front have been stored, or never will be.
+// wait returns when the records before this turn are stored or have failed.
 func (n *turn) wait() {
 	if n.before != nil {
 		<-n.before
 	}
 }
 
-// endStored lets the next one go on.
+// endStored lets the next turn continue.
 func (t *turns) endStored(n *turn) { t.end(n, true) }
 
-// leave is for a record that was not stored; after endStored it does nothing. No number behind it in its line is right
-// any more, so later ones begin another line.
+// leave ends the turn of a record that was not stored; after endStored it does nothing. The later numbers of its line
+// are wrong now; therefore later records begin a new line.
 func (t *turns) leave(n *turn) {
 	n.wait()
 	t.end(n, false)
@@ -325,14 +324,14 @@ func (t *turns) end(n *turn, stored bool) {
 }
 
 // pending knows which records have a change in the log that the disk does not have yet. Pebble shows a write before it
-// is durable; readers look here and wait, so that nobody acts on what a crash would take back.
+// is durable; readers wait here, so that nobody acts on a change that a crash would undo.
 type pending struct {
 	mu      sync.Mutex
 	records map[Code][]chan struct{}
 }
 
-// begin must come before the change is applied, and the returned function after it is durable. It fails when code has
-// a change under way; origins may have any number.
+// Call begin before the change is applied, and settle after it is durable. begin fails when code has a change under
+// way; origins may have any number of changes under way.
 func (p *pending) begin(code Code, origins []Code) (settle func(), ok bool) {
 	done := make(chan struct{})
 	p.mu.Lock()
@@ -364,8 +363,8 @@ func (p *pending) remove(code Code, done chan struct{}) {
 	p.records[code] = left
 }
 
-// wait returns when every change of the record that was under way is durable. Read first, then wait: what was read is
-// durable then.
+// wait returns when every change of the record that was under way is durable. Read first, then wait: then the data that
+// was read is durable.
 func (p *pending) wait(code Code) {
 	for {
 		p.mu.Lock()
@@ -380,7 +379,7 @@ func (p *pending) wait(code Code) {
 	}
 }
 
-// ids gives out record ids and knows the lowest one whose record may still appear.
+// ids gives out record ids and knows the lowest id whose record may still appear.
 type ids struct {
 	mu   sync.Mutex
 	next uint64

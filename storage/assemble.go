@@ -13,57 +13,56 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Sources are the media that Assemble makes a store of, beside what is left of the store itself. Every member may be
-// empty.
+// Sources are the media from which Assemble makes a store, in addition to the rest of the store itself. Every field may
+// be empty.
 type Sources struct {
 	Copy    string   // a second copy
-	Backups []string // folders that Backup made, the best first
-	// What other sources know of the second copy:
+	Backups []string // folders that Backup made, the best backup first
+	// Knowledge of other sources about the second copy:
 	Last  map[string]uint64 // the last number of each series, as far as a source names it
-	Lacks string            // what of the copy is missing; empty: nothing that a source knows of
-	// Part asks another place, for example the archive, for a part that no medium here has. Its result is used only if
-	// the journal's digest confirms the bytes; nil if there is nothing.
+	Lacks string            // what the copy lacks, in words; empty: nothing known
+	// Part asks another place, for example the archive, for a part that no medium here has. The bytes are used only if
+	// they have the journal's digest; nil if the place has no such part.
 	Part     func(ctx context.Context, e Entry, name string) ([]byte, error)
 	Possible Possible // for Assembled.Owed
-	// Dry makes the store aside, to see what it would be, and removes it.
+	// Dry makes the store under another name, to see the result, and removes it.
 	Dry bool
 }
 
-// Assembled is what Assemble made.
+// Assembled is the result of Assemble.
 type Assembled struct {
-	Damaged   string // where the store lies now that was there before; empty: none was
+	Damaged   string // the new path of the previous store; empty: there was none
 	Documents int
-	Last      map[string]uint64 // number of each series, as it is in the store
+	Last      map[string]uint64 // last number of each series in the store
 	Sources   []Source
-	// Whole: nothing is missing, and no number can have been used after the ends of the series. The store numbers at
-	// once.
+	// Whole: nothing is missing, and no number can have been used after the ends of the series. The store can give
+	// numbers at once.
 	Whole   bool
-	Owed    *Owed      // what must be settled before it numbers; nil when it is whole
-	Lacking []Affected // the records of which something is missing whose codes are known
+	Owed    *Owed      // what must be settled before the store gives numbers; nil if Whole
+	Lacking []Affected // the incomplete records with known codes
 }
 
 // Source is one medium that Assemble read.
 type Source struct {
 	Name     string
-	Taken    int               // rows that no medium before it had
-	Bad      []string          // what of it cannot be read
-	Diverged []string          // series of which it holds another history: nothing of them was taken
-	Last     map[string]uint64 // how far its series got
+	Taken    int               // rows that no earlier medium had
+	Bad      []string          // unreadable pieces of the medium
+	Diverged []string          // series with another history: nothing of them was taken
+	Last     map[string]uint64 // last number of each series on the medium
 }
 
 // ErrSound: no medium has anything that the store lacks.
 var ErrSound = errors.New("the store is not damaged, and no medium has more")
 
 // Assemble makes a new store from everything that can still be read of a store and from other media, and puts it in the
-// store's place. There need not be a store any more. What was there before stays beside it. The journals come first: a
-// medium's link is taken if the chain of hashes continues through it; links of the store itself are preferred. Then
-// every record and part is compared with the digest in its journal, whichever medium it comes from. Indexes are made
-// again. The new store is checked before it gets its name. No number that a medium or the mark knows is ever used
-// again.
+// store's place. The old store may be gone; if not, it is kept under another name. The journals come first: a medium's
+// link is taken if the chain of hashes continues through it; links of the store itself are preferred. Then every record
+// and part, from any medium, is compared with the digest in its journal. Indexes are made again. The new store is
+// checked before it gets its name. No number that a medium or the mark knows is ever used again.
 //
 // Assemble only reads the media. Until the new store is complete, the old one stays in its place, and an interrupted
-// Assemble begins from the start. After that, the next Assemble finishes the work. The store must not be open, and
-// Assemble needs as much room again.
+// Assemble begins from the start. After that, the next Assemble finishes the work. The store must not be open; Assemble
+// needs free space for a second store.
 //
 // ErrSound; ErrDiverged if the store is sound and the copy holds another history; ErrUnreadable or ErrCorrupt if the
 // store is sound and a copy that may know more cannot be read; ErrInUse; ErrNoStore when no medium has anything;
@@ -87,18 +86,18 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 	return r.said, nil
 }
 
-// repairedDir is where a new store waits that is whole: only its name is missing.
+// repairedDir is the folder of a complete new store that has not got its final name yet.
 func (o *Options) repairedDir() string { return o.Dir + ".repaired" }
 
-// damagedDir is where a store is kept that was replaced at a time, Unix ns.
+// damagedDir returns the folder of an old store that was replaced at a time, Unix ns.
 func (o *Options) damagedDir(at int64) string {
 	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
 }
 
-// assembler puts a new store in the place of an old one, in steps that a crash may end anywhere.
+// assembler replaces an old store with a new one, in steps. A crash may interrupt it anywhere.
 type assembler struct {
 	*assembly
-	unsure bool // the end of the log may be damaged, although Pebble does not say so
+	unsure bool // the end of the log may be damaged, although Pebble reports no error
 }
 
 func (r *assembler) run(ctx context.Context) error {
@@ -117,7 +116,7 @@ func (r *assembler) run(ctx context.Context) error {
 	} else if err := r.needed(ctx); err != nil {
 		return err
 	}
-	// 1. Aside. A crash leaves what the next call removes.
+	// 1. Make the store under another name. After a crash the next call removes it.
 	if err := errors.Join(fs.RemoveAll(aside), fs.RemoveAll(r.o.repairedDir())); err != nil {
 		return err
 	}
@@ -166,7 +165,7 @@ func (r *assembler) run(ctx context.Context) error {
 	if err := syncDir(fs, aside); err != nil {
 		return err
 	}
-	// 2. Whole. If we crash from here on, the next call finds it, or begins anew with the store where it was.
+	// 2. Complete. If we crash from here on, the next call finds the new store, or begins again from the old one.
 	if r.gone {
 		return errors.Join(fs.Rename(aside, r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
 	}
@@ -201,7 +200,7 @@ func (r *assembler) place() error {
 	return errors.Join(fs.Rename(r.o.repairedDir(), r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
 }
 
-// resume ends what was cut short between its last two steps.
+// resume finishes an Assemble that was interrupted between its last two steps.
 func (r *assembler) resume() error {
 	if r.from.Dry {
 		return errors.New("an attempt of before is to be ended first, which a dry run does not do")
@@ -229,7 +228,7 @@ func (r *assembler) resume() error {
 	return r.place()
 }
 
-// owe finds out what the new store owes.
+// owe finds out what must be settled before the new store gives numbers.
 func (m *media) owe(db *pebble.DB, row *restoredRow) error {
 	held, err := readHeld(db)
 	if err != nil {
@@ -243,24 +242,24 @@ func (m *media) owe(db *pebble.DB, row *restoredRow) error {
 	return err
 }
 
-// needed is nil when there is something to mend, or to take.
+// needed returns nil when there is damage to repair, or when a medium has more than the store.
 func (r *assembler) needed(ctx context.Context) error {
 	report, err := Check(ctx, *r.o)
 	if errors.Is(err, ErrInUse) {
 		return err
 	}
 	if err != nil {
-		r.unsure = true // it cannot even be opened
+		r.unsure = true // the store cannot even be opened
 		return nil
 	}
 	restored, damaged := false, false
 	for _, p := range report.Problems {
 		switch p.Where {
-		case describeKey(keyRestored): // Settle ends it
+		case describeKey(keyRestored): // no damage: Settle deletes the row
 			restored = true
 		case markProblem:
-			// Of the last 32 KiB of its log Pebble cannot tell what is damaged from what was never synced: the mark
-			// can.
+			// In the last 32 KiB of its log Pebble cannot distinguish damage from bytes that were never synced: the
+			// mark can.
 			r.unsure = true
 		default:
 			damaged = true
@@ -286,7 +285,7 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	if err != nil {
 		return false, err
 	}
-	if row != nil || len(report.Missing) > 0 { // another backup may have what is missing
+	if row != nil || len(report.Missing) > 0 { // another backup may have the missing rows
 		return slices.ContainsFunc(r.from.Backups, func(dir string) bool {
 			return row == nil || !slices.Contains(row.Sources, "backup "+dir)
 		}), nil
@@ -295,7 +294,7 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	if err != nil {
 		return false, err
 	}
-	behindMark := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may hold more than Pebble shows
+	behindMark := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may have more than Pebble shows
 	r.unsure = behindMark
 	if r.from.Copy == "" {
 		return behindMark, nil
@@ -330,8 +329,8 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	return true, err
 }
 
-// unreadSegment returns ErrUnreadable when the medium does not return one of a copy's segments: the segment may hold
-// what nobody else has.
+// unreadSegment returns ErrUnreadable when the medium does not return one of a copy's segments: the segment may have
+// changes that no other medium has.
 func unreadSegment(o *Options, from string) error {
 	numbers, err := segmentNumbers(o.FS, from)
 	for _, n := range numbers {
@@ -342,7 +341,7 @@ func unreadSegment(o *Options, from string) error {
 	return err
 }
 
-// forgetWitness ends what hold began for a medium; empty: for all.
+// forgetWitness removes a medium's Witness, which hold noted; empty: all.
 func forgetWitness(db *pebble.DB, medium string) error {
 	list, err := readBehind(db)
 	if err != nil || list == nil {
@@ -360,11 +359,11 @@ func forgetWitness(db *pebble.DB, medium string) error {
 	return db.Delete(keyBehind, pebble.Sync)
 }
 
-// room is an error when the new store does not fit.
+// room returns an error when the new store does not fit on the disk.
 func (r *assembler) room() error {
 	_, size, err := listFiles(r.o.FS, r.o.Dir)
 	if err != nil {
-		return nil // it is not asked for more than the medium says
+		return nil // unknown size: do not refuse
 	}
 	if u, err := r.o.FS.GetDiskUsage(r.o.FS.PathDir(r.o.Dir)); err == nil && u.AvailBytes < uint64(size) {
 		return fmt.Errorf("it needs %d bytes beside the store, and %d are free", size, u.AvailBytes)
@@ -372,7 +371,7 @@ func (r *assembler) room() error {
 	return nil
 }
 
-// finish makes the indexes of what has been taken, and finds out what is missing.
+// finish makes the indexes of the taken rows, and finds out what is missing.
 func (a *assembly) finish() error {
 	was, err := restoration(a.db)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
@@ -401,7 +400,7 @@ func (a *assembly) finish() error {
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	for _, w := range behind { // what no medium has any more is settled with the rest
+	for _, w := range behind { // numbers that no medium has any more are settled too
 		for _, l := range w.Series {
 			known = raise(known, l.Series, l.There, series)
 		}
@@ -435,13 +434,13 @@ func (a *assembly) finish() error {
 		a.row.Lacks = cmp.Or(a.row.Lacks, was.Lacks)
 		a.row.Sources = append(a.row.Sources, was.Sources...)
 	}
-	if err := a.db.Delete(keyRestored, pebble.NoSync); err != nil { // the new one is written last
+	if err := a.db.Delete(keyRestored, pebble.NoSync); err != nil { // the new row is written last
 		return err
 	}
 	return a.owe(a.db, &a.row)
 }
 
-// made says what the store was made of.
+// made returns how the store was made, in words.
 func (a *assembly) made() string {
 	switch {
 	case !a.gone:
@@ -452,7 +451,7 @@ func (a *assembly) made() string {
 	return "restored from a backup"
 }
 
-// raiseSegments notes which names of files the second copy has given.
+// raiseSegments notes the last file name of the second copy, so that no name is given again.
 func (a *assembly) raiseSegments() error {
 	if a.copy == nil {
 		return nil
@@ -464,7 +463,7 @@ func (a *assembly) raiseSegments() error {
 	return a.db.Set(keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}.encode(), pebble.NoSync)
 }
 
-// raise makes a series go on behind a number.
+// raise adds to known that a series got to a number, if the store's series ends before it.
 func raise(known []knownSeries, name string, to uint64, series map[string]seriesRow) []knownSeries {
 	last := series[name].Last
 	if to <= last {
@@ -478,7 +477,7 @@ func raise(known []knownSeries, name string, to uint64, series map[string]series
 	return known
 }
 
-// accepted tells whether everything that is missing was missing before, and accepted by a person.
+// accepted reports whether everything that is missing was missing in the old store already: a person has accepted it.
 func (a *assembly) accepted(now *holes) bool {
 	if now.none() {
 		return true
@@ -509,13 +508,13 @@ func (a *assembly) accepted(now *holes) bool {
 	return true
 }
 
-// markAgrees tells whether the mark is this very store's and knows no number that the store lacks.
+// markAgrees reports whether the mark has exactly this store's identity and no number that the store lacks.
 func (a *assembly) markAgrees(series map[string]seriesRow) bool {
 	said, of, err := readMark(a.o.FS, a.o.MarkPath)
 	return err == nil && compareMark(storeHead(a.id, a.db, series), said.head(of)) == nil
 }
 
-// findMark tells whether the mark of a store is lost. One that is there must be its own, or of the same family.
+// findMark reports whether the mark of a store is lost. An existing mark must be of the store's family.
 func (o *Options) findMark(store [16]byte) (lost bool, err error) {
 	switch _, of, err := readMark(o.FS, o.MarkPath); {
 	case errors.Is(err, errNoMark):
@@ -529,8 +528,8 @@ func (o *Options) findMark(store [16]byte) (lost bool, err error) {
 	return false, nil
 }
 
-// Incomplete lists the records of which a repair or a rebuild that a person accepted with losses left a part or a
-// change out, or the whole record, and whose codes are known; at most MaxProblems. ErrClosed.
+// Incomplete lists the records with known codes that lack a part, a change or everything, after a repair or rebuild
+// whose losses a person accepted; at most MaxProblems. ErrClosed.
 func (s *Store) Incomplete() ([]Affected, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("listing incomplete records: %w", err)
@@ -543,7 +542,7 @@ func (s *Store) Incomplete() ([]Affected, error) {
 	return list, nil
 }
 
-// lacking is what holes tells, of a store.
+// lacking is holes.lacking for a store.
 func lacking(r pebble.Reader) ([]Affected, error) {
 	series, err := readAllSeries(r)
 	h, bad := readHoles(r)

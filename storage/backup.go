@@ -21,15 +21,15 @@ import (
 // A backup is a folder:
 //
 //	store/       a Pebble store, as it was at one moment
-//	backup.json  what is in it, a Backup
-//	SHA256SUMS   the digests of all of these, as `sha256sum -c` reads them
+//	backup.json  a Backup, which describes the store
+//	SHA256SUMS   the digests of all these files, for `sha256sum -c`
 
 // Backup describes a backup.
 type Backup struct {
-	Store     string            `json:"store"` // the identity of the store that it is of, hex
+	Store     string            `json:"store"` // the identity of the backed-up store, hex
 	Taken     time.Time         `json:"taken"`
 	Documents int               `json:"documents"`
-	Last      map[string]uint64 `json:"last"` // number of each series
+	Last      map[string]uint64 `json:"last"` // last number of each series
 	Bytes     int64             `json:"bytes"`
 }
 
@@ -39,13 +39,13 @@ const (
 	backupSums  = "SHA256SUMS"
 )
 
-// Progress is called with how much of a long task is done, and with the total. Both count the same unit: bytes, or
-// items such as links of the journal. It is never called from two goroutines at once.
+// Progress is called with the finished amount of a long task, and with the total. Both count the same unit: bytes, or
+// items such as links of the journal. It is never called by two goroutines at once.
 type Progress func(done, total int64)
 
-// Backup copies the store as it is now into a new folder, best on another medium, while issuing continues. The copy is
-// written under a temporary name, synced and checked like Fsck does. It gets its name last: therefore a folder of that
-// name is a complete backup. It needs as much space there as the store takes, and almost none here.
+// Backup copies the store's present state into a new folder, best on another medium, while issuing continues. The copy
+// is written under a temporary name, synced and checked like Fsck does. It gets its name last: therefore a folder named
+// dir is a complete backup. The target needs as much space as the store takes, the store's own disk almost none.
 //
 // ErrExists if dir exists; ErrCorrupt, and no backup, if rows of the copy contradict each other. A crash leaves dir +
 // ".new", which the next Backup to dir removes.
@@ -71,7 +71,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	if err := errors.Join(makeParents(fs, dir), fs.RemoveAll(aside)); err != nil {
 		return nil, err
 	}
-	// 1. A checkpoint beside the store: its files by another name, which compactions leave alone.
+	// 1. Make a checkpoint next to the store: hard links to its files, which compactions leave alone.
 	b := &Backup{Taken: s.o.Now().UTC()}
 	checkpoint := s.o.checkpointDir()
 	marked, err := s.checkpoint(ctx, checkpoint, b)
@@ -80,7 +80,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 		return nil, fmt.Errorf("making checkpoint: %w", err)
 	}
 
-	// 2. Copied to where the backup comes. The files are read from there only once they are synced.
+	// 2. Copy the checkpoint to the backup's medium. Step 3 reads the copied files only after their sync.
 	names, size, err := listFiles(fs, checkpoint)
 	if err != nil {
 		return nil, err
@@ -106,14 +106,14 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 		return nil, err
 	}
 
-	// 3. Walked. The mark was read before the checkpoint: the store holds at least what it says.
+	// 3. Check every row. The mark was read before the checkpoint: the copy must have at least the mark's numbers.
 	report, err := checkCopy(ctx, &s.o, store, marked, p)
 	if err != nil {
 		return nil, err
 	}
 	b.Documents, b.Last = report.Documents, report.Last
 
-	// 4. Described, and named.
+	// 4. Describe the backup, and name it.
 	about, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	return b, syncDir(fs, fs.PathDir(dir))
 }
 
-// checkpoint makes one, and returns what the mark said before.
+// checkpoint makes a checkpoint, and returns the mark's earlier numbers.
 func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked reached, err error) {
 	if err = s.enter(); err != nil {
 		return marked, err
@@ -157,8 +157,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked r
 	if err != nil {
 		return marked, err
 	}
-	// The log in it may be torn in the middle: Pebble copies it while it grows. What was acknowledged before the flush
-	// is in the tables, which without a log are the store as it was at the end of one.
+	// The checkpoint's log may be torn in the middle: Pebble copies the log while it grows. Everything acknowledged
+	// before the flush is in the tables. Without the log, the tables are the store at the moment of a flush.
 	names, err := s.o.FS.List(dir)
 	for _, name := range names {
 		if err == nil && strings.HasSuffix(name, ".log") {
@@ -168,8 +168,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked r
 	return marked, err
 }
 
-// flush writes the store's tables. Pebble repeats a flush that fails for ever: ErrTables ends the wait, and so does
-// ctx.
+// flush writes the store's tables. Pebble repeats a failing flush for ever; therefore ErrTables ends the wait, and so
+// does ctx.
 func (s *Store) flush(ctx context.Context) error {
 	flushed, err := s.db.AsyncFlush()
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Store) flush(ctx context.Context) error {
 
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 
-// checkCopy walks a store that nobody else has open, without altering anything. ErrCorrupt.
+// checkCopy checks a store that nobody else has open, and changes nothing. ErrCorrupt.
 func checkCopy(ctx context.Context, o *Options, dir string, marked reached, p *meter) (*Report, error) {
 	at := *o
 	at.Dir, at.FS = dir, unlocked{o.FS}
@@ -237,7 +237,7 @@ func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) 
 	return b, nil
 }
 
-// readBackup reads what a backup says of itself.
+// readBackup reads a backup's own description and digests.
 func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 	list, err := readWhole(fs, fs.PathJoin(dir, backupSums))
 	if err != nil {
@@ -264,11 +264,11 @@ func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 
 // Files of a backup: copied, synced, digested.
 
-// copyChunk is how much is copied between two looks at the context, and at most left to the kernel unsynced: a slow
-// medium that gets it all at once would hold up the store's own syncs.
+// copyChunk is how many bytes are copied between two checks of the context, and the most that the kernel holds
+// unsynced: a slow medium that gets everything at once would delay the store's own syncs.
 const copyChunk = 1 << 20
 
-// copyFile makes a synced copy and returns its digest. to must not be there.
+// copyFile makes a synced copy and returns its digest. to must not exist.
 func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (string, error) {
 	in, err := fs.Open(from)
 	if err != nil {
@@ -289,7 +289,7 @@ func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (string
 	return sum, nil
 }
 
-// checkFile reads a file that should have a digest. ErrCorrupt.
+// checkFile compares a file with its digest. ErrCorrupt.
 func checkFile(ctx context.Context, fs vfs.FS, path, sum string, p *meter) error {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -330,7 +330,7 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// listFiles returns the names in a folder without folders, in order, and their size together.
+// listFiles returns the names in a folder that has no subfolders, sorted, and their total size.
 func listFiles(fs vfs.FS, dir string) (names []string, size int64, err error) {
 	names, err = fs.List(dir)
 	if err != nil {
@@ -394,8 +394,8 @@ func readWhole(fs vfs.FS, path string) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// unlocked is a filesystem whose stores nobody else opens, perhaps one that cannot be written: Pebble makes a lock file
-// even to read.
+// unlocked is a filesystem without locks, for stores that nobody else opens. It may be read-only: Pebble would make a
+// lock file even to read.
 type unlocked struct{ vfs.FS }
 
 func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
@@ -403,7 +403,7 @@ func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil 
 // Unwrap implements vfs.FS.
 func (u unlocked) Unwrap() vfs.FS { return u.FS }
 
-// meter adds up what is done of a work whose first half is bytes read and whose second is rows walked.
+// meter adds up the progress of a task: its first half counts bytes read, its second half rows checked.
 type meter struct {
 	report      Progress
 	done, total int64
@@ -431,8 +431,8 @@ func (m *meter) tell() {
 	}
 }
 
-// noteBackup keeps in the store when its latest backup was taken, so that its age is known after a restart. A store
-// that is open to read keeps nothing; the backup is good all the same.
+// noteBackup stores when the latest backup was taken, so that its age is known after a restart. A read-only store does
+// not store the time; its backup is good all the same.
 func (s *Store) noteBackup(taken time.Time) {
 	if s.o.readOnly || s.enter() != nil {
 		return
@@ -443,8 +443,8 @@ func (s *Store) noteBackup(taken time.Time) {
 	}
 }
 
-// LastBackup is when the latest backup of this store was taken that was checked to its last row. Zero: there was none,
-// for example in a store that was itself rebuilt, or restored from an older backup.
+// LastBackup returns when the latest completely checked backup of this store was taken. Zero: there was no backup, for
+// example because the store itself was rebuilt, or restored from an older backup.
 func (s *Store) LastBackup() (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err

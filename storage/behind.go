@@ -14,12 +14,12 @@ import (
 type Witness struct {
 	Medium   string `json:"medium"` // WitnessCopy or WitnessMark
 	Path     string `json:"path"`
-	Diverged bool   `json:"diverged"` // the medium holds another continuation than the store: numbers were used twice
+	Diverged bool   `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
 	Series   []Lead `json:"series"`
 }
 
-// Lead is how far a series got in the store and on the medium. Changes counts the changes of its records that only the
-// medium has, new records included; 0: not known.
+// Lead compares how far a series got in the store and on the medium. Changes counts the changes of its records that
+// only the medium has, new records included; 0: not known.
 type Lead struct {
 	Series  string `json:"series"`
 	Here    uint64 `json:"here"`  // last number in the store
@@ -58,8 +58,8 @@ func (a Lead) String() string {
 	return fmt.Sprintf("%s: %d here, %d there, not the same", a.Series, a.Here, a.There)
 }
 
-// Behind returns the media that know more than this store; if there is none, the store may take numbers. The caller
-// must not change the result.
+// Behind returns the media that know more than this store; while the list is empty, the store may take numbers. The
+// caller must not change the result.
 func (s *Store) Behind() []Witness {
 	if list := s.behind.Load(); list != nil {
 		return *list
@@ -67,7 +67,7 @@ func (s *Store) Behind() []Witness {
 	return nil
 }
 
-// hold keeps the store from numbering, over restarts too: a medium that is pulled out is not forgotten.
+// hold stops the store from giving numbers, also after a restart: removing the medium does not help.
 func (s *Store) hold(w Witness) {
 	list := slices.DeleteFunc(slices.Clone(s.Behind()), func(old Witness) bool { return old.Medium == w.Medium })
 	list = append(list, w)
@@ -82,17 +82,17 @@ func (s *Store) hold(w Witness) {
 
 func setBehind(db *pebble.DB, list []Witness) error { return setJSON(db, keyBehind, list, pebble.Sync) }
 
-// readBehind returns what hold has noted.
+// readBehind returns the witnesses that hold has noted.
 func readBehind(r pebble.Reader) ([]Witness, error) { return readJSON[[]Witness](r, keyBehind) }
 
-// Held is a series of which a witness outside of the box knows numbers that the store lacks. The store keeps it over
-// restarts, and Settle ends it; the store's owner numbers nothing while there is one. Nothing else is held up by it.
+// Held is a series in which a witness outside of the box knows numbers that the store lacks. The store keeps it across
+// restarts, and Settle ends it. While any series is held, the store's owner gives no numbers; the store itself goes on.
 type Held struct {
 	Witness string `json:"witness"` // "MH" or "archive"
-	Words   string `json:"words"`   // what the witness said
+	Words   string `json:"words"`   // the witness's own words
 	Series  string `json:"series"`
 	Here    uint64 `json:"here"`  // last number in the store
-	There   uint64 `json:"there"` // the highest that the witness named
+	There   uint64 `json:"there"` // the highest number that the witness named
 }
 
 func (h Held) String() string {
@@ -108,7 +108,7 @@ func (s *Store) Held() ([]Held, error) {
 	return readHeld(s.db)
 }
 
-// Hold adds series to those that are held, durably.
+// Hold adds to the held series, durably.
 func (s *Store) Hold(list []Held) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("holding series: %w", err)
@@ -136,7 +136,7 @@ func (s *Store) Hold(list []Held) error {
 	return nil
 }
 
-// release ends what is held of a series up to a number.
+// release removes the Held rows of a series up to a number.
 func (s *Store) release(series string, number uint64) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
@@ -158,7 +158,7 @@ func setHeld(db *pebble.DB, list []Held) error { return setJSON(db, keyHeld, lis
 
 func readHeld(r pebble.Reader) ([]Held, error) { return readJSON[[]Held](r, keyHeld) }
 
-// leads returns the witness that a medium is which knows more than the store, or another history; nil when it does not.
+// leads returns a Witness if a medium knows more than the store, or another history; nil otherwise.
 func leads(medium, path string, here, there *Head) (*Witness, error) {
 	relation, list, err := Relate(here, there)
 	if err != nil || relation != Behind && relation != Diverged {
@@ -167,7 +167,7 @@ func leads(medium, path string, here, there *Head) (*Witness, error) {
 	return &Witness{Medium: medium, Path: path, Diverged: relation == Diverged, Series: list}, nil
 }
 
-// compareCopy returns the witness that a second copy is, nil when the store has all that the copy tells.
+// compareCopy compares a second copy with the store: nil when the store has everything that the copy has.
 func compareCopy(o *Options, r pebble.Reader, dir string, end *logEnd) (*Witness, error) {
 	series, err := readAllSeries(r)
 	if err != nil {
@@ -176,7 +176,7 @@ func compareCopy(o *Options, r pebble.Reader, dir string, end *logEnd) (*Witness
 	return leads(WitnessCopy, dir, storeHead([16]byte{}, r, series), end.head(o, dir))
 }
 
-// head is how far a second copy goes.
+// head returns how far a second copy goes.
 func (e *logEnd) head(o *Options, dir string) *Head {
 	h := &Head{Store: e.store, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
 		error) {
@@ -188,14 +188,14 @@ func (e *logEnd) head(o *Options, dir string) *Head {
 	return h
 }
 
-// links finds the hashes at the ends of another medium. It reads the segments backwards, as far as the copy is ahead.
+// links finds the copy's hashes at the ends of another medium. It reads the segments backwards, down to these ends.
 func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[string][32]byte, error) {
 	names, found := make(map[uint32]string), make(map[string][32]byte)
 	for name, end := range ends {
 		names[end.Sequence] = name
 	}
 	say := func(name string, hash [32]byte) {
-		if was, said := found[name]; !said || was == ends[name].Hash { // a contradiction stays
+		if was, said := found[name]; !said || was == ends[name].Hash { // keep a contradicting hash
 			found[name] = hash
 		}
 	}
@@ -209,7 +209,7 @@ func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[strin
 		}
 		s, err := readSegment(o.FS, dir, n)
 		if err != nil {
-			continue // what cannot be read cannot testify
+			continue // an unreadable segment proves nothing
 		}
 		_, _, err = s.frames(true, func(_ uint64, f frame) error {
 			return f.rows(func(key, value []byte) error {
@@ -242,7 +242,7 @@ func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[strin
 	return found, nil
 }
 
-// holdsLink tells whether the store's journal has that very link.
+// holdsLink reports whether the store's journal has exactly the link of p.
 func holdsLink(r pebble.Reader, p place) (bool, error) {
 	key := journalKey(p.Sequence, p.Position)
 	value, err := get(r, key)
@@ -252,7 +252,7 @@ func holdsLink(r pebble.Reader, p place) (bool, error) {
 	return hashLink(key, value) == p.Hash, err
 }
 
-// formerStores are the identities that a store had before it was restored.
+// formerStores returns the identities that a store had before it was restored.
 func formerStores(r pebble.Reader) (list [][16]byte, err error) {
 	b, err := get(r, keyFormer)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -264,7 +264,7 @@ func formerStores(r pebble.Reader) (list [][16]byte, err error) {
 	return list, nil
 }
 
-// addFormer adds identities to them.
+// addFormer adds identities to the former ones.
 func addFormer(b *pebble.Batch, r pebble.Reader, ids ...[16]byte) error {
 	list, err := formerStores(r)
 	if err != nil {
@@ -285,16 +285,16 @@ func addFormer(b *pebble.Batch, r pebble.Reader, ids ...[16]byte) error {
 
 var (
 	errForeign = errors.New("another store's copy")
-	// errConflict: only a person can decide about what lies there.
+	// errConflict: only a person can decide about the files in the copy's folder.
 	errConflict = errors.New("the second copy cannot go on")
 )
 
-// examine looks at what lies on the second medium before a byte is written there. It returns where this store's log
-// goes on, nil when a new one is to begin.
+// examine reads the second medium before anything is written to it. It returns the end where this store's log
+// continues, nil when a new log must begin.
 func (c *second) examine(id [16]byte) (*logEnd, error) {
 	o := &c.s.o
 	if _, err := o.FS.Stat(o.SecondCopy); err != nil {
-		return nil, nil // there is nothing, or making it will tell
+		return nil, nil // no folder, or making the folder will return the error
 	}
 	end, err := readEnd(o.FS, o.SecondCopy)
 	switch {
@@ -324,7 +324,7 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 	case end.store == id:
 		return end, nil
 	}
-	// Of this store before it was restored or rebuilt: all that it says was settled then.
+	// The copy is of this store before it was restored or rebuilt: everything in it was settled then.
 	if err := setAside(o, end.store, nil); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// newBatch returns a batch with room for the parts, so that it need not grow.
+// newBatch returns a batch with room for the parts; the batch need not grow.
 func (s *Store) newBatch(parts []Part) *pebble.Batch {
 	n := 2048
 	for _, p := range parts {
@@ -21,9 +21,9 @@ func (s *Store) newBatch(parts []Part) *pebble.Batch {
 	return s.db.NewBatchWithSize(n)
 }
 
-// commit writes a batch to the log, calls applied as soon as its place there is certain, and returns when the disk has
-// it, and the second copy, if there is one. It does not fail: after a failed write nobody knows what the disk holds, so
-// the process ends and the next one reads it. row is the series as the batch leaves it, feed the announcement in it.
+// commit writes a batch to the log, calls applied as soon as the batch's place there is certain, and returns when the
+// disk and the second copy (if any) have the batch. It returns no error: after a failed write the disk's content is
+// unknown; the process ends, and the next one reads the disk. row is the series after the batch, feed its announcement.
 func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied func()) {
 	var batch []byte
 	if s.second != nil {
@@ -65,7 +65,7 @@ func get(r pebble.Reader, key []byte) ([]byte, error) {
 	return v, nil
 }
 
-// readJSON reads a row that is JSON; the zero value if the row is not there.
+// readJSON reads a JSON row; it returns the zero value if the row does not exist.
 func readJSON[T any](r pebble.Reader, key []byte) (v T, err error) {
 	b, err := get(r, key)
 	if errors.Is(err, ErrNotFound) {
@@ -125,7 +125,7 @@ func scan(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error
 	return nil
 }
 
-// damaged marks the error of a read that the medium answered with wrong bytes, or not at all, as ours.
+// damaged adds ErrCorrupt to the error of a read if the medium returned wrong bytes or no bytes.
 func damaged(err error) error {
 	if pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) {
 		return errors.Join(ErrCorrupt, err)
@@ -140,11 +140,11 @@ func onlyIf(yes bool, err error) error {
 	return nil
 }
 
-// syncer has the disk take the log: one sync for everything that is in it, and one word to the mark.
+// syncer syncs the log to the disk: one sync for all batches in the log, and one notice to the mark.
 type syncer struct {
 	store   *Store
-	kick    chan struct{} // one element: somebody waits
-	stopped chan struct{} // closed when it has ended
+	kick    chan struct{} // one element: a batch waits for a sync
+	stopped chan struct{} // closed when run has ended
 
 	mu   sync.Mutex
 	next *round
@@ -164,7 +164,7 @@ func newSyncer(s *Store) *syncer {
 	return y
 }
 
-// wait returns when the batch that left row as it is, and is in the log, is on the disk.
+// wait returns when the disk has the batch that wrote row. The batch is in the log already.
 func (y *syncer) wait(row *seriesRow) {
 	y.mu.Lock()
 	r := y.next
@@ -193,7 +193,7 @@ func (y *syncer) run() {
 	}
 }
 
-// ready takes the next round, unless it is empty or the log rests since the last one: then it sets the timer.
+// ready takes the next round, unless it is empty or the log still rests. While the log rests, ready sets the timer.
 func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -209,11 +209,11 @@ func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	return r
 }
 
-// sync ends a round. As commit, it does not fail.
+// sync ends a round. Like commit, it returns no error.
 func (y *syncer) sync(r *round) {
 	s := y.store
 	start := s.o.Now()
-	if err := s.db.LogData(nil, pebble.Sync); err != nil { // what is in the log before it is synced with it
+	if err := s.db.LogData(nil, pebble.Sync); err != nil { // the sync covers everything before it in the log
 		s.o.die("syncing log: %v", err)
 		return
 	}
@@ -222,15 +222,15 @@ func (y *syncer) sync(r *round) {
 	close(r.done)
 }
 
-// close ends it. Nobody waits any more.
+// close ends run. No caller of wait is left.
 func (y *syncer) close() {
 	close(y.kick)
 	<-y.stopped
 }
 
-// rest is how long the log is left alone after a sync while so many wait for the next one. Records on their way wait
-// for each other's signatures anyway, and go with one sync; as soon as half of them are there, or one is alone, nobody
-// rests.
+// rest returns the pause after a sync; waiting is the number of batches that wait for the next sync. Records that are
+// being made wait for each other's signatures anyway, and can share a sync. There is no pause as soon as half of these
+// records wait, or if there is only one record.
 func (s *Store) rest(waiting int) time.Duration {
 	writing := int(s.writing.Load())
 	if s.o.FakeTime || 2*waiting >= writing {

@@ -20,34 +20,34 @@ type Options struct {
 	Dir string
 	// MarkPath is the file of the high-water mark, best on another medium. Default: Dir + ".mark".
 	MarkPath string
-	// FS is the file system of both. Default: the operating system's.
+	// FS is the file system of Dir and MarkPath. Default: the operating system's.
 	FS vfs.FS
-	// Logger gets the messages of Pebble and of the store. Default: they are dropped.
+	// Logger gets the messages of Pebble and of the store. Default: the messages are dropped.
 	Logger *slog.Logger
 	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see
-	// Assemble. Empty: none. SecondPatience is how long a change waits for the second copy, default 2 s; if the medium
-	// takes longer, the copy is no longer live.
+	// Assemble. Empty: no copy. SecondPatience is how long a change waits for the second copy, default 2 s; if the
+	// medium takes longer, the copy is no longer live.
 	SecondCopy     string
 	SecondPatience time.Duration
 	// Carry, if not nil, is called for each change that is on the second copy's medium, with the file and the byte at
 	// which the change ends there. The change is acknowledged when Carry returns; Carry limits its own time. It is not
 	// called while the copy is not live.
 	Carry func(file string, end int64)
-	// OpenBehind also opens a store that is behind its mark: it can be read, and takes no number; see Behind.
+	// OpenBehind also opens a store that is behind its mark: the store can be read, and takes no number; see Behind.
 	OpenBehind bool
-	// Fatal is called when a write to the disk failed; nobody knows then whether it is on the disk. It must not return:
-	// Pebble would continue and report the write as done. Default: log and exit with status 1.
+	// Fatal is called when a write to the disk failed; whether its data is on the disk is unknown then. Fatal must not
+	// return: Pebble would continue and report the write as done. Default: log and exit with status 1.
 	Fatal func(message string)
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
-	// FakeTime is for testing/synctest. It leaves out Pebble's background ticks, 26 million in a month, and the rests
+	// FakeTime is for testing/synctest. It disables Pebble's background ticks, 26 million in a month, and the rests
 	// between syncs, because fake time does not pass while a goroutine waits for a mutex.
 	FakeTime bool
 
-	segment   uint64       // of the second copy, bytes
-	readOnly  bool         // of OpenReadOnly
-	anyLayout bool         // of Check: the row that says so may be what cannot be read
-	tables    *tableWrites // of Open: Pebble's failed writes are watched
+	segment   uint64       // size of the second copy's segments, bytes
+	readOnly  bool         // set by OpenReadOnly
+	anyLayout bool         // set by Check: the layout's row may be unreadable
+	tables    *tableWrites // set by Open: watches Pebble's failed writes
 	exit      func(int)    // os.Exit
 }
 
@@ -97,10 +97,10 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	p := &pebble.Options{
 		FS:     fs,
 		Logger: &pebbleLogger{o},
-		// Pebble's default for a new store is older: there one flipped bit in the log silently drops every row
-		// behind it. From this version on the log tells a torn end from a damaged middle.
+		// Pebble's default for a new store is older: there one flipped bit in the log silently drops all rows after it.
+		// From this version on, a torn end of the log differs from a damaged middle.
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
-		ErrorIfNotExists:            true, // Create alone makes one
+		ErrorIfNotExists:            true, // only Create makes a store
 		CacheSize:                   24 << 20,
 		MemTableSize:                8 << 20,
 		MemTableStopWritesThreshold: 4,
@@ -121,21 +121,21 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	}
 	for i := range p.Levels {
-		p.Levels[i].BlockSize = 16 << 10 // a document and more; Pebble writes and reads file by block
-		// every Append asks for a key and a code that are mostly not there
+		p.Levels[i].BlockSize = 16 << 10 // more than a document; Pebble writes and reads files by block
+		// every Append looks up a key and a code that mostly do not exist
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return p
 }
 
-// damaged remembers and logs the first damage that was found; every further read tells again.
+// damaged remembers and logs the first damage. Later reads report the same damage again.
 func (o *Options) damaged(d *damage, path, what string) {
 	if message := path + ": " + what; d.err() == nil && d.note(message) {
 		o.Logger.Error("store is damaged", "error", message)
 	}
 }
 
-// pebbleLogger exits on a fatal error. Were it to return, a failed log write would be reported as a success.
+// pebbleLogger exits on a fatal error. If Fatalf returned, Pebble would report a failed log write as a success.
 type pebbleLogger struct{ o *Options }
 
 func (l *pebbleLogger) Infof(format string, args ...any) {
@@ -147,7 +147,7 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
 // Create makes an empty store and its mark. ErrExists if Dir exists, or if there is a mark with any number: this mark
-// may be all that is left of a lost store, and its numbers must not be used again.
+// may be the only rest of a lost store, and its numbers must not be used again.
 //
 // A crash in the middle leaves no store; Create can then be repeated.
 func Create(o Options) error {
@@ -178,7 +178,7 @@ func create(o *Options) error {
 	if _, err := rand.Read(store[:]); err != nil {
 		return err
 	}
-	// Pebble's own first Open is not atomic: make the store aside.
+	// Pebble's first Open is not atomic: make the store under another name.
 	aside := o.Dir + ".new"
 	if err := o.FS.RemoveAll(aside); err != nil {
 		return err
@@ -189,11 +189,11 @@ func create(o *Options) error {
 	if err := writeNewMark(o.FS, o.MarkPath, store, reached{}, firstSlot, 1); err != nil {
 		return err
 	}
-	// Pebble has synced its folder; this does not rely on it.
+	// Pebble has synced its folder; sync it again, so as not to rely on Pebble.
 	if err := syncDir(o.FS, aside); err != nil {
 		return err
 	}
-	// The mark comes first: with a mark alone Create can be repeated, with a store alone nothing opens.
+	// Write the mark first: with only a mark, Create can be repeated; with only a store, Open fails.
 	if err := o.FS.Rename(aside, o.Dir); err != nil {
 		return err
 	}
@@ -222,8 +222,8 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the folder that path stands in, durably. After a failure it takes back what it made: nobody can
-// tell from a folder that is there whether its name is on the medium, and the next attempt would not ask.
+// makeParents makes the parent folder of path, durably. After a failure it removes the folders that it made: an
+// existing folder does not show whether its name is on the medium, and the next attempt would not sync it.
 func makeParents(fs vfs.FS, path string) error {
 	var made []string
 	dir := fs.PathDir(path)

@@ -1,9 +1,9 @@
-// Package storage keeps what must survive a crash: numbered records, their parts, the keys that make a retry harmless,
-// the queues of what is due, and a journal of all changes, chained by hashes. It knows bytes and integers, never a
-// document.
+// Package storage keeps the data that must survive a crash: numbered records, their parts, the keys that make a retry
+// harmless, the queues of due records, and a journal of all changes, chained by hashes. It knows bytes and integers,
+// never a document.
 //
 // It promises three things. The numbers of a series are 1, 2, 3 … without gap or duplicate after any crash. When Append
-// or Advance has returned, its change is on the disk. Nobody can read a change that a crash could still remove.
+// or Advance has returned, its change is on the disk. A reader never sees a change that a crash could still remove.
 //
 // These files are on the disk:
 //
@@ -13,18 +13,18 @@
 //	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store of it.
 //	Dir.new    an attempt at Create or Assemble that did not finish. Worth nothing; the next one removes it.
 //
-// The rows are described in keys.go, their order of locks in locks.go.
+// keys.go describes the rows, and locks.go the order of the locks.
 //
 // # The API
 //
-// A store is made once by Create and opened by Open; OpenReadOnly and OpenBackup open one that nobody writes to. All
+// Create makes a store once, and Open opens it; OpenReadOnly and OpenBackup open a store that nobody writes to. All
 // methods of a Store may be called from many goroutines.
 //
 // A record is stored in steps, because its content needs its number: Begin locks what it depends on, Appending.Number
-// gives the number, Appending.Append stores it. Append does all three for a record that needs no number. Advance moves
-// a record from one state to another, with new parts, a new due time, counters and an announcement.
+// gives its number, Appending.Append stores it. Append does all three if the content needs no number. Advance moves a
+// record from one state to another, with new parts, a new due time, counters and an announcement.
 //
-// What is read is durable:
+// Every read returns durable data:
 //
 //	one record        Get, Part, Parts, Lookup (by idempotency key), Counter
 //	many, by id       Records, Page, ByID, PartsOf, LastID
@@ -42,8 +42,8 @@
 //	its mark          ProveMark, MarkProved
 //	its second copy   SecondCopy, CopyAfter
 //
-// What is lost is never numbered again. A store that was made of other media, or beside which a medium knows more,
-// numbers nothing until a person has named the loss:
+// A lost number is never used again. A store that was rebuilt from other media gives no number until a person has named
+// the loss. The same holds for a store when another medium knows more:
 //
 //	what stops it     Restored, Behind, Held, Hold
 //	what is owed      Owed, Settle, SkipTo
@@ -51,7 +51,7 @@
 //	for the trail     Unrecorded, Recorded
 //	for doctor        LookAtMark, LookAtCopy
 //
-// Close ends it. A store that is not open is checked by Check and made anew of all media by Assemble; a backup is
-// checked by CheckBackup; NewMark and MoveMark see to a lost mark. All of them compare media by Relate, and find by
-// Plan where a series goes on.
+// Close ends it. For a store that is not open, Check checks it and Assemble rebuilds it from all media; CheckBackup
+// checks a backup; NewMark and MoveMark replace a lost mark. They compare media with Relate and plan the next number of
+// a series with Plan.
 package storage

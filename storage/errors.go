@@ -12,38 +12,38 @@ import (
 var (
 	// ErrNotFound: no such record, part or key.
 	ErrNotFound = errors.New("not found")
-	// ErrKeyTaken: the idempotency key has made a record already; Lookup returns it. No number was spent.
+	// ErrKeyTaken: a record with this idempotency key exists; Lookup returns it. No number was spent.
 	ErrKeyTaken = errors.New("idempotency key is taken")
-	// ErrCodeTaken: the code has a record already. No number was spent.
+	// ErrCodeTaken: a record with this code exists. No number was spent.
 	ErrCodeTaken = errors.New("code is taken")
-	// ErrTurn: a record with a lower number of the same series could not be made, so this number is not the next one.
-	// No number was spent.
+	// ErrTurn: a record with a lower number in the series was not stored; therefore this number is not the next one. No
+	// number was spent.
 	ErrTurn = errors.New("a record before this one in its series was not made")
 	// ErrPartExists: a part of that name exists. Parts are written once.
 	ErrPartExists = errors.New("part exists")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrExists: Create found something in the place of the store or of its mark.
+	// ErrExists: Create found a file or folder at the path of the store or of its mark.
 	ErrExists = errors.New("something is there already")
-	// ErrNoStore: Open found no store. It never makes one, so that a mistyped path cannot restart numbering at 1.
+	// ErrNoStore: Open found no store. Open never makes a store: a mistyped path would restart numbering at 1.
 	ErrNoStore = errors.New("no store")
 	// ErrMark: the store is behind its high-water mark (acknowledged records are missing), or the mark is missing,
-	// unreadable or another store's. To continue issuing could use numbers twice.
+	// unreadable or another store's. Further issuing could use numbers twice.
 	ErrMark = errors.New("store and high-water mark do not agree")
 	// ErrInUse: another process has the store open, most likely the appliance.
 	ErrInUse = errors.New("store is in use")
 	// ErrReadOnly: the store was opened for reading only.
 	ErrReadOnly = errors.New("store is open to read only")
-	// ErrRestored: the store was made of other media, and Settle has not yet settled which numbers were spent.
+	// ErrRestored: the store was rebuilt from other media, and Settle has not yet decided which numbers were spent.
 	ErrRestored = errors.New("store was made of other media and its numbers are not settled")
-	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. To take more
+	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. Taking more
 	// numbers would use numbers twice.
 	ErrBehind = errors.New("another medium knows more than the store")
-	// ErrMissing: documents or numbers are lost, and nobody has accepted that by their numbers.
+	// ErrMissing: documents or numbers are lost, and no person has accepted their numbers as lost.
 	ErrMissing = errors.New("a loss is not accepted")
-	// ErrDiverged: a second copy holds another history than the store, so nothing can be taken from it.
+	// ErrDiverged: the second copy holds a history different from the store's; therefore its records cannot be used.
 	ErrDiverged = errors.New("the second copy holds another history")
-	// ErrUnreadable: a medium does not return what lies on it, and nobody knows what that is. It may answer later.
+	// ErrUnreadable: a medium does not return its data, so its content is unknown. A later read may succeed.
 	ErrUnreadable = errors.New("the medium cannot be read")
 	// ErrNotMounted: the second copy's medium is not mounted where it was.
 	ErrNotMounted = errors.New("the second copy's medium is not mounted")
@@ -53,13 +53,12 @@ var (
 
 // ConflictError reports that a record was not in the state from which Advance should move it.
 type ConflictError struct {
-	Have State // the state it is in
+	Have State // the record's state
 }
 
 func (e *ConflictError) Error() string { return fmt.Sprintf("record is in state %d", e.Have) }
 
-// damagedError is ErrCorrupt for a person: which file is damaged, what helps, and the storage engine's own words
-// behind.
+// damagedError is ErrCorrupt for a person: the damaged file, the remedy, and then the storage engine's own message.
 type damagedError struct {
 	what, help string
 	err        error
@@ -74,19 +73,19 @@ func (e *damagedError) Unwrap() []error { return []error{ErrCorrupt, e.err} }
 const (
 	// repairAdvice is the advice for a store that can still be opened for reading.
 	repairAdvice = "dtectl fsck names the documents, dtectl recover takes them from the other media"
-	// listAdvice is what helps where Pebble's manifest, in which it lists its tables, or the marker that says which
-	// manifest counts, is damaged: without them Pebble opens nothing; the tables and the log are there all the same.
+	// listAdvice is the advice when Pebble's manifest (its list of tables) or the marker that names the current
+	// manifest is damaged: without them Pebble opens nothing, although the tables and the log still exist.
 	listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
 )
 
-// explanation is what an error of Pebble means, told apart by its text alone.
+// explanation is the meaning of a Pebble error. Only the text distinguishes Pebble's errors.
 type explanation struct {
 	text *regexp.Regexp
 	what string // as Regexp.Expand reads it
 	help string
 }
 
-// openErrors are Pebble's at an Open; readErrors those of a damaged row, the last one without a file.
+// openErrors explains Pebble's errors at Open; readErrors those of damaged rows: its last entry names no file.
 var (
 	openErrors = []explanation{
 		{regexp.MustCompile(`file (\d+) \(type sstable\) unknown`),
@@ -105,7 +104,7 @@ var (
 	}
 )
 
-// explained returns an error as a damagedError; nil if it is none of those in a list.
+// explained returns an error as a damagedError, or nil if the list does not explain the error.
 func explained(err error, list []explanation) error {
 	if err == nil {
 		return nil
@@ -129,7 +128,7 @@ func Explain(err error) error {
 	return explained(err, readErrors)
 }
 
-// oneLine joins the lines of an error, each once, without what says nothing.
+// oneLine joins the lines of an error and omits repeated and meaningless lines.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -141,8 +140,8 @@ func oneLine(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// damage remembers the first sign that the disk does not return what was written: Pebble's word, a row of ours that
-// does not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
+// damage remembers the first sign that the disk does not return what was written: an error of Pebble, a row that does
+// not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
 type damage struct {
 	first  atomic.Pointer[string]
 	blocks badBlocks
@@ -155,11 +154,11 @@ func (d *damage) err() error {
 	return nil
 }
 
-// note remembers a message, and says whether it is the first.
+// note remembers the first message, and returns whether this message is the first.
 func (d *damage) note(message string) bool { return d.first.CompareAndSwap(nil, &message) }
 
-// Health is nil while the store can take a new record: ErrCorrupt, ErrTables, ErrRestored, ErrReadOnly. It reads no
-// disk and costs almost nothing: a probe may call it at any rate.
+// Health returns nil while the store can take a new record; else ErrCorrupt, ErrTables, ErrRestored, ErrBehind,
+// ErrReadOnly. It reads no disk and costs almost nothing: a probe may call it at any rate.
 func (s *Store) Health() error {
 	if err := s.writable(); err != nil {
 		return err
@@ -170,7 +169,7 @@ func (s *Store) Health() error {
 	return nil
 }
 
-// suspect looks at an error of a call: one that the medium made is remembered.
+// suspect remembers the error of a call if the medium caused it.
 func (s *Store) suspect(err error) {
 	if unreadable(err) && s.damage.note(err.Error()) {
 		s.o.Logger.Error("store is damaged", "error", err.Error())

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What the rows of a store say of its records, in hashes of 8 bytes: saying that two rows agree costs no look-up.
+// The statements of a store's rows about its records, as hashes of 8 bytes: comparing two rows needs no look-up.
 const (
 	saysFirst   byte       = iota // an entry and its first link
 	saysLatest                    // an entry and its latest link
@@ -16,16 +16,16 @@ const (
 	saysPart                      // a link and a part
 	saysParts                     // an entry and each of its parts
 	saysLead                      // an entry and a row that leads to it
-	saysLost                      // a link and the row of the numbers that it gives up
-	provesEntry                   // a link: these bytes are the record at this revision
-	namesEntry                    // a link: there was such a revision
-	namesPart                     // a link: there is such a part
-	sayings     = iota - 3        // how many are of facts
+	saysLost                      // a link and the row of its given-up numbers
+	provesEntry                   // a link: the record has these bytes at this revision
+	namesEntry                    // a link: the record has this revision
+	namesPart                     // a link: the record has this part
+	sayings     = iota - 3        // the number of kinds that facts uses
 )
 
 var sayingSeed = maphash.MakeSeed()
 
-// saying is the hash of something said of a record. Two different things are never the same bytes.
+// saying returns the hash of a statement about a record. Different statements are never the same bytes.
 func saying(what byte, id uint64, rest ...[]byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sayingSeed)
@@ -41,7 +41,7 @@ func saying(what byte, id uint64, rest ...[]byte) uint64 {
 	return h.Sum64()
 }
 
-// numbers are the bytes of some numbers.
+// numbers returns the bytes of some numbers.
 func numbers(list ...uint64) []byte {
 	b := make([]byte, 0, 32)
 	for _, n := range list {
@@ -50,33 +50,33 @@ func numbers(list ...uint64) []byte {
 	return b
 }
 
-// facts sums what the rows of each record say about each other: one row adds, its counterpart subtracts, and the sum is
-// 0 if the rows agree. Memory grows by 16 bytes a record. Entries must come before the journal. Record 0 stands for the
-// numbers that were given up.
+// facts sums the statements of each record's rows about each other: one row adds a statement, its counterpart subtracts
+// it, and the sum is 0 if the rows agree. Memory grows by 16 bytes a record. Entries must come before the journal.
+// Record 0 is the numbers that were given up.
 type facts struct {
 	chunks  map[uint64]*[4096]fact // by id / 4096
-	partial map[uint64]bool        // records that are known not to be whole: nothing is said of them but leads
-	bare    bool                   // the rows that lead to a record are left out
+	partial map[uint64]bool        // records known to be incomplete: only their leads are added
+	bare    bool                   // omit the rows that lead to a record
 	looked  map[uint64]*detail     // nil: the first walk
 }
 
 type fact struct {
 	sum      uint64
-	revision uint32 // of its entry; 0: there is none
+	revision uint32 // of the record's entry; 0: it has no entry
 }
 
-// detail is what a second walk finds out about a record.
+// detail is the result of a second walk for one record.
 type detail struct {
 	sums     [sayings]uint64
-	sequence uint32 // of its series; 0: neither an entry nor a link is there
+	sequence uint32 // of its series; 0: the record has neither an entry nor a link
 	number   uint64
 	code     Code
-	began    int64 // when its first change was made that is there, Unix ns
+	began    int64 // the time of the first existing change, Unix ns
 }
 
 func newFacts() *facts { return &facts{chunks: make(map[uint64]*[4096]fact)} }
 
-// of is the record's place.
+// of returns the place of a record.
 func (f *facts) of(id uint64) *fact {
 	chunk := f.chunks[id/4096]
 	if chunk == nil {
@@ -86,7 +86,7 @@ func (f *facts) of(id uint64) *fact {
 	return &chunk[id%4096]
 }
 
-// add adds what is said so often; all of it wraps around.
+// add adds a statement the given number of times; the sum wraps around.
 func (f *facts) add(times int, what byte, id uint64, rest ...[]byte) {
 	n := uint64(times) * saying(what, id, rest...)
 	if f.looked == nil {
@@ -108,7 +108,7 @@ func (f *facts) bad() (ids []uint64) {
 	return ids
 }
 
-// look makes the next walk one that finds out what of some records does not agree.
+// look prepares the second walk, which finds out which rows of the given records do not agree.
 func (f *facts) look(ids []uint64) {
 	f.looked = make(map[uint64]*detail)
 	for _, id := range ids {
@@ -116,7 +116,7 @@ func (f *facts) look(ids []uint64) {
 	}
 }
 
-// what says what of a record does not agree.
+// what names the rows of a record that do not agree.
 func (d *detail) what() string {
 	var words []string
 	for _, w := range []struct {
@@ -134,10 +134,10 @@ func (d *detail) what() string {
 	return strings.Join(words, ", ")
 }
 
-// recordTables are the tables whose rows say something of a record, entries first.
+// recordTables are the tables whose rows describe records, entries first.
 var recordTables = append([]byte{tableEntry, tableJournal, tablePart, tableLost}, leadTables...)
 
-// row takes in a row of recordTables; false if it cannot be read.
+// row adds a row of recordTables to the sums; it returns false if the row cannot be read.
 func (f *facts) row(key, value []byte) bool {
 	switch {
 	case key[0] == tableEntry && len(key) == 9:
@@ -190,7 +190,7 @@ func (f *facts) entry(e *entryRow, value []byte) {
 	f.add(-int(e.Parts), saysParts, e.ID)
 }
 
-// link takes in a link; false if it is of no kind that there is.
+// link adds a link to the sums; it returns false for an unknown kind of link.
 func (f *facts) link(key []byte, l *link) bool {
 	if l.Op == opSkip {
 		f.add(1, saysLost, 0, key[1:], l.Entry[:])
@@ -220,8 +220,8 @@ func (f *facts) link(key []byte, l *link) bool {
 	return l.Op == opAppend && l.Revision == 1 || l.Op == opAdvance && l.Revision > 1
 }
 
-// proof is what a journal says of the rows that its changes made: which bytes these have. Memory grows by some 30 bytes
-// a change and part.
+// proof is the set of a journal's statements about the bytes of the rows that its changes made. Memory grows by some 30
+// bytes a change and part.
 type proof struct{ said map[uint64]struct{} }
 
 func newProof() *proof { return &proof{make(map[uint64]struct{})} }
@@ -235,7 +235,7 @@ func (p *proof) has(what byte, id uint64, rest ...[]byte) bool {
 	return ok
 }
 
-// link takes in what one link says.
+// link adds the statements of one link.
 func (p *proof) link(key []byte, l *link) {
 	if l.Op == opSkip {
 		p.say(saysLost, 0, key[1:], l.Entry[:])
@@ -249,13 +249,13 @@ func (p *proof) link(key []byte, l *link) {
 	}
 }
 
-// verdict is what the journal says of a row.
+// verdict is the result of comparing a row with the journal.
 type verdict int
 
 const (
-	unproven  verdict = iota // the journal is silent: its link is missing
-	proven                   // these are the bytes
-	disproven                // it says others
+	unproven  verdict = iota // the journal has no statement: the link is missing
+	proven                   // the row has the journal's bytes
+	disproven                // the row has other bytes
 )
 
 func (p *proof) entry(e *entryRow, value []byte) verdict {

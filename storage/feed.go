@@ -9,15 +9,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// ErrCursor: no announcement of this store has that sequence number. The reader has it of a history that was lost, and
-// begins anew.
+// ErrCursor: no announcement of this store has that sequence number. The number comes from a history that was lost: the
+// reader must start again.
 var ErrCursor = errors.New("the cursor is not of this store's history")
 
 // feedJump is the largest step between the announcements of two identities.
 const feedJump = 1 << 40
 
-// newIdentity gives a store that was restored, or that gave up what another medium knows, a new identity, and lets its
-// announcements begin at a random place above: the numbers that the lost history gave are not given again.
+// newIdentity gives a new identity to a store that was restored or that gave up another medium's history. Its
+// announcements go on from a random, higher number: numbers of the lost history are not used again.
 func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	last, err := lastID(db, tableFeed)
 	if err != nil {
@@ -31,14 +31,14 @@ func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	return nil
 }
 
-// Announcement is a change that a reader of Changes gets once, and in order.
+// Announcement is a change. A reader of Changes gets each announcement once, in order.
 type Announcement struct {
 	Sequence uint64 // from 1, growing; gaps are possible
 	Code     Code
-	State    State // what the change led to
+	State    State // the record's state after the change
 }
 
-// feed gives out sequence numbers to announcements and wakes who waits for one.
+// feed gives sequence numbers to announcements and wakes the readers that wait for the next announcement.
 type feed struct {
 	ids
 	mu   sync.Mutex
@@ -49,7 +49,7 @@ func newFeed(last uint64) *feed {
 	return &feed{ids: ids{next: last + 1, busy: make(map[uint64]struct{})}, next: make(chan struct{})}
 }
 
-// ring says that a number is durable or will never be.
+// ring wakes the readers when the announcement of a sequence number is durable or will never be.
 func (f *feed) ring(sequence uint64) {
 	f.drop(sequence)
 	f.mu.Lock()
@@ -58,7 +58,7 @@ func (f *feed) ring(sequence uint64) {
 	f.next = make(chan struct{})
 }
 
-// Announced returns a channel that is closed when there may be an announcement after those that Changes returns now.
+// Announced returns a channel that is closed when there may be announcements that Changes does not return yet.
 func (s *Store) Announced() <-chan struct{} {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *Store) Announced() <-chan struct{} {
 }
 
 // Changes returns the announcements after a sequence number, in order, at most limit. They are durable, and no
-// announcement will appear between them later. Therefore a reader that remembers the last number misses none and sees
-// none twice. ErrCursor if no announcement of this store has the number; 0 is the begin.
+// announcement will appear between them later. Therefore a reader that remembers the last number sees each announcement
+// exactly once. ErrCursor if no announcement of this store has the number; 0 reads from the first.
 func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading changes: %w", err)

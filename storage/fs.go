@@ -7,21 +7,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// mediumFS is what an open store's Pebble writes through. Pebble answers a failed write of its log, its manifest or its
-// folder in one of three ways: it calls Fatalf, it panics while it holds a lock, or it returns an error to somebody who
-// may go on. Here all three are one: the process ends and says which file failed. After a failed sync Linux counts the
-// pages as written, and only a process that reads the files again knows what the medium holds: Pebble's Open replays
-// the log into new tables and writes a new manifest, and trusts neither of the old ones.
+// mediumFS is the file system through which an open store's Pebble writes. Pebble answers a failed write of its log,
+// its manifest or its folder in one of three ways: it calls Fatalf, it panics while it holds a lock, or it returns an
+// error to a caller that may go on. Here the process always ends with the name of the file. After a failed sync Linux
+// counts the pages as written, and only a process that reads the files again knows what the medium holds: Pebble's Open
+// replays the log into new tables and writes a new manifest, and trusts neither the old log nor the old manifest.
 //
-// A table is different: nothing counts on it before the manifest names it, so its write can be repeated under another
-// name. tableWrites paces these.
+// A table is different: nothing relies on it before the manifest names it; its write can be repeated under another
+// name. tableWrites paces these repetitions.
 type mediumFS struct {
 	vfs.FS
 	o      *Options
 	tables *tableWrites
 }
 
-// critical tells whether a file of Pebble is one that cannot be written again.
+// critical reports whether a Pebble file cannot be written again under another name.
 func (f mediumFS) critical(name string) bool {
 	base := f.PathBase(name)
 	return f.PathDir(name) == f.PathJoin(f.o.Dir) &&
@@ -107,16 +107,16 @@ func (f mediumFile) SyncTo(length int64) (full bool, err error) {
 	return full, f.check("syncing", err)
 }
 
-// markerFS orders what Pebble does with its markers: empty files whose name says which manifest counts. Pebble 2.1.7
-// writes and syncs a new manifest, makes the marker that names it, removes the old marker, and syncs the folder once,
-// behind all of this. Where a filesystem keeps no order among the entries of a folder, a power cut can leave
+// markerFS orders Pebble's operations on its markers: empty files whose name contains the current manifest's. Pebble
+// 2.1.7 writes and syncs a new manifest, makes the marker that names it, removes the old marker, and syncs the folder
+// once, at the end. If a filesystem does not keep the order of changes in a folder, a power cut can leave
 //
-//   - the new marker without the manifest (cockroachdb/pebble#5825, mended behind 2.1.7 in #5915), or
+//   - the new marker without the manifest (cockroachdb/pebble#5825, fixed after 2.1.7 in #5915), or
 //   - neither of the two markers.
 //
-// The store then does not open any more. markerFS syncs the folder before a marker is made and before one is removed:
-// after a cut there is always a marker, and what it names. Pebble makes a marker about once for each 128 MiB of
-// manifest and at every Open, so this costs nothing. TestCrash_Open shows both faults without it
+// The store then does not open any more. markerFS syncs the folder before a marker is made and before a marker is
+// removed: after a power cut there is always a marker, and the manifest that it names. Pebble makes a marker about once
+// for each 128 MiB of manifest and at every Open, so this costs nothing. TestCrash_Open shows both faults without it
 // (cmd/cmdtest/mutant/testdata).
 type markerFS struct{ vfs.FS }
 
@@ -130,7 +130,7 @@ func (f markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	return f.FS.Create(name, category)
 }
 
-// Remove implements vfs.FS. Pebble takes an error for a marker that stays, and removes it at the next Open.
+// Remove implements vfs.FS. After an error Pebble assumes that the marker stays, and removes it at the next Open.
 func (f markerFS) Remove(name string) error {
 	if f.isMarker(name) {
 		if err := syncDir(f.FS, f.PathDir(name)); err != nil {

@@ -14,31 +14,31 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Report is what Fsck found.
+// Report is the result of Fsck.
 type Report struct {
 	Documents int
 	Series    int
 	Last      map[string]uint64 // last number of each series
-	Lost      []Lost            // numbers that were given up: this is no contradiction
-	// what a damaged second copy lacked when the store was rebuilt from it: no contradiction either
+	Lost      []Lost            // numbers that were given up: not a contradiction
+	// missing in the damaged second copy from which the store was rebuilt: not a contradiction
 	Missing  []Missing
-	Problems []Problem  // none in a sound store; at most MaxProblems
-	Affected []Affected // documents of which something cannot be read; at most MaxProblems
+	Problems []Problem  // empty for a sound store; at most MaxProblems
+	Affected []Affected // documents that cannot be read completely; at most MaxProblems
 }
 
 // Problem is one contradiction, or one thing that cannot be read.
 type Problem struct {
 	Where  string // the row, or the file
 	What   string
-	Detail string // Pebble's own words, where it has any
+	Detail string // Pebble's own message, if any
 }
 
 // Affected is a document, or several of one series, that cannot be read completely.
 type Affected struct {
 	Series   string
 	From, To uint64 // numbers
-	Code     Code   // of the one document; zero: not known
-	What     string // what cannot be read
+	Code     Code   // if it is one document; zero: not known
+	What     string // the unreadable part
 }
 
 func (p Problem) String() string { return p.Where + ": " + p.What }
@@ -46,9 +46,9 @@ func (p Problem) String() string { return p.Where + ": " + p.What }
 // MaxProblems is the largest number of problems that Fsck lists.
 const MaxProblems = 1000
 
-// Fsck reads every row of the store, as it is at one moment, and compares it with all other rows about the same thing:
-// numbers without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both
-// directions, and the mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
+// Fsck reads every row of the store at one moment, and compares it with all other rows about the same record: numbers
+// without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and
+// the mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("checking store: %w", err)
@@ -83,13 +83,13 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	} else if markErr == nil && string(id) != string(of[:]) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", of, id)
 	}
-	if j, err := newMarkJudge(db); err == nil && markErr == nil { // else the walk says what cannot be read
+	if j, err := newMarkJudge(db); err == nil && markErr == nil { // on an error, fsck reports the unreadable row
 		if state := j.look(o.FS, o.MarkPath); state.Kind == MarkOld {
 			markErr = errors.New(state.What)
 		}
 	}
 	report, err := fsck(ctx, db, marked, markErr, nil)
-	if err == nil && len(report.Problems) == 0 { // blocks that hold no row of ours
+	if err == nil && len(report.Problems) == 0 { // also check blocks without rows
 		err = eachTable(ctx, db, &o, nil, func(path string, bad error) {
 			report.Problems = append(report.Problems, Problem{path, "is damaged where no row lies", bad.Error()})
 		})
@@ -103,7 +103,7 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-// openToCheck opens a store to read. Of one whose log cannot be read, it opens the tables alone, and says so.
+// openToCheck opens a store to read. If the log cannot be read, it opens only the tables, and returns a Problem.
 func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
 	o.anyLayout = true
 	db, err = openPebble(o, &damage{}, true)
@@ -118,7 +118,7 @@ func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
 	at := *o
 	at.FS = withoutLogs{o.FS}
 	db, second := openPebble(&at, &damage{}, true)
-	if second != nil { // it is not the log
+	if second != nil { // the log is not the cause
 		return nil, nil, Explain(err)
 	}
 	return db, &Problem{"log",
@@ -137,39 +137,39 @@ func (f withoutLogs) List(dir string) ([]string, error) {
 // Unwrap implements vfs.FS.
 func (f withoutLogs) Unwrap() vfs.FS { return f.FS }
 
-// checker walks one view of the store from its begin to its end.
+// checker reads one view of the store from its first row to its last.
 type checker struct {
 	ctx    context.Context
 	r      pebble.Reader
 	report *Report
 	rows   int
 	series map[uint32]*seriesCheck
-	holes  *holes // what is known to be missing
+	holes  *holes // rows that are known to be missing
 	facts  *facts
 
 	seriesBlind bool // rows of series cannot be read
-	countersSet int  // counter rows that a change in the journal left so, less those that there are
+	countersSet int  // counter rows set by a change in the journal, minus the existing rows
 
-	progress     Progress // of the journal, which is most of the work
+	progress     Progress // through the journal, which is most of the work
 	links, total int64
 }
 
-// seriesCheck is how far the walk through a series' journal has come.
+// seriesCheck is the state of the walk through a series' journal.
 type seriesCheck struct {
 	name  string
 	row   seriesRow
-	last  seriesRow // what the journal up to here adds up to
-	blind bool      // what comes next of the journal cannot be read
+	last  seriesRow // the row that follows from the journal up to here
+	blind bool      // the next part of the journal cannot be read
 
-	nameless bool // neither can its row
+	nameless bool // the series' row cannot be read either
 }
 
-// fsck reads every table once, from its begin to its end. What two tables say of one record is added up: see facts.
-// What cannot be read does not end it. Where the sum of a record is not 0, a second walk finds out what of it is wrong.
+// fsck reads every table once, from its first row to its last. It sums up what the tables say of each record: see
+// facts. Unreadable rows do not stop it. If a record's sum is not 0, a second walk finds which of its rows are wrong.
 func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, error) {
 	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck),
 		facts: newFacts(), progress: progress}
-	c.holes, _ = readHoles(r) // what of them is damaged is found on the way
+	c.holes, _ = readHoles(r) // the walk itself reports damaged rows
 	c.facts.partial = c.holes.partial
 	for _, step := range []struct {
 		table byte
@@ -178,7 +178,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, p
 		{0, c.strangeRow},
 		{tableMeta, c.metaRow},
 		{tableSeries, c.seriesRow},
-		{tableEntry, c.recordRow}, // before the journal: tells which link is an entry's latest
+		{tableEntry, c.recordRow}, // before the journal: names the latest link of each entry
 		{tableJournal, c.journalRow},
 		{tablePart, c.recordRow},
 		{tableCode, c.recordRow},
@@ -199,7 +199,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, p
 		}
 	}
 	c.journalEnd()
-	if c.countersSet != 0 && (c.countersSet > 0 || len(c.holes.at) == 0) { // a missing change may have set one
+	if c.countersSet != 0 && (c.countersSet > 0 || len(c.holes.at) == 0) { // a missing change may have set a counter
 		c.problemAt("counters", "%d rows that no change has set", -c.countersSet)
 	}
 	if err := c.badRecords(); err != nil {
@@ -209,7 +209,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, p
 	return c.report, nil
 }
 
-// watch looks at the context now and then.
+// watch checks the context every 1024 rows.
 func (c *checker) watch(row func(key, value []byte) error) func(key, value []byte) error {
 	return func(key, value []byte) error {
 		if c.rows++; c.rows%1024 == 0 {
@@ -262,7 +262,7 @@ func (c *checker) strangeRow(key, _ []byte) error {
 	return nil
 }
 
-// recordRow takes in a row of recordTables.
+// recordRow adds a row of recordTables to the facts.
 func (c *checker) recordRow(key, value []byte) error {
 	if key[0] == tableEntry {
 		c.report.Documents++
@@ -284,7 +284,7 @@ func (c *checker) metaRow(key, value []byte) error {
 	return nil
 }
 
-// metaRows says of each row that the store keeps of itself whether its value can be read.
+// metaRows has, for each meta row, a function that reports whether its value can be read.
 var metaRows = map[string]func(value []byte) bool{
 	"layout":       func(b []byte) bool { return len(b) == 4 && be.Uint32(b) == layout },
 	"store":        hasLength(16),
@@ -346,10 +346,10 @@ func (c *checker) journalRow(key, value []byte) error {
 		c.series[sequence] = s
 	}
 	if h, ok := c.holes.at[sequence][s.last.Position+1]; ok && position == h.To+1 && l.Previous == h.Hash {
-		// the links that are known to be missing
+		// skip the links that are known to be missing
 		s.last.Position, s.last.Hash, s.last.Last = h.To, h.Hash, max(s.last.Last, h.Numbers.To)
 	}
-	if s.blind { // what is before it cannot be read: its own word counts
+	if s.blind { // the link before cannot be read: trust this link
 		s.blind = false
 		s.last.Position, s.last.Hash = position-1, l.Previous
 		if l.Op == opAppend && l.Number > s.last.Last+1 {
@@ -415,7 +415,7 @@ func (c *checker) journalEnd() {
 		switch s := c.series[sequence]; {
 		case s.nameless:
 			s.row = s.last
-		case s.blind && s.row.Last > s.last.Last: // its end cannot be read
+		case s.blind && s.row.Last > s.last.Last: // the journal's end cannot be read
 			c.affects(s.unseen(s.row.Last))
 		case !s.blind && s.last != s.row:
 			c.problem(seriesKey(s.name), "ends at number %d, position %d; its journal at %d, %d, or the hashes differ",
@@ -424,7 +424,7 @@ func (c *checker) journalEnd() {
 	}
 }
 
-// counterRow: each counter row says how often it was set, and one change in the journals is that time.
+// counterRow counts a counter row: exactly one change in the journals must have set it to its revision.
 func (c *checker) counterRow(key, value []byte) error {
 	if len(key) != 21 || len(value) != counterSize {
 		c.problem(key, "is unreadable")
@@ -434,7 +434,7 @@ func (c *checker) counterRow(key, value []byte) error {
 	return nil
 }
 
-// feedRow: what was announced is there, and has changed at least once.
+// feedRow checks that the announced record exists and has changed at least once.
 func (c *checker) feedRow(key, value []byte) error {
 	if id, _, ok := parseFeed(value); len(key) != 9 || !ok {
 		c.problem(key, "is unreadable")
@@ -444,7 +444,7 @@ func (c *checker) feedRow(key, value []byte) error {
 	return nil
 }
 
-// lostRow: a link of the journal is what gave the numbers up.
+// lostRow adds a row of given-up numbers to the facts: a link of the journal must have given them up.
 func (c *checker) lostRow(key, value []byte) error {
 	if len(key) != 13 {
 		c.problem(key, "has a strange key")
@@ -470,12 +470,12 @@ func (c *checker) affects(a Affected) {
 	}
 }
 
-// unseen are the numbers of a series of which the journal cannot be read.
+// unseen returns the numbers of a series whose journal cannot be read, up to a number.
 func (s *seriesCheck) unseen(to uint64) Affected {
 	return Affected{Series: s.name, From: s.last.Last + 1, To: to, What: "their journal"}
 }
 
-// markProblem is where a Problem lies that the mark knows of.
+// markProblem is the Where of a Problem with the mark.
 const markProblem = "high-water mark"
 
 func (c *checker) checkMark(marked reached, err error) {
@@ -489,11 +489,11 @@ func (c *checker) checkMark(marked reached, err error) {
 		here.Series[s.name] = Reach{Last: s.row.Last}
 	}
 	there := marked.head([16]byte{})
-	_, list, _ := Relate(here, there) // heads of numbers: no medium is read
+	_, list, _ := Relate(here, there) // heads of numbers: reads no medium
 	for _, l := range list {
 		_, known := here.Series[l.Series]
 		switch {
-		case l.There <= l.Here: // what the store has more
+		case l.There <= l.Here: // the store has more than the mark
 		case !known && c.seriesBlind:
 			c.problemAt(where, "says %d for series %s, whose row cannot be read", l.There, l.Series)
 		case !known:
@@ -530,7 +530,7 @@ func describeKey(key []byte) string {
 	return fmt.Sprintf("%s %X", name, rest)
 }
 
-// blindSpot reports a stretch of a table. Of the journal, the series in it go on behind it.
+// blindSpot reports an unreadable range of a table. In the journal, the series of the range continue after it.
 func (c *checker) blindSpot(h blindSpot) {
 	what := "rows cannot be read"
 	switch h.From[0] {
@@ -555,7 +555,7 @@ func (c *checker) blindSpot(h blindSpot) {
 	}
 }
 
-// sequenceAt is the series that a journal's key begins in.
+// sequenceAt returns the sequence of the series in a journal's key.
 func sequenceAt(key []byte) uint32 {
 	b := make([]byte, 4)
 	if len(key) > 1 {

@@ -8,17 +8,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Every medium says in one form, a Head, how far the series of a store got. Relate is the only comparison of two heads,
-// Plan the only decision where a series goes on.
+// A Head is the common form for how far the series of a store got, for every medium. Only Relate compares two heads,
+// and only Plan decides where a series continues.
 
 // Head is how far each series of a store got, as one medium knows it.
 type Head struct {
 	Store  [16]byte         // zero: the medium names no store
 	Series map[string]Reach // by name
-	// Numbers: the medium keeps numbers alone, as the mark, a status of the box, MH and the archive do. It may lag
-	// behind the store.
+	// Numbers: the medium knows numbers only, like the mark, a status of the box, MH and the archive. It may lag behind
+	// the store.
 	Numbers bool
-	// Slack is how many numbers can have been given behind those that the medium knows.
+	// Slack is how many numbers may have been given after the last number that the medium knows.
 	Slack uint64
 
 	// links returns the hashes of this medium's links at the positions of another medium's ends, as far as they can be
@@ -29,24 +29,24 @@ type Head struct {
 // Reach is how far one series got.
 type Reach struct {
 	Last     uint64 // the highest number
-	Sequence uint32 // of the journal; it and what follows are 0 in a Head of numbers alone
+	Sequence uint32 // of the journal; Sequence, Position and Hash are 0 in a Head of numbers
 	Position uint64 // of the last link
 	Hash     [32]byte
 }
 
-// Relation is what one Head is to another.
+// Relation is the result of comparing two Heads.
 type Relation int
 
 // The relations of a to b.
 const (
 	Same     Relation = iota
-	Behind            // b goes on where a ends
-	Ahead             // a goes on where b ends
-	Diverged          // each has what the other lacks, or they contradict each other
+	Behind            // b continues where a ends
+	Ahead             // a continues where b ends
+	Diverged          // each has something that the other lacks, or they contradict each other
 	Foreign           // they are of different stores
 )
 
-// numbersHead is the head of a medium that keeps numbers alone.
+// numbersHead returns the head of a medium that knows numbers only.
 func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
 	h := &Head{Store: store, Series: make(map[string]Reach), Numbers: true, Slack: slack}
 	for name, n := range last {
@@ -55,7 +55,7 @@ func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
 	return h
 }
 
-// storeHead is the head of a store.
+// storeHead returns the head of a store.
 func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head {
 	h := &Head{Store: id, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
 		error) {
@@ -66,7 +66,7 @@ func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head 
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return nil, err
 			}
-			found[name] = hashLink(key, value) // of a hole, no hash of a link
+			found[name] = hashLink(key, value) // in a hole, this hash matches no link
 		}
 		return found, nil
 	}}
@@ -76,14 +76,14 @@ func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head 
 	return h
 }
 
-// Relate returns what a is to b, and the series of which b has more than a or another history, with their ends in a
-// (Here) and in b (There). What neither medium can read of its own journal proves no divergence.
+// Relate compares a with b. It lists the series that go further in b or differ from a, with their ends in a (Here) and
+// in b (There). A link that a medium cannot read in its own journal does not prove divergence.
 func Relate(a, b *Head) (Relation, []Lead, error) {
 	if none := [16]byte{}; a.Store != none && b.Store != none && !sameFamily(a.Store, b.Store) {
 		return Foreign, nil, nil
 	}
 	var behind, ahead, diverged []string
-	inA, inB := make(map[string]Reach), make(map[string]Reach) // what each is asked for
+	inA, inB := make(map[string]Reach), make(map[string]Reach) // the ends to look up in a and in b
 	union := maps.Clone(b.Series)
 	maps.Copy(union, a.Series)
 	names := slices.Sorted(maps.Keys(union))
@@ -145,9 +145,9 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 	return relation, list, nil
 }
 
-// Plan returns the highest number of each series that any of the heads knows, and how many more can have been given
-// after it: the series goes on behind both, with a number that was never given. possible are series that nobody knows
-// and that may have begun.
+// Plan returns the highest number of each series that any head knows, and the slack: how many more numbers may have
+// been given. The series continues after known + slack, with a number that was never given. possible lists series that
+// may have begun although no medium knows them.
 func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uint64) {
 	known = make(map[string]uint64)
 	for _, name := range possible {

@@ -13,9 +13,9 @@ import (
 //	revision u32 · entry [32] · parts u16 × (len u8, name, digest [32]) · counters u16 ×
 //	(origin [16], line u32, value i64, revision u64)
 //
-// Digests are SHA-256. A link's hash covers its key (sequence and position) and its bytes, and stands in the next link
-// as previous; the series row holds the last one. Whoever alters, removes or inserts a change must rewrite every later
-// one, and the series row.
+// Digests are SHA-256. A link's hash covers its key (sequence and position) and its bytes. The next link contains it as
+// previous; the series row contains the hash of the last link. To alter, remove or insert a change, one must rewrite
+// all later links and the series row.
 type link struct {
 	Previous    [32]byte
 	Op          byte
@@ -38,7 +38,7 @@ type partDigest struct {
 const (
 	opAppend  byte = 1
 	opAdvance byte = 2
-	opSkip    byte = 3 // of no record: Number is the series' new last one, Entry the digest of the lost row
+	opSkip    byte = 3 // no record: Number is the series' new last number, Entry the digest of the lost row
 )
 
 func (l *link) encode() []byte {
@@ -84,7 +84,7 @@ func decodeLink(b []byte) (l link, err error) {
 	return l, c.end("journal link")
 }
 
-// eachLink calls fn with every link of every series' journal, in order. A link that cannot be decoded ends it.
+// eachLink calls fn with every link of every series' journal, in order. It stops at a link that it cannot decode.
 func eachLink(r pebble.Reader, fn func(key, value []byte, l *link) error) error {
 	return scan(r, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
 		l, err := decodeLink(value)
@@ -125,7 +125,7 @@ func digestParts(parts []Part) []partDigest {
 	return digests
 }
 
-// setCounters writes the counters that a link left, unless a later change is there already.
+// setCounters writes the counters of a link, unless a later change has set them already.
 func setCounters(db *pebble.DB, l *link) error {
 	for _, v := range l.Counters {
 		row := be.AppendUint64(be.AppendUint64(nil, uint64(v.Value)), v.Revision)

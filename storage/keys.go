@@ -45,7 +45,7 @@ const (
 	tableFeed    byte = 10
 	tableLost    byte = 11
 	tableDay     byte = 12
-	tableEnd     byte = 13 // no table; the bound of the last
+	tableEnd     byte = 13 // no table; the upper bound of the last table
 )
 
 // layout is the version of this table and of the rows. A store of another layout is not opened.
@@ -71,7 +71,7 @@ var (
 
 var (
 	be = binary.BigEndian
-	le = binary.LittleEndian // of Pebble's log
+	le = binary.LittleEndian // the byte order of Pebble's log
 )
 
 func seriesKey(name string) []byte { return append([]byte{tableSeries}, name...) }
@@ -139,8 +139,8 @@ func dayKey(day uint32, id uint64) []byte {
 // leadTables are the tables whose rows only lead to a record: see entryRow.leads.
 var leadTables = []byte{tableCode, tableIdem, tableDue, tableDay}
 
-// leadsTo returns the id of the record that a row of leadTables leads to; ok is false for a row that leads cannot have
-// made.
+// leadsTo returns the id of the record that a row of leadTables leads to; ok is false for a row that entryRow.leads
+// cannot have made.
 func leadsTo(key, value []byte) (id uint64, ok bool) {
 	switch {
 	case key[0] == tableCode && len(key) == 17 && len(value) == 8, key[0] == tableIdem && len(key) == 33 &&
@@ -155,7 +155,7 @@ func leadsTo(key, value []byte) (id uint64, ok bool) {
 	return 0, false
 }
 
-// prefixEnd is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below
+// prefixEnd returns the first key after all keys that begin with prefix. No prefix is all 0xff: a table's byte is below
 // tableEnd.
 func prefixEnd(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
@@ -174,7 +174,7 @@ type seriesRow struct {
 	Hash     [32]byte // of that link
 }
 
-// entryRow is a record as it stands:
+// entryRow is a record in its current state:
 //
 //	version u8 · code [16] · number u64 · sequence u32 · state u8 · revision u32 · appended u64 · changed u64 ·
 //	parts u32 · flags u8 · [due: time i64, len u8, queue] · [idempotency: key, digest] · [days: n u8, n × u32] · head
@@ -244,7 +244,7 @@ func (r *entryRow) encode() []byte {
 	return append(b, r.Head...)
 }
 
-// decodeEntry leaves Series empty: the row knows its sequence only.
+// decodeEntry leaves Series empty: the row contains only the series' sequence.
 func decodeEntry(id uint64, b []byte) (r entryRow, err error) {
 	c := cursor{b: b}
 	c.version()
@@ -277,8 +277,8 @@ func decodeEntry(id uint64, b []byte) (r entryRow, err error) {
 	return r, c.end("entry row")
 }
 
-// leads calls fn with every row that leads to the record: by its code, its idempotency key, its queue, its days. All of
-// them follow from the record, and no other row of leadTables leads to it.
+// leads calls fn with every row that leads to the record: by its code, its idempotency key, its queue, its days. The
+// record determines these rows, and no other row of leadTables leads to it.
 func (r *entryRow) leads(fn func(key, value []byte)) {
 	fn(codeKey(r.Code), be.AppendUint64(nil, r.ID))
 	if k := r.Idempotency; k != nil {
@@ -292,13 +292,13 @@ func (r *entryRow) leads(fn func(key, value []byte)) {
 	}
 }
 
-// led reports whether a row of leadTables is one of the record's.
+// led reports whether a row of leadTables belongs to the record.
 func (r *entryRow) led(key, value []byte) (found bool) {
 	r.leads(func(k, v []byte) { found = found || bytes.Equal(k, key) && bytes.Equal(v, value) })
 	return found
 }
 
-// due is the row's key in the due table, nil when it is in no queue.
+// due returns the record's key in the due table, nil when the record is in no queue.
 func (r *entryRow) due() []byte {
 	if r.Due == nil {
 		return nil
@@ -306,7 +306,7 @@ func (r *entryRow) due() []byte {
 	return dueKey(r.Due.Queue, r.Due.At.UnixNano(), r.ID)
 }
 
-// cursor reads a row from its front. Once it ran dry or saw a strange version every read gives zero, and end an error.
+// cursor reads a row from its start. After a short row or a strange version, reads return 0 and end returns an error.
 type cursor struct {
 	b   []byte
 	bad bool

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Locks is a table of named locks; its zero value is ready. In the store's own table everybody takes the locks in the
-// order of their names, which prevents deadlocks: idempotency keys, then records (by code), then series. A waiter stops
-// waiting when its context ends.
+// Locks is a table of named locks; its zero value is ready. In the store's own table every caller takes the locks in
+// the order of their names: idempotency keys, then records (by code), then series. This order prevents deadlocks. A
+// waiter stops waiting when its context ends.
 type Locks struct {
 	mu    sync.Mutex
 	named map[string]*namedLock
@@ -24,7 +24,7 @@ func lockOfKey(key [32]byte) string   { return "1" + string(key[:]) }
 func lockOfRecord(code Code) string   { return "2" + string(code[:]) }
 func lockOfSeries(name string) string { return "3" + name }
 
-// held is what one caller holds; release lets go of all of it.
+// held is the locks of one caller; release releases all of them.
 type held struct {
 	locks *Locks
 	names []string
@@ -39,7 +39,7 @@ func (l *Locks) Acquire(ctx context.Context, name string) (release func(), err e
 	return h.release, nil
 }
 
-// acquire takes the locks, each once, in order.
+// acquire takes the locks, without duplicates, in order.
 func (l *Locks) acquire(ctx context.Context, names ...string) (*held, error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -53,7 +53,7 @@ func (l *Locks) acquire(ctx context.Context, names ...string) (*held, error) {
 	return h, nil
 }
 
-// add takes one more lock. It must sort behind those that h holds.
+// add takes one more lock. The lock's name must sort after the names that h holds.
 func (h *held) add(ctx context.Context, name string) error {
 	l := h.locks
 	l.mu.Lock()
@@ -81,7 +81,7 @@ func (h *held) add(ctx context.Context, name string) error {
 	return fmt.Errorf("waiting for a lock: %w", err)
 }
 
-// drop lets go of one lock before the others.
+// drop releases one lock before the others.
 func (h *held) drop(name string) {
 	i := slices.Index(h.names, name)
 	if i < 0 {
@@ -109,8 +109,8 @@ func (l *Locks) leave(name string, n *namedLock) {
 	}
 }
 
-// names holds the sequence id of every series. Ids are dense from 1; one that was given to a series whose first record
-// failed stays with it until the process ends.
+// names holds the sequence id of every series. Ids are dense from 1. If the first record of a series fails, the series
+// keeps its id until the process ends.
 type names struct {
 	mu       sync.RWMutex
 	sequence map[string]uint32
@@ -125,7 +125,7 @@ func (n *names) add(name string, sequence uint32) {
 	n.sequence[name], n.name[sequence], n.last = sequence, name, max(n.last, sequence)
 }
 
-// sequenceOf returns the sequence id of a series, a new one if need be.
+// sequenceOf returns the sequence id of a series; a new series gets a new id.
 func (n *names) sequenceOf(name string) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

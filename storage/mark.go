@@ -10,39 +10,39 @@ import (
 )
 
 // mark is the high-water mark: the last durable number of every series, kept outside of the store and synced on its
-// own. A store that lost acknowledged records, by a damaged log, an old backup, a wrong disk, is behind its mark and
-// does not open.
+// own. A store that lost acknowledged records (damaged log, old backup, wrong disk) is behind its mark and does not
+// open.
 //
-// It is written in the background and never says more than the store holds. Number n is acknowledged once the mark says
-// at least n-1.
+// It is written in the background and never has a higher number than the store. Number n is acknowledged once the mark
+// is at n-1 or more.
 //
-// The mark says the names of the series too, so that it speaks of the same series to any store of the family: to one
-// that was restored of a backup, and to the next one restored of the same.
+// The mark also contains the names of the series. Therefore it means the same series to every store of the family, for
+// example to two stores restored one after the other from the same backup.
 type mark struct {
 	o       *Options
 	metrics *metrics
 	names   *names
 	file    *markFile
-	kick    chan struct{} // one element: there is something to write
+	kick    chan struct{} // one element: the mark must be written
 	stopped chan struct{} // closed when the writer has ended
-	opened  uint64        // its generation then
+	opened  uint64        // the file's generation at Open
 	proved  atomic.Int64  // Unix ns, see ProveMark
 
 	mu    sync.Mutex
 	wrote sync.Cond
-	known []uint64 // durable in the store, by sequence - 1
-	named []string // of these series; only ever appended to
-	said  []uint64 // durable in the file
+	known []uint64 // numbers durable in the store, by sequence - 1
+	named []string // names of these series; only appended to
+	said  []uint64 // numbers durable in the file
 	busy  bool     // the writer is writing
 	stop  bool
 }
 
-// openMark compares the file with what the store holds, brings it up to date and starts its writer.
+// openMark compares the file with the store's numbers, updates it and starts its writer.
 //
-// The mark of a restored store may say more than the store, and says that until the store has got there; a lost one is
-// made anew. So may that of a store which is behind another medium.
+// The mark of a restored store, or of a store behind another medium, may have higher numbers than the store, and keeps
+// them until the store reaches them. A restored store whose mark is lost gets a new mark.
 //
-// It returns what the file said. Series that the file names and the store lacks get a sequence id in names.
+// It returns the content of the file. Series that the file names and the store lacks get a sequence id in names.
 func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reached, error) {
 	file, said, err := openMarkFile(o.FS, o.MarkPath, true)
 	if errors.Is(err, errNoMark) && j.restored != nil && j.restored.MarkLost {
@@ -60,19 +60,19 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 	}
 	k := &mark{o: o, metrics: m, names: names, file: file, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
-	for i, n := range said.numbers { // it never sinks
+	for i, n := range said.numbers { // a mark's numbers never fall
 		if n > 0 {
 			k.raise(names.sequenceOf(said.names[i]), n)
 		}
 	}
-	// Of a restored store the mark keeps what it said itself, until Settle has settled what the two say.
+	// The mark of a restored store keeps only its own numbers, until Settle has compared them with the store's.
 	if j.restored == nil {
 		for _, row := range j.series {
 			k.raise(row.Sequence, row.Last)
 		}
 	}
-	// Written also when it says the same: the process before this one may have ended because a sync of the mark failed.
-	// What was read here is then in Linux's memory and not on the medium.
+	// Write the mark even if nothing changed: the previous process may have ended because a sync of the mark failed.
+	// Then the content read here is in Linux's cache and not on the medium.
 	if err := file.write(reached{k.named, k.known}); err != nil {
 		return nil, said, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
@@ -83,7 +83,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 	return k, said, nil
 }
 
-// raise returns whether the number of a series is news.
+// raise raises the number of a series, and returns whether it was lower.
 func (m *mark) raise(sequence uint32, number uint64) bool {
 	for len(m.known) < int(sequence) {
 		m.known = append(m.known, 0)
@@ -95,7 +95,7 @@ func (m *mark) raise(sequence uint32, number uint64) bool {
 	return news
 }
 
-// compareMark returns ErrMark when a store is not the mark's, or holds less than the mark says.
+// compareMark returns ErrMark when the mark is another store's, or has a higher number than the store.
 func compareMark(here, marked *Head) error {
 	if marked.Store != here.Store {
 		return fmt.Errorf("%w: the mark is of store %x, this is store %x", ErrMark, marked.Store, here.Store)
@@ -109,7 +109,7 @@ func compareMark(here, marked *Head) error {
 	return err
 }
 
-// note says that rows are durable in the store.
+// note passes rows that are durable in the store to the writer.
 func (m *mark) note(rows []seriesRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func (m *mark) note(rows []seriesRow) {
 	}
 }
 
-// signal leaves one word for whoever receives, unless one is there.
+// signal puts one element into the channel, unless it is full.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -130,7 +130,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// wait returns when the file durably says number or more.
+// wait returns when the file durably has number or more.
 func (m *mark) wait(sequence uint32, number uint64) {
 	if number == 0 {
 		return
@@ -142,7 +142,7 @@ func (m *mark) wait(sequence uint32, number uint64) {
 	}
 }
 
-// run writes what is new, all series at once, as fast as the disk allows.
+// run writes new numbers, all series at once, as fast as the disk allows.
 func (m *mark) run() {
 	defer close(m.stopped)
 	for range m.kick {
@@ -157,7 +157,7 @@ func (m *mark) run() {
 		m.mu.Unlock()
 		start := m.o.Now()
 		if err := m.file.write(now); err != nil {
-			// Without it nothing may be acknowledged, and what is in flight is durable already.
+			// Without the mark nothing may be acknowledged, and the records in flight are durable already.
 			m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 			return
 		}
@@ -173,12 +173,12 @@ func (m *mark) run() {
 	}
 }
 
-// renew makes the mark that of another store, or of the same one after a restoration, with what that holds. Nobody
+// renew gives the mark to another store, or to the same store after a restoration, with that store's numbers. Nobody
 // appends meanwhile.
 func (m *mark) renew(store [16]byte, series map[string]seriesRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.busy { // or it would put back what it took before
+	for m.busy { // otherwise the writer would write the old numbers again
 		m.wrote.Wait()
 	}
 	m.known, m.named = nil, nil
@@ -192,7 +192,7 @@ func (m *mark) renew(store [16]byte, series map[string]seriesRow) {
 	m.said = slices.Clone(m.known)
 }
 
-// close ends the writer after its last write. Nobody notes any more.
+// close ends the writer after its last write. note is not called any more.
 func (m *mark) close() error {
 	m.mu.Lock()
 	m.stop = true
@@ -219,7 +219,7 @@ func (s *Store) ProveMark() error {
 	return nil
 }
 
-// MarkProved is when the mark's file was last opened by its path and held what was written to it.
+// MarkProved returns when the mark's file was last opened by its path and had the numbers that were written to it.
 func (s *Store) MarkProved() time.Time {
 	if s.mark == nil {
 		return time.Time{}
@@ -227,14 +227,14 @@ func (s *Store) MarkProved() time.Time {
 	return time.Unix(0, s.mark.proved.Load()).UTC()
 }
 
-// durable is what was written to the file.
+// durable returns the numbers that were written to the file.
 func (m *mark) durable() (reached, [16]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return reached{m.named, slices.Clone(m.said)}, m.file.store
 }
 
-// prove returns what the file says, which is at least what was written to it.
+// prove returns the file's numbers, which are at least those that were written to it.
 func (m *mark) prove() (said reached, err error) {
 	least, store := m.durable()
 	for range proofTries {

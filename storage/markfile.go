@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// markFile is the mark on the disk: two slots of equal size, written in turn, so that a torn write leaves the other
-// one. The file never changes its length, which makes a sync cheap: no metadata. The slot with the higher generation
+// markFile is the mark on the disk: two slots of equal size, written in turn; after a torn write the other slot is
+// intact. The file never changes its length, which makes a sync cheap: no metadata. The slot with the higher generation
 // counts:
 //
 //	"DTEMARK1" · generation u64 · store [16] · count u32 · count × (number u64, length u8, name) · CRC-32C of it u32
@@ -42,14 +42,14 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// reached is how far each series got: number i is of series name i.
+// reached is how far each series got: numbers[i] is the last number of series names[i].
 type reached struct {
 	names   []string
 	numbers []uint64
 }
 
-// head returns the same as a Head. Of what the mark says, one number more may have been given: number n is acknowledged
-// once the mark says n-1.
+// head returns r as a Head. One number more than the mark's may have been given: number n is acknowledged once the mark
+// is at n-1.
 func (r reached) head(store [16]byte) *Head {
 	h := numbersHead(store, nil, 1)
 	for i, n := range r.numbers {
@@ -60,7 +60,7 @@ func (r reached) head(store [16]byte) *Head {
 	return h
 }
 
-// slotAt is where in the file the slot of a generation begins.
+// slotAt returns the offset of a generation's slot in the file.
 func slotAt(slot int, generation uint64) int64 { return int64(slot) * int64((generation+1)%2) }
 
 func encodeMark(b []byte, generation uint64, store [16]byte, r reached) []byte {
@@ -86,7 +86,7 @@ func decodeMark(slot []byte) (generation uint64, store [16]byte, said reached, o
 	return generation, store, said, c.u32() == sum && !c.bad
 }
 
-// writeNewMark makes a mark aside and renames it. generation is at least 1; see markRow.
+// writeNewMark writes a mark under another name and renames it. generation is at least 1; see markRow.
 func writeNewMark(fs vfs.FS, path string, store [16]byte, r reached, slot int, generation uint64) error {
 	b := encodeMark(nil, generation, store, r)
 	for slot < len(b) {
@@ -104,13 +104,13 @@ func writeNewMark(fs vfs.FS, path string, store [16]byte, r reached, slot int, g
 	return syncDir(fs, fs.PathDir(path))
 }
 
-// openMarkFile opens a mark, to read it or to write it too, and returns what it says.
+// openMarkFile opens a mark, to read or also to write it, and returns its content.
 func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, reached, error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, reached{}, errNoMark
 	}
-	if err == nil && write { // not at once: opening for writing would make one
+	if err == nil && write { // in two steps: opening for writing would make a file
 		if err = f.Close(); err == nil {
 			f, err = fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 		}
@@ -127,7 +127,7 @@ func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, reached, error
 	return m, said, nil
 }
 
-// readMark returns what the file at path says, and of which store. errNoMark when there is no file.
+// readMark returns the content of the file at path, and its store's identity. errNoMark when there is no file.
 func readMark(fs vfs.FS, path string) (reached, [16]byte, error) {
 	file, said, err := openMarkFile(fs, path, false)
 	if err != nil {
@@ -166,7 +166,7 @@ func (m *markFile) read() (said reached, store [16]byte, err error) {
 	return said, store, nil
 }
 
-// write returns when the disk says so.
+// write writes the next slot, and returns when the disk has it.
 func (m *markFile) write(r reached) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +180,7 @@ func (m *markFile) write(r reached) error {
 	return m.f.SyncData()
 }
 
-// grow writes a file with larger slots in the place of this one.
+// grow replaces this file with a file with larger slots.
 func (m *markFile) grow(r reached) error {
 	if err := writeNewMark(m.fs, m.path, m.store, r, m.slot, m.generation); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (m *markFile) grow(r reached) error {
 	return old.Close()
 }
 
-// durable is the generation that the disk has.
+// durable returns the generation on the disk.
 func (m *markFile) durable() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,25 +11,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// markRow is what the store keeps of its mark: the mark's generation and where it lies. A mark of a lower generation,
-// or of another line, is an old one that was put back. The row is written, always behind the mark, at each Beat, at a
-// Close after which the mark says more than at Open, and at an Open with a new mark. It is JSON.
+// markRow is the store's note about its mark: the mark's generation and its path. A mark of a lower generation, or of
+// another line, is an old mark that was put back. The row is always written after the mark: at each Beat, at a Close if
+// the mark was written since Open, and at an Open with a new mark. It is JSON.
 type markRow struct {
 	Generation uint64
 	Path       string
 }
 
-// A generation is a line, 24 random bits that each new mark of a store gets (0: the first), and how often the mark was
-// written.
+// A generation has two parts: a line, which is 24 random bits for each new mark of a store (0: the first mark), and the
+// number of times that the mark was written.
 const writesBits = 40
 
 func lineOf(generation uint64) uint64   { return generation >> writesBits }
 func writesOf(generation uint64) uint64 { return generation & (1<<writesBits - 1) }
 
-// row is what the store keeps of the mark as it is now.
+// row returns the markRow for the mark's present state.
 func (m *mark) row() markRow { return markRow{m.file.durable(), m.o.MarkPath} }
 
-// noteMark writes the row, unsynced: one that a crash takes away says less, and nothing wrong.
+// noteMark writes the row, unsynced: if a crash loses it, the older row is still right, only less precise.
 func (s *Store) noteMark() {
 	if s.damage.err() != nil {
 		return
@@ -50,13 +50,13 @@ const (
 	MarkAhead      = "ahead"      // this store's, with higher numbers than the store's
 )
 
-// MarkState is what one mark file is to a store.
+// MarkState is the result of comparing a mark file with a store.
 type MarkState struct {
 	Path string
-	Used string // where the store's mark was when the store was last open; empty: that is not known
+	Used string // path of the store's mark when the store was last open; empty: not known
 	Kind string
-	What string // in a sentence
-	// Ahead lists what the store lacks, if the kind is MarkAhead.
+	What string // the kind and its reason, in a sentence
+	// Ahead lists the numbers that the store lacks, if the kind is MarkAhead.
 	Ahead *Witness
 
 	generation uint64
@@ -64,13 +64,13 @@ type MarkState struct {
 	said       reached
 }
 
-// markJudge is what a store knows to judge marks by.
+// markJudge is the rows of a store by which it judges marks.
 type markJudge struct {
 	id       [16]byte
 	row      markRow
 	former   [][16]byte
 	series   map[string]seriesRow
-	restored *restoredRow // and not reconciled yet
+	restored *restoredRow // nil: not restored, or settled already
 	behind   []Witness
 }
 
@@ -86,10 +86,10 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 	return j, errors.Join(errs[:]...)
 }
 
-// head is where the store's series end.
+// head returns where the store's series end.
 func (j *markJudge) head() *Head { return storeHead(j.id, nil, j.series) }
 
-// look judges the file at a path and alters nothing, also on a medium that cannot be written any more.
+// look judges the file at a path and changes nothing; the medium may be read-only.
 func (j *markJudge) look(fs vfs.FS, path string) MarkState {
 	file, said, err := openMarkFile(fs, path, false)
 	state := j.judge(path, file, said, err)
@@ -99,7 +99,7 @@ func (j *markJudge) look(fs vfs.FS, path string) MarkState {
 	return state
 }
 
-// judge tells what a mark is to the store. err is what opening it came to.
+// judge compares a mark with the store. err is the error of opening the mark.
 func (j *markJudge) judge(path string, file *markFile, said reached, err error) MarkState {
 	m := MarkState{Path: path, Used: j.row.Path}
 	is := func(kind, format string, args ...any) MarkState {
@@ -115,7 +115,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	m.store, m.generation, m.said = file.store, file.generation, said
 	newest := m.generation
 	if file.torn {
-		newest++ // the damaged slot may have held it
+		newest++ // the damaged slot may have had the newer generation
 	}
 	switch {
 	case !sameFamily(m.store, j.id):
@@ -124,7 +124,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not "+
 			"know the last numbers",
 			writesOf(m.generation), writesOf(j.row.Generation))
-	case j.restored != nil || j.behind != nil: // it may say more, also under a former identity
+	case j.restored != nil || j.behind != nil: // it may have higher numbers, or a former identity
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
 		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+
@@ -137,13 +137,13 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 			"the two", m.store, j.id)
 	}
 	if err := compareMark(j.head(), said.head(m.store)); err != nil {
-		m.Ahead, _ = leads(WitnessMark, path, j.head(), said.head(m.store)) // heads of numbers: no medium is read
+		m.Ahead, _ = leads(WitnessMark, path, j.head(), said.head(m.store)) // heads of numbers: reads no medium
 		return is(MarkAhead, "%v", err)
 	}
 	return is(MarkSound, "it is this store's, and the store holds all that it says")
 }
 
-// refuse is why a store does not open beside a mark: ErrMark, and where its own mark was last.
+// refuse returns why a store does not open with a mark: ErrMark, and the last path of its own mark.
 func (j *markJudge) refuse(o *Options, m MarkState) error {
 	err := fmt.Errorf("%w: %s", ErrMark, m.What)
 	if j.row.Path == "" || j.row.Path == o.MarkPath {
@@ -152,7 +152,7 @@ func (j *markJudge) refuse(o *Options, m MarkState) error {
 	return fmt.Errorf("%w; the store's mark was last at %s (%s)", err, j.row.Path, j.look(o.FS, j.row.Path).Kind)
 }
 
-// newLine is the first generation of a new mark.
+// newLine returns the first generation of a new mark.
 func (j *markJudge) newLine() uint64 {
 	for {
 		var b [8]byte
@@ -163,7 +163,7 @@ func (j *markJudge) newLine() uint64 {
 	}
 }
 
-// writeNew makes the store's mark anew.
+// writeNew writes a new mark for the store.
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
 	var said reached
 	for name, row := range j.series {
@@ -172,7 +172,7 @@ func (j *markJudge) writeNew(o *Options, generation uint64) error {
 	return writeNewMark(o.FS, o.MarkPath, j.id, said, firstSlot, generation)
 }
 
-// LookAtMark returns what the mark file at a path is to this store, and changes nothing; "" is the configured file.
+// LookAtMark compares the mark file at a path with this store, and changes nothing; "" is the configured file.
 func (s *Store) LookAtMark(path string) (MarkState, error) {
 	if err := s.enter(); err != nil {
 		return MarkState{}, err

@@ -10,8 +10,8 @@ import (
 
 const fadviseDontNeed = 4 // POSIX_FADV_DONTNEED
 
-// readMedium reads a file, at most so many bytes, from its medium, not from the kernel's memory: after a failed sync
-// that shows what the medium never got, and it hides rot. It also spares the memory for the store.
+// readMedium reads at most limit bytes of a file from its medium, not from the kernel's cache: after a failed sync, the
+// cache has data that the medium never got, and it hides rot. Dropping the cache also leaves memory to the store.
 func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {
@@ -23,7 +23,7 @@ func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// forget drops a file's clean pages. It is advice: where the kernel does not take it, the file is read as it is.
+// forget drops a file's clean pages. It is advice: if the kernel ignores it, the file is read from the cache.
 func forget(f vfs.File) {
 	if fd := f.Fd(); fd != vfs.InvalidFd {
 		_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, fd, 0, 0, fadviseDontNeed, 0, 0)

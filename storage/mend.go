@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// mender makes a store of what a damaged copy told: it notes what is missing, and takes out what leads nowhere.
+// mender completes a store made from damaged media: it notes what is missing, and removes rows without a record.
 type mender struct {
 	db     *pebble.DB
 	b      *pebble.Batch
@@ -19,22 +19,22 @@ type mender struct {
 	given  map[uint32]map[uint64]lostRow // the numbers that were given up
 	facts  *facts
 
-	latest, sound int64 // the latest change, the latest before one that is missing; Unix ns
-	before        int64 // the link before, whatever its series
+	latest, sound int64 // the latest change; the latest change before a missing one; Unix ns
+	before        int64 // time of the previous link, of any series; Unix ns
 }
 
 type mendedSeries struct {
 	name    string
-	row     seriesRow // as the copy says
-	end     seriesRow // as the journal ends
+	row     seriesRow // the row according to the media
+	end     seriesRow // the row according to the end of the journal
 	at      int64     // of the last link, Unix ns
 	from    []uint64  // where its holes begin
 	holes   []lostRow
 	partial []partialRecord
 }
 
-// mend returns the series whose end is missing, and until when nothing is missing, in Unix ns: until the latest change,
-// or the one before the first that is missing.
+// mend returns the series whose end is missing, and the time until which nothing is missing, in Unix ns: that of the
+// latest change, or of the last change before the first missing change.
 func mend(db *pebble.DB, told copyState, reason string) (known []knownSeries, until int64, err error) {
 	h, err := readHoles(db)
 	if err != nil {
@@ -67,7 +67,7 @@ func (m *mender) mend(told copyState) ([]knownSeries, error) {
 	if err := eachLink(m.db, m.link); err != nil {
 		return nil, err
 	}
-	for _, t := range leadTables { // made anew, of the entries
+	for _, t := range leadTables { // made again from the entries
 		_ = m.b.DeleteRange([]byte{t}, []byte{t + 1}, nil) // memory
 	}
 	table := func(t byte, fn func(key, value []byte) error) {
@@ -130,7 +130,7 @@ func (m *mender) link(key, value []byte, l *link) error {
 	return nil
 }
 
-// reach says that the numbers before one were spent; those that no link made are in the latest hole.
+// reach records that all numbers before the given number were spent; those without a link belong to the latest hole.
 func (s *mendedSeries) reach(number uint64) {
 	if number <= s.end.Last+1 || len(s.holes) == 0 {
 		return
@@ -139,21 +139,21 @@ func (s *mendedSeries) reach(number uint64) {
 	s.end.Last = number - 1
 }
 
-// entry takes a record in, and adds the rows that lead to it.
+// entry adds a record to the facts, and the rows that lead to it to the batch.
 func (m *mender) entry(key, value []byte) error {
 	e, err := decodeEntry(be.Uint64(key[1:]), value)
 	if err != nil {
 		return err
 	}
 	if s := m.series[e.SequenceID]; s == nil || s.end.Position == 0 {
-		return m.b.Delete(key, nil) // of a series of which nothing else is left
+		return m.b.Delete(key, nil) // no link of its series is left
 	}
 	m.facts.entry(&e, value)
 	e.leads(func(lead, to []byte) { set(m.b, lead, to) })
 	return nil
 }
 
-// note writes what is missing. bad are the records that are not whole.
+// note writes the holes and incomplete records. bad are the ids of the incomplete records.
 func (m *mender) note(bad []uint64) (known []knownSeries) {
 	for _, id := range bad {
 		d := m.facts.looked[id]
@@ -180,7 +180,7 @@ func (m *mender) note(bad []uint64) (known []knownSeries) {
 		if s.row.Position > s.end.Position {
 			behind := s.row.Position - s.end.Position
 			known = append(known, knownSeries{Name: s.name, Last: max(s.row.Last, s.end.Last), Changes: behind})
-			if s.row.Last == 0 { // of a head without numbers: no more than there are changes
+			if s.row.Last == 0 { // the head has no numbers: at most one number for each change
 				known[len(known)-1].Last = s.end.Last + behind
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of the store. What Pebble counts itself is asked for at each scrape.
+// metrics of the store. Pebble's own numbers are read at each scrape.
 type metrics struct {
 	appends, advances, mark, sync prometheus.Histogram
 	refused                       prometheus.Counter
@@ -110,7 +110,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// unixSeconds is a time as metrics show it: 0 when there is none.
+// unixSeconds returns a time as metrics show it; 0 for the zero time.
 func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -118,7 +118,7 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.Unix())
 }
 
-// lost counts the numbers that have no record. Its table has a row a reconciling and series: none in most stores.
+// lost counts the numbers without a record. Their table has a row for each Settle and series: most stores have no row.
 func (s *Store) lost() (n uint64, err error) {
 	holes, err := readHoles(s.db)
 	if err != nil {
@@ -139,15 +139,15 @@ func (s *Store) lost() (n uint64, err error) {
 	return n, nil
 }
 
-// Space is what the store's disk has, in bytes.
+// Space is the size and the use of the store's disk, in bytes.
 type Space struct {
 	Total uint64 // of the filesystem
 	Free  uint64 // for this process
 	Store uint64 // used by the store
 }
 
-// Space asks the filesystem. A full disk ends the process. Therefore stop issuing long before: compaction and the log
-// need room of their own (64 MiB is little).
+// Space returns the filesystem's numbers. A full disk ends the process. Therefore stop issuing long before: compaction
+// and the log need room of their own (64 MiB is little).
 func (s *Store) Space() (Space, error) {
 	if err := s.enter(); err != nil {
 		return Space{}, err
@@ -163,7 +163,7 @@ func (s *Store) space() (Space, error) {
 	return Space{Total: u.TotalBytes, Free: u.AvailBytes}, err
 }
 
-// perMinute logs an error that repeats itself: at once, and then once a minute with the number of those in between.
+// perMinute logs a repeated error: at once, and then once a minute with the number of errors in between.
 type perMinute struct {
 	logger *slog.Logger
 

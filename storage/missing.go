@@ -12,16 +12,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Missing is what no source had of a series. The series continues after the highest number that a source names.
-// Therefore no number is used twice.
+// Missing lists what is missing in a series because no source had it. The series continues after the highest number
+// that a source names. Therefore no number is used twice.
 type Missing struct {
 	Series  string
-	Numbers []Span   // of which nothing is there
-	Partial []uint64 // numbers whose record lacks some of its parts or of its changes
-	Changes uint64   // changes that are lost, those that made the numbers above included
+	Numbers []Span   // numbers without any record
+	Partial []uint64 // numbers whose record lacks some parts or changes
+	Changes uint64   // lost changes, including those of the numbers above
 }
 
-// Span are numbers from one to another, both included.
+// Span is a range of numbers, both ends included.
 type Span struct{ From, To uint64 }
 
 func (m Missing) String() string {
@@ -47,33 +47,33 @@ func (m Missing) String() string {
 	return m.Series + ": " + strings.Join(words, "; ")
 }
 
-// lostRow says, in the table of lost numbers, what a series lacks. It is JSON, of one of three kinds: numbers that were
-// given up by the link of opSkip at the row's position, whose Entry is the digest of the row; a hole, in which links
-// are missing from the row's position on; or, at position 0, the records that are not whole.
+// lostRow, in the table of lost numbers, describes what a series lacks. It is JSON, of one of three kinds: numbers that
+// the opSkip link at the row's position gave up (the link's Entry is the digest of the row); a hole, where links are
+// missing from the row's position on; or, at position 0, the incomplete records.
 type lostRow struct {
-	Numbers Span     `json:"numbers,omitzero"` // without a record; those of a hole may be none
+	Numbers Span     `json:"numbers,omitzero"` // numbers without a record; a hole may have no numbers
 	Reason  string   `json:"reason,omitempty"`
 	To      uint64   `json:"to,omitempty"`  // the last position of a hole
-	Hash    [32]byte `json:"hash,omitzero"` // of the link there
+	Hash    [32]byte `json:"hash,omitzero"` // of the link at position To
 
 	Partial []partialRecord `json:"partial,omitempty"`
 
-	digest [32]byte // of the row that was read
+	digest [32]byte // of the row's bytes in the table
 }
 
-// partialRecord is a record of which parts or changes are missing.
+// partialRecord is a record with missing parts or changes.
 type partialRecord struct {
 	ID, Number uint64
-	Code       Code // zero: nothing names it
+	Code       Code // zero: not known
 	Gone       bool // the record itself is missing
 }
 
 func (r *lostRow) encode() []byte {
-	b, _ := json.Marshal(r) // it holds nothing that JSON cannot
+	b, _ := json.Marshal(r) // cannot fail: JSON can encode every field
 	return b
 }
 
-// holes are all rows of the table; none in most stores.
+// holes are all rows of the table; most stores have no such rows.
 type holes struct {
 	at      map[uint32]map[uint64]lostRow // the holes, by sequence and first position
 	given   map[uint32]map[uint64]lostRow // numbers that were given up, by sequence and position
@@ -81,7 +81,7 @@ type holes struct {
 	records map[uint32][]partialRecord    // the same, by sequence
 }
 
-// readHoles returns also what it could read when there is an error.
+// readHoles also returns the readable rows when it returns an error.
 func readHoles(r pebble.Reader) (*holes, error) {
 	g := &holes{at: make(map[uint32]map[uint64]lostRow), given: make(map[uint32]map[uint64]lostRow),
 		partial: make(map[uint64]bool), records: make(map[uint32][]partialRecord)}
@@ -112,16 +112,16 @@ func readHoles(r pebble.Reader) (*holes, error) {
 	return g, errors.Join(err, damage)
 }
 
-// none: nothing is missing.
+// none reports whether nothing is missing.
 func (h *holes) none() bool { return len(h.at) == 0 && len(h.partial) == 0 }
 
-// known tells whether a row of the table is of these kinds.
+// known reports whether a row of the table is a hole or a list of incomplete records.
 func (h *holes) known(sequence uint32, position uint64) bool {
 	_, ok := h.at[sequence][position]
 	return ok || position == 0 && h.records[sequence] != nil
 }
 
-// numbers are those of a series' records that are not whole.
+// numbers returns the numbers of a series' incomplete records.
 func (h *holes) numbers(sequence uint32) (list []uint64) {
 	for _, p := range h.records[sequence] {
 		list = append(list, p.Number)
@@ -130,7 +130,7 @@ func (h *holes) numbers(sequence uint32) (list []uint64) {
 	return list
 }
 
-// lacking lists the records that are not whole and whose codes are known, at most MaxProblems.
+// lacking lists the incomplete records with known codes, at most MaxProblems.
 func (h *holes) lacking(series map[string]seriesRow) (list []Affected) {
 	for _, name := range slices.Sorted(maps.Keys(series)) {
 		for _, p := range h.records[series[name].Sequence] {
@@ -147,7 +147,7 @@ func (h *holes) lacking(series map[string]seriesRow) (list []Affected) {
 	return list
 }
 
-// missing lists the holes by series. known holds the ends, per the copy, of the series whose end is lost.
+// missing lists the holes by series. known has, for each series whose end is lost, the end that the copy names.
 func (g *holes) missing(series map[string]seriesRow, known []knownSeries) (list []Missing) {
 	ends := make(map[string]knownSeries)
 	for _, k := range known {
@@ -178,7 +178,7 @@ func (g *holes) missing(series map[string]seriesRow, known []knownSeries) (list 
 	return list
 }
 
-// without returns the rest of the numbers when some, in order, are taken out.
+// without returns the numbers of n without those in out, which is sorted.
 func (n Span) without(out []uint64) (rest []Span) {
 	if n.From == 0 {
 		return nil
@@ -197,7 +197,7 @@ func (n Span) without(out []uint64) (rest []Span) {
 	return rest
 }
 
-// knownSeries is a series whose end a copy lacks: its last number, and the changes behind the end that is there.
+// knownSeries is a series whose end a copy lacks: its last number, and how many changes follow the copy's end.
 type knownSeries struct {
 	Name          string
 	Last, Changes uint64

@@ -14,28 +14,28 @@ import (
 // ErrMarkSound: the mark is this store's and agrees with it, so no new one is made.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is how long ago the store's last moment may lie for a second copy to prove it: a night. The box beats
-// while it runs, so a longer one may mean that the branch sold from another disk since.
+// standstill is the longest time since the store's last moment for which a second copy proves the store: a night. The
+// box beats while it runs: after a longer time the branch may have sold from another disk.
 const standstill = 12 * time.Hour
 
-// MarkProof is what NewMark found.
+// MarkProof is the result of NewMark.
 type MarkProof struct {
-	Mark      MarkState // what lies where the mark should be
+	Mark      MarkState // the file at the mark's path
 	Documents int
 	Series    int
-	Last      time.Time // the last moment that the store knows; zero: an empty one
-	// Doubts are the reasons why the store may lack documents that it issued, in sentences. None: the store is proven
+	Last      time.Time // the last moment that the store knows; zero: the store is empty
+	// Doubts are the reasons why the store may lack documents that it issued, in sentences. Empty: the store is proven
 	// to hold all documents.
 	Doubts []string
 	// Made: there is a new mark. False: there are doubts, or it was a dry run.
 	Made bool
-	// Owed is what is to be settled because of the doubts; nil: there are none.
+	// Owed is what must be settled because of the doubts; nil: there are no doubts.
 	Owed *Owed
 	// Aside is the new path of the file that was in the mark's place, "" if there was none.
 	Aside string
 }
 
-// MarkAim is what NewMark is to do.
+// MarkAim is the task of NewMark.
 type MarkAim struct {
 	Second   string   // the second copy's folder; "": there is none
 	Doubted  bool     // also make a mark for a store that is not proven
@@ -48,9 +48,9 @@ type MarkAim struct {
 // The store must not be open.
 //
 // If the store is proven, it gets its mark and continues where it was. If there are doubts, nothing happens unless
-// aim.Doubted is true. If it is, the store owes a settlement as one whose mark is lost: it numbers nothing before
-// Settle has moved every series above the highest number that it can have reached. A file in the mark's place is
-// renamed, never deleted. A dry run changes nothing.
+// aim.Doubted is true. If it is, the store must be settled like a store whose mark is lost: it gives no number before
+// Settle has moved every series above the highest number that the series can have reached. A file in the mark's place
+// is renamed, never deleted. A dry run changes nothing.
 //
 // ErrMarkSound; ErrMark if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right
 // disk, or use Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can
@@ -105,7 +105,7 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progre
 	if err := makeParents(o.FS, o.MarkPath); err != nil {
 		return p, err
 	}
-	if len(p.Doubts) > 0 { // from here on the store issues nothing before it is settled; Open makes the mark
+	if len(p.Doubts) > 0 { // from here on the store gives no number before Settle; Open makes the mark
 		err = beRestored(db, slices.Clone(j.id[:]), *row)
 	}
 	if err == nil {
@@ -114,7 +114,7 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progre
 	if err != nil || len(p.Doubts) > 0 {
 		return p, err
 	}
-	// If we crash between the two, there is no mark of the new line, and NewMark is to be repeated.
+	// If we crash between the two writes, there is no mark of the new line, and NewMark must be repeated.
 	generation := j.newLine()
 	if err := setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync); err != nil {
 		return p, err
@@ -123,7 +123,7 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progre
 	return p, j.writeNew(o, generation)
 }
 
-// prove walks the store and holds it against every other medium. row gets what they know more.
+// prove checks the store and compares it with every other medium. row gets the higher numbers of other media.
 func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *restoredRow, second string,
 	progress Progress) error {
 	report, err := fsck(ctx, db, reached{}, nil, progress)
@@ -153,7 +153,7 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 		p.doubt("%v", &w)
 		row.addWitness(&w, series)
 	}
-	if p.Mark.store == j.id { // an old one that knows more than the store all the same
+	if p.Mark.store == j.id { // an old mark may still know more than the store
 		w, err := leads(WitnessMark, o.MarkPath, j.head(), p.Mark.said.head(j.id))
 		if err != nil {
 			return err
@@ -231,14 +231,14 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 	return nil
 }
 
-// addWitness adds what another medium knows and the store lacks.
+// addWitness adds the numbers that another medium knows and the store lacks.
 func (r *restoredRow) addWitness(w *Witness, series map[string]seriesRow) {
 	for _, a := range w.Series {
 		r.Known = raise(r.Known, a.Series, a.There, series)
 	}
 }
 
-// lastMoment is when the store last beat or changed; zero when it never did.
+// lastMoment returns when the store last beat or changed; zero when it never did.
 func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	latest, err = latestChange(r)
 	if row, bad := get(r, keyBeat); bad == nil && len(row) == 8 {
@@ -249,7 +249,7 @@ func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	return latest, err
 }
 
-// setMarkAside renames what lies in the mark's place, durably.
+// setMarkAside renames the file at the mark's path, durably.
 func setMarkAside(o *Options, kind string) (string, error) {
 	if kind == MarkMissing {
 		return "", nil
@@ -281,7 +281,7 @@ func MoveMark(from string, o Options) (string, error) {
 	return from, nil
 }
 
-// withStore opens a store that must not be open, for as long as fn takes.
+// withStore opens a store, calls fn and closes the store. No other process may have the store open.
 func withStore(o *Options, readOnly bool, fn func(db *pebble.DB) error) error {
 	if err := o.setDefaults(); err != nil {
 		return err
@@ -307,7 +307,7 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 	}
 	old, there := j.look(o.FS, from), j.look(o.FS, o.MarkPath)
 	switch newer := there.usable() && there.generation > old.generation; {
-	case newer && (old.Kind == MarkMissing || old.store == there.store): // an attempt that was cut short
+	case newer && (old.Kind == MarkMissing || old.store == there.store): // an earlier attempt was interrupted
 	case !old.usable():
 		return from, fmt.Errorf("%w: %s", ErrMark, old.What)
 	case newer, there.Kind == MarkForeign, there.Kind == MarkUnreadable, there.Kind == MarkLater:
@@ -327,7 +327,7 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 	if old.Kind == MarkMissing {
 		return from, nil
 	}
-	// A medium that takes no write any more keeps it: the store knows that it is old.
+	// If the medium accepts no more writes, the file stays: the store knows that it is old.
 	if err = o.FS.Rename(from, from+".moved"); err == nil {
 		err = syncDir(o.FS, o.FS.PathDir(from))
 	}

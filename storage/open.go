@@ -29,16 +29,16 @@ type Store struct {
 	names       names
 	feed        *feed
 	queueStarts queueStarts
-	// records between Begin and Release; not those that wait for a lock, which one of these may hold
+	// number of records between Begin and Release, without records that still wait for a lock
 	writing atomic.Int32
 	reading atomic.Pointer[Reading] // nil: there was none
-	backing sync.Mutex              // a backup is under way
-	second  *second                 // nil: none is configured
+	backing sync.Mutex              // locked while a backup is under way
+	second  *second                 // nil: no second copy is configured
 
-	restored    atomic.Pointer[Restoration] // what Settle has to settle
+	restored    atomic.Pointer[Restoration] // nil: not restored, or settled
 	reconciling sync.Mutex
-	holding     sync.Mutex                // the row of Held is being changed
-	behind      atomic.Pointer[[]Witness] // nil: nobody knows more than the store
+	holding     sync.Mutex                // locked while the row of Held changes
+	behind      atomic.Pointer[[]Witness] // nil: no medium knows more than the store
 
 	mu     sync.Mutex
 	closed bool
@@ -79,7 +79,7 @@ func open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// openDamaged is open in the storage engine's words.
+// openDamaged is open, with the storage engine's own error messages.
 func openDamaged(o Options) (*Store, error) {
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
 	s.locks.named = make(map[string]*namedLock)
@@ -99,7 +99,7 @@ func openDamaged(o Options) (*Store, error) {
 		s.tables.startDone()
 	}
 	if checkpoint := o.checkpointDir(); !o.readOnly {
-		// of a backup that was cut short: it keeps old files from going
+		// An interrupted backup left this checkpoint; its links keep old files on the disk.
 		if _, err := o.FS.Stat(checkpoint); err == nil {
 			if err := o.FS.RemoveAll(checkpoint); err != nil {
 				o.Logger.Warn("checkpoint stays", "error", err)
@@ -138,7 +138,7 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 				strings.Join(list, ", "), listAdvice, err}
 		}
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
-	case errors.Is(err, syscall.EAGAIN): // as Linux says that a file is locked
+	case errors.Is(err, syscall.EAGAIN): // Linux returns EAGAIN for a locked file
 		return nil, fmt.Errorf("%w (%w)", ErrInUse, err)
 	case err != nil && o.damagedOptions(po) != "":
 		return nil, &damagedError{o.damagedOptions(po) + " is not what this program wrote",
@@ -163,7 +163,7 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 }
 
 // damagedOptions names Pebble's options file when it cannot be read or is not this program's; "" otherwise. Pebble's
-// own error names no file. Every start writes one anew, and without one the store opens.
+// own error names no file. Every start writes a new options file, and the store opens without one.
 func (o *Options) damagedOptions(po *pebble.Options) string {
 	po.EnsureDefaults()
 	names, err := o.FS.List(o.Dir)
@@ -194,7 +194,7 @@ func checkLayout(db *pebble.DB) error {
 	return nil
 }
 
-// load reads what the store must know to go on, and compares it with the mark. It costs a few reads for each series.
+// load reads the state that the store needs, and compares it with the mark. It costs a few reads for each series.
 func (s *Store) load() error {
 	j, err := newMarkJudge(s.db)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Store) load() error {
 			return err
 		}
 	}
-	if r, err := readJSON[*Reading](s.db, keyRead); err == nil { // one that cannot be read counts as none
+	if r, err := readJSON[*Reading](s.db, keyRead); err == nil { // an unreadable row counts as no reading
 		s.reading.Store(r)
 	}
 	if s.ids.next, err = lastID(s.db, tableEntry); err != nil {
@@ -216,7 +216,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	for id := range holes.partial { // the id of a lost record is not given again: its journal has the record
+	for id := range holes.partial { // never reuse the id of a lost record: the journal still names the record
 		s.ids.next = max(s.ids.next, id)
 	}
 	s.ids.next++
@@ -244,7 +244,7 @@ func (s *Store) load() error {
 		s.noteMark()
 	}
 	if err == nil && j.restored == nil {
-		w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), said.head(j.id)) // heads of numbers: no medium is read
+		w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), said.head(j.id)) // heads of numbers: reads no medium
 		if w != nil {
 			s.hold(*w)
 		}
@@ -263,7 +263,7 @@ func identity(r pebble.Reader) (id [16]byte, err error) {
 	return [16]byte(row), nil
 }
 
-// lastLink reads the end of a series' journal. ErrCorrupt when it is not the one that its row says.
+// lastLink reads the last link of a series' journal. ErrCorrupt when the link's hash differs from the series' row.
 func lastLink(r pebble.Reader, name string, row seriesRow) (link, error) {
 	l, hash, err := readLink(r, row.Sequence, row.Position)
 	if err == nil && hash == row.Hash {
@@ -293,7 +293,7 @@ func readAllSeries(r pebble.Reader) (map[string]seriesRow, error) {
 	return series, nil
 }
 
-// lastID is the last key of a table that is keyed by growing numbers.
+// lastID returns the last key of a table that is keyed by growing numbers.
 func lastID(db *pebble.DB, table byte) (id uint64, err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{table}, UpperBound: []byte{table + 1}})
 	if err != nil {
@@ -327,14 +327,14 @@ func (s *Store) Close() error {
 	var err error
 	if s.mark != nil {
 		err = s.mark.close()
-		if s.mark.file.durable() != s.mark.opened { // else a mark of before says the same
+		if s.mark.file.durable() != s.mark.opened { // an unchanged mark needs no new row
 			s.noteMark()
 		}
 	}
 	if s.tables != nil {
 		s.tables.close()
 	}
-	if hangs { // all that was acknowledged is on the disk, as in a crash
+	if hangs { // as in a crash, every acknowledged change is on the disk
 		s.o.Logger.Error("the second copy's medium hangs: the store's files stay open until it answers", "path",
 			s.o.SecondCopy)
 		go func() {
@@ -350,7 +350,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// enter keeps Close waiting until leave: Pebble panics when it is used after its end.
+// enter makes Close wait until leave: Pebble panics when it is used after it is closed.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,7 +363,7 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.users.Done() }
 
-// writable is nil when records may be appended and advanced.
+// writable returns nil when records may be appended and advanced.
 func (s *Store) writable() error {
 	if s.Restored() != nil {
 		return ErrRestored
@@ -374,7 +374,7 @@ func (s *Store) writable() error {
 	return s.sound()
 }
 
-// sound is nil when anything may be written.
+// sound returns nil when any row may be written.
 func (s *Store) sound() error {
 	if s.o.readOnly {
 		return ErrReadOnly
@@ -384,7 +384,7 @@ func (s *Store) sound() error {
 
 func (s *Store) secondsSince(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
 
-// latestChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty
+// latestChange returns the time of the latest change of any record, by the box's clock at that time; zero for an empty
 // store.
 func latestChange(r pebble.Reader) (latest time.Time, err error) {
 	series, err := readAllSeries(r)
@@ -406,14 +406,14 @@ type CopyState struct {
 	There   bool // there is a copy
 }
 
-// LookAtCopy reads the end of a second copy beside a store that is open for reading, and changes nothing. ErrNoStore if
-// it is another store's copy; ErrCorrupt if its end cannot be read.
+// LookAtCopy compares the end of a second copy with a store that is open for reading, and changes nothing. ErrNoStore
+// if it is another store's copy; ErrCorrupt if its end cannot be read.
 func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 	if err := s.enter(); err != nil {
 		return c, err
 	}
 	defer s.leave()
-	c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // what cannot be read counts as none
+	c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub
 	if _, err := s.o.FS.Stat(dir); err != nil {
 		return c, fmt.Errorf("second copy: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What the functions of this file show is durable: they read first and then wait for a change that is under way.
+// The functions of this file return durable data: they read first, then wait until changes under way are durable.
 
 // Get returns a record. ErrNotFound, ErrClosed.
 func (s *Store) Get(code Code) (Entry, error) {
@@ -25,7 +25,7 @@ func (s *Store) Get(code Code) (Entry, error) {
 	return e.Entry, nil
 }
 
-// Part returns one part of a record. ErrNotFound for either.
+// Part returns one part of a record. ErrNotFound if the record or the part does not exist.
 func (s *Store) Part(code Code, name string) ([]byte, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading part: %w", err)
@@ -43,7 +43,7 @@ func (s *Store) Part(code Code, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Parts returns all parts of a record, by name. ErrNotFound for the record.
+// Parts returns all parts of a record, by name. ErrNotFound if the record does not exist.
 func (s *Store) Parts(code Code) ([]Part, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading parts: %w", err)
@@ -61,8 +61,8 @@ func (s *Store) Parts(code Code) ([]Part, error) {
 	return lists[0], nil
 }
 
-// PartsOf returns the parts of each of some records that were read before, by name. It costs a third of reading them
-// one by one. It saves most if the records are in the order of their ids.
+// PartsOf returns the parts of the given records, by name. It costs a third of calling Parts for each record. It saves
+// most if the records are in the order of their ids.
 func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading parts: %w", err)
@@ -134,8 +134,8 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	return e.Code, [32]byte(row[8:]), nil
 }
 
-// Counter returns a counter, 0 if nobody has set it. Only the owner of an Appending that names the origin can rely on
-// the value, from Begin to Append: the origin is locked then.
+// Counter returns a counter's value, 0 if it was never set. Only the owner of an Appending that names the origin can
+// rely on the value, from Begin to Append, while the origin is locked.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	if err := s.enter(); err != nil {
 		return 0, fmt.Errorf("reading counter: %w", err)
@@ -150,7 +150,7 @@ func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 const recordsChunk = 256
 
 // Records calls fn with every record above an id, by growing id. It stops before a record whose Append has not
-// finished. Therefore a reader that remembers the last id misses none at its next call. fn may use the store.
+// finished. Therefore a reader that remembers the last id misses no record at its next call. fn may use the store.
 func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 	for {
 		page, err := s.Page(afterID, recordsChunk)
@@ -191,7 +191,7 @@ func (s *Store) entry(code Code) (entryRow, error) {
 	return s.entryByID(id)
 }
 
-// entryByID reads a row that another row points at: if it is not there, the store is damaged.
+// entryByID reads the entry that another row points to: if the entry is missing, the store is damaged.
 func (s *Store) entryByID(id uint64) (entryRow, error) {
 	row, err := get(s.db, entryKey(id))
 	if errors.Is(err, ErrNotFound) {
@@ -222,7 +222,7 @@ func (s *Store) LastNumbers() (map[string]uint64, error) {
 	return last, nil
 }
 
-// LastNumber is the last number of a series that was used or given up; 0 for a series that has not begun.
+// LastNumber returns the last number of a series that was used or given up; 0 for a series that has not begun.
 func (s *Store) LastNumber(series string) (uint64, error) {
 	if err := s.enter(); err != nil {
 		return 0, err
@@ -235,12 +235,11 @@ func (s *Store) LastNumber(series string) (uint64, error) {
 	return row.Last, nil
 }
 
-// LastID is the id at which the records that Records shows end: every record at or below it is durable, or will never
-// be.
+// LastID returns the highest id that Records can return: every record up to this id is durable or will never exist.
 func (s *Store) LastID() uint64 { return s.ids.floor() - 1 }
 
-// Page returns the first records above an id, by growing id, at most limit of them (1 or more). It shows what Records
-// shows, and reads no more than it returns.
+// Page returns the first records above an id, by growing id, at most limit of them (1 or more). It stops where Records
+// stops, and reads no more than it returns.
 func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading records: %w", err)
@@ -271,7 +270,7 @@ func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
 	return chunk, nil
 }
 
-// ByID returns the records with the given ids, in their order. Ids that no record has are left out.
+// ByID returns the records with the given ids, in the order of ids. It omits ids that no record has.
 func (s *Store) ByID(ids []uint64) ([]Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading records: %w", err)
@@ -281,7 +280,7 @@ func (s *Store) ByID(ids []uint64) ([]Entry, error) {
 }
 
 // Day returns the first records above an id that belong to a day, by growing id, at most limit of them (1 or more). It
-// shows what Records shows: a reader that remembers the last id misses none at its next call.
+// stops where Records stops: a reader that remembers the last id misses no record at its next call.
 func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading the records of day %d: %w", day, err)
@@ -302,7 +301,7 @@ func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
 	return s.byID(ids)
 }
 
-// byID reads records through one iterator: neighbours cost one step.
+// byID reads records through one iterator: an id next to the previous id costs one step.
 func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableEntry}, UpperBound: []byte{tableEntry + 1}})
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// A damaged store is read file by file, without Pebble's manifest, which may be what is damaged. A row that was deleted
-// or overwritten may come up again: the journal's digests tell which rows count.
+// A damaged store is read file by file, without Pebble's manifest, which may itself be damaged. A deleted or
+// overwritten row may reappear: the journal's digests decide which rows count.
 
-// rowSource hands out rows of a store, each perhaps several times and in any order, the journal's of a series in
-// theirs. Of what cannot be read it tells, and goes on.
+// rowSource delivers the rows of a store, perhaps repeatedly and in any order; only a series' journal comes in its
+// order. It reports unreadable pieces, and continues.
 type rowSource struct {
 	name string
 	own  bool // of the store itself
@@ -28,15 +28,15 @@ type rowSource struct {
 
 // folder is a Pebble store as a source of rows.
 type folder struct {
-	sources []rowSource // as Pebble shows it, when it opens; its tables; its log, the newest file first
+	sources []rowSource // Pebble's view, if it opens; the tables; the log; newest file first
 	whole   bool        // Pebble shows all changes, and the end of every series
 	blind   bool        // Pebble does not show all rows
-	meta    bool        // Pebble shows what the store knows of itself
-	db      *pebble.DB  // nil: Pebble does not open it
+	meta    bool        // Pebble shows all meta rows
+	db      *pebble.DB  // nil: Pebble cannot open the store
 	close   func() error
 }
 
-// openFolder opens a store to read it, in whatever state. ErrInUse; ErrNoStore when there is no folder.
+// openFolder opens a store in any state, to read it. ErrInUse; ErrNoStore when there is no folder.
 func openFolder(o *Options, name string, own bool) (*folder, error) {
 	f := &folder{blind: true, close: func() error { return nil }}
 	names, err := o.FS.List(o.Dir)
@@ -78,7 +78,7 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 			f.sources = append(f.sources, rowSource{name, own, func(ctx context.Context,
 				row func(key, value []byte) error, bad func(string)) error {
 				if !f.blind && f.whole {
-					return nil // Pebble showed all of it
+					return nil // Pebble showed all rows
 				}
 				return read(ctx, path, &d.blocks, row, func() { bad(file) })
 			}})
@@ -89,7 +89,7 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 	return f, nil
 }
 
-// tableRows reads one table, around damaged blocks.
+// tableRows reads one table, and skips damaged blocks.
 func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, row func(key, value []byte) error,
 	bad func()) (err error) {
 	f, err := badBlocksFS{o.FS, known, func(_, _ string) {}}.Open(path)
@@ -105,12 +105,12 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 	po := o.pebbleOptions(&damage{})
 	po.EnsureDefaults()
 	r, err := sstable.NewReader(ctx, readable, po.MakeReaderOptions())
-	if err != nil { // it closes the file
+	if err != nil { // NewReader closes the file
 		bad()
 		return nil
 	}
-	defer func() { _ = r.Close() }() // it was only read
-	upper := []byte{tableEnd}        // a search behind damage steps from table to table, and ends there
+	defer func() { _ = r.Close() }() // the table was only read
+	upper := []byte{tableEnd}        // a search after damage goes from key table to key table, up to here
 	scan := func(from, upper []byte, fn func(key, value []byte) error) (err error) {
 		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 		if err != nil {
@@ -121,7 +121,7 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 				known.note(path, bad)
 				err = errors.Join(err, ErrCorrupt, bad)
 			}
-			_ = it.Close() // it says the same
+			_ = it.Close() // it.Error has this error already
 		}()
 		for kv := it.SeekGE(from, 0); kv != nil && bytes.Compare(kv.K.UserKey, upper) < 0; kv = it.Next() {
 			var value []byte
@@ -145,7 +145,7 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 		var own error
 		next := bytes.Clone(at)
 		err := scan(at, upper, func(key, value []byte) error {
-			own = errors.Join(row(key, value), ctx.Err()) // a context that ended is no damage
+			own = errors.Join(row(key, value), ctx.Err()) // an ended context is not damage
 			next = append(append(next[:0], key...), 0)
 			return own
 		})
@@ -164,7 +164,7 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 //
 //	CRC u32 · length u16 · kind u8 · number of the log u32 · synced up to u64 · payload; little endian
 //
-// A record is one chunk, or a first, some middle and a last one. The CRC is over all that follows it.
+// A record is one chunk, or a first, some middle and a last chunk. The CRC covers all bytes after it.
 const (
 	logBlock     = 32 << 10
 	logHeader    = 19
@@ -178,10 +178,9 @@ const (
 	chunkEnd = 5
 )
 
-// logRows reads one file of the log. Behind what is damaged it looks for the next chunk byte by byte. Pebble uses a
-// log's file again for a later log: what the earlier log wrote lies behind the end of the later one, and is no damage.
-// A log of a process that was killed has no end: if it lies in such a file, it is said to be damaged, because its end
-// may be.
+// logRows reads one file of the log. After damage it searches for the next chunk byte by byte. Pebble reuses a log's
+// file for a later log: chunks of the earlier log remain after the later log's end, and are not damage. The log of a
+// killed process has no end mark: in a reused file it is reported as damaged, because its end may be damaged.
 func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row func(key, value []byte) error,
 	bad func()) error {
 	var number uint32
@@ -238,7 +237,7 @@ func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row fu
 	return nil
 }
 
-// logOf is the number of the log whose chunk or end is at the begin of b, 0 if neither is there.
+// logOf returns the number of the log whose chunk or end mark is at the start of b; 0 if there is neither.
 func logOf(b []byte) uint32 {
 	if number := le.Uint32(b[7:]); b[6] == chunkEnd {
 		if [6]byte(b) == [6]byte{} {
@@ -250,7 +249,7 @@ func logOf(b []byte) uint32 {
 	return 0
 }
 
-// logChunk is the chunk at the begin of b, nil when there is none.
+// logChunk returns the chunk at the start of b; a nil payload when there is no chunk.
 func logChunk(b []byte, number uint32) (kind byte, payload []byte) {
 	kind = b[6]
 	if kind < chunkFull || kind > chunkLast || le.Uint32(b[7:]) != number {
@@ -267,7 +266,7 @@ func logChunk(b []byte, number uint32) (kind byte, payload []byte) {
 	return kind, b[logHeader:end:end]
 }
 
-// readAround reads a file, and zeros where the medium returns none of it.
+// readAround reads a file, with zeros where the medium returns no bytes.
 func (o *Options) readAround(path string) ([]byte, error) {
 	f, err := o.FS.Open(path)
 	if err != nil {

@@ -12,39 +12,39 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Scrubbing reads the second copy while the branch sells, because a bit that turns over there is seen nowhere else
-// before the copy is needed. A segment that is not as it was written is written anew from the store.
+// Scrubbing reads the second copy while the branch sells: otherwise a flipped bit in the copy stays unnoticed until the
+// copy is needed. A damaged segment is written again from the store.
 //
-// The medium is read, not the kernel's memory of it, and slowly: the store's own syncs may go to the same bus.
+// Scrubbing reads the medium, not the kernel's cache, and slowly: the store's own syncs may use the same bus.
 const (
 	scrubFirst = 5 * time.Minute // after the copy is live
-	scrubEvery = 24 * time.Hour  // from the end of a pass to the begin of the next
-	scrubPause = time.Second     // for each scrubChunk bytes that were read
+	scrubEvery = 24 * time.Hour  // from the end of a pass to the start of the next
+	scrubPause = time.Second     // after each scrubChunk bytes
 	scrubChunk = 1 << 20
 )
 
 // Scrub is the result of scrubbing. Found and Mended count segments since the copy was begun.
 type Scrub struct {
-	Last     time.Time `json:"last"`     // end of the last whole pass; zero: there was none
+	Last     time.Time `json:"last"`     // end of the last complete pass; zero: there was none
 	Segments uint64    `json:"segments"` // of that pass
 	Found    uint64    `json:"found"`
 	Mended   uint64    `json:"mended"`
-	Bad      []string  `json:"bad,omitempty"` // what is damaged now and could not be repaired, with the reason
+	Bad      []string  `json:"bad,omitempty"` // segments that are damaged and could not be repaired, with reasons
 }
 
 // scrubber belongs to a session of the copy; its own goroutine runs it.
 type scrubber struct {
 	c        *second
 	mendings chan *mending // for the session
-	waits    *mending      // of the session: it has come, and the log lags behind what it read
-	in       uint64        // of the session: the first segment with rows of what is being mended; 0: there are none
-	one      sync.Mutex    // a segment is being mended
+	waits    *mending      // of the session: a mending that waits for the log to reach its rows
+	in       uint64        // of the session: the first segment with rows of this mending; 0: no rows yet
+	one      sync.Mutex    // locked while a segment is being mended
 	stop     chan struct{}
 	done     sync.WaitGroup
 
-	mu       sync.Mutex // what view has seen
+	mu       sync.Mutex // guards the result of view
 	writing  uint64     // the segment that is being written
-	written  uint64     // and how far
+	written  uint64     // its size so far
 	replaced map[uint64]replaced
 }
 
@@ -58,7 +58,7 @@ func (c *second) startScrub(l *copyLog) *scrubber {
 	return b
 }
 
-// view notes how far the log is.
+// view notes how far the log has been written.
 func (b *scrubber) view(l *copyLog) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *scrubber) view(l *copyLog) {
 	b.writing, b.written = l.number, l.size
 }
 
-// end waits for the scrubber. A medium that hangs holds it back, as it does the session itself.
+// end waits for the scrubber. If the medium hangs, end waits too, like the session itself.
 func (b *scrubber) end() {
 	close(b.stop)
 	b.done.Wait()
@@ -96,7 +96,7 @@ func (b *scrubber) run() {
 	}
 }
 
-// pass reads every segment once; false when it was stopped.
+// pass reads every segment once; it returns false when it was stopped.
 func (b *scrubber) pass() bool {
 	s := b.c.s
 	var bad []string
@@ -127,7 +127,7 @@ func (b *scrubber) pass() bool {
 	return true
 }
 
-// numbers are the segments that count and have a file.
+// numbers returns the segments that count and have a file.
 func (b *scrubber) numbers() ([]uint64, error) {
 	numbers, err := segmentNumbers(b.c.s.o.FS, b.c.s.o.SecondCopy)
 	b.mu.Lock()
@@ -138,7 +138,7 @@ func (b *scrubber) numbers() ([]uint64, error) {
 	}), err
 }
 
-// segments are numbers, with those that have no file although the log goes on from them.
+// segments returns numbers, and the segments without a file from which the log continues.
 func (b *scrubber) segments() ([]uint64, error) {
 	list, err := b.numbers()
 	b.mu.Lock()
@@ -166,7 +166,7 @@ func (b *scrubber) head(n uint64) (*segmentHead, error) {
 	return readHead(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
 }
 
-// check reads one segment as far as it counts.
+// check reads one segment, up to the place where it counts.
 func (b *scrubber) check(n uint64) (size int, err error) {
 	s, err := readSegment(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *scrubber) check(n uint64) (size int, err error) {
 	var next *segmentHead
 	if !counts {
 		if next, err = b.nextHead(n); err != nil || next.After.Segment != n {
-			return len(s.bytes), nil // the next one is bad, and is mended first
+			return len(s.bytes), nil // the next segment is bad, and is mended first
 		}
 		upTo = next.After.Offset
 	}
@@ -195,7 +195,7 @@ func (b *scrubber) check(n uint64) (size int, err error) {
 	return len(s.bytes), err
 }
 
-// nextHead is the head of the next segment that has a file.
+// nextHead returns the head of the next segment that has a file.
 func (b *scrubber) nextHead(n uint64) (*segmentHead, error) {
 	numbers, err := b.numbers()
 	if err != nil {
@@ -222,7 +222,7 @@ func (b *scrubber) mend(n uint64) error {
 	b.one.Lock()
 	defer b.one.Unlock()
 	c, o := b.c, &b.c.s.o
-	if err := c.use(); err != nil { // a medium that hung may have outlived the store
+	if err := c.use(); err != nil { // the store may have closed while the medium hung
 		return err
 	}
 	defer c.unuse()
@@ -238,7 +238,7 @@ func (b *scrubber) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Backward(numbers) { // where its own head or, if that is bad, the last one before it begins
+	for _, m := range slices.Backward(numbers) { // begin at its own head or, if that is bad, the last good head before
 		if head, err := b.head(m); err == nil && m <= n {
 			if now.From, now.After = head.begin(), head.After; m < n {
 				now.After = position{Segment: m}
@@ -249,7 +249,7 @@ func (b *scrubber) mend(n uint64) error {
 	list := map[uint64]replaced{n: now}
 	b.mu.Lock()
 	for k, r := range b.replaced {
-		if r.In <= n && n <= r.Until { // its rows were in this one
+		if r.In <= n && n <= r.Until { // the rows of segment k were in segment n
 			list[k] = r
 		}
 	}
@@ -278,12 +278,12 @@ func (b *scrubber) mend(n uint64) error {
 	return b.hand(&mending{of: n, list: list, reach: reach})
 }
 
-// mending is what the scrubber has the session do: write rows, or take a segment out whose rows are written, or end the
-// segment that is being written.
+// mending is an order of the scrubber to the session: write rows, remove a segment whose rows are written, or end the
+// current segment.
 type mending struct {
 	rows  []byte
 	of    uint64
-	list  map[uint64]replaced // with those whose rows were in it
+	list  map[uint64]replaced // segment of, and the segments whose rows were in it
 	reach copyState           // of the store when the rows were read
 	end   bool
 	done  chan error
@@ -291,7 +291,7 @@ type mending struct {
 
 var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
 
-// hand returns when the session has done it.
+// hand gives a mending to the session and returns when it is done.
 func (b *scrubber) hand(m *mending) error {
 	m.done = make(chan error, 1)
 	select {
@@ -307,8 +307,8 @@ func (b *scrubber) hand(m *mending) error {
 	}
 }
 
-// take does in the session what a mending asks for. A segment is taken out once the log holds all that the store held
-// when its rows were read: they may be newer than what the log says of them.
+// take carries out a mending in the session. A segment is removed once the log has everything that the store had when
+// the rows were read: these rows may be newer than the log.
 func (b *scrubber) take(l *copyLog, m *mending) (err error) {
 	if b.waits == nil {
 		b.waits = m
@@ -343,7 +343,7 @@ func (b *scrubber) take(l *copyLog, m *mending) (err error) {
 	return err
 }
 
-// scrubbed is what scrubbing has come to.
+// scrubbed returns the result of scrubbing so far.
 func (c *second) scrubbed() Scrub {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 )
 
 // second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A
-// change is written there once the store has it, and acknowledged once both have it: the copy never says more than the
-// store, and together they cost two syncs, shared by all changes that wait.
+// change is written there once the store has it, and acknowledged once both have it: the copy never has more than the
+// store. Together they cost two syncs, shared by all waiting changes.
 //
-// A medium that fails, fills up or does not answer in time stops nothing: the branch goes on without a copy, says so in
-// log and metrics, and catches up when the medium is well again.
+// A medium that fails, fills up or does not answer in time stops nothing: the branch goes on without a copy, reports
+// this in log and metrics, and catches up when the medium works again.
 type second struct {
 	s       *Store
-	kick    chan struct{} // one element: there is something to do
+	kick    chan struct{} // one element: run has work
 	stop    chan struct{}
 	stopped chan struct{}
 	first   chan struct{} // closed when it is known whether the copy is live
-	seen    chan struct{} // closed when it is known whether the copy says more than the store, or cannot be asked
+	seen    chan struct{} // closed when it is known whether the copy has more than the store, or that it cannot be read
 
 	mu     sync.Mutex
 	status SecondCopy
@@ -28,27 +28,27 @@ type second struct {
 	queue  []*change
 	queued int // bytes
 	lost   bool
-	users  int  // of the store's database
-	closed bool // nobody may use it any more
+	users  int  // goroutines that use the store's database
+	closed bool // the database may not be used any more
 
-	given    uint64 // the highest segment that is known to be given elsewhere
+	given    uint64 // the highest segment number that was shipped, as far as known
 	scrub    Scrub
-	scrubber *scrubber // of the session; nil: there was none
+	scrubber *scrubber // of the session; nil: no session has begun
 }
 
 // SecondCopy is the state of the second copy. Live: every acknowledged change is on both media.
 type SecondCopy struct {
 	Live  bool      `json:"live"`
 	Since time.Time `json:"since"`
-	Why   string    `json:"why,omitempty"` // it is not live
+	Why   string    `json:"why,omitempty"` // why the copy is not live
 	Scrub Scrub     `json:"scrub"`
 }
 
 type copyMode uint8
 
 const (
-	copyAway    copyMode = iota // changes are not kept: filling finds them
-	copyFilling                 // changes are kept for when it has caught up, nobody waits
+	copyAway    copyMode = iota // changes are not queued: filling finds them
+	copyFilling                 // changes are queued until the copy has caught up; nobody waits
 	copyLive
 )
 
@@ -58,7 +58,7 @@ type change struct {
 	feed  uint64
 	batch []byte
 	done  chan struct{} // nil: nobody waits
-	end   position      // where it ended in the copy, of done; zero: it did not come there
+	end   position      // set before done: where the change ends in the copy; zero: it is not there
 }
 
 // Limits of the second copy.
@@ -67,15 +67,15 @@ const (
 	retryFirst   = time.Minute
 	retryLongest = 30 * time.Minute
 
-	// examinePatience is how long a start waits for a medium to say what it knows. It is read only, and at most a
-	// segment of it when it does not know more than the store.
+	// examinePatience is how long a start waits until the medium's end is read. The medium is only read, and at most
+	// one segment of it, unless it knows more than the store.
 	examinePatience = 15 * time.Second
 )
 
 var errSlow = errors.New("the medium does not answer in time")
 
 func newSecond(s *Store) *second {
-	scrub, _ := readJSON[Scrub](s.db, keyScrub) // what cannot be read counts as none
+	scrub, _ := readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub
 	return &second{s: s, scrub: scrub, kick: make(chan struct{}, 1), stop: make(chan struct{}),
 		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}),
 		status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
@@ -93,9 +93,8 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	return status, true
 }
 
-// CopyAfter has the second copy begin anew if a file that was shipped before has a later name than the files of the
-// copy have. A store that was restored does not know the names that were given after its backup, and its clock may have
-// been set back since.
+// CopyAfter makes the second copy begin again if a file that was shipped has a later name than all files of the copy. A
+// restored store does not know the names that were given after its backup, and its clock may have been set back since.
 func (s *Store) CopyAfter(file string) {
 	c := s.second
 	var given uint64
@@ -111,7 +110,7 @@ func (s *Store) CopyAfter(file string) {
 	}
 }
 
-// push gives a change to the copy and returns when it is there, or when it is known that it will not be for now.
+// push gives a change to the copy and returns when the copy has it, or when the copy is known not to get it soon.
 func (c *second) push(at place, feed uint64, batch []byte) {
 	n := &change{at: at, feed: feed, batch: batch}
 	c.mu.Lock()
@@ -122,7 +121,7 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 	c.queued += len(batch)
 	switch {
 	case c.queued > queueLimit && c.mode == copyFilling:
-		c.queue, c.lost = nil, true // it fills once more
+		c.queue, c.lost = nil, true // the queue is lost: fill again
 	default:
 		c.queue = append(c.queue, n)
 	}
@@ -153,12 +152,12 @@ func (c *second) wake() {
 	signal(c.kick)
 }
 
-// leave releases all callers that wait, and the branch goes on without a copy. The session is told, and catches up.
+// leave releases all waiting callers, and the branch goes on without a copy. It wakes the session, which catches up.
 func (c *second) leave(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mode == copyAway && errors.Is(why, errSlow) {
-		return // said already
+		return // logged already
 	}
 	if c.status.Live || c.status.Why != why.Error() {
 		c.s.o.Logger.Error("second copy is not written", "path", c.s.o.SecondCopy, "error", why)
@@ -168,7 +167,7 @@ func (c *second) leave(why error) {
 	c.mode, c.queue, c.queued, c.lost = copyAway, nil, 0, false
 	c.s.metrics.copyFailures.Inc()
 	c.settled()
-	c.wake() // nobody else does: what is pushed from now on is not kept
+	c.wake() // push does not wake the session from now on
 }
 
 func release(list []*change) {
@@ -179,8 +178,8 @@ func release(list []*change) {
 	}
 }
 
-// await gives a medium time to say whether it knows more than the store, and one that is well to catch up after a
-// crash, so that no change goes without a copy.
+// await waits until it is known whether the medium knows more than the store. A working medium also gets time to catch
+// up after a crash, so that no change goes without a copy.
 func (c *second) await() {
 	look := time.NewTimer(examinePatience)
 	defer look.Stop()
@@ -198,7 +197,7 @@ func (c *second) await() {
 	}
 }
 
-// settled says that it is known whether the copy is live.
+// settled reports to await that the copy is live, or that it is not.
 func (c *second) settled() {
 	shut(c.first)
 	shut(c.seen)
@@ -224,7 +223,7 @@ func (c *second) run() {
 		}
 		c.leave(err)
 		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) || errors.Is(err, ErrNotMounted) {
-			// who moves a copy away or mounts a medium does not wait half an hour to see the copy live
+			// a person who moves a copy away or mounts a medium should not wait half an hour for a live copy
 			pause = retryFirst
 		}
 		wait := time.NewTimer(pause)
@@ -239,7 +238,7 @@ func (c *second) run() {
 
 var errStopped = errors.New("stopped")
 
-// session opens the log, catches up and writes until something fails, or until stop: nil.
+// session opens the log, catches up and writes until something fails. It returns nil at stop.
 func (c *second) session() (err error) {
 	l, err := c.openLog()
 	if l != nil {
@@ -270,12 +269,12 @@ func (c *second) session() (err error) {
 		case m = <-scrub.mendings:
 		case <-c.kick:
 		case <-c.stop:
-			return nil // Close waits for every call first: nothing is in the queue that anybody waits for
+			return nil // Close has waited for every call: no caller waits for the queue
 		}
 	}
 }
 
-// openLog looks at what lies on the medium, goes on with it, and catches up.
+// openLog examines the medium, continues its log, and catches up.
 func (c *second) openLog() (*copyLog, error) {
 	if err := c.use(); err != nil {
 		return nil, err
@@ -289,7 +288,7 @@ func (c *second) openLog() (*copyLog, error) {
 		return nil, err
 	}
 	store, least := [16]byte(id), uint64(0)
-	// What cannot be listed, examine meets again.
+	// If the folder cannot be listed, examine returns the error.
 	if numbers, err := segmentNumbers(c.s.o.FS, c.s.o.SecondCopy); err == nil && len(numbers) > 0 {
 		least = numbers[len(numbers)-1]
 	}
@@ -336,7 +335,7 @@ func (c *second) unuse() {
 func (c *second) fill(l *copyLog) error {
 	for from := l.number; ; from = l.number {
 		c.mu.Lock()
-		c.mode, c.queue, c.queued, c.lost = copyFilling, nil, 0, false // from here on changes are kept
+		c.mode, c.queue, c.queued, c.lost = copyFilling, nil, 0, false // from here on changes are queued
 		c.mu.Unlock()
 		if err := l.catchUp(); err != nil {
 			return err
@@ -376,7 +375,7 @@ func (c *second) take() ([]*change, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mode != copyLive {
-		return nil, errSlow // somebody's patience has ended
+		return nil, errSlow // the patience of a caller has ended
 	}
 	if c.queued > queueLimit {
 		return nil, fmt.Errorf("%w: %d bytes wait", errSlow, c.queued)
@@ -386,8 +385,8 @@ func (c *second) take() ([]*change, error) {
 	return list, nil
 }
 
-// write copies what is next in its series, lets its callers go, and puts the rest back: what comes before it was
-// committed earlier and is on its way.
+// write copies each change that is the next of its series and releases its caller. It puts the rest back into the
+// queue: their predecessors were committed earlier and will arrive.
 func (c *second) write(l *copyLog, list []*change) error {
 	var written []*change
 	for moved := true; moved; {
@@ -395,7 +394,7 @@ func (c *second) write(l *copyLog, list []*change) error {
 		var rest []*change
 		for _, n := range list {
 			switch p := l.state.Series[n.at.Sequence].Position; {
-			case n.at.Position <= p: // a fill has it
+			case n.at.Position <= p: // a fill has copied it
 				written, moved = append(written, n), true
 			case n.at.Position == p+1:
 				l.addChange(n)
@@ -412,7 +411,7 @@ func (c *second) write(l *copyLog, list []*change) error {
 			n.end = position{l.number, l.size}
 		}
 	}
-	release(written) // after a failure they are not waited for any longer
+	release(written) // also after a failure
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil || c.mode != copyLive {
@@ -426,8 +425,8 @@ func (c *second) write(l *copyLog, list []*change) error {
 	return nil
 }
 
-// close ends the copy. A medium that hangs is not waited for: close then reports whether the copy still reads the
-// store's database, in the midst of a fill or of a mending.
+// close ends the copy. It does not wait for a medium that hangs: it then reports whether the copy still reads the
+// store's database, during a fill or a mending.
 func (c *second) close() (busy bool) {
 	close(c.stop)
 	wait := time.NewTimer(c.s.o.SecondPatience)

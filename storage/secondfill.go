@@ -9,16 +9,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Announcements get their numbers before they are durable: some may lie below the highest one.
+// Announcements get their numbers before they are durable: later announcements may have numbers below the highest.
 const reorder = 10_000
 
-// catchUp copies what the store has and the log has not, as of one moment. It ends with flush; a fill that did not is
-// void.
+// catchUp copies the changes that the store has and the log lacks, as of one moment. It ends with flush; an unfinished
+// fill is void.
 func (l *copyLog) catchUp() error {
 	db := l.c.s.db
 	r, b := db.NewSnapshot(), db.NewBatch()
 	defer func() { _ = errors.Join(b.Close(), r.Close()) }() // memory only
-	// A snapshot shows what is not durable yet; behind this line it is. The copy must not know more than the store.
+	// A snapshot shows changes before they are durable; this line makes them durable. The copy must not have more.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (l *copyLog) catchUp() error {
 	return errors.Join(l.addJSON(frameFilled, filled), l.flush())
 }
 
-// fillBetween writes what the store has of the links between two states of the log, and all that these links speak of
-// as it stands now: later segments bring it up to date again.
+// fillBetween writes the store's links between two states of the log, and the rows of these links in their current
+// state: later segments update these rows again.
 func (f *filler) fillBetween(series map[string]seriesRow, from, to copyState) error {
 	for _, name := range sortedNames(series) {
 		sequence := series[name].Sequence
@@ -96,18 +96,18 @@ func (f *filler) fillBetween(series map[string]seriesRow, from, to copyState) er
 	return errors.Join(f.copyHoles(), scan(f.r, feedKey(from.Feed-min(from.Feed, reorder)), feedKey(to.Feed+1), f.set))
 }
 
-// filler turns links of the journal into the rows that they left.
+// filler turns links of the journal into the rows that they wrote.
 type filler struct {
 	r     *pebble.Snapshot
 	b     *pebble.Batch
 	limit int // bytes of b
 	stop  func() error
-	put   func(rows []byte) error // takes what has gathered
-	reach *copyState              // how far the rows go
-	whole bool                    // an entry goes with each of its links, not with the latest alone
+	put   func(rows []byte) error // writes the gathered rows
+	reach *copyState              // how far the rows have been copied
+	whole bool                    // write an entry with each of its links, not only with the latest
 }
 
-// fillChunk is how much is written and synced at once, in bytes.
+// fillChunk is how many bytes are written and synced at once.
 const fillChunk = 1 << 20
 
 func (f *filler) set(key, value []byte) error {
@@ -115,7 +115,7 @@ func (f *filler) set(key, value []byte) error {
 	return nil
 }
 
-// full writes what has gathered when it is enough: between two links, so that a segment holds whole ones.
+// full writes the gathered rows when they reach the limit: between two links, so that a segment has whole links.
 func (f *filler) full() error {
 	if f.b.Len() < f.limit {
 		return nil
@@ -123,7 +123,7 @@ func (f *filler) full() error {
 	return f.flush()
 }
 
-// add adds a link and what it speaks of.
+// add adds a link and its rows.
 func (f *filler) add(key, value []byte) error {
 	if err := f.link(key, value); err != nil {
 		return err
@@ -148,11 +148,10 @@ func (f *filler) flush() error {
 	}
 	err := f.put(f.b.Repr())
 	f.b.Reset()
-	return errors.Join(err, f.stop()) // the store may be gone when a medium has hung
+	return errors.Join(err, f.stop()) // the store may have closed while the medium hung
 }
 
-// copyHoles adds what no link speaks of: what the store knows to be missing, the times that it has lost, and the
-// identities that it had.
+// copyHoles adds the rows without links: the known holes, the gaps of restorations, and the former identities.
 func (f *filler) copyHoles() error {
 	if err := errors.Join(f.copyRow(keyGaps), f.copyRow(keyFormer)); err != nil {
 		return err
@@ -160,13 +159,13 @@ func (f *filler) copyHoles() error {
 	return scan(f.r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
 		var row lostRow
 		if err := json.Unmarshal(value, &row); err != nil || row.To == 0 && row.Partial == nil {
-			return nil // a link speaks of it
+			return nil // a link has this row
 		}
 		return f.set(key, value)
 	})
 }
 
-// copyRow adds a row as it stands, if it is there.
+// copyRow adds a row in its current state, if it exists.
 func (f *filler) copyRow(key []byte) error {
 	value, err := get(f.r, key)
 	if errors.Is(err, ErrNotFound) {
@@ -178,7 +177,7 @@ func (f *filler) copyRow(key []byte) error {
 	return f.set(key, value)
 }
 
-// link adds what one link speaks of; the entry, and what follows from it, only with its latest link.
+// link adds a link and its rows; the entry, and the rows that lead to it, only with its latest link.
 func (f *filler) link(key, value []byte) error {
 	l, err := decodeLink(value)
 	if err != nil {

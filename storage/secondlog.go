@@ -21,33 +21,33 @@ import (
 //
 //	magic [8] · length of payload u32 · CRC-32C of what follows u32 · group u64 · kind u8 · payload
 //
-// Frames of one group were written and synced together. A segment begins with a head: how far each series was then, its
-// name and last number, and where the log goes on from. What lies behind that place in the segments before it is void.
-// A segment is trusted because a later head goes on from it: the segment that was written last may lack what a failed
-// sync lost although the kernel still shows it, and is copied again from its head on.
+// Frames of one group were written and synced together. A segment begins with a head: the position of each series then,
+// its name and last number, and the place in earlier segments from which the log continues. Earlier bytes after that
+// place are void. A segment is trusted when a later head continues from it. The last segment may lack bytes that a
+// failed sync lost although the kernel still shows them; therefore it is copied again from its head on.
 const (
 	frameMagic  = "\xd7DTEcpy\x01"
 	frameHeader = len(frameMagic) + 4 + 4 + 8 + 1
 
 	frameSegment byte = 1 // JSON, segmentHead
 	frameChange  byte = 2 // place, feed u64, and the batch that made the change
-	frameFill    byte = 3 // from here on rows, until frameFilled: all of them count, or none
-	frameRows    byte = 4 // a batch of rows as they stand
+	frameFill    byte = 3 // rows follow until frameFilled: all of them count, or none of them
+	frameRows    byte = 4 // a batch of rows in their current state
 	frameFilled  byte = 5 // JSON, copyState
 
-	segmentSize = 16 << 20 // bytes, or a group more
+	segmentSize = 16 << 20 // bytes; a segment may be one group larger
 )
 
-// place is how far a series' journal is copied.
+// place is the end of a series' journal in the copy.
 type place struct {
 	Sequence uint32
 	Position uint64
-	Hash     [32]byte // of that link
-	Last     uint64   // the series' last number there; 0: not known
+	Hash     [32]byte // of the link at Position
+	Last     uint64   // the series' last number at Position; 0: not known
 	Name     string   // empty: not known
 }
 
-// copyState is what the log holds.
+// copyState is how far the log has copied the store.
 type copyState struct {
 	Series map[uint32]place
 	Feed   uint64 // highest announcement
@@ -57,7 +57,7 @@ func newCopyState() copyState { return copyState{Series: make(map[uint32]place)}
 
 func (s copyState) clone() copyState { return copyState{maps.Clone(s.Series), s.Feed} }
 
-// covers tells whether the log holds everything that another one held in that state.
+// covers reports whether s is at least as far as other in every series.
 func (s copyState) covers(other copyState) bool {
 	for sequence, p := range other.Series {
 		if s.Series[sequence].Position < p.Position {
@@ -67,14 +67,14 @@ func (s copyState) covers(other copyState) bool {
 	return true
 }
 
-// noteReached notes that a series got there.
+// noteReached notes that a series got to p.
 func (s copyState) noteReached(p place) {
 	old := s.Series[p.Sequence]
 	p.Last, p.Name = max(p.Last, old.Last), cmp.Or(p.Name, old.Name)
 	s.Series[p.Sequence] = p
 }
 
-// noteAll notes what another state has got to, series by series, if it is as far.
+// noteAll takes each series from other, if other is at least as far in it.
 func (s copyState) noteAll(other copyState) {
 	for _, p := range other.Series {
 		if p.Position >= s.Series[p.Sequence].Position {
@@ -103,23 +103,23 @@ type position struct{ Segment, Offset uint64 }
 type segmentHead struct {
 	Store  [16]byte
 	Number uint64
-	After  position // where the log goes on from; zero: it begins here
-	Fill   position // where the fill began that is under way; zero: none is
+	After  position // the place from which the log continues; zero: it begins here
+	Fill   position // where the unfinished fill began; zero: there is none
 	At     int64    // Unix ns
 	State  copyState
-	// Reached is how far the rows of the fill that is under way go, link by link.
+	// Reached is how far the unfinished fill has copied, link by link.
 	Reached  copyState           `json:",omitzero"`
-	Replaced map[uint64]replaced `json:",omitempty"` // segments that were bad, and count no more
+	Replaced map[uint64]replaced `json:",omitempty"` // bad segments, which do not count any more
 }
 
-// replaced is a segment whose rows were read of the store again.
+// replaced is a bad segment whose rows were copied from the store again.
 type replaced struct {
-	After     position  // where the log before it ended; offset 0: at the end of the file
+	After     position  // where the log before the segment ended; offset 0: at the end of the file
 	From, To  copyState // the links whose rows it held
-	In, Until uint64    // the segments that hold them now
+	In, Until uint64    // the segments that hold these rows now
 }
 
-// begin is how far the rows go that lie before a segment.
+// begin returns how far the rows before a segment go.
 func (h *segmentHead) begin() copyState {
 	if h.Fill != (position{}) {
 		return h.Reached
@@ -127,12 +127,12 @@ func (h *segmentHead) begin() copyState {
 	return h.State
 }
 
-// frame is one frame of a segment that was read.
+// frame is one frame that was read from a segment.
 type frame struct {
 	Kind    byte
 	Group   uint64
 	Payload []byte
-	End     uint64 // offset behind it
+	End     uint64 // offset after the frame
 }
 
 func appendFrame(b []byte, group uint64, kind byte, payload ...[]byte) []byte {
@@ -149,7 +149,7 @@ func appendFrame(b []byte, group uint64, kind byte, payload ...[]byte) []byte {
 	return b
 }
 
-// batch are the rows of a change or of a fill; nil: the frame has none.
+// batch returns the rows of a change or of a fill; nil: the frame has no rows.
 func (f *frame) batch() []byte {
 	c := cursor{b: f.Payload}
 	switch f.Kind {
@@ -180,7 +180,7 @@ func (f *frame) rows(fn func(key, value []byte) error) error {
 	})
 }
 
-// frameAt reads the frame at an offset; false when none that is whole begins there.
+// frameAt reads the frame at an offset; false when no whole frame begins there.
 func frameAt(b []byte, offset uint64) (f frame, ok bool) {
 	if uint64(len(b)) < offset+uint64(frameHeader) || string(b[offset:offset+8]) != frameMagic {
 		return f, false
@@ -193,21 +193,21 @@ func frameAt(b []byte, offset uint64) (f frame, ok bool) {
 	return frame{Kind: head[16], Group: be.Uint64(head[8:]), Payload: head[17 : end-8], End: offset + end}, true
 }
 
-// logEnd is what a second copy says at its end, and where its writer goes on.
+// logEnd is the end of a second copy, and the place where its writer continues.
 type logEnd struct {
 	store   [16]byte
-	told    copyState // everything that can be read at the end
-	trusted copyState // without the segment that was written last: nothing has confirmed it
+	told    copyState // with everything that can be read at the end
+	trusted copyState // without the last segment: nothing has confirmed it
 	after   position  // where trusted ends
-	counts  uint64    // the segment in which what readState read ends. What lies behind it is void; 0: everything is
+	counts  uint64    // the last segment that counts; later segments are void; 0: all are void
 	last    uint64    // the highest number of a file
-	unread  uint64    // bytes behind what readState read that cannot be read
-	strange []uint64  // segments behind counts that cannot be read: nobody knows what they hold
+	unread  uint64    // unreadable bytes after the end that readState found
+	strange []uint64  // unreadable segments after counts: their content is unknown
 
-	replaced map[uint64]replaced // as the last head says
+	replaced map[uint64]replaced // from the last head
 }
 
-// readEnd finds where a second copy ends. Nil when there is none.
+// readEnd finds where a second copy ends; nil when there is no copy.
 func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	numbers, err := segmentNumbers(fs, dir)
 	if err != nil || len(numbers) == 0 {
@@ -223,7 +223,7 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 		}
 		s, err := loadSegment(fs, dir, numbers[i])
 		switch {
-		case errors.Is(err, errNoSegment): // the power went while it was made
+		case errors.Is(err, errNoSegment): // a power cut while the segment was made
 			continue
 		case err != nil || s.headless:
 			if e.strange = append(e.strange, numbers[i]); !found {
@@ -241,14 +241,14 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 				e.after = s.head.Fill
 			}
 		case s.head.Store != e.store:
-			return e, nil // what lies before is another's
+			return e, nil // earlier segments are of another store
 		}
 		state, pending, behind, err := s.readState()
 		if err != nil {
 			return nil, err
 		}
 		if pending {
-			continue // a fill that did not end: the log ends before it
+			continue // an unfinished fill: the log ends before it
 		}
 		e.told.noteAll(state)
 		e.told.Feed = max(e.told.Feed, state.Feed)
@@ -274,8 +274,8 @@ func sizeOf(fs vfs.FS, path string) uint64 {
 	return uint64(max(info.Size(), 0))
 }
 
-// readState reads what a segment says, around damage too; pending tells whether it ends within a fill, behind how many
-// bytes at its end cannot be read.
+// readState reads the state at a segment's end, skipping damage; pending reports whether the segment ends within a
+// fill; behind is the number of unreadable bytes at its end.
 func (s *segment) readState() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill
@@ -288,7 +288,7 @@ func (s *segment) readState() (state copyState, pending bool, behind uint64, err
 	return state, fill != (position{}), behind, err
 }
 
-// segment is one that was read, at most as far as it counts.
+// segment is a segment that was read, perhaps only up to the place where it counts.
 type segment struct {
 	path     string
 	head     segmentHead
@@ -302,7 +302,7 @@ func segmentPath(fs vfs.FS, dir string, number uint64) string {
 	return fs.PathJoin(dir, segmentName(number))
 }
 
-// segmentNumbers lists what lies in the folder, in order.
+// segmentNumbers lists the numbers of the segments in a folder, ascending.
 func segmentNumbers(fs vfs.FS, dir string) (numbers []uint64, err error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -318,11 +318,11 @@ func segmentNumbers(fs vfs.FS, dir string) (numbers []uint64, err error) {
 	return numbers, nil
 }
 
-// errNoSegment: the file is not a segment, as when the power went while it was made.
+// errNoSegment: the file is not a segment, for example after a power cut while it was made.
 var errNoSegment = errors.New("not a segment")
 
 // readSegment reads a segment whose head is whole. errNoSegment; ErrCorrupt when the head was whole once; the medium's
-// error when it cannot be read.
+// error when the file cannot be read.
 func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	s, err := loadSegment(fs, dir, number)
 	if err != nil {
@@ -334,7 +334,7 @@ func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	return s, nil
 }
 
-// loadSegment reads a segment also when its head is damaged: it has no head then.
+// loadSegment also reads a segment whose head is damaged: headless is true then.
 func loadSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	s := &segment{path: segmentPath(fs, dir, number)}
 	var err error
@@ -358,7 +358,7 @@ func headAt(b []byte, number uint64) (h segmentHead, ok bool) {
 	return h, ok && f.Kind == frameSegment && json.Unmarshal(f.Payload, &h) == nil && h.Number == number
 }
 
-// readHead reads a segment's head, and not all that is behind it.
+// readHead reads a segment's head without the whole segment.
 func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 	b, err := readMedium(fs, segmentPath(fs, dir, number), 256<<10)
 	if err != nil {
@@ -375,7 +375,7 @@ func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 }
 
 // walk calls fn with every frame up to an offset; 0 is the end. At the very end of the log a group may be torn, and
-// counts as not there; anywhere else what cannot be read is ErrCorrupt.
+// does not count; unreadable bytes anywhere else are ErrCorrupt.
 func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) (end uint64, err error) {
 	part := *s
 	if upTo > 0 {
@@ -392,7 +392,7 @@ func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) (end uint
 	return end, err
 }
 
-// nextFrame finds the next place at which a whole frame begins; false when none does.
+// nextFrame finds the next offset of a whole frame; false when there is none.
 func (s *segment) nextFrame(at uint64) (uint64, bool) {
 	for {
 		i := bytes.Index(s.bytes[min(at+1, uint64(len(s.bytes))):], []byte(frameMagic))
@@ -406,7 +406,7 @@ func (s *segment) nextFrame(at uint64) (uint64, bool) {
 	}
 }
 
-// laterGroup tells whether a frame of a group behind the given one follows: then what cannot be read was synced once.
+// laterGroup reports whether a frame of a later group follows: then the unreadable bytes were synced once.
 func (s *segment) laterGroup(at, group uint64) bool {
 	for {
 		next, ok := s.nextFrame(at)
@@ -420,7 +420,7 @@ func (s *segment) laterGroup(at, group uint64) bool {
 	}
 }
 
-// follow keeps a state up to date with what a frame says; fill is where the fill began that is under way.
+// follow updates a state with a frame; fill is where the unfinished fill began.
 func (f *frame) follow(state *copyState, fill *position, here position) error {
 	switch f.Kind {
 	case frameChange:
@@ -431,7 +431,7 @@ func (f *frame) follow(state *copyState, fill *position, here position) error {
 		}
 		state.noteReached(p)
 		state.Feed = max(state.Feed, feed)
-		*fill = position{} // a change is written behind whole fills only
+		*fill = position{} // changes are written only after finished fills
 	case frameFill:
 		*fill = here
 	case frameFilled:
@@ -470,9 +470,8 @@ func eachRow(repr []byte, fn func(kind pebble.InternalKeyKind, key, value []byte
 	}
 }
 
-// frames calls fn with every frame that is whole, whatever lies between them, and returns how many bytes do, and how
-// many of these lie behind the last whole frame. At the end of the log a group may be torn, as walk has it: what is
-// left of it lies behind.
+// frames calls fn with every whole frame and skips other bytes. bad is the number of skipped bytes, behind those of
+// them after the last whole frame. At the end of the log a group may be torn, as in walk: its rest counts in behind.
 func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
 	at, group := uint64(0), uint64(0)
 	for at < uint64(len(s.bytes)) {
@@ -496,7 +495,7 @@ func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behi
 }
 
 // CopyChanges counts the changes that a second copy's files hold after a byte of one file; "" and 0: in all files. It
-// reads the files as they are, also void parts.
+// also counts changes in void parts.
 func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default
 	numbers, err := segmentNumbers(fs, dir)

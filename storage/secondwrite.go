@@ -27,23 +27,23 @@ type copyLog struct {
 	size   uint64
 	empty  uint64 // size of a segment that holds its head only
 	group  uint64
-	fill   position  // where the fill began that is under way
-	reach  copyState // how far its rows go
+	fill   position  // where the unfinished fill began
+	reach  copyState // how far the fill has copied
 	buf    []byte
-	failed bool // a write or a sync of this segment failed: nothing of it is known to be on the medium
+	failed bool // a write or sync of this segment failed: its content on the medium is unknown
 
-	void     []uint64            // segments that count no more once this log has caught up
-	sizes    map[uint64]uint64   // of the segments that this log has ended
+	void     []uint64            // segments that do not count once this log has caught up
+	sizes    map[uint64]uint64   // of the segments that this log has finished
 	replaced map[uint64]replaced // see segmentHead
 }
 
-// openCopyLog goes on with the log of this store that ends so, nil when there is none, in a new segment.
+// openCopyLog continues this store's log after end (nil: there is no log), in a new segment.
 //
-// It goes on where the last head went on, not where the last segment ends: whether what was written behind that head is
-// on the medium, nothing has confirmed. A process that was killed after a failed sync would read it from the kernel's
-// memory. What lies there counts until it was copied again.
+// It continues where the last head continued, not where the last segment ends: nothing has confirmed that the bytes
+// after that head are on the medium. A process that was killed after a failed sync would read them from the kernel's
+// cache. These bytes count until they are copied again.
 //
-// least is the highest number of a segment that lay in the folder.
+// least is the highest segment number in the folder.
 func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLog, error) {
 	o := &c.s.o
 	fs, dir := o.FS, o.SecondCopy
@@ -69,12 +69,12 @@ func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLo
 	for _, n := range numbers {
 		_, replaced := l.replaced[n]
 		switch {
-		case replaced: // and was not removed
+		case replaced: // but not removed
 			l.void = append(l.void, n)
 		case n <= after.Segment || end != nil && slices.Contains(end.strange, n):
 		case end != nil && n <= end.counts:
 			l.void = append(l.void, n)
-		default: // torn, or of a fill that did not end
+		default: // torn, or of an unfinished fill
 			if err := fs.Remove(segmentPath(fs, dir, n)); err != nil {
 				return nil, err
 			}
@@ -86,7 +86,7 @@ func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLo
 	return l, nil
 }
 
-// removeVoid removes what the log has copied again.
+// removeVoid removes the segments that the log has copied again.
 func (l *copyLog) removeVoid() error {
 	for _, n := range l.void {
 		if err := l.fs.Remove(segmentPath(l.fs, l.dir, n)); err != nil {
@@ -104,10 +104,10 @@ func (l *copyLog) removeVoid() error {
 const segmentJump = 1 << 24
 
 // giveSegment returns the number of a new segment, and notes it before the segment is made. A number is never given
-// twice, whatever becomes of the medium: what was shipped under a number stays what it was. A store with a new identity
-// may not know which numbers the store before it has given, which were fewer than one a second: its numbers begin at
-// the clock, in Unix seconds, and a random step later where the clock is behind what the store does know. Numbers below
-// those that were shipped: see CopyAfter.
+// twice, whatever happens to the medium: a shipped number always means the same segment. A store with a new identity
+// may not know the numbers of its predecessor, which gave fewer than one a second. Therefore its numbers begin at the
+// clock, in Unix seconds, or, if the clock is below the known numbers, a random step above these. For numbers below the
+// shipped ones see CopyAfter.
 func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 	if err := c.use(); err != nil {
 		return 0, err
@@ -132,8 +132,8 @@ func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 	return row.Last, nil
 }
 
-// segmentsRow is what the store keeps of its second copy: the identity that numbered the last segment, the segment's
-// number, and the folder that was last seen on another device than the store's, "" if none was:
+// segmentsRow is the store's note about its second copy: the identity that numbered the last segment, the segment's
+// number, and the folder that was last seen on another device than the store's, "" if no folder was:
 //
 //	store [16] · last u64 · folder
 type segmentsRow struct {
@@ -146,9 +146,9 @@ func (r segmentsRow) encode() []byte {
 	return append(be.AppendUint64(r.Store[:], r.Last), r.Folder...)
 }
 
-// readSegments returns the row for a copy in a folder. ErrNotMounted when the folder has lain on another device than
-// the store's and lies on the store's own now: what is there is the bare mount point, and a copy in it would be lost
-// together with the store.
+// readSegments returns the row for a copy in a folder. ErrNotMounted when the folder was on another device than the
+// store's and is on the store's own now: then it is the bare mount point, and a copy in it would be lost together with
+// the store.
 func readSegments(o *Options, r pebble.Reader, folder string) (row segmentsRow, err error) {
 	b, err := get(r, keySegments)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -224,7 +224,7 @@ func (l *copyLog) begin(after position) error {
 	return syncDir(l.fs, l.dir)
 }
 
-// add puts a frame into the group that flush writes.
+// add adds a frame to the group that flush writes.
 func (l *copyLog) add(kind byte, payload ...[]byte) {
 	l.buf = appendFrame(l.buf, l.group, kind, payload...)
 }
@@ -235,7 +235,7 @@ func (l *copyLog) addJSON(kind byte, v any) error {
 	return err
 }
 
-// addChange is what add is for a change that the store committed.
+// addChange adds a frame for a change that the store committed.
 func (l *copyLog) addChange(c *change) {
 	l.state.noteReached(c.at)
 	l.state.Feed = max(l.state.Feed, c.feed)
@@ -243,7 +243,7 @@ func (l *copyLog) addChange(c *change) {
 }
 
 // flush returns when the medium has everything that was added. After an error nothing of the segment is trusted, and
-// the log is to be opened anew.
+// the log must be opened again.
 func (l *copyLog) flush() error {
 	if len(l.buf) == 0 {
 		return nil
@@ -268,10 +268,10 @@ func (l *copyLog) flush() error {
 	return nil
 }
 
-// roll ends a segment: the head of the next one confirms it.
+// roll ends a segment: the head of the next segment confirms it.
 func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
 
-// replace ends a segment whose rows have been written again: from the next head on it counts no more.
+// replace removes a segment whose rows have been written again: from the next head on it does not count.
 func (l *copyLog) replace(n uint64) error {
 	if err := l.roll(); err != nil {
 		return err
@@ -282,7 +282,7 @@ func (l *copyLog) replace(n uint64) error {
 	return syncDir(l.fs, l.dir)
 }
 
-// readBack reads from the medium what this log wrote since it was opened.
+// readBack reads from the medium the segments that this log wrote, beginning with from.
 func (l *copyLog) readBack(from uint64) error {
 	for n := from; n <= l.number; n++ {
 		size, ended := l.sizes[n]
@@ -301,7 +301,7 @@ func (l *copyLog) readBack(from uint64) error {
 	return nil
 }
 
-// close ends the log. When all is well, a last head confirms what was written, so that it need not be copied again.
+// close ends the log. If no write failed, a last head confirms the written bytes: they need not be copied again.
 func (l *copyLog) close() error {
 	if l.f == nil {
 		return nil
@@ -317,12 +317,12 @@ func (l *copyLog) close() error {
 	return err
 }
 
-// A second copy that this store has outgrown is set aside by the store itself, never deleted: into a folder within the
-// copy's own, because that may be where the medium is mounted, "old-", the date, and whose it is. Assemble reads it
-// there.
+// The store never deletes a second copy that it cannot continue. It moves the copy into a subfolder of the copy's
+// folder, which may be the mount point of the medium. The subfolder's name is "old-", the date, and the owner. Assemble
+// reads it there.
 
-// setAside moves segments of a store, nil is all, into such a folder; without a store they are unreadable. After a crash
-// it goes on in the same one.
+// setAside moves segments of a store (nil: all) into such a subfolder; a zero store means unreadable segments. After a
+// crash it continues in the same subfolder.
 func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	fs, dir, whose := o.FS, o.SecondCopy, "unreadable"
 	if store != ([16]byte{}) {
@@ -335,7 +335,7 @@ func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	if err != nil {
 		return err
 	}
-	free := func(name string) bool { // nothing there would be overwritten
+	free := func(name string) bool { // reports that no file would be overwritten
 		return !slices.ContainsFunc(numbers, func(n uint64) bool {
 			_, err := fs.Stat(segmentPath(fs, fs.PathJoin(dir, name), n))
 			return err == nil
@@ -352,7 +352,7 @@ func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	}
 	to := fs.PathJoin(dir, name)
 	err = errors.Join(fs.MkdirAll(to, 0o700), syncDir(fs, dir))
-	slices.Sort(numbers) // the last one, which tells whose they are, goes last
+	slices.Sort(numbers) // move the last segment last: its head names the store
 	for _, n := range numbers {
 		if path := segmentPath(fs, dir, n); err == nil {
 			err = fs.Rename(path, fs.PathJoin(to, fs.PathBase(path)))
@@ -368,13 +368,13 @@ func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	return nil
 }
 
-// roomFor refuses to begin a whole copy where it will not fit, while old ones take the room. A copy takes about two and
-// a half times the store.
+// roomFor refuses to begin a whole copy that will not fit while old copies take space. A copy takes about two and a
+// half times the store's size.
 func (c *second) roomFor() error {
 	fs, dir := c.s.o.FS, c.s.o.SecondCopy
 	usage, err := fs.GetDiskUsage(dir)
 	if err != nil {
-		return nil // the medium will say it itself
+		return nil // the medium itself will return the error
 	}
 	m := c.s.db.Metrics()
 	need := 2 * m.DiskSpaceUsage()

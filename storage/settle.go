@@ -16,17 +16,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What a store owes before it numbers again: a store that was made of other media, or beside which a medium or a
-// witness knows more.
+// This file settles a store that was rebuilt from other media, or that knows less than a medium or a witness. Before
+// that, the store gives no numbers.
 
-// restoredRow keeps a store that was made of other media from numbering; Settle deletes it. It is JSON.
+// restoredRow prevents a store that was rebuilt from other media from giving numbers; Settle deletes it. It is JSON.
 type restoredRow struct {
-	Taken    int64    `json:"taken"` // Unix ns: until then nothing is missing
+	Taken    int64    `json:"taken"` // Unix ns: nothing before this time is missing
 	At       int64    `json:"at"`    // Unix ns, when the store was made
 	Made     string   `json:"made"`  // of what, in words
 	MarkLost bool     `json:"mark_lost,omitempty"`
-	From     [16]byte `json:"from"` // the identity of the store that it was made of
-	// Doubt is how many changes there may have been behind the readable end of the copy.
+	From     [16]byte `json:"from"` // the identity of the store that this store was made from
+	// Doubt is the largest number of changes that may have followed the readable end of the copy.
 	Doubt uint64        `json:"doubt,omitempty"`
 	Known []knownSeries `json:"known,omitempty"`
 	Lacks string        `json:"lacks,omitempty"`
@@ -36,55 +36,55 @@ type restoredRow struct {
 
 func (r *restoredRow) takenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
 
-// A store's identity is 8 bytes that it keeps for ever and 8 that are new with each restoration: marks of the same
-// family tell how far numbers got, but only the very same identity means the same series by the same sequence.
+// A store's identity is 8 bytes that never change and 8 bytes that change with each restoration. Marks of the same
+// family (first 8 bytes) show how far numbers got; only an equal identity guarantees the same sequence per series.
 func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 
-// beRestored makes a store number nothing before it is settled, under a new identity. former are the identities of what
-// it was made of.
+// beRestored gives a store a new identity and prevents numbering until the store is settled. former are the identities
+// of the stores that it was made from.
 func beRestored(db *pebble.DB, id []byte, row restoredRow, former ...[16]byte) error {
 	b := db.NewBatch()
 	return errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id),
-		b.Delete(keyRead, nil), // it may be another medium that was read
+		b.Delete(keyRead, nil), // the reading may be of another medium
 		setJSON(b, keyRestored, row, nil), b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
 }
 
-// restoration reads the row, nil when there is none.
+// restoration reads the restoredRow; nil when there is no such row.
 func restoration(r pebble.Reader) (*restoredRow, error) {
 	return readJSON[*restoredRow](r, keyRestored)
 }
 
-// Owed is what must be settled before a store numbers again; see Settle.
+// Owed is what must be settled before a store gives numbers again; see Settle.
 type Owed struct {
-	Since    time.Time // what was issued after it may be missing
-	Made     string    // of what the store was made, in words; empty: it is the one that it was
-	MarkLost bool      // no mark bounds the last numbers
-	Why      []string  // what else knows more, in sentences
+	Since    time.Time // documents issued after this time may be missing
+	Made     string    // what the store was rebuilt from, in words; empty: it was not rebuilt
+	MarkLost bool      // the mark is lost: nothing bounds the last numbers
+	Why      []string  // other sources that know more, in sentences
 	Series   []Next
-	Missing  []Missing // what no source had
+	Missing  []Missing // missing in every source
 }
 
-// Next is where a series goes on.
+// Next is where a series continues.
 type Next struct {
 	Series string
 	Here   uint64 // last number in the store
 	Known  uint64 // the highest number that any medium knows
-	To     uint64 // the series moves to it at least; the next number is To + 1
-	Open   bool   // nothing bounds its last number: a person names it
-	lost   []Span // numbers of which a document, or a piece of one, is nowhere
-	// changes: of documents that are there, changes are nowhere.
+	To     uint64 // Settle moves the series to at least To; the next number is To + 1
+	Open   bool   // nothing bounds the last number: a person must name it
+	lost   []Span // numbers whose document is missing everywhere, whole or in part
+	// changes: changes of existing documents are missing everywhere.
 	changes bool
 }
 
-// Loss is what a person accepts to be lost of one series. Without numbers: nothing is lost, or changes of its documents
-// alone.
+// Loss is the loss in one series that a person accepts. Without numbers: nothing is lost, or only changes of its
+// documents.
 type Loss struct {
 	Series  string
 	Numbers []Span
 }
 
-// Lost returns what must be accepted of a series, in the form of ParseLoss; empty: nothing. Where the last number is
-// not known, N stands for it.
+// Lost returns the loss in a series that a person must accept, in the form of ParseLoss; empty: no loss. If the last
+// number is unknown, the text has N in its place.
 func (n Next) Lost() string {
 	var words []string
 	for _, s := range n.lost {
@@ -108,13 +108,13 @@ func (n Next) Lost() string {
 	return n.Series + ": " + strings.Join(words, ", ")
 }
 
-// Whole returns the loss of all that is known to be lost of a series.
+// Whole returns the complete known loss of a series.
 func (n Next) Whole() Loss { return Loss{n.Series, slices.Clone(n.lost)} }
 
 const (
-	// NoNumbers stands in a Loss for no numbers.
+	// NoNumbers, in the text of a Loss, means no numbers.
 	NoNumbers = "none"
-	// Others stands in a Loss for the series that nobody knows and that may have begun.
+	// Others, in the text of a Loss, means the series that may have begun although no medium knows them.
 	Others = "others"
 )
 
@@ -144,7 +144,7 @@ func ParseLoss(text string) (l Loss, err error) {
 	return l, nil
 }
 
-// accepts reports whether a loss names all that is lost of a series.
+// accepts reports whether a loss names every lost number of a series.
 func (l Loss) accepts(n Next) bool {
 	named := slices.SortedFunc(slices.Values(l.Numbers), func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	for _, lost := range n.lost {
@@ -161,7 +161,7 @@ func (l Loss) accepts(n Next) bool {
 	return true
 }
 
-// to is the highest number that a loss names.
+// to returns the highest number that a loss names.
 func (l Loss) to() (n uint64) {
 	for _, s := range l.Numbers {
 		n = max(n, s.To)
@@ -172,7 +172,7 @@ func (l Loss) to() (n uint64) {
 // Possible returns the series that may have begun since a time.
 type Possible func(since time.Time) []string
 
-// owed compares a store with all that knows more of it. mark is nil where there is none.
+// owed compares a store with every source that knows more of its history. mark is nil when the mark cannot be read.
 func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark *Head, possible Possible) (*Owed,
 	error) {
 	series, err := readAllSeries(r)
@@ -260,8 +260,8 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 	return o, nil
 }
 
-// Owed returns what must be settled before the store can give numbers again, nil if nothing must. possible may be nil.
-// Error: ErrClosed.
+// Owed returns what must be settled before the store can give numbers again, nil if nothing must be settled. possible
+// may be nil. Error: ErrClosed.
 func (s *Store) Owed(possible Possible) (*Owed, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 		return nil, err
 	}
 	said, of, noMark := readMark(s.o.FS, s.o.MarkPath)
-	if s.mark == nil && noMark == nil && row == nil { // open to read only: Open has not compared the two
+	if s.mark == nil && noMark == nil && row == nil { // read-only: Open has not compared store and mark
 		j, err := newMarkJudge(s.db)
 		if err != nil {
 			return nil, err
@@ -300,14 +300,13 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 	return owed(s.db, row, behind, held, mark, possible)
 }
 
-// Settle settles what a store owes: it moves every series behind the highest number that any medium knows, and the
-// store numbers from then on. What is lost thereby must be named in losses, all of it; where nothing bounds a series'
-// last number, the loss ends with it, or names no numbers. A loss of a series of which nothing is known moves that
-// series too.
+// Settle settles what a store owes: it moves every series past the highest number that any medium knows; then the store
+// gives numbers again. losses must name every lost number. If nothing bounds the last number of a series, its loss ends
+// with the number that a person names, or has no numbers. A loss also moves a series that no medium knows.
 //
-// The store gets a new identity where another medium holds another history: its second copy is set aside and begun
-// again. An interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if losses are not named;
-// the result says which.
+// The store gets a new identity if another medium holds another history: its second copy is set aside and begun again.
+// An interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if losses are not named; the error
+// lists these.
 func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("settling: %w", err)
@@ -394,12 +393,12 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 		return err
 	}
 	b := s.db.NewBatch()
-	gap := Gap{lastChange, s.o.Now().UTC()} // nobody can say until when a medium that knows more went on
+	gap := Gap{lastChange, s.o.Now().UTC()} // how long the other medium went on is unknown
 	if row != nil {
 		gap = Gap{row.takenAt(), time.Unix(0, row.At).UTC()}
 	}
 	if row == nil && s.Behind() == nil {
-		return b.Close() // a witness outside of the box has no history to compare
+		return b.Close() // only witnesses outside of the box: they have no history
 	}
 	err = appendGap(b, s.db, gap)
 	if row == nil {
@@ -409,7 +408,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 		return errors.Join(err, b.Close())
 	}
 	if row != nil {
-		// If we crash here, the mark says what the store holds, and all of it is repeated.
+		// If we crash here, the mark has the store's numbers, and Settle is repeated.
 		s.mark.renew(id, series)
 		_ = errors.Join(b.Delete(keyRestored, nil), b.Delete(keyBehind, nil)) // memory
 	}
@@ -428,16 +427,16 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	return nil
 }
 
-// Restored returns what a store was made of that owes a settlement, or nil. The caller must not change it.
+// Restored returns how a rebuilt store that is not settled yet was made, or nil. The caller must not change the result.
 func (s *Store) Restored() *Restoration { return s.restored.Load() }
 
-// Restoration is how a store that owes a settlement came to be.
+// Restoration describes how a store that is not settled yet was made.
 type Restoration struct {
 	Taken time.Time // until then nothing is missing
 	Made  string    // of what, in words
 }
 
-// Lost are numbers of a series that have no record, with the reason. The journal has a link for them.
+// Lost are numbers of a series that have no record, with the reason. The journal has a link for these numbers.
 type Lost struct {
 	Series   string
 	From, To uint64 // inclusive
@@ -446,8 +445,8 @@ type Lost struct {
 }
 
 // SkipTo moves a series to a number, durably; the numbers up to it have no records. It also works in a store that is
-// not reconciled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the
-// series is there already, that is no error; a series never moves back.
+// not settled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the series
+// is already at the number, SkipTo succeeds; a series never moves back.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("skipping numbers: %w", err)
@@ -491,18 +490,18 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	s.link(b, series, &row, &link{Op: opSkip, Number: number, Entry: sha256.Sum256(value)})
 	s.commit(b, &row, 0, func() {})
 	s.mark.wait(row.Sequence, number)
-	return s.release(series, number) // if we crash before, it is skipped to once more
+	return s.release(series, number) // if we crash before this line, SkipTo is repeated
 }
 
-// Gap is a time that the store has lost: at the time To it was taken back to its state of the time From. It does not
-// hold what happened between them (documents sealed, numbers spent).
+// Gap is a period that the store has lost: at the time To the store went back to its state of the time From. The
+// changes between From and To (documents sealed, numbers spent) are missing.
 type Gap struct{ From, To time.Time }
 
-// maxGaps is how many gaps are kept; the oldest are forgotten first.
+// maxGaps is how many gaps are kept; the oldest gaps are removed first.
 const maxGaps = 64
 
-// Gaps are the restorations of this store, the oldest first. A store that was never restored from a backup or a second
-// copy has none.
+// Gaps returns the restorations of this store, the oldest first. The list is empty if the store was never restored from
+// a backup or a second copy.
 func (s *Store) Gaps() ([]Gap, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading restorations: %w", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// absentOr returns ErrNoStore for a folder that does not exist, and ErrUnreadable for a medium that does not say.
+// absentOr returns ErrNoStore for a folder that does not exist, and ErrUnreadable for a medium that cannot be read.
 func absentOr(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w (%w)", ErrNoStore, err)
@@ -19,17 +19,17 @@ func absentOr(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreadable, err)
 }
 
-// copyChain is a second copy, as it is read.
+// copyChain is a second copy that is being read.
 type copyChain struct {
 	dir   string
 	store [16]byte
-	parts []position // segments in order, each with where it ends; 0: where what is whole ends
+	parts []position // segments in order, each with its end; 0: the end of its last whole frame
 	end   *logEnd
-	bad   []string // what cannot be read of it
+	bad   []string // the parts that cannot be read
 }
 
-// readCopy finds which segments count, from the last one backwards. Where one cannot be read, the one before it in the
-// folder is the next.
+// readCopy finds which segments count, from the last segment backwards. After an unreadable segment it goes on with the
+// previous segment in the folder.
 func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	end, err := readEnd(fs, dir)
 	switch {
@@ -66,7 +66,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 			c.bad = append(c.bad, fmt.Sprintf("segment %d: %v", at.Segment, cmp.Or(err, ErrCorrupt)))
 			i, _ := slices.BinarySearch(numbers, at.Segment)
 			if err == nil {
-				c.parts = append(c.parts, at) // its frames can be read
+				c.parts = append(c.parts, at) // only its head is bad: its frames can be read
 			}
 			if at = (position{}); i > 0 {
 				at.Segment = numbers[i-1]
@@ -74,7 +74,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 			continue
 		}
 		if s.head.Store != c.store {
-			break // another's, before this log began
+			break // another store's segment, from before this log
 		}
 		c.parts = append(c.parts, at)
 		at = s.head.After
@@ -88,8 +88,8 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	return c, nil
 }
 
-// leastChange is less than what a change takes in the log, in bytes: so many of them may have been where bytes at its
-// end cannot be read.
+// leastChange is less than the size of any change in the log, in bytes. It gives the largest number of changes that
+// unreadable bytes at the log's end may have had.
 const leastChange = 256
 
 // rows calls fn with each row of one segment, also with the rows around damage. It records in told the end of the

@@ -14,14 +14,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// assembly is a new store that is filled from every medium that has rows of it.
+// assembly is a new store that is filled from all media with rows of the store.
 type assembly struct {
 	*media
 	meter *meter
 	db    *pebble.DB // the new store
 	proof *proof
 	row   restoredRow
-	known bool // what the store says of itself has been read, all of it
+	known bool // all meta rows of the store have been read
 }
 
 // assemble fills the new store, and finds out what is missing.
@@ -36,7 +36,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 			break
 		}
 	}
-	strange := make(map[int]bool) // media that hold another history of some series
+	strange := make(map[int]bool) // media with another history of some series
 	read := func(from int) error {
 		for i, s := range a.sources[from:] {
 			bad, err := a.journals(ctx, s)
@@ -57,7 +57,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 	closers, err := a.others(ctx)
 	defer func() {
 		for _, c := range closers {
-			_ = c() // they were only read
+			_ = c() // the media were only read
 		}
 	}()
 	if err != nil {
@@ -90,8 +90,8 @@ func (a *assembly) assemble(ctx context.Context) error {
 	return a.finish()
 }
 
-// journals takes the journals of a medium in, and what it says of the store itself. It returns whether the medium holds
-// another history of some series.
+// journals adds the journals and the meta rows of a medium. It returns whether the medium has another history of some
+// series.
 func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err error) {
 	a.begin()
 	err = s.rows(ctx, func(key, value []byte) error {
@@ -133,7 +133,7 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 	return len(diverged) > 0, nil
 }
 
-// takeStoreRow takes a row in that the store keeps of itself. Where Pebble shows these rows, none comes from elsewhere.
+// takeStoreRow adds a meta row. If Pebble shows the store's own meta rows, no other medium's are taken.
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
@@ -154,10 +154,10 @@ func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	return a.db.Set(key, value, pebble.NoSync)
 }
 
-// archiveMedium is the name of what Sources.Part asks.
+// archiveMedium is the name of the place that Sources.Part asks.
 const archiveMedium = "archive"
 
-// prove reads the journals that there are by now.
+// prove reads all journals that the new store has now.
 func (a *assembly) prove(ctx context.Context) error {
 	a.proof = newProof()
 	return eachLink(a.db, func(key, _ []byte, l *link) error {
@@ -166,8 +166,8 @@ func (a *assembly) prove(ctx context.Context) error {
 	})
 }
 
-// rows takes the records and parts of a medium in. Of one that holds another history of some series, only what a
-// journal proves.
+// rows adds the records and parts of a medium. From a strange medium (with another history of some series) it takes
+// only rows that a journal proves.
 func (a *assembly) rows(ctx context.Context, s rowSource, strange bool) error {
 	taken := 0
 	err := s.rows(ctx, func(key, value []byte) error {
@@ -221,12 +221,12 @@ func (a *assembly) take(key, value []byte, own, strange bool) (fresh bool, err e
 	case key[0] == tableCounter && len(key) == 21 && len(value) == counterSize && own:
 		return false, setCounter(a.db, key, value)
 	default:
-		return false, nil // made anew of the others
+		return false, nil // made again from the other rows
 	}
 	return true, a.db.Set(key, value, pebble.NoSync)
 }
 
-// ask asks elsewhere for the parts that are missing of records that are there.
+// ask asks Sources.Part for the missing parts of existing records.
 func (a *assembly) ask(ctx context.Context) error {
 	if a.from.Part == nil {
 		return nil
@@ -268,7 +268,7 @@ func (a *assembly) ask(ctx context.Context) error {
 	})
 }
 
-// name names the series whose rows are lost, after the mark: of the very same store it lists them by sequence.
+// name names the series whose rows are lost, with the mark: a mark with the same identity lists them by sequence.
 func (a *assembly) name() error {
 	if said, of, err := readMark(a.o.FS, a.o.MarkPath); err == nil && of == a.id {
 		for i, name := range said.names {
@@ -293,24 +293,24 @@ func (a *assembly) name() error {
 	return nil
 }
 
-// blindSpot is a stretch of rows that the disk does not return.
+// blindSpot is a range of rows that the disk does not return.
 type blindSpot struct {
-	From []byte // the first key that may be in it
-	To   []byte // the first key behind it
-	Why  error  // Pebble's
+	From []byte // the first key that may be in the range
+	To   []byte // the first key after the range
+	Why  error  // Pebble's error
 }
 
-// unreadable tells whether the medium made an error: damaged data, a read that failed, a table that is gone.
+// unreadable reports whether the medium caused an error: damaged data, a failed read, a missing table.
 func unreadable(err error) bool {
 	return errors.Is(damaged(err), ErrCorrupt) || errors.Is(err, os.ErrNotExist)
 }
 
-// scanPast is scan that goes on behind what cannot be read, and tells of each such stretch.
+// scanPast is scan, but it continues after unreadable rows, and calls tell for each such range.
 func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error, tell func(blindSpot)) error {
 	at := lower
 	for {
 		var own error
-		next := bytes.Clone(at) // the first key that has not been seen
+		next := bytes.Clone(at) // the first key that fn has not seen
 		err := scan(r, at, upper, func(key, value []byte) error {
 			own = fn(key, value)
 			next = append(append(next[:0], key...), 0)
@@ -328,21 +328,20 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 	}
 }
 
-// keyDigits is how many bytes behind a key's table firstReadable counts with.
+// keyDigits is how many bytes after a key's table byte firstReadable uses for its search.
 const keyDigits = 24
 
-// firstReadable finds where rows can be read again. Pebble reads by block, and tells a reader not where a damaged one
-// ends.
+// firstReadable finds the key from which rows can be read again. Pebble does not report where a damaged block ends.
 func firstReadable(r pebble.Reader, from, upper []byte) []byte {
 	return behindWith(func(from []byte) bool { return readsFrom(r, from, upper) }, from, upper)
 }
 
-// behindWith is behind where reads tells whether something can be read from a key on: it doubles its step from the
-// damage on, and then halves it.
+// behindWith returns the first key after the damage. reads reports whether rows can be read from a key on. The search
+// doubles its step from the damage on, and then halves it.
 func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	key := make([]byte, 1+keyDigits)
 	copy(key, from)
-	low := new(big.Int).SetBytes(key) // nothing can be read there
+	low := new(big.Int).SetBytes(key) // no row can be read from here
 	behind := func(step uint) *big.Int { return new(big.Int).Add(low, new(big.Int).Lsh(big.NewInt(1), step)) }
 	readable := func(step uint) bool {
 		at := behind(step).FillBytes(key)
@@ -363,7 +362,7 @@ func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	return upper
 }
 
-// readsFrom tells whether the first row from a key on can be read, or there is none.
+// readsFrom reports whether the first row from a key on can be read, or does not exist.
 func readsFrom(r pebble.Reader, from, upper []byte) bool {
 	return scan(r, from, upper, func(_, _ []byte) error { return errStop }) == nil
 }

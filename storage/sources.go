@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// media are what has rows of a store: what is left of itself, its second copy, backups.
+// media are all media with rows of a store: the rest of the store itself, its second copy, backups.
 type media struct {
 	o    *Options
 	from Sources
@@ -26,11 +26,11 @@ type media struct {
 	id      [16]byte          // of the store
 	ids     [][16]byte        // of the other media
 	named   map[string]uint64 // the last numbers that a medium names without its rows
-	taken0  int64             // when the backup was taken that the store is made of, Unix ns; 0: of more than that
+	taken0  int64             // when the backup was taken, Unix ns; 0: the store is not made from one backup alone
 	*histories
 }
 
-// openSources finds out what is left of the store itself.
+// openSources opens the rest of the store itself.
 func (m *media) openSources() (err error) {
 	if m.own, err = openFolder(m.o, "the damaged store", true); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (m *media) openSources() (err error) {
 	return nil
 }
 
-// source finds the line of a medium in the report.
+// source returns the entry of a medium in the report.
 func (m *media) source(name string) *Source {
 	for i := range m.said.Sources {
 		if m.said.Sources[i].Name == name {
@@ -58,7 +58,7 @@ func (m *media) unreadable(name string) func(what string) {
 	}
 }
 
-// findIdentity finds out which store this is. The mark is of the store as it is now; files may be of before a
+// findIdentity finds out the store's identity. The mark has the present identity; other files may be from before a
 // restoration.
 func (m *media) findIdentity() error {
 	_, marked, noMark := readMark(m.o.FS, m.o.MarkPath)
@@ -82,13 +82,13 @@ func (m *media) findIdentity() error {
 		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a "+
 			"backup", ErrCorrupt)
 	}
-	return nil // where only the rows of a backup tell, backup finds it
+	return nil // if only the rows of a backup have the identity, backup finds it
 }
 
-// others adds the second copy and the backups to the sources, and returns what is to be closed. One that is another
-// store's, or that cannot be read at all, is named and left out.
+// others adds the second copy and the backups to the sources, and returns their close functions. It names and skips a
+// medium that is another store's, or that cannot be read at all.
 func (m *media) others(ctx context.Context) (closers []func() error, err error) {
-	var why []error // a medium does not count
+	var why []error // why a medium does not count
 	if m.from.Copy != "" {
 		name := "second copy " + m.from.Copy
 		c, err := readCopy(m.o.FS, m.from.Copy)
@@ -129,7 +129,7 @@ func (m *media) others(ctx context.Context) (closers []func() error, err error) 
 	return closers, nil
 }
 
-// backup opens a backup, of which every file is compared with its digest. ErrNoStore if it is another store's, or none.
+// backup opens a backup and compares every file with its digest. ErrNoStore if it is another store's, or no backup.
 func (m *media) backup(ctx context.Context, dir string) (*folder, error) {
 	name := "backup " + dir
 	b, sums, err := readBackup(m.o.FS, dir)
@@ -150,7 +150,7 @@ func (m *media) backup(ctx context.Context, dir string) (*folder, error) {
 	}
 	at := *m.o
 	at.Dir, at.FS = m.o.FS.PathJoin(dir, backupStore), unlocked{m.o.FS}
-	alone := len(m.sources) == 0 // the store is what the backup says of itself
+	alone := len(m.sources) == 0 // then the backup's meta rows are the store's
 	f, err := openFolder(&at, name, alone)
 	if errors.Is(err, ErrNoStore) {
 		m.unreadable(name)(err.Error())
@@ -176,7 +176,7 @@ func (m *media) backup(ctx context.Context, dir string) (*folder, error) {
 	return f, nil
 }
 
-// copyRows are the rows of the second copy.
+// copyRows calls row with every row of the second copy.
 func (m *media) copyRows(ctx context.Context, row func(key, value []byte) error, bad func(what string)) error {
 	c := *m.copy
 	told := c.end.told.clone()
@@ -190,7 +190,7 @@ func (m *media) copyRows(ctx context.Context, row func(key, value []byte) error,
 			return err
 		}
 	}
-	for _, p := range told.Series { // heads name series that no row here does
+	for _, p := range told.Series { // heads may name series without any row here
 		m.furthest[p.Sequence] = max(m.furthest[p.Sequence], p.Last)
 		if p.Position > m.reached.Series[p.Sequence].Position {
 			m.reached.noteReached(p)
@@ -202,16 +202,16 @@ func (m *media) copyRows(ctx context.Context, row func(key, value []byte) error,
 	return nil
 }
 
-// histories are the journals of a store that is being put together, and what the media say of its series.
+// histories are the journals of a store that is being assembled, and the media's knowledge about its series.
 type histories struct {
 	names    map[uint32]string
 	told     copyState         // how far each series got, by media of the same history
 	furthest map[uint32]uint64 // the highest number that any medium names, by sequence
 
-	// Of the medium that is being read:
+	// For the medium that is being read:
 	reached   copyState
 	gave      map[uint32][]uint64 // positions, by sequence
-	confirmed map[uint32]uint64   // up to where links of media before it go on from its own
+	confirmed map[uint32]uint64   // up to where links of earlier media continue its links
 	diverged  map[uint32]bool
 	taken     int
 }
@@ -220,15 +220,15 @@ func newHistories() *histories {
 	return &histories{names: make(map[uint32]string), told: newCopyState(), furthest: make(map[uint32]uint64)}
 }
 
-// begin is called before the rows of a medium.
+// begin must be called before the rows of a medium.
 func (h *histories) begin() {
 	h.reached = newCopyState()
 	h.gave, h.confirmed, h.diverged, h.taken = make(map[uint32][]uint64), make(map[uint32]uint64),
 		make(map[uint32]bool), 0
 }
 
-// end is called behind them. It returns the names of the series of which the medium holds another history. Of such a
-// medium nothing counts that no other confirms, whatever the series: its records have ids that others have here.
+// end must be called after the rows. It returns the names of the series with another history on the medium. From such a
+// medium, in every series, only links count that another medium confirms: its ids may belong to other records here.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence := range h.diverged {
 		names = append(names, h.nameOf(sequence))
@@ -272,7 +272,7 @@ func (h *histories) nameOf(sequence uint32) string {
 	return namelessSeries(sequence)
 }
 
-// series takes a series' row in.
+// series adds a series' row.
 func (h *histories) series(db *pebble.DB, name string, row seriesRow) error {
 	if row.Sequence == 0 || row.Sequence > 1<<24 {
 		return nil
@@ -334,7 +334,7 @@ func (h *histories) confirm(sequence uint32, position uint64) {
 	h.confirmed[sequence] = max(h.confirmed[sequence], position)
 }
 
-// diverge takes back what the medium gave of a series: the medium holds another history of it.
+// diverge removes the links that the medium gave to a series: the medium has another history of the series.
 func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	h.diverged[sequence] = true
 	for _, position := range h.gave[sequence] {
@@ -347,12 +347,12 @@ func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	return nil
 }
 
-// expect says how much there is to read, once the media are known. The rows are larger than the files that hold them:
-// the first half may stand still before it ends.
+// expect sets the total of the progress, once the media are known. The rows are larger than their files: the progress
+// may reach the end of the first half early and wait there.
 func (a *assembly) expect() {
 	total := int64(1)
 	add := func(dir string) {
-		if _, size, err := listFiles(a.o.FS, dir); err == nil { // what cannot be listed is not read either
+		if _, size, err := listFiles(a.o.FS, dir); err == nil { // a folder that cannot be listed is not read either
 			total += size
 		}
 	}
@@ -366,11 +366,11 @@ func (a *assembly) expect() {
 	a.meter.total = 4 * total
 }
 
-// RepairRecord is what a store that took another one's place keeps of that until the trail of acts has it. It is in the
-// store before the store gets its name. Therefore a crash never leaves a repaired store without this record.
+// RepairRecord is a store's record of the repair that made it, kept until the trail of acts has it. It is written
+// before the new store gets its name. Therefore a crash never leaves a repaired store without this record.
 type RepairRecord struct {
 	At      time.Time `json:"at"`
-	Damaged string    `json:"damaged"` // where the damaged store lies
+	Damaged string    `json:"damaged"` // the damaged store's folder
 	Sources []Source  `json:"sources"`
 	Missing []string  `json:"missing"` // a sentence for each series that lacks something
 }
@@ -384,7 +384,7 @@ func (s *Store) Unrecorded() ([]RepairRecord, error) {
 	return readRepairs(s.db)
 }
 
-// Recorded drops what Unrecorded returned: the trail has it.
+// Recorded removes the repairs that Unrecorded returned: the trail has them.
 func (s *Store) Recorded() error {
 	if err := s.enter(); err != nil {
 		return err
@@ -400,7 +400,7 @@ func readRepairs(r pebble.Reader) ([]RepairRecord, error) {
 	return readJSON[[]RepairRecord](r, keyRepairs)
 }
 
-// record writes the repair into the new store, behind those of before that are in no trail.
+// record writes the repair into the new store, after earlier repairs that are not in the trail yet.
 func (r *assembler) record() error {
 	list, err := readRepairs(r.db)
 	if err != nil && !errors.Is(err, ErrCorrupt) {

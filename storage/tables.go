@@ -21,7 +21,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrTables: Pebble's tables could not be written several times in a row. Documents are safe in the log, which grows.
+// ErrTables: several attempts in a row to write Pebble's tables failed. Documents are safe in the log, which grows.
 var ErrTables = errors.New("the disk does not take the store's tables")
 
 // tableWrites paces the writing of tables after a failure. Pebble repeats a failed flush or compaction at once and for
@@ -35,16 +35,16 @@ type tableWrites struct {
 	mu     sync.Mutex
 	kinds  [2]tableKind // flushes, compactions
 	total  uint64       // failures since the process began
-	last   error        // of the latest flush or compaction
-	other  int          // failures of other work in the background
+	last   error        // of the latest failed flush or compaction
+	other  int          // failures of Pebble's other background work
 	begun  time.Time    // when Open began
 	opened bool         // Open is done
 }
 
-// tableKind is one way in which tables are written. A compaction that fails for what it reads does not hold up a flush.
+// tableKind is one way of writing tables. A compaction that fails because of damaged rows must not delay a flush.
 type tableKind struct {
 	failed int // times in a row
-	waited int // the count for which begin has waited already
+	waited int // the value of failed for which begin has waited already
 	why    error
 }
 
@@ -53,18 +53,18 @@ const (
 
 	tableRetryFirst   = 100 * time.Millisecond // doubles with each failure
 	tableRetryLongest = time.Minute
-	tablesFailing     = 3           // failures in a row from which on the store is not well: after 0.7 s
-	tablesAtStart     = time.Minute // how long a start tries
+	tablesFailing     = 3           // this many failures in a row make err return ErrTables: after 0.7 s
+	tablesAtStart     = time.Minute // how long Open tries before the process ends
 )
 
-// nothingToFlush is what a flush without a row ends with, at an Open for example; Pebble does not export that error.
+// nothingToFlush is the error of a flush without rows, for example at Open; Pebble does not export it.
 const nothingToFlush = "pebble: empty table"
 
 func newTableWrites(o *Options) *tableWrites {
 	return &tableWrites{o: o, log: &perMinute{logger: o.Logger}, closing: make(chan struct{}), begun: time.Now()}
 }
 
-// begin holds up the first table of an attempt that follows failures. Pebble holds none of its locks here.
+// begin delays the first table of an attempt after failures. Pebble holds no lock here.
 func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	kind := compactions
 	if strings.Contains(string(category), "flush") {
@@ -83,7 +83,7 @@ func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	}
 }
 
-// sleep ends early when the store closes.
+// sleep returns early when the store closes.
 func (t *tableWrites) sleep(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -93,7 +93,7 @@ func (t *tableWrites) sleep(d time.Duration) {
 	}
 }
 
-// ended notes how an attempt ended.
+// ended notes the result of an attempt.
 func (t *tableWrites) ended(kind int, err error) {
 	if errors.Is(err, pebble.ErrCancelledCompaction) {
 		return
@@ -123,9 +123,9 @@ func (t *tableWrites) ended(kind int, err error) {
 	}
 }
 
-// background handles every failure of Pebble's background work. Flushes and compactions have already ended, and Pebble
-// holds its lock. The other work reads tables to learn their contents; when such a read fails, Pebble 2.1.7 repeats it
-// at once and for ever.
+// background handles every failure of Pebble's background work. For flushes and compactions, ended was already called;
+// Pebble holds its lock now. The other work reads tables to learn their contents; when such a read fails, Pebble 2.1.7
+// repeats it at once and for ever.
 func (t *tableWrites) background(err error) {
 	var usage usageError
 	t.mu.Lock()
@@ -140,7 +140,7 @@ func (t *tableWrites) background(err error) {
 	t.sleep(wait)
 }
 
-// usageError is a failure to learn how full the disk is. Pebble asks under its lock.
+// usageError is a failed GetDiskUsage. Pebble calls it under its lock.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
@@ -151,7 +151,7 @@ func (t *tableWrites) startDone() {
 	t.opened = true
 }
 
-// err is ErrTables while tables cannot be written.
+// err returns ErrTables while tables cannot be written.
 func (t *tableWrites) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,10 +169,10 @@ func (t *tableWrites) failures() uint64 {
 	return t.total
 }
 
-// close has nobody wait any more.
+// close ends all waits of sleep.
 func (t *tableWrites) close() { close(t.closing) }
 
-// tableLists are the files in which Pebble lists its tables; nil when there is no trace of a store.
+// tableLists returns the files in which Pebble lists its tables; nil when there is no trace of a store.
 func (o *Options) tableLists() (list []string) {
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
@@ -190,9 +190,9 @@ func (o *Options) tableLists() (list []string) {
 }
 
 // ReadTables reads every table of the store once, from the medium, and checks each block. It finds a damaged block
-// before the day on which a row of it is needed. After each read pause is called with the number of bytes; it may wait,
-// and its error ends the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with
-// each other: see Fsck.
+// before one of its rows is needed. After each read pause is called with the number of bytes; it may wait, and its
+// error ends the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with each
+// other: see Fsck.
 func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("reading tables: %w", err)
@@ -210,7 +210,7 @@ func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) err
 	}
 	r := &Reading{s.o.Now().UTC(), damaged}
 	s.reading.Store(r)
-	// A crash forgets it, and the next pass comes ten minutes after the start.
+	// A crash may lose this row: then the next pass comes ten minutes after the start.
 	if err := setJSON(s.db, keyRead, r, pebble.NoSync); err != nil {
 		return fmt.Errorf("reading tables: %w", err)
 	}
@@ -219,8 +219,8 @@ func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) err
 
 // Reading is the result of the store's last complete reading of its tables.
 type Reading struct {
-	At      time.Time `json:"at"`      // its end; zero: there was none
-	Damaged uint64    `json:"damaged"` // tables that are not as they were written
+	At      time.Time `json:"at"`      // when it ended; zero: there was no reading
+	Damaged uint64    `json:"damaged"` // number of damaged tables
 }
 
 // LastReading returns the last result of ReadTables, also of an earlier process.
@@ -231,11 +231,11 @@ func (s *Store) LastReading() Reading {
 	return Reading{}
 }
 
-// Busy returns whether a record is being appended: background work then rests longer.
+// Busy reports whether a record is being appended: then background work should rest longer.
 func (s *Store) Busy() bool { return s.writing.Load() > 0 }
 
-// eachTable checks every block of every table, and tells of the damaged ones. One that a compaction removes meanwhile
-// is left out: its rows are in a newer one.
+// eachTable checks every block of every table, and calls tell for damaged tables. It skips a table that a compaction
+// removes meanwhile: its rows are in a newer table.
 func eachTable(ctx context.Context, db *pebble.DB, o *Options, pause func(bytes int) error, tell func(path string,
 	bad error)) error {
 	levels, err := db.SSTables()
@@ -275,12 +275,12 @@ func checkTable(ctx context.Context, r *pacedReader) error {
 	return errors.Join(table.ValidateBlockChecksums(), table.Close())
 }
 
-// pacedReader is a table that is read with pauses.
+// pacedReader reads a table with pauses.
 type pacedReader struct {
 	vfs.File
 	ctx   context.Context
 	pause func(bytes int) error
-	ended error // why the pass ends, which is no damage
+	ended error // why the pass ends; this error is not damage
 }
 
 // ReadAt implements io.ReaderAt.
@@ -294,22 +294,22 @@ func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
 	return r.File.ReadAt(p, at)
 }
 
-// badBlocks remembers which blocks of tables are damaged, and fails reads of these at once. Pebble 2.1.7 looks, each
-// time that a block's checksum is wrong, for the one bit that would make it right, and computes the checksum of 16 KiB
-// 130,000 times for that: half a second of a core for every read. A file of that name is always the same file.
+// badBlocks remembers which blocks of tables are damaged, and fails reads of these at once. Each time that a block's
+// checksum is wrong, Pebble 2.1.7 searches for the one flipped bit. The search computes the checksum of 16 KiB 130,000
+// times: half a second of a core for every read. Table names are never used again.
 type badBlocks struct {
 	any atomic.Bool
 	mu  sync.Mutex
 	of  map[string][]block // by the file's name without its folder
 }
 
-// block is a stretch of a file, in bytes.
+// block is a range of bytes in a file; end is excluded.
 type block struct{ at, end int64 }
 
-// badBlock is how Pebble names a block in its errors: offset and length.
+// badBlock matches a block in Pebble's error messages: offset and length.
 var badBlock = regexp.MustCompile(`block (\d+)/(\d+):`)
 
-// note remembers the block that an error of Pebble is about. An error in other words costs time only.
+// note remembers the block in a Pebble error. If the error has another wording, only time is lost.
 func (b *badBlocks) note(path string, err error) {
 	found := badBlock.FindStringSubmatch(fmt.Sprint(err))
 	if found == nil {
@@ -330,7 +330,7 @@ func (b *badBlocks) add(name string, bad block) {
 	b.any.Store(true)
 }
 
-// hit tells whether a read reaches a bad block.
+// hit reports whether a read overlaps a bad block.
 func (b *badBlocks) hit(name string, at, end int64) bool {
 	if !b.any.Load() {
 		return false
@@ -345,11 +345,11 @@ func (b *badBlocks) hit(name string, at, end int64) bool {
 	return false
 }
 
-// badBlocksFS is a filesystem whose bad blocks are known.
+// badBlocksFS is a filesystem that fails reads of bad blocks.
 type badBlocksFS struct {
 	vfs.FS
 	bad  *badBlocks
-	tell func(path, what string) // of a block that was found damaged here
+	tell func(path, what string) // called when ReadAt finds a damaged block
 }
 
 // Open implements vfs.FS.
@@ -388,7 +388,7 @@ func (f badBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 
 // largeBlock is the block length in bytes from which the checksum is compared here, before Pebble compares it. Pebble's
 // search for a flipped bit is quadratic in the length: 14 s for a rule's bundle of 600 KiB, for every reader and at
-// every start. Only whole blocks are read from a table at this length.
+// every start. Reads of this length from a table are always whole blocks.
 const largeBlock = 32 << 10
 
 // wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), as Pebble writes them: CRC-32C, masked as

@@ -25,29 +25,29 @@ type Due struct {
 	At    time.Time
 }
 
-// Idempotency names a request. A repetition of the request finds the record that it made. It is kept as long as the
+// Idempotency names a request. A repeated request finds the record of the first request. The key lives as long as the
 // record.
 type Idempotency struct {
 	Key    [32]byte // of the caller's key, in its own scope
 	Digest [32]byte // of the request's body
 }
 
-// Keys is what a new record locks while it is made.
+// Keys are the locks of a new record while it is being made.
 type Keys struct {
 	Series      string // 1 to 255 bytes
 	Idempotency *Idempotency
-	// records whose counters the new record uses; their counters and states cannot change until it is appended
+	// records whose counters the new record uses; their counters and states cannot change until the record is appended
 	Origins []Code
 }
 
-// Counter is an amount kept for a line of an origin, for example what has been credited of it so far.
+// Counter is an amount kept for a line of an origin, for example the amount credited so far.
 type Counter struct {
 	Origin Code
 	Line   uint32
 	Value  int64 // absolute in a Draft, a difference in a Change
 }
 
-// Slot is what a record gets before it is made.
+// Slot is the number and the ids that a record gets before it is made.
 type Slot struct {
 	Number     uint64 // in its series, from 1, no gaps
 	ID         uint64 // in the store, from 1, growing; gaps are possible
@@ -65,7 +65,7 @@ type Draft struct {
 	Counters []Counter // only of Keys.Origins
 }
 
-// Entry is a record as it stands, without its parts.
+// Entry is a record in its current state, without its parts.
 type Entry struct {
 	Code       Code
 	ID, Number uint64
@@ -78,17 +78,17 @@ type Entry struct {
 	Days       []uint32
 }
 
-// Change is what Advance does to a record.
+// Change is a record's change by Advance.
 type Change struct {
 	To    State
-	Head  []byte   // nil keeps the head as it is
-	Parts []Part   // added; none may exist
+	Head  []byte   // nil: the head does not change
+	Parts []Part   // added; the record must not have a part of the same name
 	Due   *Due     // replaces the old one; nil takes the record out of its queue
-	Days  []uint32 // added to those that the record has; no day is ever taken away
-	// Counters are added to the stored counters: for example, a refused document gives back what it took. If a sum
-	// leaves int64, there is an error and nothing happens.
+	Days  []uint32 // added to the record's days; a day is never removed
+	// Counters are added to the stored counters: for example, a refused document gives back the amounts that it took.
+	// If a sum overflows int64, Advance fails and changes nothing.
 	Counters []Counter
-	// Announce shows the change in Changes.
+	// Announce makes the change visible in Changes.
 	Announce bool
 }
 
@@ -128,7 +128,7 @@ func checkDue(d *Due) error {
 	return checkName("queue", d.Queue)
 }
 
-// checkDays wants at most 255 days, each once.
+// checkDays allows at most 255 days and no duplicates.
 func checkDays(days []uint32) error {
 	for i, day := range days {
 		if i > 254 || slices.Contains(days[:i], day) {
@@ -190,7 +190,7 @@ func checkCounters(counters []Counter) error {
 	return nil
 }
 
-// origins are the records that counters belong to, each once.
+// origins returns the records that the counters belong to, without duplicates.
 func origins(counters []Counter) []Code {
 	var codes []Code
 	for _, c := range counters {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// place is where something ends in the copy. Names of files ascend.
+// place is the end of a change or piece in the copy. The names of files ascend.
 type place struct {
 	file string
 	end  int64
@@ -16,13 +16,13 @@ func (p place) behind(other place) bool {
 	return p.file > other.file || p.file == other.file && p.end > other.end
 }
 
-// carried is what the store is still to get of what was sold. Shipper.mu guards it.
+// carried is the sold changes that the store does not have yet. Shipper.mu guards it.
 type carried struct {
 	live    bool      // changes wait for the store
-	last    place     // that is on the copy's medium for certain
-	pending []place   // of the changes that are not in the store
-	before  int64     // changes of before the start that are not in the store
-	waiting []waiting // of pending: who waits
+	last    place     // the last place that is certainly on the copy's medium
+	pending []place   // the changes that are not in the store
+	before  int64     // number of changes from before the start that are not in the store
+	waiting []waiting // callers that wait for a pending change
 }
 
 type waiting struct {
@@ -30,11 +30,10 @@ type waiting struct {
 	done chan struct{}
 }
 
-// maxPending is how many changes are counted: some days' sales. A branch whose store is silent for longer counts no
-// further.
+// maxPending is how many changes are counted: some days' sales. If the store is silent for longer, the count stops.
 const maxPending = 1 << 18
 
-// recount finds how many changes of the copy wait since before this run, or since before the epoch.
+// recount finds how many changes from before this run, or before this epoch, are not in the store.
 func (s *Shipper) recount(ctx context.Context) {
 	if s.o.Count == nil {
 		return
@@ -48,12 +47,12 @@ func (s *Shipper) recount(ctx context.Context) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.carried.before = max(0, n-int64(already)) // those that were sold before the count are counted already
+	s.carried.before = max(0, n-int64(already)) // changes in pending are counted already
 }
 
-// Carry is told of each change that the copy's medium has. With Sync it returns once the store has the change too, or
-// when it is known that this will not be for now: then the branch goes on, and what it sells is lost with the box until
-// the store has it.
+// Carry must be called for each change that the copy's medium has. With Sync it returns once the store has the change
+// too, or when the store is known not to get it soon. Then the branch goes on, and its sales would be lost with the box
+// until the store has them.
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
 	s.mu.Lock()
@@ -85,17 +84,17 @@ func (s *Shipper) Carry(file string, end int64) {
 	}
 }
 
-// inStore is how far the store has the copy. The caller holds mu.
+// inStore returns how far the store has the copy. The caller holds mu.
 func (s *Shipper) inStore() place { return place{s.state.File, s.state.Offset} }
 
-// has reports whether the store has a change. Names of files prove nothing: a file counts as far as this box knows that
-// it shipped it. The caller holds mu.
+// has reports whether the store has a change. Names of files prove nothing: only the bytes count that this box knows it
+// shipped. The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
 
-// behind is how many changes the store does not have. The caller holds mu.
+// behind returns how many changes the store does not have. The caller holds mu.
 func (s *Shipper) behind() int64 { return s.carried.before + int64(len(s.carried.pending)) }
 
-// known is how far a file is on its medium for certain.
+// known returns how many bytes of a file are certainly on its medium.
 func (s *Shipper) known(file string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +117,8 @@ func (s *Shipper) arrived() {
 	})
 }
 
-// caughtUp says after a look whether changes wait for the store from now on: it has all that there was, which a rebuild
-// would take, and answers in time.
+// caughtUp decides after a look whether changes wait for the store from now on: the store must have the whole copy, as
+// a rebuild needs it, and must answer in time.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")
@@ -137,7 +136,7 @@ func (s *Shipper) caughtUp(err error) {
 	}
 }
 
-// leave releases all waiting callers, and the branch goes on. Why is empty when it is logged already.
+// leave releases all waiting callers, and the branch goes on. why is empty when it was logged already.
 func (s *Shipper) leave(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

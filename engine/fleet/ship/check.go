@@ -13,17 +13,17 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is how often it is looked whether a day has begun. The first look is not at once: a start has better to do.
+// lookAgain is how often checks looks whether a new day has begun. The first look is an hour after the start.
 const lookAgain = time.Hour
 
-// checked is what the last check found.
+// checked is the result of the last check.
 type checked struct {
-	at     time.Time // of the last one that came to its end; zero: none did
-	lacks  string    // what the store has lost and the box cannot ship again; empty: nothing
-	failed bool      // the last one that was tried did not come to its end
+	at     time.Time // of the last complete check; zero: there was none
+	lacks  string    // the lost pieces that the box cannot ship again; empty: none
+	failed bool      // the last check did not complete
 }
 
-// checks compares the store with what was shipped, once a day, until ctx ends.
+// checks calls Check once a day until ctx ends.
 func (s *Shipper) checks(ctx context.Context) {
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
@@ -59,10 +59,10 @@ func sameDay(a, b time.Time) bool {
 	return a.UTC().Truncate(24 * time.Hour).Equal(b.UTC().Truncate(24 * time.Hour))
 }
 
-// Check compares what a rebuild would read in the store with what this box has shipped, and ships again what the store
-// has lost or altered, while the second copy has it. Pieces that no part holds are read back, with their signatures,
-// and joined in parts, once a day; the parts are compared with the store's list, and read where their size or tag is
-// another one. Shipped says what was found. Crash anywhere: the next call goes on with what is not joined yet.
+// Check compares the objects that a rebuild would read in the store with what this box shipped. It ships lost or
+// altered bytes again if the second copy still has them. Once a day it reads back the pieces that no part holds, checks
+// their signatures, and joins them into parts. It compares parts with the store's list, and reads those with a new size
+// or tag. Shipped returns the result. Crash anywhere: the next call goes on with the unjoined pieces.
 func (s *Shipper) Check(ctx context.Context) error {
 	lacks, err := s.check(ctx)
 	s.mu.Lock()
@@ -87,7 +87,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	}
 	if s.soundOf != until.Epoch {
 		s.sound, s.soundOf = make(map[string]bool), until.Epoch
-		if tagsOf(listed) == until.Parts { // as the last check left them
+		if tagsOf(listed) == until.Parts { // the parts are as the last check left them
 			for _, g := range listed {
 				s.sound[g.shown()] = true
 			}
@@ -110,7 +110,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	r := &rollUp{s: s, c: c, until: until, held: held}
 	of := Span{1, until.Number}
 	if sameDay(until.Joined, s.o.Now()) {
-		of.To = end // the rest of the day is the next day's
+		of.To = end // pieces shipped since are joined tomorrow
 	}
 	_, gaps := plan(of, held)
 	for _, gap := range gaps {
@@ -124,11 +124,11 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 		}
 		held = slices.DeleteFunc(listed, func(g cargo) bool { return !s.sound[g.shown()] && !r.made[c.key(g)] })
 		for _, g := range held {
-			s.sound[g.shown()] = true // they were read back
+			s.sound[g.shown()] = true // the new parts were read back
 		}
 	}
 	s.mu.Lock()
-	s.state.Parts, s.state.Joined = tagsOf(held), s.o.Now() // the next piece saves it
+	s.state.Parts, s.state.Joined = tagsOf(held), s.o.Now() // saved with the next piece
 	s.mu.Unlock()
 	if until.Whole {
 		if n, err := c.whole(ctx); err != nil && !disproved(err) {
@@ -145,7 +145,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	return "", nil
 }
 
-// tagsOf is the digest of what a list says of parts.
+// tagsOf returns the digest of the store's list of parts.
 func tagsOf(list []cargo) string {
 	var b []byte
 	for _, g := range list {
@@ -154,20 +154,20 @@ func tagsOf(list []cargo) string {
 	return fleetproto.Digest(b)
 }
 
-// rollUp puts pieces together into parts, in the store.
+// rollUp joins pieces into parts in the store.
 type rollUp struct {
 	s     *Shipper
 	c     chest
-	until state           // what was shipped
+	until state           // the end of what was shipped
 	held  []cargo         // parts
-	made  map[string]bool // keys of those that were written
+	made  map[string]bool // keys of the parts that were written
 	lost  []Span          // pieces that neither the store nor the second copy has
 
 	open fleetproto.Piece
 	body []byte // of open
 }
 
-// span joins the pieces of a span. What the store does not give back of them is taken from the second copy.
+// span joins the pieces of a span. Pieces that the store does not return are taken from the second copy.
 func (r *rollUp) span(ctx context.Context, of Span) error {
 	gap := Span{}
 	var at *load
@@ -197,9 +197,9 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 	return r.flush(ctx)
 }
 
-// heal ships the bytes of lost pieces again from the second copy: all that lies between the piece before them and the
-// one behind them, nil where it is to be found out. A piece has bytes of one file, and at most maxPiece of them: there
-// are no fewer pieces than chunks of the files.
+// heal ships the bytes of lost pieces again from the second copy: everything between the piece before the gap (from)
+// and the piece after it (to); nil: heal looks the piece up. A piece has at most maxPiece bytes of one file: therefore
+// there are at least as many pieces as chunks.
 func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	begin := place{r.until.First, 0}
 	var err error
@@ -238,7 +238,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	return nil
 }
 
-// neighbour reads the part beside a gap; nil: there is none.
+// neighbour reads the part next to a gap; nil if there is no such part.
 func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
 	i := slices.IndexFunc(r.held, is)
 	if i < 0 {
@@ -251,8 +251,8 @@ func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, err
 	return l, err
 }
 
-// between are the bytes of the second copy from one place to another, in chunks; none: it does not have all of them. A
-// file that is not there between the two was void: both lie on the same medium.
+// between returns the second copy's bytes from one place to another, in chunks; nil if some bytes are missing. A
+// missing file between the two places was void: both places are on the same medium.
 func (r *rollUp) between(from, to place) (list []load) {
 	paths, err := filepath.Glob(filepath.Join(r.s.o.Folder, "*.copy"))
 	slices.Sort(paths)
@@ -288,7 +288,7 @@ func (r *rollUp) between(from, to place) (list []load) {
 	return list
 }
 
-// add puts the bytes of pieces, from first to the one that ends with them, behind those that came before.
+// add appends the bytes of the pieces from first to l.number to the open part.
 func (r *rollUp) add(ctx context.Context, first int64, l *load) error {
 	if l.file != r.open.File || l.offset != r.open.Offset+int64(len(r.body)) || first != r.open.Number+1 ||
 		len(r.body)+len(l.body) > fleetproto.MaxPart {
@@ -301,7 +301,7 @@ func (r *rollUp) add(ctx context.Context, first int64, l *load) error {
 	return nil
 }
 
-// flush ships what has gathered as a part, and reads it back.
+// flush ships the open part, and reads it back.
 func (r *rollUp) flush(ctx context.Context) error {
 	if r.open.First == 0 {
 		return nil
@@ -312,7 +312,7 @@ func (r *rollUp) flush(ctx context.Context) error {
 		return err
 	}
 	err = r.s.o.Store.Create(ctx, r.c.key(g), data)
-	again := errors.Is(err, fleetproto.ErrExists) // other bytes may rest under its name
+	again := errors.Is(err, fleetproto.ErrExists) // the object of that name may have other bytes
 	var l *load
 	if err == nil || again {
 		l, err = r.c.get(ctx, g)
@@ -333,8 +333,8 @@ func (r *rollUp) flush(ctx context.Context) error {
 	return nil
 }
 
-// markWhole says once an epoch that the store has the whole copy. The caller has just shipped all that a live copy
-// held. If we crash before the state is saved, the next look finds the mark there.
+// markWhole writes, once an epoch, that the store has the whole copy. The caller has just shipped everything in a live
+// copy. If we crash before the state is saved, the next look finds the written object.
 func (s *Shipper) markWhole(ctx context.Context) error {
 	err := s.putWhole(ctx, s.o.Store.Create)
 	if errors.Is(err, fleetproto.ErrExists) {

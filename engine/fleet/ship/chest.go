@@ -14,9 +14,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// chest is what one box has shipped, in the store. What a store says is never believed further than this: an object
-// that bears the box's signature, or whose digest such an object names, is what the box shipped. That an object is not
-// there proves nothing.
+// chest is everything that one box has shipped to the store. The store is trusted only this far: an object was shipped
+// by the box if it has the box's signature, or if such an object names its digest. A missing object proves nothing.
 type chest struct {
 	store  fleetproto.Lister
 	chain  fleetproto.Chain
@@ -28,40 +27,40 @@ type chest struct {
 // Limits of a fetch.
 const (
 	atOnce   = 16       // requests
-	roomFor  = 64 << 20 // bytes of objects that are on their way or wait for their turn
-	likely   = 16 << 10 // bytes of a piece whose size is not known
-	perGet   = 64 << 10 // a request takes as long as so many bytes, for the progress
-	patience = 100      // objects at the end of a copy that do not prove themselves, before their box gives up
+	roomFor  = 64 << 20 // bytes of objects that are being fetched or wait for use
+	likely   = 16 << 10 // assumed bytes of a piece with unknown size
+	perGet   = 64 << 10 // for the progress, a request counts as this many bytes
+	patience = 100      // invalid objects at the end of a copy before find gives up
 )
 
-// load is some bytes of a copy as they came from the store: of one piece, or of the pieces of a part.
+// load is bytes of a copy that the store returned: of one piece, or of the pieces of a part.
 type load struct {
 	number   int64 // of the last piece
 	file     string
 	offset   int64
 	body     []byte
-	previous string // Digest of the object of the piece before; empty: it is not known
-	digest   string // of the object of the last piece
+	previous string // Digest of the previous piece's object; empty: not known
+	digest   string // of the last piece's object
 }
 
-// cargo is an object that holds bytes of a copy, a part or a piece.
+// cargo is an object with bytes of a copy: a part or a piece.
 type cargo struct {
 	part        bool
 	first, last int64 // pieces
 	size        int64
-	tag         string // the store's own name for its bytes
+	tag         string // the store's own tag for the object's bytes
 }
 
-// end is where a load ends.
+// end returns where a load ends.
 func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))} }
 
-// disproved reports whether an object does not prove itself, whoever asks for it again.
+// disproved reports whether an object is missing or invalid, so that asking again does not help.
 func disproved(err error) bool {
 	return slices.ContainsFunc([]error{fleetproto.ErrNotFound, fleetproto.ErrTooLarge, fleetproto.ErrFormat,
 		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
 }
 
-// empty reports whether the store shows nothing of this box.
+// empty reports whether the store lists nothing of this box.
 func (c chest) empty(ctx context.Context) (bool, error) {
 	for _, err := range c.store.List(ctx, fleetproto.EpochFolder(c.branch, c.epoch)) {
 		if err != nil {
@@ -72,7 +71,7 @@ func (c chest) empty(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// whole is the piece up to which at least the copy is whole; 0: its box has not said so.
+// whole returns the piece up to which the copy is whole at least; 0: its box has not declared it whole.
 func (c chest) whole(ctx context.Context) (int64, error) {
 	held, err := c.store.Get(ctx, fleetproto.WholeKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if errors.Is(err, fleetproto.ErrNotFound) {
@@ -88,7 +87,7 @@ func (c chest) whole(ctx context.Context) (int64, error) {
 	return w.Piece, nil
 }
 
-// status is the last status that this box wrote in its epoch; nil: the store has none that its key has signed.
+// status returns this box's last status in its epoch; nil: the store has no status that its key signed.
 func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	held, err := c.store.Get(ctx, fleetproto.StatusKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if err != nil && !disproved(err) {
@@ -101,7 +100,7 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
-// parts lists the parts that the store shows up to a piece. What they hold only get proves.
+// parts lists the store's parts up to a piece. Only get checks their content.
 func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
 	for e, err := range c.store.List(ctx, fleetproto.PartsFolder(c.branch, c.epoch)) {
 		if err != nil {
@@ -117,8 +116,8 @@ func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error)
 	return list, nil
 }
 
-// lastPart is the last part that proves itself; nil: none does. The parts behind it that do not are left out of the
-// list, and are the reason for doubt.
+// lastPart returns the last valid part; nil: no part is valid. The invalid parts after it are removed from the list,
+// and doubt has their errors.
 func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, err error) {
 	if list, err = c.parts(ctx, math.MaxInt64); err != nil {
 		return nil, nil, nil, err
@@ -166,7 +165,7 @@ func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	return list, gaps
 }
 
-// pieceNumbers lists the pieces behind one that the store shows, ascending, with their sizes.
+// pieceNumbers lists the store's pieces after a number, ascending, with their sizes.
 func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes []int64, err error) {
 	after := ""
 	if behind > 0 {
@@ -198,10 +197,10 @@ func (g cargo) String() string {
 	return fmt.Sprint("piece ", g.last)
 }
 
-// shown is what a list says of it.
+// shown returns the object as the store's list shows it.
 func (g cargo) shown() string { return fmt.Sprintln(g, g.size, g.tag) }
 
-// get reads an object of the copy. disproved: the store does not give back what the box shipped.
+// get reads an object of the copy. If disproved(err), the store does not return what the box shipped.
 func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	held, err := c.store.Get(ctx, c.key(g), fleetproto.MaxSegment)
 	if err != nil {
@@ -222,7 +221,7 @@ func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	return l, nil
 }
 
-// pieces is a cargo for each piece of a span.
+// pieces returns a cargo for each piece of a span.
 func pieces(of Span) (list []cargo) {
 	for n := of.From; n <= of.To; n++ {
 		list = append(list, cargo{first: n, last: n, size: likely})
@@ -230,9 +229,9 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with what the objects hold, in their order. In the place of a part that does not prove itself come
-// other parts and pieces; use gets the reason why an object does not, with a load of nil. previous is the digest of the
-// piece before the first; empty: it is not known.
+// bring calls use with the content of the objects, in order. Other parts and pieces replace an invalid part; for an
+// invalid object, use gets the error and a nil load. previous is the digest of the piece before the first; empty: not
+// known.
 func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
 	for done := int64(0); ; {
@@ -267,7 +266,7 @@ func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, 
 }
 
 // inOrder calls get for each index below n, several at once, and use with each result in the order of the indices. It
-// ends with the first error of use. size is what a result takes in memory.
+// stops at the first error of use. size returns a result's size in memory.
 func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(context.Context, int) (T, error),
 	use func(int, T, error) error) error {
 	type result struct {

@@ -12,31 +12,31 @@ import (
 // ErrNothing means that no box of the branch has shipped anything.
 var ErrNothing = errors.New("nothing of this branch's second copy is in the store")
 
-// Span are pieces from one to another, both included.
+// Span is a range of pieces, both ends included.
 type Span struct{ From, To int64 }
 
-// Fetched is what Fetch has brought back.
+// Fetched is the result of Fetch.
 type Fetched struct {
-	Epoch  int64   // of the box that shipped it
-	Older  []int64 // epochs before it whose boxes shipped too
-	Newer  []int64 // epochs behind it whose boxes shipped, and did not say that their copy is whole
+	Epoch  int64   // of the box that shipped the copy
+	Older  []int64 // earlier epochs whose boxes shipped too
+	Newer  []int64 // later epochs whose boxes shipped, without saying that their copy is whole
 	Whole  bool    // the box has said that its whole copy is in the store
-	Parts  int64   // that were brought
-	Pieces int64   // that were brought, those in parts included
+	Parts  int64   // fetched parts
+	Pieces int64   // fetched pieces, those in parts included
 	Bytes  int64
-	Before int64 // of Bytes, brought by an earlier call
-	// Doubt is why parts were not used, and their pieces in their place; nil: all were.
+	Before int64 // of Bytes, fetched by an earlier call
+	// Doubt is why parts were not used, but their pieces instead; nil: all parts were used.
 	Doubt error
-	// Missing are pieces that the box has shipped and the store does not give back; the folder has a gap of zeros
-	// there. Why is the reason of the first.
+	// Missing are pieces that the box has shipped and the store does not return; the folder has zeros in their place.
+	// Why is the reason for the first one.
 	Missing []Span
 	Why     error
-	// Status is the last status that the box wrote; nil: the store has none that its key has signed.
+	// Status is the box's last status; nil: the store has no status that the box's key signed.
 	Status *fleetproto.Status
 }
 
-// Lacks returns what is not proven of a fetched copy, in words. Empty: it holds everything that the box had shipped
-// when it wrote its last status.
+// Lacks returns the reasons why a fetched copy may be incomplete, in words. Empty: it holds everything that the box had
+// shipped when it wrote its last status.
 func (f *Fetched) Lacks() string {
 	var list []string
 	if len(f.Missing) > 0 {
@@ -52,7 +52,7 @@ func (f *Fetched) Lacks() string {
 	return strings.Join(list, "; ")
 }
 
-// spans names pieces.
+// spans returns the ranges in words.
 func spans(list []Span) string {
 	const most = 20
 	var words []string
@@ -73,16 +73,15 @@ func spans(list []Span) string {
 	return "pieces " + strings.Join(words, ", ")
 }
 
-// Fetch brings the second copy of a branch's last box that has its whole copy in the store into a folder of its own,
-// or, where no box has said so, of the last box that shipped anything: its parts, and the pieces that no part holds.
-// All are signed by that box's enrolled key. A part that does not prove itself is passed over, for the pieces say the
-// same. The pieces are those that the store lists and those that the box's last status, its parts and its word that the
-// copy is whole speak of: what the store does not give back of them is Missing, and the rest is brought. An error is of
-// the attempt: a fetch that was cut short goes on in the same folder. Remove removes the folder and the note of how far
-// the fetch came.
+// Fetch fetches a box's second copy into a folder of its own. The box is the branch's last box whose whole copy is in
+// the store; if no box has said so, the last box that shipped anything. Fetch reads the box's parts, and the pieces
+// that no part holds. The box's enrolled key must have signed all of them. An invalid part is skipped: its pieces have
+// the same bytes. Fetch expects the pieces that the store lists, and those that the box's last status, parts or
+// whole-copy object name. Pieces that the store does not return are Missing; the rest is fetched. After an error, the
+// next Fetch continues in the same folder. Remove removes the folder and the note of the progress.
 //
-// With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant. show gets how far the
-// work is; nil: nobody looks.
+// epoch selects the box of that epoch, whether its copy is whole or not; 0: the box as above. show receives the
+// progress; it may be nil.
 func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
 	branch string, epoch int64, folder string, show func(done, total int64),
 ) (Fetched, error) {
@@ -127,13 +126,13 @@ func epochs(of []chest) (list []int64) {
 	return list
 }
 
-// strays are epochs whose enrolment is lost or proves nothing.
+// strays are epochs whose enrolment is lost or invalid.
 type strays struct {
-	shipped []int64 // whose boxes shipped something
+	shipped []int64 // epochs whose boxes shipped something
 	why     []error
 }
 
-// boxes are a branch's boxes that shipped something, ascending, up to an epoch; 0: all.
+// boxes returns a branch's boxes that shipped something, ascending, up to an epoch; 0: all.
 func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
 	branch string, until int64) (list []chest, stray strays, err error) {
 	last := int64(0)
@@ -145,7 +144,7 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			last = max(last, n)
 		}
 	}
-	// one more: its enrolment may be what is lost
+	// check one more epoch: the last enrolment may be lost
 	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
 		if none, err := c.empty(ctx); err != nil {
@@ -172,7 +171,7 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 	return list, stray, nil
 }
 
-// HasCopy reports whether a store has something that a box of a branch shipped.
+// HasCopy reports whether a store has anything that a box of a branch shipped.
 func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool, error) {
 	for _, err := range store.List(ctx, fleetproto.CopyFolder+branch+"/") {
 		if err != nil {
@@ -183,7 +182,7 @@ func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool,
 	return false, nil
 }
 
-// fetch brings everything into a folder. whole is the piece up to which the box said that its copy is whole.
+// fetch fetches everything into a folder. whole is the piece up to which the box has declared its copy whole.
 func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(done, total int64)) (Fetched, error) {
 	got := Fetched{Epoch: c.epoch}
 	to, err := resume(folder, c.branch, c.epoch)
@@ -202,11 +201,11 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 	return got, errors.Join(err, to.note())
 }
 
-// unlisted is how many pieces are asked for that the store does not list, and that something else names.
+// unlisted is how many unlisted pieces are asked for if another object names them.
 const unlisted = 10_000
 
-// manifest are the objects that hold the copy, in order, up to the last piece that anything in the store names, and all
-// its parts; unasked are pieces behind them that are not asked for, because the store lists none of so many.
+// manifest returns the objects that hold the copy, in order, up to the last piece that any object in the store names,
+// and all parts; unasked are later pieces that are not asked for, because too many are not in the store's list.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {
@@ -243,7 +242,7 @@ func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, p
 	return list, parts, unasked, nil
 }
 
-// fill brings what the folder does not have yet.
+// fill fetches the objects that the folder does not have yet.
 func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got *Fetched,
 	show func(done, total int64)) error {
 	var total, done int64
@@ -291,7 +290,7 @@ func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got 
 		}
 		to.Bytes += int64(len(l.body))
 		if len(got.Missing) > 0 {
-			return nil // the next call asks for what is missing again
+			return nil // the next call asks for the missing pieces again
 		}
 		return to.fetched(g.last, l.digest)
 	})

@@ -11,10 +11,10 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// progress is a folder that a fetch fills, and how far it has come: the folder holds every piece up to the last one,
-// whether the piece came by itself or in a part. The note of it stands beside the folder. It is written once the folder
-// and its files are on the medium, and may be behind what the folder holds: a piece that is fetched again overwrites
-// itself. Who rebuilds a store of the folder finds bytes that were changed meanwhile.
+// progress is a folder that a fetch fills, and how far the fetch has come: the folder holds every piece up to Piece,
+// whether it came by itself or in a part. The note of the progress is a file next to the folder. It is written once the
+// folder and its files are on the medium, and may lag behind the folder: a piece that is fetched again overwrites
+// itself. Bytes that changed meanwhile are found when a store is rebuilt from the folder.
 type progress struct {
 	Branch string           `json:"branch"`
 	Epoch  int64            `json:"epoch"`
@@ -24,20 +24,20 @@ type progress struct {
 	Files  map[string]int64 `json:"files"` // sizes
 
 	folder string
-	file   *os.File        // that was written last
+	file   *os.File        // the last written file
 	dirty  map[string]bool // files that are not synced
-	made   bool            // a file since the folder was synced
-	behind int             // objects since the note was written
+	made   bool            // a file was made since the folder was synced
+	behind int             // number of objects since the note was written
 }
 
 // noteEvery is how many objects are fetched between two notes.
 const noteEvery = 64
 
-// progressOf is the name of the progress of a folder.
+// progressOf returns the path of a folder's note.
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
-// resume returns how far an earlier fetch of the same box has come into the folder. What it brought of another box is
-// removed, and everything where the folder does not have what the note says.
+// resume returns how far an earlier fetch of the same box has filled the folder. It empties the folder if that fetch
+// was of another box, or if the folder lacks files of the note.
 func resume(folder, branch string, epoch int64) (*progress, error) {
 	data, err := os.ReadFile(progressOf(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func resume(folder, branch string, epoch int64) (*progress, error) {
 	return p, nil
 }
 
-// holds reports whether a folder has the files of the note, as long as they were at least.
+// holds reports whether a folder has the files of the note, with at least their noted sizes.
 func (p *progress) holds(folder string) bool {
 	for name, size := range p.Files {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() < size {
@@ -115,7 +115,7 @@ func (p *progress) close() error {
 	return err
 }
 
-// fetched counts an object that is in the folder and ends with a piece, and notes the progress now and then.
+// fetched counts an object in the folder whose last piece is piece. It notes the progress every noteEvery objects.
 func (p *progress) fetched(piece int64, digest string) error {
 	p.Piece, p.Digest = piece, digest
 	if p.behind++; p.behind < noteEvery {
@@ -165,7 +165,7 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Remove removes what a fetch has brought into a folder, and the folder.
+// Remove removes a folder that a fetch filled, and its note.
 func Remove(folder string) error {
 	return errors.Join(os.RemoveAll(folder), os.RemoveAll(progressOf(folder)), os.RemoveAll(progressOf(folder)+".new"))
 }

@@ -1,5 +1,5 @@
-// Package ship carries a box's second copy into the chain's store, a few seconds behind the sales, and brings it back
-// to where a dead box is rebuilt. It knows files that grow at their end, and nothing of what is in them.
+// Package ship copies a box's second copy into the chain's store, a few seconds after the sales, and fetches it to
+// rebuild a dead box. It treats the copy as files that grow at their end, and knows nothing about their content.
 package ship
 
 import (
@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// DefaultEvery is how often the copy is looked at.
+	// DefaultEvery is how often the shipper looks for new bytes in the copy.
 	DefaultEvery = 5 * time.Second
-	// DefaultPatience is how long a change waits for the store.
+	// DefaultPatience is how long a change waits for the chain's store.
 	DefaultPatience = 2 * time.Second
 	maxPiece        = 4 << 20 // bytes
 	askFor          = time.Minute
 )
 
-// ErrCloned means that the store holds a piece of this box's own signature with other bytes than this box has: its disk
-// was copied, and both copies run, or an older one was put back.
+// ErrCloned means that the store holds a piece with this box's signature but with bytes that this box does not have:
+// the box's disk was copied and both copies run, or an older copy of the disk was put back.
 var ErrCloned = errors.New("another copy of this box ships under its name")
 
 // File is a small file that is replaced whole.
@@ -48,18 +48,18 @@ type Options struct {
 	Branch string
 	Box    fleetproto.Signer
 	Folder string       // of the second copy
-	Epoch  func() int64 // of this box; 0: it is not enrolled, nothing is shipped yet
-	Cloned func()       // is told of ErrCloned, at each start again
-	Live   func() bool  // the copy holds all that the store does; nil: it always does
-	// Restart has the copy begin anew under later names than a file that was shipped.
+	Epoch  func() int64 // of this box; 0: the box is not enrolled, nothing is shipped yet
+	Cloned func()       // called on ErrCloned, and again at each start
+	Live   func() bool  // reports whether the copy has every change of the box's store; nil: always
+	// Restart makes the copy begin again, with file names later than a shipped file's.
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
-	// Sync: Carry returns once the store has what it was told of. Patience is how long it waits at most, default
-	// DefaultPatience; a store that takes longer is not waited for until it has caught up.
+	// Sync: Carry returns once the store has the change. Patience is how long Carry waits at most, default
+	// DefaultPatience; if the store takes longer, changes do not wait until it has caught up.
 	Sync     bool
 	Patience time.Duration
-	// Count returns the changes that the copy holds after byte end of file; nil: changes before the start are not
+	// Count returns how many changes the copy holds after byte end of file; nil: changes from before the start are not
 	// counted.
 	Count  func(ctx context.Context, file string, end int64) (int64, error)
 	Logger *slog.Logger // default slog.Default
@@ -69,22 +69,22 @@ type Options struct {
 // Shipper ships. Step and Run are for one goroutine.
 type Shipper struct {
 	o    Options
-	seen map[string]int64 // sizes at the last look: what lies below was synced
+	seen map[string]int64 // sizes at the last look: bytes below were synced
 	took time.Duration    // by the last piece
-	all  bool             // the last look shipped all that there was
-	bell bell.Bell        // a change waits
+	all  bool             // the last look shipped the whole copy
+	bell bell.Bell        // rings when a change waits
 
-	// Of Check, by its goroutine alone.
-	sound   map[string]bool // parts that were read back, as the list shows them
+	// Used only by Check's goroutine.
+	sound   map[string]bool // parts that were read back, by cargo.shown
 	soundOf int64           // epoch
 
 	mu    sync.Mutex
 	state state
-	// how far files are in the store: the last one, and those of this run that the copy still has
+	// how many bytes of each file are in the store: for the last file, and files of this run that the copy still has
 	sent    map[string]int64
 	checked checked
-	at      time.Time // of the last piece
-	why     string    // it does not go on
+	at      time.Time // when the last piece was shipped
+	why     string    // why shipping has stopped; empty: it has not
 	carried carried
 }
 
@@ -98,16 +98,16 @@ type state struct {
 	Offset   int64  `json:"offset,omitempty"`
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
-	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and it says so
-	// Parts is tagsOf the parts that the last check found sound, Joined when that was.
+	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, which has the mark of it
+	// Parts is tagsOf the parts that the last check found sound, Joined is the time of that check.
 	Parts  string    `json:"parts,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`
-	// Tried are the pieces that were sent as the next one, without an answer yet. The store may have any of them, and
-	// the copy may have lost its bytes since: a start voids the end of the copy and writes it again.
+	// Tried are the attempts to send the next piece that have no answer yet. The store may have any of them, and the
+	// copy may have lost their bytes since: a start voids the end of the copy and writes it again.
 	Tried []try `json:"tried,omitempty"`
 }
 
-// try is a piece that was sent.
+// try is one attempt to send a piece.
 type try struct {
 	Digest string `json:"digest"` // of the object
 	File   string `json:"file"`
@@ -115,7 +115,7 @@ type try struct {
 	Size   int64  `json:"size"`
 }
 
-// New returns a shipper that goes on where the last one stopped.
+// New returns a shipper that continues where the last shipper stopped.
 func New(o Options) (*Shipper, error) {
 	o.Every, o.Patience, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Patience, DefaultPatience), cmp.Or(o.Logger,
 		slog.Default())
@@ -125,7 +125,7 @@ func New(o Options) (*Shipper, error) {
 		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)
 	}
 	if json.Unmarshal(b, &s.state) != nil {
-		s.state = state{} // what is in the store already is found there
+		s.state = state{} // find searches the store for the last piece
 	}
 	s.sent[s.state.File] = s.state.Offset
 	if s.state.Cloned {
@@ -168,7 +168,7 @@ func (s *Shipper) note(err error) {
 	}
 }
 
-// Shipped is how far the copy is in the store.
+// Shipped returns how far the copy is in the store.
 func (s *Shipper) Shipped() *fleetproto.Shipped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,13 +187,13 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 		Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
 }
 
-// copyLive reports whether the copy holds all that the store does.
+// copyLive reports whether the copy holds every change of the box's store.
 func (s *Shipper) copyLive() bool { return s.o.Live == nil || s.o.Live() }
 
-// errBefore: what the copy holds was not shipped, whatever the names of its files are.
+// errBefore: the copy's content was not shipped, although its files have names of shipped files or earlier.
 var errBefore = errors.New("the second copy is gone, or was begun anew under names that were given before")
 
-// Step ships what the copy had at the last look already: what is newer may not be on the medium yet.
+// Step ships the bytes that the copy already had at the last look: newer bytes may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
 	epoch := s.o.Epoch()
 	switch {
@@ -208,7 +208,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 		}
 		s.recount(ctx)
 	}
-	live := s.copyLive() // before the look: what the copy held by then is shipped by its end
+	live := s.copyLive() // before the look: Step ships what the copy holds now
 	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	gone := func(name string) bool { _, there := sizes[name]; return !there && name != s.state.File }
 	s.mu.Lock()
 	maps.DeleteFunc(s.sent, func(name string, _ int64) bool { return gone(name) })
-	if live && s.all { // what files held that were taken away, a live copy holds in later ones
+	if live && s.all { // a live copy holds the changes of removed files in later files
 		s.carried.pending = slices.DeleteFunc(s.carried.pending, func(p place) bool {
 			return p.file < s.state.File && gone(p.file)
 		})
@@ -258,7 +258,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	return nil
 }
 
-// file ships what is new of a file.
+// file ships the new bytes of a file.
 func (s *Shipper) file(ctx context.Context, path string, until int64) error {
 	name := filepath.Base(path)
 	for {
@@ -298,8 +298,8 @@ func section(path string, from, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// piece creates the next piece. One that is there already is an earlier attempt whose answer was lost: it counts if
-// this box noted that it sent it, or has its bytes, whatever it is cut to.
+// piece creates the next piece. If the piece exists already, it is an earlier attempt whose answer was lost. It counts
+// if this box noted the attempt, or has the same bytes, whatever their length.
 func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -325,7 +325,7 @@ func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byt
 	return s.shipped(p, data, body)
 }
 
-// noteTry keeps what is sent before it is sent: whatever is lost of the copy then, the box knows its own piece again.
+// noteTry saves an attempt before it is sent: even if the copy loses these bytes, the box recognizes its own piece.
 func (s *Shipper) noteTry(t try) error {
 	if slices.Contains(s.state.Tried, t) {
 		return nil
@@ -373,8 +373,8 @@ func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
 	return s.save() // if we crash before this line, the piece is adopted
 }
 
-// find begins an epoch: behind the last piece of it that this box's key has signed, where its state was lost. What the
-// copy has behind that piece is shipped next. The pieces do not tell a box that lost its state from its copy: a copy
+// find begins an epoch: if the state was lost, after the epoch's last piece that this box's key signed. The bytes of
+// the copy after that piece are shipped next. Pieces cannot distinguish a box without state from its clone; but a clone
 // has a state.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	c := s.chest(epoch)
@@ -392,7 +392,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	}
 	for i, number := range slices.Backward(numbers) {
 		held, err := s.o.Store.Get(ctx, fleetproto.SegmentKey(c.branch, epoch, number), fleetproto.MaxSegment)
-		if errors.Is(err, fleetproto.ErrNotFound) || err != nil && !disproved(err) { // not found: the list has it
+		if errors.Is(err, fleetproto.ErrNotFound) || err != nil && !disproved(err) { // not found, yet listed
 			return fmt.Errorf("reading piece %d: %w", number, err)
 		}
 		if i == len(numbers)-1 {
@@ -403,7 +403,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 			break
 		}
 		if len(numbers)-i > patience {
-			break // shipped again from where the parts end
+			break // ship again from the end of the parts
 		}
 	}
 	if n.Number > 0 {
@@ -417,7 +417,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	return s.save()
 }
 
-// chest is what this box has shipped in an epoch.
+// chest returns everything that this box has shipped in an epoch.
 func (s *Shipper) chest(epoch int64) chest {
 	return chest{s.o.Store, s.o.Chain, s.o.Branch, epoch, fleetproto.Public(s.o.Box)}
 }
