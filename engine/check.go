@@ -13,11 +13,11 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes
-// to Check; one that it could read is refused by compute and draw, which collect likewise.
+// This file reports all the faults of a request at once. The gateway passes a request that it cannot read completely to
+// Check. For any other request, compute and drawn collect the faults in the same way.
 
-// Check returns what is wrong with the facts of a request: what the schema refuses, what the origin forbids, and, if
-// every amount that the rule reads is known, what the rule refuses. It takes no number and stores nothing.
+// Check returns the faults that schema and origin find in a request's facts. If every amount that the rule reads is
+// known, it adds the rule's faults. Check spends no number and stores nothing.
 func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
@@ -32,7 +32,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	var faults []dte.Fault
 	if record.TypeOf(req.Document).Effect != bundle.Nothing {
 		if req.Origin == nil || req.Origin.Code == (dte.Code{}) {
-			return nil // not known: nothing to compare with
+			return nil // the origin is unknown: nothing to compare with
 		}
 		if o, err = e.findOrigin(ctx, d); err != nil {
 			return refusal.Faults(err)
@@ -56,16 +56,16 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	return refusal.Faults(err)
 }
 
-// Validation is what a sale would come to: nothing is stored of it, and no number is spent.
+// Validation is the result that a sale would have. Nothing is stored, and no number is spent.
 type Validation struct {
 	Document string // CAT-002
 	Total    string // USD, two decimals
-	JSON     []byte // the document as it would be signed, with a code and a number that it does not have
+	JSON     []byte // the document as it would be signed; its code and number are placeholders
 	Warnings []string
 }
 
-// Validate computes a sale as Issue would do it now. Its errors are those of Issue, *refusal.Error. What a note or a
-// return may still take of its origin is as of this moment: another till may take it before the sale.
+// Validate computes a sale as Issue would do it now. Errors are *refusal.Error, as for Issue. The amount left on the
+// origin of a note or return is only of this moment: another till may use it before the sale.
 func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error) {
 	end, err := e.turn(ctx, req)
 	if err != nil {
@@ -99,8 +99,8 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all
-// of it: the faults known so far, the rule's, the origin's and the layout's.
+// amounts computes a draft and, if it has an origin o, the amounts that it takes from o. The error names all faults:
+// the given faults, and the faults of rule, origin and layout.
 func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin,
 	faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, r, d)
@@ -128,7 +128,7 @@ func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *or
 	return nil, refusal.Of(append(faults, refusal.Faults(err)...))
 }
 
-// besideLines is what the layout refuses of a return beside its lines, of which some do not exist.
+// besideLines returns the layout's faults outside the lines of a return; some of the named lines do not exist.
 func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []dte.Fault) {
 	if e.completeReturn(d, o, nil) != nil {
 		return nil
@@ -141,7 +141,7 @@ func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []d
 	return faults
 }
 
-// breaches is what the layout refuses of a draft, less the paths that known faults name already.
+// breaches returns the layout's faults of a draft, without the paths that the known faults already name.
 func (e *Engine) breaches(r *rulestore.Rule, d *draft, known []dte.Fault) []dte.Fault {
 	_, found, _ := r.Fill(nil, d.facts, nil, d.filling())
 	named := make(map[string]bool, len(known))

@@ -65,8 +65,8 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	return r, err
 }
 
-// correct computes, signs and stores the corrected form in one batch, and returns how many bytes that took. The caller
-// holds the document's lock.
+// correct computes and signs the corrected form, stores it in one batch, and returns the number of bytes stored. The
+// caller holds the document's lock.
 func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request,
 	digest string) (_ storage.Entry, stored int64, err error) {
 	var was dte.Value
@@ -92,7 +92,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause,
 				h.Motive)...)})}
 	d.request.Document = h.Document
-	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
+	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the rules of the document's own day
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}
@@ -121,9 +121,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
-// expireCorrections takes the documents out of their queue that can no longer be corrected. MH is asked for each a last
-// time: a sending that it swallowed may have been accepted since. In a branch that was restored from a backup it is
-// asked at once: the document may have been corrected after the backup.
+// expireCorrections removes documents that can no longer be corrected from the queue. It queries MH a last time for
+// each document: MH may have accepted an unanswered sending since. After a restore from a backup it queries MH at once:
+// the document may have been corrected after the backup.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {
@@ -154,7 +154,7 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 	return progress, nil
 }
 
-// reconsider asks MH for a document that it refused. last: it can no longer be corrected.
+// reconsider queries MH about a document that MH refused. last: the document can no longer be corrected.
 func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
 	entry, h, release, err := e.documents.Lock(ctx, code)
 	if err != nil {

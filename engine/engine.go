@@ -37,39 +37,39 @@ type Options struct {
 	Store     *storage.Store
 	Signer    *sign.Signer
 	Authority *authority.Client
-	// Rules is what a Shelf holds, or a book that never changes.
+	// Shelf and Rules are the two sources of rules: Rules is a book that never changes. If Shelf is set, it is used.
 	Shelf  *rulestore.Store
 	Rules  *rulestore.Book
 	Issuer seller.Issuer
 	Policy authority.Policy
-	// Patience is how long a sale waits for MH whose till says nothing of that; default 0: as long as the policy takes.
+	// Patience is how long a sale waits for MH if its till sets no wait; default 0: the policy's own time.
 	Patience time.Duration
-	// PassCodes passes on codes that MH's catalogues lack. Codes of payments and of their terms are always passed on.
+	// PassCodes sends codes to MH that its catalogues lack. Codes of payments and of their terms are always sent.
 	PassCodes bool
 	// Contingency is how the branch lives without MH.
 	Contingency contingency.Options
 	Logger      *slog.Logger     // default slog.Default
 	Now         func() time.Time // the clock
-	Rand        io.Reader        // of generation codes, default crypto/rand
-	// RecoverEvery is how often documents that nobody settles any more are looked for, default 5 s.
+	Rand        io.Reader        // source of generation codes, default crypto/rand
+	// RecoverEvery is the interval of the search for documents that no request settles any more, default 5 s.
 	RecoverEvery time.Duration
-	// Delivery is how documents reach their receivers and the archive; zero: not at all.
+	// Delivery is how documents reach their receivers and the archive; zero: documents are not delivered.
 	Delivery outbox.Delivery
-	// Reachable gets a value when MH can be reached again: in a contingency, MH is then probed at once. May be nil.
+	// Reachable receives a value when MH is reachable again: in a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Gate is asked before a new document of a point of sale; its error, best a *refusal.Error, is the answer. Default:
-	// always open.
+	// Gate is called before a new document of a point of sale. Its error, preferably a *refusal.Error, becomes the
+	// answer. Default: always open.
 	Gate func(seller.Point) error
 	// Open reports whether the branch may issue a type of document: a signed bundle alone opens no door. Default: every
 	// type.
 	Open func(document string) bool
-	// Acted is told of what a token changes or sends that is no sale, once it is stored. Default: nobody is.
+	// Acted is called after an Act is stored. Default: no call.
 	Acted func(Act)
 }
 
-// Engine issues documents. Make one with New; it is safe for concurrent use. Its chapters are the files of this
-// package; what it shares with other packages has a named field: what was issued (documents), what receivers and the
-// archive are owed (outbox), the branch without MH (contingency), the numbers that the store lacks (witness).
+// Engine issues documents. Make an Engine with New; it is safe for concurrent use. Its parts in other packages have
+// named fields: the issued documents (documents), the deliveries to receivers and the archive (outbox), the branch
+// without MH (contingency), the numbers that the store lacks (witness).
 type Engine struct {
 	documents   *documents.Register // and the lock of each document
 	outbox      *outbox.Outbox
@@ -163,8 +163,8 @@ func New(o Options) (e *Engine, err error) {
 	return e, err
 }
 
-// Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, it settles
-// documents that were signed and that no request settles any more. It watches MH, and sends what is owed.
+// Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, Run settles signed
+// documents that no request settles any more. It watches MH, and sends the pending deliveries.
 func (e *Engine) Run(ctx context.Context) error {
 	if err := e.lost.Retry(ctx); err != nil && ctx.Err() == nil {
 		e.log.Error("trying lost records again", "error", err)
@@ -176,14 +176,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// TypeAt returns the type of document that is issued under a path, as the rules in force describe it; nil if nobody
-// knows such a type.
+// TypeAt returns the type of document that is issued under a path, as the rules in force describe the type; nil if no
+// type has the path.
 func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
 
-// Issued returns the types of documents that the branch issues today, by CAT-002: a rule is in force, and the branch may issue the
-// type.
+// Issued returns the document types with a rule in force that the branch may issue today, in the order of CAT-002.
 func (e *Engine) Issued() []*bundle.Type {
 	today := dte.Date(e.now())
 	types := slices.DeleteFunc(e.rules().Types(e.issuer.Ambiente, today), func(t *bundle.Type) bool {
@@ -194,19 +193,19 @@ func (e *Engine) Issued() []*bundle.Type {
 	return types
 }
 
-// Documents returns what was issued.
+// Documents returns the register of issued documents.
 func (e *Engine) Documents() *documents.Register { return e.documents }
 
-// Outbox returns what the receivers and the archive are owed.
+// Outbox returns the outbox, which delivers to the receivers and the archive.
 func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 
 // Contingency returns the contingency of the branch.
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 
-// Witness returns the guard that is told about numbers which the store lacks.
+// Witness returns the guard that learns of document numbers which the store lacks.
 func (e *Engine) Witness() *documents.Guard { return e.witness }
 
-// sweep settles documents that nobody settles any more, and sends pending invalidations.
+// sweep settles documents that no request settles any more, and sends pending invalidations.
 func (e *Engine) sweep(ctx context.Context, before time.Time) {
 	if err := e.Recover(ctx, before); err != nil && ctx.Err() == nil {
 		e.log.Error("recovering documents", "error", err)
@@ -218,40 +217,40 @@ func (e *Engine) sweep(ctx context.Context, before time.Time) {
 
 // Request is a sale from which a document is made.
 type Request struct {
-	// Document is the type of CAT-002.
+	// Document is the document's type, a code of CAT-002.
 	Document string
-	// Facts are what the till said, under the names of the document: receptor, cuerpoDocumento, resumen and the
-	// rule's own inputs (isRetenIva, descuentoGlobal). identificacion and emisor are the engine's to add.
+	// Facts are the till's values, under the names of the document: receptor, cuerpoDocumento, resumen and the rule's
+	// own inputs (isRetenIva, descuentoGlobal). The engine adds identificacion and emisor.
 	Facts dte.Value
-	// Origin, of notes and returns, is the document that they are issued against. A return's cuerpoDocumento then
-	// holds numItem, a line of the origin, and cantidad, what comes back of it.
+	// Origin is the document that a note or return is issued against. Each line of a return's cuerpoDocumento then
+	// holds numItem, a line of the origin, and cantidad, the quantity given back.
 	Origin *Origin
 	// IdempotencyKey, if not empty, makes the request repeatable: the same key from the same point of sale
 	// returns the document that the first request made.
 	IdempotencyKey string
-	// Digest is that of the request's body as a JSON value (dte.Value.Digest); the same key with another digest is
-	// refused.
+	// Digest is the digest of the request's body as a JSON value (dte.Value.Digest); the same key with another digest
+	// is refused.
 	Digest [32]byte
 	Caller seller.Caller
-	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became
-	// of its normal form is found out later.
+	// Wait, if not 0, is how long the caller waits for MH. After it the document is issued in contingency, and the
+	// outcome of its normal form is found later.
 	Wait time.Duration
-	// Warnings are for analisisHacienda.observaciones: what whoever read the request would have the till know.
+	// Warnings are the gateway's messages to the till, for analisisHacienda.observaciones.
 	Warnings []string
-	// Unread are the facts, by path, that faults of the request left out. Check adds nothing up that depends on one.
+	// Unread are the paths of facts left out by faults of the request. Check sums no amount that needs such a fact.
 	Unread []string
 	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
 	TestContingency bool
 }
 
-// Acts at a till, as Options.Acted is told of them. A sale is none: its record names the token itself.
+// Kinds of acts that are passed to Options.Acted. A sale is not an act: its record names the token itself.
 const (
 	ActInvalidate = "document.invalidate"
 	ActCorrect    = "document.correct"
-	ActMail       = "document.mail" // to an address that the document does not bear
+	ActMail       = "document.mail" // to an address that is not on the document
 )
 
-// Act is something that a token changed or sent, except a sale. It is passed on when it is in the store.
+// Act is something that a token changed or sent, except a sale. It is passed to Options.Acted once it is stored.
 type Act struct {
 	TokenID int64
 	From    string // address
@@ -260,15 +259,15 @@ type Act struct {
 	Detail  string
 }
 
-// Backlog is what the branch owes, and by when.
+// Backlog is the branch's pending work and the deadlines of that work.
 type Backlog struct {
 	contingency.Backlog
-	// Delivery is what the receivers and the archive are owed.
+	// Delivery is the pending deliveries to the receivers and the archive.
 	Delivery outbox.Undelivered `json:"delivery"`
 }
 
-// CountBacklog counts what is owed. A count that is at most two seconds old is returned again. If nothing can be counted
-// now, it is the last count with a loss: what is owed must never look as if there were nothing.
+// CountBacklog counts the pending work. It returns the last count again for two seconds. If counting fails, it returns
+// the last count with at least one loss: a failure must never look like an empty backlog.
 func (e *Engine) CountBacklog() *Backlog {
 	e.counting.Lock()
 	defer e.counting.Unlock()
@@ -299,11 +298,10 @@ func (e *Engine) countOwed() (*Backlog, error) {
 	return o, e.outbox.CountUndelivered(&o.Delivery)
 }
 
-// sendID is idEnvio, a free correlative of the envelope (MT1 §4.2).
+// sendID returns the next idEnvio, a free correlative of the envelope (MT1 §4.2).
 func (e *Engine) sendID() int64 { return e.sends.Add(1) }
 
-// move takes a document from one state to another, with what follows from the step: its place in a queue, and the
-// counters of its origin, in the same batch.
+// move changes a document's state and, in the same batch, its place in a queue and the counters of its origin.
 func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry,
 	error) {
 	if change.Due == nil {
@@ -326,7 +324,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	return next, nil
 }
 
-// moved tells who follows the documents that one has changed.
+// afterMove notifies the register, the outbox and the shelf of a changed document.
 func (e *Engine) afterMove(before, now storage.Entry, h *record.Head) {
 	e.documents.Touch(now.ID)
 	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
@@ -337,7 +335,7 @@ func (e *Engine) afterMove(before, now storage.Entry, h *record.Head) {
 	}
 }
 
-// effect returns what moving a stored document does to its origin's counters.
+// counterChanges returns the changes that a stored document's move makes to its origin's counters.
 func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.State) ([]storage.Counter, error) {
 	if h.Origin == "" {
 		return nil, nil
@@ -353,7 +351,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	var draws []record.Draw
 	part, err := record.Part(e.store, entry.Code, record.PartDraws)
 	switch {
-	// what it took of its origin stays taken: nothing is credited or returned twice
+	// the origin's counters stay as they are: nothing is credited or returned twice
 	case errors.Is(err, record.ErrLost):
 		e.log.Error("the store lost what a document took of its origin", "code", dte.Code(entry.Code).String(),
 			"origin", h.Origin)
@@ -367,10 +365,9 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	return record.Effect(how, entry.State, to, draws, storage.Code(code)), nil
 }
 
-// changeDelivery changes what a document's record knows of its delivery; a pending invalidation keeps its place in the
-// queue.
+// changeDelivery changes the delivery in a document's record; a pending invalidation keeps its place in the queue.
 func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
-	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
+	ctx = context.WithoutCancel(ctx) // an unrecorded delivery would be sent twice
 	entry, h, release, err := e.documents.Lock(ctx, code)
 	if err != nil {
 		return err
@@ -397,8 +394,8 @@ func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change f
 	return err
 }
 
-// CloseDay closes a day of the caller's point of sale: see documents.Register. A box that may not number sales closes
-// nothing.
+// CloseDay closes a day of the caller's point of sale: see documents.Register. A box that may not number sales cannot
+// close a day.
 func (e *Engine) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
 	if err := e.o.Gate(c.Point); err != nil {
 		return nil, false, err
@@ -415,26 +412,26 @@ func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 	return e.rules().Catalogue(catalogue, code)
 }
 
-// CodeLists returns MH's catalogues in force, nil if there are none.
+// CodeLists returns MH's catalogues in force, or nil if no catalogues are in force.
 func (e *Engine) CodeLists() *dte.Catalogues { return e.rules().Catalogues() }
 
-// recordAct tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
+// recordAct passes an act to Options.Acted. An operator's acts are recorded where they are ordered.
 func (e *Engine) recordAct(by seller.Caller, what string, code dte.Code, detail string) {
 	if !by.Operator {
 		e.o.Acted(Act{TokenID: by.TokenID, From: by.From, What: what, Code: code, Detail: detail})
 	}
 }
 
-// standing is a stored document as this process holds it: nothing of it needs to be read again.
+// standing is a stored document that this process holds in memory, to avoid reading it again.
 type standing struct {
 	entry storage.Entry
 	head  *record.Head
-	jws   []byte // in the form of head; nil: the store has it
-	// document is what jws signs; nil: jws has it.
+	jws   []byte // the form that head.Form names; nil: read it from the store
+	// document is the payload of jws; nil: decode it from jws.
 	document []byte
 }
 
-// show makes the public record of a document that has left Signed.
+// show returns the public view of a document that is no longer Signed.
 func (e *Engine) show(now standing) (r *record.View, err error) {
 	if now.jws == nil {
 		return e.public(now.entry)

@@ -23,19 +23,19 @@ import (
 // InvalidationRequest is a request to invalidate a document at MH (MF2 pp.9-17).
 type InvalidationRequest struct {
 	Code dte.Code
-	// Kind is CAT-024: 1 error, 2 the operation is rescinded, 3 other.
+	// Kind is a code of CAT-024: 1 error, 2 the operation is rescinded, 3 other.
 	Kind                   int64
 	Reason                 string
 	Responsible, Applicant seller.Person
-	// Replacement, of kinds 1 and 3, is the code of the accepted document that takes its place; "" otherwise.
+	// Replacement, for kinds 1 and 3, is the code of the accepted document that replaces this document; otherwise "".
 	Replacement string
 	Caller      seller.Caller
 }
 
-// invalidateAfter is how often an invalidation without an answer is sent again.
+// invalidateAfter is the interval at which an invalidation without an answer is sent again.
 const invalidateAfter = time.Minute
 
-// PermissionInvalidate is the permission that Invalidate takes (SPEC 2.8).
+// PermissionInvalidate is the permission that Invalidate requires (SPEC 2.8).
 const PermissionInvalidate = "ANULACION"
 
 // Invalidate invalidates an accepted document. The event is signed and stored before it is sent. Without an answer it
@@ -48,7 +48,7 @@ func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*reco
 }
 
 func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
-	if err := e.mayInvalidate(ctx, req); err != nil { // waits for one that is being settled
+	if err := e.mayInvalidate(ctx, req); err != nil { // waits if the document is being settled
 		return nil, err
 	}
 	release, err := e.documents.Hold(ctx, req.Code)
@@ -68,7 +68,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 			Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
 	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
-	default: // if a pending event is lost, another takes its place: MH knows whether the document was taken back
+	default: // a new event replaces a lost event: MH knows whether the document was invalidated
 		if entry, h, err = e.beginInvalidation(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	return e.public(entry)
 }
 
-// mayInvalidate returns why a caller may not see the document: the permission to invalidate is one to read.
+// mayInvalidate returns an error if the caller may not see the document. The permission to invalidate includes reading.
 func (e *Engine) mayInvalidate(ctx context.Context, req InvalidationRequest) error {
 	req.Caller.OwnTypes = false
 	_, err := e.documents.Document(ctx, req.Code, req.Caller)
@@ -96,10 +96,10 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 	return errors.Is(err, record.ErrLost)
 }
 
-// errNothingSent: MH did not receive the event, which is forgotten.
+// errNothingSent means that MH did not receive the event, and that the event was deleted.
 var errNothingSent = errors.New("nothing was sent")
 
-// begin checks, signs and stores the event. After it a crash is safe: the event is due and is sent.
+// beginInvalidation checks, signs and stores the event. Once it is stored, a crash is safe: the event is due.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (storage.Entry, *record.Head, error) {
 	now := e.now()
@@ -140,8 +140,8 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err != nil {
 		return entry, nil, err
 	}
-	// A note that was being issued against the document came before the line above, and is counted here, or sees that
-	// its original is being taken back.
+	// A note issued at the same time was either stored before the move above, and is counted here, or it finds the
+	// invalidation pending and is refused.
 	if err := e.unburdened(entry); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, cmp.Or(undo, err)
@@ -149,15 +149,15 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	return entry, &next, nil
 }
 
-// abandon forgets an event that MH has not received.
+// abandonInvalidation removes an event that MH has not received from the record.
 func (e *Engine) abandonInvalidation(ctx context.Context, entry storage.Entry, h *record.Head) (storage.Entry, error) {
 	next := *h
 	next.Invalidation = nil
 	return e.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
 }
 
-// sendInvalidation sends a pending event and records what MH says; late: nobody waits for it, it is announced. The
-// caller holds the document's lock.
+// sendInvalidation sends a pending event and records MH's answer. late: no caller waits, so the answer is announced.
+// The caller holds the document's lock.
 func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry,
 	error) {
 	jws, err := record.Part(e.store, entry.Code, record.PartInvalidation(h.Invalidation.Code))
@@ -171,8 +171,8 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 	event.Response = o.Response
 	switch {
 	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == authority.CodeRegistered:
-		// Already registered: MH holds the very event that it was sent before, without telling, or one that took the
-		// document back in a time that this store has lost.
+		// Already registered: MH holds this event from an earlier sending without an answer, or it holds another event
+		// from a time that this store has lost.
 		event.Estado, event.Doubtful = record.EstadoProcessed, false
 		e.shelf.JudgeEvent(event.Rule, true)
 		return e.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
@@ -198,7 +198,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 		Err: o.Err}
 }
 
-// resumeInvalidations sends the events that are due before a time.
+// resumeInvalidations sends the invalidation events that are due before a time.
 func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) error {
 	open, err := e.store.Due(record.QueueInvalidate, before, 100)
 	if err != nil {
@@ -230,13 +230,13 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	return err
 }
 
-// forbidden refuses an invalidation.
+// forbidden returns the refusal of an invalidation.
 func forbidden(format string, args ...any) error {
 	return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalidable returns what forbids an invalidation (MF2 pp.9-17): its time is over, or something stands against the
-// document.
+// invalidable returns an error if the invalidation is forbidden (MF2 pp.9-17): its time is over, or a note, a return or
+// a later credit depends on the document.
 func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) error {
 	if end := window(rule, o.head); !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
@@ -252,7 +252,7 @@ func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) er
 	return nil
 }
 
-// unburdened refuses while a note or a return stands against a document.
+// unburdened returns a refusal while a document has a note or a return in force.
 func (e *Engine) unburdened(entry storage.Entry) error {
 	n, err := e.store.Counter(entry.Code, record.LineActive)
 	if err != nil || n == 0 {
@@ -264,7 +264,7 @@ func (e *Engine) unburdened(entry storage.Entry) error {
 	return forbidden("Hay una nota o un retorno vigente sobre el documento: invalídelo antes")
 }
 
-// roomWithout refuses to take back a debit note whose amount has been credited since.
+// roomWithout refuses to invalidate a debit note if later credit notes use its amount.
 func (e *Engine) roomWithout(o *origin) error {
 	base := &origin{}
 	code, err := dte.ParseCode(o.head.Origin)
@@ -297,9 +297,9 @@ func (e *Engine) roomWithout(o *origin) error {
 	return nil
 }
 
-// window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
-// day of the month after. What the event's bundle sets for a type goes before what the type itself says. The time is
-// over at once for a document of which nobody knows the window.
+// window returns the end of the time to invalidate a document, counted from its seal: some months later, or after a
+// business day of the next month. The window that the event's bundle sets for a type precedes the type's own window. If
+// neither sets a window, the time ends at the seal.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt.In(dte.Zone)
 	if h.Response != nil {
@@ -323,7 +323,7 @@ func window(rule *rulestore.Event, h *record.Head) time.Time {
 	return sealed
 }
 
-// invalidationFacts are the event's facts. The receptor is the document's own, null where that is null (MF2 p.12).
+// invalidationFacts returns the event's facts. The receptor is copied from the document, with its nulls (MF2 p.12).
 func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code,
 	now time.Time) dte.Value {
 	h := o.head
@@ -339,12 +339,12 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	}
 	establishment, point := seller.EstablishmentOf(h, req.Caller.Point)
 	receptor := o.facts.Get("receptor")
-	// A document that names its receptor by NIT alone means type 36 of CAT-022, whatever else the till said.
+	// If the document has a receptor.nit, the receptor's type is 36 of CAT-022, whatever type the till gave.
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	// The layout before DTE 2.0 wants a customer's name and number even of a sale that lacks them: what is missing is
-	// the applicant's.
+	// The layout before DTE 2.0 requires a customer's name and number even if the sale lacks them: then the applicant's
+	// are sent.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {
 			receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento",
@@ -354,7 +354,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 			receptor = receptor.With("nombre", text(req.Applicant.Name))
 		}
 	}
-	// What the receptor does not say is left to the layout: null, or left out where that has no null for it.
+	// The layout decides about values that the receptor lacks: it writes null, or omits the member.
 	var said []dte.Member
 	for _, name := range [...]string{"tipoDocumento", "numDocumento", "nombre", "telefono", "correo"} {
 		if v := receptor.Get(name); v.Exists() && !v.IsNull() {
@@ -389,11 +389,11 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
 }
 
-// shortName is how many letters a name has at most that some layout of the invalidation may find too short.
+// shortName is the greatest length, in letters, of a name that an invalidation's layout may refuse as too short.
 const shortName = 10
 
-// uninvalidable returns a warning if the layout of the invalidation refuses the customer's name, as it is today: "Eva"
-// has too few letters for that of before DTE 2.0. It returns "" for every other sale.
+// uninvalidable returns a warning if today's layout of the invalidation refuses the customer's name: "Eva" is too short
+// for the layout before DTE 2.0. It returns "" for every other sale.
 func (e *Engine) uninvalidable(d *draft) string {
 	name := d.facts.Get("receptor").Get("nombre").Text()
 	if name == "" || utf8.RuneCountInString(name) > shortName {
@@ -413,8 +413,8 @@ func (e *Engine) uninvalidable(d *draft) string {
 		"»: es muy corto. Si la venta puede anularse, emítala con el nombre completo"
 }
 
-// CheckInvalidation returns what is wrong with a request that the gateway could not read completely, besides the faults
-// that the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
+// CheckInvalidation returns the faults of a request that the gateway could not read completely, without the faults that
+// the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
 func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
 	if e.mayInvalidate(ctx, req) != nil {
 		return nil
@@ -433,8 +433,7 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 	return faults
 }
 
-// fillInvalidation makes the event, or returns everything that is wrong with what was asked for. An error is the
-// bundle's.
+// fillInvalidation makes the event, or returns all faults of the request. The error, if any, comes from the bundle.
 func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code,
 	now time.Time) ([]byte, []dte.Fault, error) {
 	var faults []dte.Fault
@@ -446,14 +445,14 @@ func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event
 		return nil, nil, e.shelf.EventFailed(rule, err)
 	}
 	for _, f := range found {
-		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // said in words of the request
+		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // otherwise replacementFault names it already
 			faults = append(faults, f)
 		}
 	}
 	return document, slices.Clip(faults), nil
 }
 
-// replacementFault is what is wrong with the document that replaces the invalidated one, nil for nothing (MF2 pp.9-17).
+// replacementFault returns the fault of the replacing document, or nil if there is no fault (MF2 pp.9-17).
 func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event, o *origin) *dte.Fault {
 	fault := func(code, message string) *dte.Fault {
 		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
@@ -461,7 +460,7 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	never := req.Kind == 2 ||
 		rule.Says("noReplacement", o.head.Document, record.TypeOf(o.head.Document).Invalidation.NoReplacement)
 	switch {
-	case req.Kind < 1 || req.Kind > 3: // not known whether it bears one
+	case req.Kind < 1 || req.Kind > 3: // it is unknown whether this kind has a replacement
 		return nil
 	case never && req.Replacement != "":
 		return fault(dte.FaultCondition, "Esta invalidación no lleva documento de reemplazo")
@@ -483,31 +482,31 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	return nil
 }
 
-// Verdicts on a document of a list that is to be invalidated.
+// Verdicts on a document in a list of documents to invalidate.
 const (
 	RecallPossible    = "POSSIBLE"
-	RecallInvalidated = "INVALIDATED"       // MH has taken it back
+	RecallInvalidated = "INVALIDATED"       // the document is invalidated already
 	RecallPending     = "PENDING"           // its event waits for MH's answer
 	RecallRefused     = "REFUSED"           // MH refused its event
 	RecallLate        = "TOO_LATE"          // the time to invalidate it is over
-	RecallHeld        = "HELD"              // a note or a return stands against it
-	RecallReplacement = "NEEDS_REPLACEMENT" // the document that takes its place is not named
-	RecallNotValid    = "NOT_VALID"         // the request is not: see Faults
+	RecallHeld        = "HELD"              // a note or a return on it is in force
+	RecallReplacement = "NEEDS_REPLACEMENT" // the request names no replacement
+	RecallNotValid    = "NOT_VALID"         // the request has faults: see Faults
 	RecallNotAccepted = "NOT_ACCEPTED"      // MH has not accepted it
 	RecallUnknown     = "NOT_FOUND"
 )
 
 // Appraisal is the result that an invalidation of a document would have.
 type Appraisal struct {
-	Code, Document, Control, Date, Total string // of the document, "" when there is none
+	Code, Document, Control, Date, Total string // of the document; "" if it is unknown
 	Estado                               string
 	Verdict                              string
-	// Until is the last day on which it may be invalidated (yyyy-mm-dd), "" when nothing ends it.
+	// Until is the last day on which the document may be invalidated (yyyy-mm-dd), "" if there is no last day.
 	Until string
-	// Held is how many notes and returns stand against it.
+	// Held is the number of notes and returns in force on the document.
 	Held         int64
 	Faults       []dte.Fault
-	Invalidation *record.Invalidation // the one that was asked for last, nil for none
+	Invalidation *record.Invalidation // the last requested invalidation, or nil
 }
 
 // Recall invalidates documents for an operator, one at a time. It waits while sales are being sent to MH.
@@ -519,11 +518,11 @@ type Recall struct {
 // NewRecall returns a Recall for the documents of an engine.
 func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
 
-// giveWayFor is how long one invalidation waits at most for the sales that are being sent: a branch that sells without
-// a pause must get through its list, too.
+// giveWayFor is the longest wait of one invalidation for the sales that are being sent: a branch that sells without a
+// pause must still finish its list.
 const giveWayFor = 2 * time.Second
 
-// Appraise returns the result that an invalidation would have. It changes nothing and sends nothing to MH.
+// Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.
 func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Appraisal, error) {
 	a := &Appraisal{Code: req.Code.String(), Verdict: RecallUnknown}
 	entry, err := r.e.documents.Settled(ctx, req.Code)
@@ -552,7 +551,7 @@ func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Apprai
 	return a, err
 }
 
-// judge looks at what the law and the layout want (MF2 pp.9-17).
+// judge sets the verdict by the rules of the law and of the layout (MF2 pp.9-17).
 func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	e, now := r.e, r.e.now()
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
@@ -599,9 +598,9 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	return nil
 }
 
-// Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for a
-// document that is invalidated already, and the same event if one waits for MH's answer. If MH has refused an event,
-// another is sent only with again. Without MH it is refused at once with CodeUnavailable.
+// Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for an
+// invalidated document, and the same event while it waits for MH's answer. After MH has refused an event, a new event
+// is sent only if again is set. In a contingency the error is CodeUnavailable at once.
 func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -630,19 +629,19 @@ func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again 
 		refused.Code == refusal.CodeValidation)) {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
-	return r.Appraise(ctx, req) // refused: a note came between
+	return r.Appraise(ctx, req) // if refused: a note was issued meanwhile
 }
 
 // traffic counts the documents that are on their way to MH.
 type traffic struct{ n atomic.Int64 }
 
-// begin counts one; the caller ends with end.
+// begin counts a document as being sent until the caller calls end.
 func (s *traffic) begin() (end func()) {
 	s.n.Add(1)
 	return func() { s.n.Add(-1) }
 }
 
-// rest waits until nothing is being sent, at most so long.
+// rest waits until no document is being sent, or until most has passed.
 func (s *traffic) rest(ctx context.Context, most time.Duration) error {
 	const look = 10 * time.Millisecond
 	for waited := time.Duration(0); s.n.Load() > 0 && waited < most; waited += look {

@@ -40,7 +40,7 @@ func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 }
 
 func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, path string, err error) {
-	// 1. Key. The same key again is the same document, as it stands now. While the first request runs, wait for it.
+	// 1. Key. A repeated key returns the first document as it stands now. While the first request runs, wait for it.
 	key := idempotency(req)
 	if key != nil {
 		release, err := e.keys.Acquire(ctx, string(key.Key[:]))
@@ -59,16 +59,15 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 	defer end()
 
-	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. A box that is not fit says so.
+	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. An unfit box refuses.
 	d, err := e.openDraft(req)
 	if err != nil {
 		return nil, pathRefused, err
 	}
 	defer d.free()
 
-	// 3. Rules. The amounts, or everything that is wrong with the sale. What is issued against another document is
-	// computed under that document's lock, in step 4. In contingency the period stands still until the document is in
-	// it.
+	// 3. Rules. Compute the amounts, or refuse with all faults. A note or return is computed in step 4, under the lock
+	// of its origin. In contingency, hold the period open until the document is stored.
 	if req.Origin != nil {
 		if _, err := e.findOrigin(ctx, d); err != nil {
 			return nil, pathRefused, err
@@ -89,8 +88,8 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 		}
 	}
 
-	// 4. Append. Lock, fill, number, sign once, and one synced batch. After it a crash is safe, before it nothing
-	// happened.
+	// 4. Append. Lock, fill, number, sign once, and one synced batch. Before the batch nothing is stored; after it a
+	// crash is safe.
 	now, made, release, err := e.append(ctx, d, key)
 	if err != nil {
 		return nil, pathRefused, notStored(err)
@@ -104,7 +103,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 		return made.noteBytes(shown), pathContingency, err
 	}
 
-	// 5 and 6. Transmit under the policy, settle, answer from what is durable.
+	// 5 and 6. Transmit under the policy, settle, and answer from the stored document.
 	if now, err = e.conclude(ctx, now, sending{wait: cmp.Or(req.Wait, e.o.Patience)}); err != nil {
 		return nil, pathOnline, err
 	}
@@ -112,7 +111,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	return made.noteBytes(shown), pathOnline, err
 }
 
-// append stores a draft under its number. Nobody else settles the document before release.
+// append stores a draft under its number. No other goroutine can settle the document before release is called.
 func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency) (now standing, made *prepared,
 	release func(), err error) {
 	a, err := e.store.Begin(ctx, d.keys(key))
@@ -132,8 +131,8 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	if err != nil {
 		return now, nil, nil, err
 	}
-	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its lock is
-	// taken before anybody can find it, so that nobody else settles it.
+	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its document
+	// is locked before it is stored, so that no other goroutine settles it.
 	ctx = context.WithoutCancel(ctx)
 	unlock, err := e.documents.Hold(ctx, d.code)
 	if err != nil {
@@ -155,7 +154,7 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	return standing{entry, made.head, made.jws, made.document}, made, unlock, nil
 }
 
-// notStored answers a sale that was not stored: what refuses it, or that the store could not.
+// notStored returns the answer to a sale that was not stored: its refusal, or the store's failure.
 func notStored(err error) error {
 	var refused *refusal.Error
 	if errors.As(err, &refused) {
@@ -164,7 +163,7 @@ func notStored(err error) error {
 	return refusal.Unavailable(err, "El documento no pudo guardarse")
 }
 
-// openDraft makes the draft of a sale, if the box is fit to issue and has a rule for it today.
+// openDraft makes the draft of a sale if the box may issue its type and has a rule for it today.
 func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.o.Gate(req.Caller.Point); err != nil {
 		return nil, err
@@ -203,14 +202,14 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	return d, nil
 }
 
-// closed refuses a type of document that is not issued here: repeating the request is of no use.
+// closed returns the refusal of a document type that is not issued here: repeating the request is useless.
 func closed(document, why string) *refusal.Error {
 	return &refusal.Error{Code: refusal.CodeTypeClosed,
 		Message: fmt.Sprintf("El documento de tipo %s (%s) no se emite aquí: %s", document,
 			record.TypeOf(document).Name, why)}
 }
 
-// idempotency returns the key of a request in its point of sale's own space, nil if it has none.
+// idempotency returns the request's key within its point of sale, or nil if the request has no key.
 func idempotency(req Request) *storage.Idempotency {
 	if req.IdempotencyKey == "" {
 		return nil
@@ -226,24 +225,24 @@ type draft struct {
 	now     time.Time
 	code    dte.Code
 	series  string
-	none    string    // the control number that stands for the one to come
-	facts   dte.Value // with none
+	none    string    // the placeholder of the control number
+	facts   dte.Value // with the placeholder none
 	form    string
-	period  *contingency.Period // the contingency that it is issued in
+	period  *contingency.Period // the contingency in which it is issued
 	cause   int64               // CAT-005
 	motive  string              // of cause 5
-	reason  string              // why it is in contingency form, for people
-	draws   []record.Draw       // what it takes of its origin
+	reason  string              // of the contingency form, in words for people
+	draws   []record.Draw       // its draws on its origin's counters
 	// passCodes: online, MH alone decides about codes of catalogues.
 	passCodes bool
 
-	ruleDay  string                // of the original, "" for its own: the day whose rule computes it
-	rule     *rulestore.Rule       // valid on its day; computed.rule has computed it
+	ruleDay  string                // the day whose rule computes it: that of the original, or "" for its own
+	rule     *rulestore.Rule       // in force on its day; computed.Rule has computed the draft
 	computed *rulestore.Evaluation // nil until step 3 or 4
 	from     *origin               // nil, or the document that it is issued against
 }
 
-// keys are what the draft locks while it is stored.
+// keys returns the keys to lock while the draft is stored.
 func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 	k := storage.Keys{Series: d.series, Idempotency: key}
 	if o := d.request.Origin; o != nil {
@@ -252,14 +251,14 @@ func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 	return k
 }
 
-// filling is how the draft is filled. In contingency the box's catalogues decide: MH answers nothing then. Online, MH
-// decides about payments and their terms (SPEC 2.7), and about every code where the box passes codes on.
+// filling returns the options of filling the draft. In contingency the box's catalogues decide, as MH does not answer.
+// Online, MH decides about payments and their terms (SPEC 2.7), and about every code if passCodes is set.
 func (d *draft) filling() schema.FillOptions {
 	online := d.form == record.FormNormal
 	return schema.FillOptions{Catalogues: !online || !d.passCodes, LeavePayments: online}
 }
 
-// free gives the memory of the computation back.
+// free releases the memory of the computation.
 func (d *draft) free() {
 	if d.computed != nil {
 		d.computed.Free()
@@ -308,10 +307,10 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 	return d, nil
 }
 
-// errAway means that MH does not answer, and that it takes no document of this type in contingency.
+// errAway means that MH does not answer, and that MH accepts no document of this type in contingency.
 var errAway = errors.New("MH does not answer, and takes no such document in contingency")
 
-// deferrable refuses a document of a type and day that MH does not take in contingency (MF2 p.18). No number is spent.
+// deferrable refuses a document type that MH does not accept in contingency on a day (MF2 p.18). No number is spent.
 func (e *Engine) deferrable(document, day string) error {
 	t := record.TypeOf(document)
 	if r, err := e.rules().Pick(document, e.issuer.Ambiente, day); err == nil && r.Type != nil {
@@ -324,20 +323,20 @@ func (e *Engine) deferrable(document, day string) error {
 	return nil
 }
 
-// mark makes the draft one of the contingency form.
+// mark changes the draft to the contingency form.
 func (d *draft) mark(cause int64, motive string) {
 	d.cause, d.motive = cause, motive
 	id := d.facts.Get("identificacion").Set(record.ContingencyMarks(cause, motive)...)
 	d.facts, d.form = d.facts.With("identificacion", id), record.FormContingency
 }
 
-// putInPeriod issues the draft in a contingency of the branch.
+// putInPeriod puts the draft in the branch's contingency period.
 func (d *draft) putInPeriod(p *contingency.Period) {
 	d.mark(p.Cause, p.MotiveOnDocument())
 	d.period, d.reason = p, p.Motive
 }
 
-// compute evaluates a draft; faults are a *refusal.Error that names everything that is wrong with it.
+// compute evaluates a draft. A draft with faults returns a *refusal.Error that names all of them.
 func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rulestore.Evaluation, error) {
 	computed, faults, err := r.Make(ctx, d.facts, d.filling())
 	switch {
@@ -397,7 +396,7 @@ func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft
 // unnumbered is a placeholder for a document's future number. All numbers have the same length.
 const unnumbered = 1
 
-// fill takes the document of a draft from its evaluation. A breach of the schema is a *refusal.Error.
+// fill takes a draft's document from its evaluation. A refusal by the rule is a *refusal.Error.
 func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	if len(ev.Refused) > 0 {
 		return nil, refusal.Of(ev.Refused)
@@ -412,8 +411,8 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	return p, nil
 }
 
-// stamp puts the control number n in its place, in the facts and in the document, unless that shows none (18), and
-// returns it. Rule.Make has seen that there is no other place.
+// stamp writes control number n into the facts and the document, and returns it. A document of type 18 shows no number.
+// Rule.Make has checked that there is no other place.
 func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	at := d.request.Caller.Point
 	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)
@@ -422,21 +421,21 @@ func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	}
 	place := rulestore.NumberPlace(control)
 	for _, text := range p.numbers {
-		copy(text, place) // numbers have one length
+		copy(text, place) // all numbers have the same length
 	}
 	return control, nil
 }
 
-// prepared is a document that is not stored yet: first complete but for its number, then signed.
+// prepared is a document that is not stored yet: it lacks only its number at first, and is then signed.
 type prepared struct {
-	document []byte   // which jws signs
-	facts    []byte   // that it was made of
+	document []byte   // the payload of jws
+	facts    []byte   // from which the document was made
 	numbers  [][]byte // the places of the control number in both
 	head     *record.Head
 	jws      []byte
 }
 
-// noteBytes notes on the record of a new document, nil for none, what it took.
+// noteBytes sets the stored bytes on the view of a new document; r may be nil.
 func (p *prepared) noteBytes(r *record.View) *record.View {
 	if r != nil {
 		r.Stored = p.head.Bytes
@@ -444,7 +443,7 @@ func (p *prepared) noteBytes(r *record.View) *record.View {
 	return r
 }
 
-// sign stamps the number on what fill made, signs it, and returns it as it is to be stored.
+// sign stamps the number on the prepared document, signs the document, and returns the draft to store.
 func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.Slot) (to storage.Draft, err error) {
 	ev := d.computed
 	control, err := p.stamp(d, slot.Number)
@@ -496,7 +495,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	return to, err
 }
 
-// replay returns the document that a key made, nil if it has made none.
+// replay returns the document that was issued under a key, or nil if the key is new.
 func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Request) (*record.View, error) {
 	code, first, err := e.store.Lookup(key.Key)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -516,19 +515,19 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	return e.public(entry)
 }
 
-// manyLines is from how many lines a sale waits for a turn: 2,000 lines take some 60 ms of the processor, 500 a
-// quarter.
+// manyLines is the number of lines from which a sale waits for a turn: 2,000 lines need some 60 ms of processor time,
+// 500 lines a quarter of that.
 const manyLines = 500
 
-// newLarge shares the processor among sales of many lines: half of the cores' number are computed and signed at once,
-// so that a till with a few lines finds a core beside them. Tokens take turns.
+// newLarge returns the queue of sales with many lines. They use at most half of the cores at once, so that small sales
+// find a free core. Tokens take turns.
 func newLarge(now func() time.Time) *fairqueue.Queue {
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	return fairqueue.New(fairqueue.Options{Slots: slots, Each: slots, Waiting: 16, Now: now})
 }
 
-// turn waits for the turn of a sale of many lines and returns the function that ends it; a sale of few needs none. It
-// is asked before any lock but the idempotency key's, and ended before MH is waited for.
+// turn waits for the turn of a sale with many lines and returns the function that ends the turn; a smaller sale does
+// not wait. Call turn before any lock but the idempotency key's, and end it before waiting for MH.
 func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) {
 	if req.Facts.Get(rulestore.LinesName).Len() < manyLines {
 		return func() {}, nil

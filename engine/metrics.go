@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
-	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
+	// Start at 0: in a series that began at 1, Prometheus' increase would miss the first event.
 	for _, by := range []string{"times", "archive", "likeliest"} {
 		m.adopted.WithLabelValues(by)
 	}
@@ -86,7 +86,7 @@ func (m *metrics) invalidated(r *record.View, err error) {
 	}
 }
 
-// own are the metrics that count as things happen.
+// own returns the metrics that the engine updates at each event.
 func (m *metrics) own() []prometheus.Collector {
 	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.corrections, m.adopted}
 }

@@ -17,28 +17,27 @@ import (
 	"dtegate/storage"
 )
 
-// Origin names the document that a note adjusts or that a return takes goods back from.
+// Origin names the document that a note adjusts, or that was issued for the goods of a return.
 type Origin struct {
 	Code dte.Code
-	// Document and Date (yyyy-mm-dd), if not empty, are what the request says of it; where that is not so, the
-	// request is refused.
+	// Document and Date (yyyy-mm-dd), if not empty, are the request's claims about it; a wrong claim is refused.
 	Document, Date string
 }
 
-// origin is a stored document that another one is issued against.
+// origin is a stored document against which another document is issued.
 type origin struct {
 	entry    storage.Entry
 	head     *record.Head
-	facts    dte.Value // what its till said
-	document dte.Value // what was signed
+	facts    dte.Value // the till's values
+	document dte.Value // the signed document
 }
 
-// creditableNames are what people call the amounts of bundle.CreditableNames.
+// creditableNames are the names of the amounts of bundle.CreditableNames in messages to people.
 var creditableNames = [len(bundle.CreditableNames)]string{"Lo gravado de la nota", "Lo exento de la nota",
 	"Lo no sujeto de la nota"}
 
-// findOrigin finds the document that a request is issued against and tells what forbids it. Only under its lock does
-// the answer stand.
+// findOrigin returns the origin of a request, or the error that forbids its use. The result stays valid only while the
+// caller holds the origin's lock.
 func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	o := &origin{}
 	var err error
@@ -61,14 +60,14 @@ func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	return o, e.readOrigin(o)
 }
 
-// eligible tells whether the type and the state of an origin allow what the request wants of it (SPEC section 3).
+// eligible returns an error if the type or the state of an origin forbids the request (SPEC section 3).
 func (e *Engine) eligible(d *draft, o *origin) error {
 	isReturn := record.TypeOf(d.request.Document).Effect == bundle.TakesBack
 	wrong := func(code, message string) error {
 		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code,
 			Message: message}}}
 	}
-	// of these, the rule takes what it allows
+	// of the types in Origins, the rule may accept fewer
 	if !slices.Contains(record.TypeOf(d.request.Document).Origins, o.head.Document) {
 		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.TypeOf(o.head.Document).Name+
 			", que no admite esta operación")
@@ -89,7 +88,7 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 	return nil
 }
 
-// misnamed is what a request says of its origin and is not so.
+// misnamed returns a fault for each wrong claim of a request about its origin.
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 	if said.Document != "" && said.Document != o.head.Document {
 		faults = append(faults, dte.Fault{Path: "documentoRelacionado.tipoDte", Code: dte.FaultCondition,
@@ -102,7 +101,7 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 	return faults
 }
 
-// readOrigin reads what an origin was made of.
+// readOrigin reads the signed document and the facts of an origin.
 func (e *Engine) readOrigin(o *origin) error {
 	signed, err := record.SignedBytes(e.store, o.entry.Code, o.head)
 	if err == nil {
@@ -121,7 +120,7 @@ func (e *Engine) readOrigin(o *origin) error {
 	return nil
 }
 
-// lostOrigin is the error for a document that cannot be read: it names what the store has lost.
+// lostOrigin returns the error for an unreadable document; it names a document that the store has lost.
 func lostOrigin(h *record.Head, err error) error {
 	if !errors.Is(err, record.ErrLost) {
 		return refusal.Internal(err)
@@ -130,14 +129,14 @@ func lostOrigin(h *record.Head, err error) error {
 		h.ControlNumber + ": no admite notas, devoluciones ni invalidación en esta caja"}
 }
 
-// amount is a number of a document, 0 when it is not there.
+// amount returns a member of v as an amount, or 0 if v lacks the member.
 func amount(v dte.Value, name string) dte.Amount {
 	a, _ := v.Get(name).Amount()
 	return a
 }
 
-// completeDraft completes a draft from its origin, which stands still: the facts of the note or of the return, and what
-// it draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
+// completeDraft completes a draft from its locked origin: the facts, and the draws of a return. A note is completed
+// even if an error names its faults. The draws of a note are computed later: see drawn.
 func (e *Engine) completeDraft(d *draft, o *origin) error {
 	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
 		return e.takeBack(d, o)
@@ -150,7 +149,7 @@ func (e *Engine) completeDraft(d *draft, o *origin) error {
 	return nil
 }
 
-// drawn returns what a computed document takes from its origin. It refuses the document if that is more than is left.
+// drawn adds a computed document's draws on its origin to d.draws. It refuses to credit more than is left.
 func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Evaluation) error {
 	how := record.TypeOf(d.request.Document).Effect
 	if how == bundle.TakesBack {
@@ -186,7 +185,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 	return nil
 }
 
-// counters are what appending a document adds to its origin's counters, as absolute values. The origin is locked.
+// counters returns the origin's counters after a document is appended, as absolute values. The origin is locked.
 func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	changes := record.Effect(record.TypeOf(d.request.Document).Effect, 0, record.Signed, d.draws, o.entry.Code)
 	for i, c := range changes {
@@ -236,11 +235,11 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 		With("origen", dte.Obj(dte.Member{Name: "tipoDte", Value: dte.Str(o.head.Document)})), faults
 }
 
-// receptorPairs are the members of a receptor that mean something together only: an activity's code and its words.
+// receptorPairs are members of a receptor that have a meaning only together, such as an activity's code and text.
 var receptorPairs = [...][2]string{{"codActividad", "descActividad"}, {"tipoDocumento", "numDocumento"}}
 
-// completeReceptor gives a receptor of a note what it leaves out, from the original's. An address is one thing, and so
-// is a pair: of these nothing is mixed.
+// completeReceptor adds the members that a note's receptor omits, from the original's receptor. It never mixes parts of
+// two addresses or of two pairs.
 func completeReceptor(said, was dte.Value) dte.Value {
 	said = identified(said)
 	complete := said
@@ -262,8 +261,8 @@ func completeReceptor(said, was dte.Value) dte.Value {
 // present reports whether a fact is there and not null.
 func present(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
-// identified gives a receptor both of its names: a NIT is a document of type 36 (CAT-022), and one generation of a
-// schema asks for the one, another for the other.
+// identified gives a receptor both forms of its number: nit, and type 36 of CAT-022 with numDocumento. Some generations
+// of a schema require the first form, some the second.
 func identified(r dte.Value) dte.Value {
 	given := func(name string) bool { return present(r.Get(name)) }
 	switch {
@@ -276,8 +275,8 @@ func identified(r dte.Value) dte.Value {
 	return r
 }
 
-// creditable is what notes may take of an original, by bundle.CreditableNames, as its type says: its totals less its
-// global discounts, and of an invoice whose prices include VAT, less the VAT. Notes are written without it.
+// creditable returns the amounts that notes may take from an original, by bundle.CreditableNames. Its type gives the
+// terms: totals less global discounts, and less VAT if prices include VAT, because notes exclude VAT.
 func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {
@@ -292,14 +291,14 @@ func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 	return left
 }
 
-// takeBack makes the facts of a return event: the lines of the origin that it names, each with what its rule needs to
-// give back exactly what was taken (FACTS §9; SPEC 4.6). Quantities are checked here, where the counters stand still.
+// takeBack makes the facts of a return event: the named lines of the origin, each with the values that its rule needs
+// to return the exact amounts (FACTS §9; SPEC 4.6). It checks quantities here because the counters are locked.
 func (e *Engine) takeBack(d *draft, o *origin) error {
 	asked := d.facts.Get("cuerpoDocumento")
 	sold := o.document.Get("cuerpoDocumento")
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	var faults []dte.Fault
-	reason := "" // the code of the first fault names the answer, where SPEC names it so
+	reason := "" // the answer's code: that of the first fault, or VALIDATION for a duplicate
 	fault := func(kind, path, message string) {
 		switch {
 		case reason != "":
@@ -347,7 +346,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	return e.completeReturn(d, o, lines)
 }
 
-// completeReturn makes the facts of a return with its lines.
+// completeReturn makes the facts of a return from its lines and its origin.
 func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	if receptor := o.facts.Get("receptor"); receptor.Exists() {
@@ -369,11 +368,11 @@ func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	return nil
 }
 
-// amountsOfLine are the members of a line that hold its amount: one of them is not 0. Their order is that of the
-// counters of what was returned.
+// amountsOfLine are the members that can hold a line's amount: only one member is not 0. The counters from
+// record.LineReturned have the same order.
 var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
-// returnedBefore is what earlier returns gave back of an origin, by kind of amount.
+// returnedBefore returns the amounts that earlier returns of an origin gave back, by kind of amount.
 func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 	members := make([]dte.Member, len(amountsOfLine))
 	for k, name := range amountsOfLine {
@@ -386,7 +385,7 @@ func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 	return dte.Obj(members...), nil
 }
 
-// givenBack adds to what a return draws the amounts of its lines, by kind.
+// givenBack adds the sum of a return's lines to d.draws, by kind of amount.
 func (d *draft) givenBack(r *rulestore.Rule, ev *rulestore.Evaluation) {
 	outputs := r.Description().LineOutputs
 	for k, name := range amountsOfLine {
@@ -404,7 +403,7 @@ func (d *draft) givenBack(r *rulestore.Rule, ev *rulestore.Evaluation) {
 	}
 }
 
-// sumsAbove are, line by line, what the lines before it add up to, of the same kind of amount.
+// sumsAbove returns, for each line, the sum of the preceding lines of the same kind of amount.
 func sumsAbove(lines dte.Value) []dte.Amount {
 	list := make([]dte.Amount, lines.Len())
 	var sums [len(amountsOfLine)]dte.Amount
@@ -419,7 +418,7 @@ func sumsAbove(lines dte.Value) []dte.Amount {
 	return list
 }
 
-// lineNumbered is the line with a numItem: lines are numbered from 1, in order.
+// lineNumbered returns the line with a numItem: lines are numbered from 1, in order.
 func lineNumbered(lines dte.Value, number int64) dte.Value {
 	if number < 1 || number > int64(lines.Len()) {
 		return dte.Value{}
@@ -427,7 +426,7 @@ func lineNumbered(lines dte.Value, number int64) dte.Value {
 	return lines.Index(int(number - 1))
 }
 
-// returned is a line of the event: the origin's line with the quantity that comes back, and beside it what the rule
+// returned makes a line of the event from the origin's line: the quantity given back, and the amounts that the rule
 // prorates.
 func returned(line dte.Value, number int64, origin dte.Value, quantity, before dte.Amount) dte.Value {
 	members := []dte.Member{
@@ -447,7 +446,7 @@ func returned(line dte.Value, number int64, origin dte.Value, quantity, before d
 	return dte.Obj(members...)
 }
 
-// totals are the amounts of an origin that its lines share.
+// totals returns the amounts of an origin that its lines share.
 func (o *origin) totals() dte.Value {
 	members := []dte.Member{{Name: "tipoDte", Value: dte.Str(o.head.Document)}}
 	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj",
@@ -457,11 +456,10 @@ func (o *origin) totals() dte.Value {
 	return dte.Obj(members...)
 }
 
-// This file holds what the layouts and the rules cannot know of a sale: dates against the day of issue, and people
-// against those of another document.
+// The checks below need data that layouts and rules lack: the day of issue, and the people of another document.
 
-// laterThanIssue refuses related documents that are dated after the day of issue: nothing can be withheld of what was
-// not issued yet.
+// laterThanIssue returns a fault for each related document that is dated after the day of issue: tax cannot be withheld
+// on a document that does not exist yet.
 func laterThanIssue(d *draft) (faults []dte.Fault) {
 	today := d.facts.Get("identificacion").Get("fecEmi").Text()
 	lines := d.facts.Get("cuerpoDocumento")
@@ -478,7 +476,7 @@ func laterThanIssue(d *draft) (faults []dte.Fault) {
 }
 
 // sameTaxpayer refuses a note to another taxpayer than its original's (MF2 p.31: adjusting a document keeps its "NIT
-// (Receptor)"). An invoice may have named nobody.
+// (Receptor)"). An invoice may name no receptor.
 func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	was := o.facts.Get("receptor")
 	known := ""
@@ -493,7 +491,7 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 		}
 	}
 	if known == "" || receptor.Get("nit").Text() == "" && receptor.Get("numDocumento").Text() == "" {
-		return nil // the numbers that the note leaves out are the original's
+		return nil // the note omits its numbers: it inherits the original's
 	}
 	var faults []dte.Fault
 	for _, name := range [...]string{"nit", "numDocumento"} {
@@ -505,7 +503,7 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	return faults
 }
 
-// emisorOf is the issuer as the event shows it that is issued against a document: as that document does (MF2 p.8).
+// emisorOf returns the issuer for an event against a document, with the names of that document (MF2 p.8).
 func (o *origin) emisorOf(now dte.Value) dte.Value {
 	for _, name := range [...]string{"nombre", "codEstable", "codPuntoVenta"} {
 		if was := o.facts.Get("emisor").Get(name); was.Exists() {
@@ -515,18 +513,18 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 	return now
 }
 
-// nothingToPay is the warning on a document of 0.00, which MH takes where its layout lets it.
+// nothingToPay is the warning on a document of 0.00. MH accepts such a document if its layout allows 0.00.
 const nothingToPay = "El total del documento es 0.00"
 
-// beyondAnnex is the warning on a document whose amount fits no column of the annexes of F-07: the books name it and
-// leave it out.
+// beyondAnnex is the warning on a document whose total is too large for the annexes of F-07: the books list the
+// document apart and leave it out of the annexes.
 const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador " +
 	"lo declara a mano"
 
-// annexLimit is the least amount that fits no column of an annex.
+// annexLimit is the smallest amount that is too large for a column of an annex.
 const annexLimit = 10_000_000_000 * dte.Scale
 
-// notYet refuses a document type whose rules begin on a later day: repeating the request before is of no use.
+// notYet returns the refusal of a document type whose rules begin on a later day, or nil: a retry before is useless.
 func (e *Engine) notYet(document string) *refusal.Error {
 	from := e.rules().Begins(document, e.issuer.Ambiente)
 	if from == "" {
@@ -537,7 +535,7 @@ func (e *Engine) notYet(document string) *refusal.Error {
 			document, record.TypeOf(document).Name, spanishDate(from))}
 }
 
-// spanishDate is a date as people say it: "1 de diciembre de 2026".
+// spanishDate returns a date in Spanish words: "1 de diciembre de 2026".
 func spanishDate(date string) string {
 	var year, month, day int
 	if n, err := fmt.Sscanf(date, "%d-%d-%d", &year, &month, &day); n != 3 || err != nil || month < 1 || month > 12 {

@@ -18,18 +18,18 @@ import (
 	"dtegate/storage"
 )
 
-// sending is how a signed document is concluded.
+// sending holds the options of conclude for a signed document.
 type sending struct {
-	doubtful bool          // it may have been sent before
-	sent     time.Time     // of doubtful: when at the latest
-	late     bool          // nobody waits for the answer: it is announced
-	wait     time.Duration // how long the till waits; 0: as long as the policy takes
+	doubtful bool          // the document may have been sent before
+	sent     time.Time     // if doubtful: the latest time of that sending
+	late     bool          // no caller waits: the outcome is announced
+	wait     time.Duration // how long the till waits; 0: the policy's own time
 }
 
 const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
 
-// settleDocument brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
-// document in any other state is returned as it stands.
+// settleDocument settles a Signed document, even after a crash or a loss: it queries MH first. It returns a document in
+// any other state unchanged.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.documents.Hold(ctx, dte.Code(code))
 	if err != nil {
@@ -59,8 +59,8 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 	return now.entry, err
 }
 
-// settleLost settles a signed document whose bytes are lost. If MH holds the document, it is accepted; if not, it is
-// set aside. The caller holds the document's lock.
+// settleLost settles a signed document after the store has lost its bytes. A document that MH holds is accepted; any
+// other document is set aside. The caller holds the document's lock.
 func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.Head, why error) (storage.Entry,
 	error) {
 	if e.contingency.Current() != nil {
@@ -82,11 +82,11 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 	return entry, refusal.Unavailable(errPutOff, pending)
 }
 
-// errPutOff means that a document is settled later: MH does not answer, or may still decide on what it was sent before
+// errPutOff means that a document is settled later: MH does not answer, or MH may still decide on a sending from before
 // a restoration.
 var errPutOff = errors.New("MH cannot be asked about the document yet")
 
-// putOff has the recovery settle a signed document later.
+// putOff makes Recover settle a signed document later.
 func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry,
 	error) {
 	if entry.Due == nil || entry.Due.At.Before(until) {
@@ -136,9 +136,9 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	return standing{entry, &next, d.jws, d.document}, err
 }
 
-// postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does
-// not answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to
-// wait does not wait for the probe.
+// postpone makes the contingency form of a document when MH has not decided on the normal form. It probes MH: if MH
+// does not answer, the branch enters contingency; otherwise only this document is affected. An impatient till does not
+// wait for the probe.
 func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
 	changed := *d.head
 	h := &changed
@@ -147,7 +147,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
 		return d, refusal.Internal(err)
 	}
-	if e.deferrable(h.Document, h.Date) != nil { // it stays Signed, and is asked for and sent again
+	if e.deferrable(h.Document, h.Date) != nil { // it stays Signed: Recover queries and sends it again
 		entry, err := e.putOff(ctx, d.entry, h, e.now().Add(settleAgain))
 		return standing{entry: entry, head: h, jws: d.jws}, err
 	}
@@ -158,7 +158,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	var made []storage.Part
-	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // of a change that the store has lost
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // may exist from a change that was lost
 	if errors.Is(err, record.ErrLost) {
 		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
 			h.Motive)); err == nil {
@@ -179,7 +179,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	return standing{entry: entry, head: h, jws: form}, err
 }
 
-// contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
+// contingencyForm signs the contingency form of a normal document: same code, same number, contingency marks.
 func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) ([]byte,
 	error) {
 	normal, err := record.Payload(jws)
@@ -201,11 +201,11 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 // three transmissions and three queries of 8 s.
 const settleAfter = 2 * time.Minute
 
-// settleAgain is how long a document that MH does not take in contingency waits before MH is asked again.
+// settleAgain is the wait before a document that MH does not accept in contingency is settled again.
 const settleAgain = time.Minute
 
-// Recover settles, once, every signed document that was due before the given time. It ends at the first error: the
-// store's, or of a document that cannot be settled.
+// Recover settles, once, every signed document that was due before the given time. It ends at the first error of the
+// store or of a document that cannot be settled.
 func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	for {
 		open, err := e.store.Due(record.QueueSettle, before, 100)
@@ -233,11 +233,11 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	}
 }
 
-// A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. Its query
-// returns the seal and the time of the seal, and not the form (MT1 §4.3). This file finds the form.
+// A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. MH's query
+// returns the seal and its time, but not the form (MT1 §4.3). The functions below find the form.
 
-// adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer
-// to a query, or to a lot.
+// adoptHeld records the form that MH holds as the document's form. It replaces any form that this store recorded
+// before. held is MH's answer to a query or a lot.
 func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 	doubt time.Duration) (storage.Entry, error) {
 	parts, err := e.store.Parts(entry.Code)
@@ -260,9 +260,9 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 	return e.move(ctx, entry, change, &next)
 }
 
-// formOfLostTime finds the form of a document that was sealed in a time that this store has lost (see storage.Gap):
-// what was sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the
-// likeliest, and the record says so.
+// formOfLostTime finds the form of a document that MH sealed in a time that this store has lost (see storage.Gap). The
+// store lacks the sendings of that time, but the archive has the sealed form. Without the archive the likeliest form is
+// recorded, if unsure with a warning.
 func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part,
 	names []string, sealed time.Time, change *storage.Change) (proof string, err error) {
 	code := dte.Code(entry.Code).String()
@@ -300,25 +300,25 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	return "likeliest", nil
 }
 
-// correctForm corrects the form that the times of the sendings tell where they do not cover what was sent in the lost
-// time. It returns false when another form is possible.
+// correctForm corrects the form that was found by the times of the sendings, because sendings of the lost time are not
+// recorded. It returns false if another form is possible.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]
 	switch {
 	case next.Form != first:
-		return true // this store sent that form, and the seal came after
+		return true // this store sent that form before the seal
 	case first != record.FormNormal:
 		return true
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
 	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.Policy.DoubtFor)):
-		return true // before the other form was sent, or may have been
+		return true // before the other form can have been sent
 	}
 	next.Form = last
 	return false
 }
 
-// archivedForm returns the JWS of a document as the archive holds it, if MH's seal is on it.
+// archivedForm returns the JWS of a document from the archive, if it has MH's seal.
 func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
 	if e.outbox.Archive() == nil {
 		return nil, errors.New("no archive is configured")
@@ -343,7 +343,7 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 	return jws, nil
 }
 
-// archived returns the legal file of a document as the archive holds it.
+// archived returns the legal file of a document from the archive.
 func archived(ctx context.Context, a *archive.Archive, slug string, h *record.Head, code string) (dte.Value, error) {
 	data, err := a.Get(ctx, outbox.ArchivePath(slug, h, "json", code))
 	if err != nil {
@@ -356,7 +356,7 @@ func archived(ctx context.Context, a *archive.Archive, slug string, h *record.He
 	return v, nil
 }
 
-// totalOf is the total of a document by itself (SPEC: totalPagar; of 07 totalIvaRetenido), otherwise as given.
+// totalOf returns the total in a document (SPEC: totalPagar; in type 07 totalIvaRetenido), or the fallback otherwise.
 func totalOf(document dte.Value, otherwise string) string {
 	for _, name := range []string{"totalPagar", "totalIvaRetenido"} {
 		if v := document.Get("resumen").Get(name); v.Exists() && !v.IsNull() {
@@ -368,7 +368,7 @@ func totalOf(document dte.Value, otherwise string) string {
 	return otherwise
 }
 
-// ArchivedPart returns the signed form of a document that the archive holds, nil if it holds none. It does not know
+// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it. It does not know
 // which of the document's forms that is; the store's journal has the digest of each form. Errors: the archive's.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
 	h := new(record.Head)

@@ -45,21 +45,21 @@ func (Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted)
 // Options of New.
 type Options struct {
 	Endpoint  string // "https://s3.us-east-1.amazonaws.com"; http is for a store on the same machine
-	Region    string // default us-east-1, which stores without regions take
+	Region    string // default us-east-1; stores without regions accept it
 	Bucket    string // must exist
-	Prefix    string // stands before every key: "sucursales/centro"; may be empty
+	Prefix    string // precedes every key: "sucursales/centro"; may be empty
 	AccessKey string
 	Secret    Secret
 	// Credentials is the address of a service on this machine that issues temporary keys, like EC2's instance metadata
 	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911". With it AccessKey and Secret must be empty.
 	Credentials string
-	// PathStyle puts the bucket into the path instead of the host's name, as most stores but AWS want it.
+	// PathStyle puts the bucket into the path instead of the host's name; most stores except AWS require it.
 	PathStyle bool
-	// Timeout is how long a call may take in all. Default 1 min.
+	// Timeout is the longest total time of a call. Default 1 min.
 	Timeout time.Duration
 	// Connections is how many connections are kept for the next calls. Default 4.
 	Connections int
-	// Transport, default one that keeps connections and uses no proxy.
+	// Transport sends the requests. Default: a transport that keeps connections and uses no proxy.
 	Transport http.RoundTripper
 }
 
@@ -68,7 +68,7 @@ type Archive struct {
 	client   *minio.Core
 	endpoint string
 	bucket   string
-	prefix   string // empty, or with its slash
+	prefix   string // empty, or ending in a slash
 	timeout  time.Duration
 }
 
@@ -108,7 +108,7 @@ func New(o Options) (*Archive, error) {
 	client, err := minio.NewCore(u.Host, &minio.Options{
 		Creds:           held,
 		Secure:          u.Scheme == "https",
-		Region:          cmp.Or(o.Region, "us-east-1"), // otherwise the library asks the store first
+		Region:          cmp.Or(o.Region, "us-east-1"), // without it the library first asks the store
 		BucketLookup:    lookup,
 		Transport:       o.Transport,
 		TrailingHeaders: true, // without it the library sends no checksum
@@ -124,7 +124,7 @@ func New(o Options) (*Archive, error) {
 	return a, nil
 }
 
-// credentials returns the given keys, or a source that is asked when keys are needed.
+// credentials returns the given keys, or a source that fetches keys when they are needed.
 func (o *Options) credentials() (*credentials.Credentials, error) {
 	if o.Credentials == "" {
 		if o.AccessKey == "" || o.Secret == "" {
@@ -149,13 +149,13 @@ func (a *Archive) Format(f fmt.State, _ rune) {
 }
 
 // Key returns the key of a document's file (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>.
-// env is "test" or "prod", date the document's own (2026-11-21), document a type of CAT-002, ext "json" or "pdf".
+// env is "test" or "prod", date the document's date (2026-11-21), document a type of CAT-002, ext "json" or "pdf".
 func Key(slug, env, date, document, code, ext string) string {
 	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" +
 		code + "." + ext
 }
 
-// checkKey accepts the characters that every store and every file system can hold, and that an URL need not encode.
+// checkKey accepts only characters that every store and file system can hold and that need no encoding in a URL.
 func checkKey(key string) error {
 	if len(key) > 500 {
 		return fmt.Errorf("%w: a key of %d bytes", ErrInvalid, len(key))
@@ -202,9 +202,9 @@ type Held struct {
 	Modified, Now time.Time
 }
 
-// Create writes an object, in one request, if there is none under the key. Errors: ErrExists if there is one, with the
-// same bytes or others; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt
-// may succeed.
+// Create writes an object, in one request, if there is none under the key. Errors: ErrExists if the key has an object
+// with any bytes; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt may
+// succeed.
 func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, "application/octet-stream", data, true)
 }
@@ -229,8 +229,8 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 		ContentType: contentType,
 		// The store compares the bytes with the checksum and keeps it.
 		UserMetadata: map[string]string{"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:])},
-		// The sum given below signs the whole. Signing chunk by chunk, the library's default over http, panics when the
-		// store hangs up (minio-go 7.4.1).
+		// The sum given below signs the whole body. The library's default over http, signing chunk by chunk, panics
+		// when the store hangs up (minio-go 7.4.1).
 		DisableContentSha256: true,
 	}
 	if once {
@@ -276,20 +276,20 @@ var (
 	// ErrSetup: the store refuses this box, not this object: credentials, bucket, region, certificate, clock. This
 	// lasts until somebody changes the configuration or the store.
 	ErrSetup = errors.New("the object store does not take this appliance")
-	// ErrFull: the store has no room, until somebody makes some.
+	// ErrFull: the store has no room until somebody makes room.
 	ErrFull = errors.New("the object store is full")
 	// ErrInvalid: an archive cannot hold the key or the object.
 	ErrInvalid = errors.New("no object store takes this")
 	// ErrTooLarge: the object has more bytes than the caller accepts.
 	ErrTooLarge = errors.New("the object is larger than it may be")
-	// ErrExists: there is an object under the key, with these bytes or others.
+	// ErrExists: there is an object with any bytes under the key.
 	ErrExists = errors.New("the key is taken")
 
 	errNow = errors.New("the object store cannot now")
 )
 
-// kinds are the codes whose HTTP status misleads: of full stores that do not answer 507, and 400s that concern only the
-// attempt, such as bytes that were damaged on their way.
+// kinds maps the codes with a misleading HTTP status: from full stores that do not answer 507, and 400s that concern
+// only one attempt, such as bytes damaged in transit.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,
@@ -302,7 +302,7 @@ var kinds = map[string]error{
 	"XAmzContentChecksumMismatch": errNow,
 }
 
-// classify gives an error of the library its kind. An error without a kind concerns only the attempt: no connection, no
+// classify wraps a library error with its kind. An error without a kind concerns only one attempt: no connection, no
 // answer in time, an overloaded or broken store.
 func classify(err error) error {
 	if err == nil {
@@ -333,7 +333,7 @@ func classify(err error) error {
 	}
 }
 
-// hints say what a store's code is about, for the person who has to change it.
+// hints explain a store's error code to the person who must correct its cause.
 var hints = map[string]string{
 	"AccessDenied":                 "the account may not do this, see the bucket's policy: ",
 	"InvalidAccessKeyId":           "it does not know the access key: ",
@@ -351,14 +351,14 @@ func responseError(kind error, r minio.ErrorResponse) error {
 	return fmt.Errorf("%w: %s%d %s %.200q", kind, hints[r.Code], r.StatusCode, r.Code, r.Message)
 }
 
-// Object is what the store reports about an object.
+// Object is the store's report about an object.
 type Object struct {
 	Key  string // without the archive's prefix
 	Size int64  // in bytes
 	// Tag is the store's own name for these bytes (ETag): the same tag means the same bytes.
 	Tag string
-	Sum string // base64 of its SHA-256; a List has none
-	// Modified is when it was written, by the store's clock; only a List has it.
+	Sum string // base64 of the SHA-256; empty in a List
+	// Modified is when the object was written, by the store's clock; only a List sets it.
 	Modified time.Time
 }
 
@@ -372,13 +372,13 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 		return Object{}, err
 	}
 	o := Object{Key: key, Size: info.Size, Tag: info.ETag, Sum: info.ChecksumSHA256}
-	if o.Sum == "" || strings.Contains(o.Sum, "-") { // none, or one of the sums of parts
+	if o.Sum == "" || strings.Contains(o.Sum, "-") { // no sum, or a sum over the sums of parts
 		return a.Read(ctx, key)
 	}
 	return o, nil
 }
 
-// Read is Stat, but it reads the object's bytes instead of relying on the store's own digest.
+// Read is like Stat, but it reads the object's bytes instead of relying on the store's own digest.
 func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	h, err := a.Fetch(ctx, key, maxObject)
 	sum := sha256.Sum256(h.Data)
@@ -401,7 +401,7 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 	return a.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter is List from behind a key on; empty: from the first key.
+// ListAfter is like List, but begins after a key; empty: at the first key.
 func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Object, error] {
 	o := minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}
 	if after != "" {
@@ -418,7 +418,7 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 				return
 			}
 		}
-		if err := ctx.Err(); err != nil { // the library ends without an error
+		if err := ctx.Err(); err != nil { // when ctx ends, the library returns no error
 			yield(Object{}, fmt.Errorf("listing %s: %w", prefix, err))
 		}
 	}

@@ -1,7 +1,7 @@
-// Package audit keeps the record of what people did to the branch: who, when, what, and what came of it. Each act is a
-// record of the store, in a series of its own, so that its hash chain, its checks, its backups and its second copy are
-// those of the documents. That chain is the integrity of the acts: whoever writes a whole store, in a backup, can make
-// it anew. Their authenticity is the mark of the box (package vouch) on each of them.
+// Package audit records the acts of people on the branch: who, when, what, and the outcome. Each act is a record of the
+// store in its own series. Therefore the hash chain, checks, backups and second copy of the documents also cover the
+// acts. The chain proves only integrity: whoever writes a whole store, in a backup, can rebuild it. The box's mark on
+// each act (package recordmac) proves authenticity.
 package audit
 
 import (
@@ -23,34 +23,33 @@ import (
 	"dtegate/storage"
 )
 
-// Outcomes of an act. One without any was begun and the appliance ended before it did.
+// Outcomes of an act. An act without an outcome was begun, but the appliance ended first.
 const (
 	Done    = "done"
-	Nothing = "nothing" // there was nothing to do, and nothing was changed
+	Nothing = "nothing" // there was nothing to change
 	Refused = "refused" // nothing was changed
-	Failed  = "failed"  // it is not known how much was changed
+	Failed  = "failed"  // some changes may have been made
 )
 
 // Act is something that a person did. It holds no secret.
 type Act struct {
 	Number  uint64    `json:"number"` // in the order in which they began, from 1
 	At      time.Time `json:"at"`
-	Who     string    `json:"who"`              // as the caller says; the admin token and From are what is known of him
+	Who     string    `json:"who"`              // the caller's own claim; only the admin token and From are verified
 	From    string    `json:"from"`             // an address, or the program on the box itself
 	What    string    `json:"what"`             // token.new, rules.push, …
-	Target  string    `json:"target,omitempty"` // of what
+	Target  string    `json:"target,omitempty"` // the object of the act
 	Detail  string    `json:"detail,omitempty"`
 	Outcome string    `json:"outcome,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	// State is what the owner of the act wants to find again after a restart.
+	// State is data of the act's owner that must survive a restart.
 	State json.RawMessage `json:"state,omitempty"`
-	// Authenticity is whose mark the act bears, as it was found when it was read: own, none, other or altered. It is
-	// not stored.
+	// Authenticity is the result of checking the act's mark on reading: own, none, other or altered. It is not stored.
 	Authenticity string `json:"authenticity,omitempty"`
 }
 
-// storedAct is an act as it is stored. Its mark covers the code of the act before it too: no act can be taken out or
-// put in between two that are marked.
+// storedAct is the stored form of an act. Its mark also covers the code of the previous act: no act can be removed or
+// inserted between two marked acts.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
@@ -68,7 +67,7 @@ type Trail struct {
 	known bool         // last is known
 }
 
-// New returns the trail of a store. ambiente is CAT-001. box marks the acts; with nil they have no mark.
+// New returns the trail of a store. ambiente is CAT-001. box marks the acts; if box is nil, they have no mark.
 func New(store *storage.Store, ambiente string, box *recordmac.Key, now func() time.Time) *Trail {
 	return &Trail{store: store, series: ambiente + "/auditoria", box: box, now: now}
 }
@@ -80,7 +79,7 @@ type Open struct {
 	previous string
 }
 
-// Begin records that an act begins, and returns when that is on the disk. If it returns an error, the act must not be
+// Begin records that an act begins, and returns once the record is on the disk. After an error the act must not be
 // done.
 func (t *Trail) Begin(ctx context.Context, a Act) (*Open, error) {
 	o := &Open{Act: a}
@@ -104,7 +103,7 @@ func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error 
 		o.previous = hex.EncodeToString(t.last[:])
 	}
 	if err := t.number(ctx, o, state); err != nil {
-		t.known = false // it may have happened
+		t.known = false // the act may have been stored
 		return fmt.Errorf("recording %s: %w", o.What, err)
 	}
 	t.last = o.code
@@ -131,7 +130,7 @@ func (t *Trail) number(ctx context.Context, o *Open, state storage.State) error 
 	return err
 }
 
-// head is an act as it is stored, with the box's mark.
+// head returns the stored form of an act, with the box's mark.
 func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	r := storedAct{o.Act, o.previous}
 	r.Authenticity = ""
@@ -139,8 +138,8 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	return t.box.Mark(head, recordmac.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
 }
 
-// recentActs is how many of the newest acts, by their time, are looked at for the one with the highest number: the
-// clock may have been set back between them.
+// recentActs is how many of the newest acts, by time, are searched for the highest number: the clock may have been set
+// back between acts.
 const recentActs = 1000
 
 func (t *Trail) findLast() error {
@@ -175,7 +174,7 @@ func (t *Trail) End(ctx context.Context, o *Open) error {
 	return nil
 }
 
-// due sorts the newest first: storage gives a queue out by growing time.
+// due returns a queue place that sorts the newest act first: storage returns a queue by increasing time.
 func due(at time.Time) *storage.Due {
 	return &storage.Due{Queue: record.QueueAudit, At: time.Unix(0, -at.UnixNano())}
 }
@@ -183,7 +182,7 @@ func due(at time.Time) *storage.Due {
 // Acts returns the newest acts, at most limit, the newest first.
 func (t *Trail) Acts(limit int) ([]Act, error) { return Read(t.store, t.box, limit) }
 
-// Read is Acts for a store that is only read.
+// Read is like Acts, for a store that is opened only for reading.
 func Read(store *storage.Store, box *recordmac.Key, limit int) ([]Act, error) {
 	entries, err := store.Due(record.QueueAudit, time.Unix(0, 0), limit)
 	if err != nil {
@@ -201,7 +200,7 @@ func Read(store *storage.Store, box *recordmac.Key, limit int) ([]Act, error) {
 	return acts, nil
 }
 
-// Last returns the newest act for which is returns true, nil if there is none.
+// Last returns the newest act for which the function is returns true, or nil if there is no such act.
 func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 	for limit := 64; ; limit *= 8 {
 		acts, err := t.Acts(limit)
@@ -217,13 +216,13 @@ func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 	}
 }
 
-// Whose mark an act bears: Act.Authenticity.
+// Values of Act.Authenticity.
 const (
-	Own  = "own"  // this box wrote the act so
-	None = "none" // the act bears no mark: it is older than the box's key, or it came in a backup
-	// the mark is another box's: the act came in a backup, and nobody here can tell whether it is genuine
+	Own  = "own"  // this box wrote the act in this form
+	None = "none" // the act has no mark: it is older than the box's key, or it came in a backup
+	// the mark is from another box: the act came in a backup, and this box cannot check whether it is genuine
 	Other   = "other"
-	Altered = "altered" // the act names this box and is not as this box wrote it
+	Altered = "altered" // the mark names this box but is wrong: the act was rewritten
 )
 
 var verdicts = [...]string{recordmac.Own: Own, recordmac.None: None, recordmac.Other: Other, recordmac.Altered: Altered}
@@ -232,11 +231,11 @@ func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
 	return box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)})
 }
 
-// Authenticity is what the marks prove about the acts of a store. They prove nothing about acts that were cut off at
-// the end: a trail without its newest acts looks like an older trail.
+// Authenticity is what the marks prove about the acts of a store. Marks cannot show that the newest acts were removed:
+// such a trail looks like an older trail.
 type Authenticity struct {
 	Acts map[string]int // by Own, None, Other and Altered
-	// Problems are the contradictions: acts that were rewritten, put in or taken out. In the order of the acts.
+	// Problems are the contradictions, in the order of the acts: acts that were rewritten, inserted or removed.
 	Problems []string
 }
 
@@ -251,7 +250,7 @@ func Authenticate(store *storage.Store, box *recordmac.Key) (*Authenticity, erro
 	})
 	a := &Authenticity{Acts: make(map[string]int)}
 	var before storage.Code
-	own := false // an act before bears this box's mark
+	own := false // an earlier act has this box's mark
 	for i, e := range entries {
 		if i == 0 || e.Series != entries[i-1].Series {
 			before, own = storage.Code{}, false
@@ -291,7 +290,7 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 // String returns a text for people.
 func (a *Authenticity) String() string { return Sentence(a.Acts) }
 
-// Sentence returns a text with the number of acts under each person's mark.
+// Sentence returns a text with the number of acts by kind of authenticity.
 func Sentence(acts map[string]int) string {
 	text := fmt.Sprintf("%d acts bear this box's mark", acts[Own])
 	for _, p := range [][2]string{{None, ", %d came with a backup, or are older than the mark, and bear none"},
@@ -305,12 +304,12 @@ func Sentence(acts map[string]int) string {
 
 const actRepair = "store.repair"
 
-// maxDetail is how long the text of a repair may be, in bytes.
+// maxDetail is the greatest length of a repair's text, in bytes.
 const maxDetail = 1000
 
-// RecordRepairs records the repairs of the store that are not in its trail, each once: the store itself remembers them,
-// also when the process ended before it could record them. It records nothing while the store is to be reconciled,
-// because nothing is written to such a store.
+// RecordRepairs records each repair of the store that is not in its trail yet, once. The store keeps the list of
+// repairs, even if the process ended before it recorded them. RecordRepairs does nothing while the store waits for a
+// reconciliation, because nobody may write to such a store.
 func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	if t.store.Restored() != nil || t.store.Behind() != nil {
 		return nil
@@ -329,11 +328,11 @@ func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 			return err
 		}
 	}
-	// If we crash here, the trail has them, and they are not recorded again.
+	// If we crash here, the trail has the repairs, and they are not recorded again.
 	return t.store.Recorded()
 }
 
-// RepairText returns a text: what a repair took from each medium, and what is missing.
+// RepairText describes a repair: the rows taken from each medium, and the missing rows.
 func RepairText(r storage.RepairRecord) string {
 	var of []string
 	for _, s := range r.Sources {

@@ -1,13 +1,13 @@
 // Package bell wakes a goroutine.
 package bell
 
-// Bell wakes one goroutine, which receives from it. Rings that the goroutine has not heard yet count as one.
+// Bell wakes one goroutine, which receives from it. Rings that the goroutine has not received yet count as one.
 type Bell chan struct{}
 
-// New returns a bell that nobody has rung.
+// New returns a bell that has not been rung.
 func New() Bell { return make(Bell, 1) }
 
-// Ring wakes the goroutine, and never waits for it.
+// Ring wakes the goroutine without waiting for it.
 func (b Bell) Ring() {
 	select {
 	case b <- struct{}{}:

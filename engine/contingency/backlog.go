@@ -12,16 +12,16 @@ import (
 	"dtegate/storage"
 )
 
-// Backlog is what the branch owes MH, and by when. A time is zero if nothing has that deadline.
+// Backlog is the branch's pending work for MH and its deadlines. A time is zero if no record has that deadline.
 type Backlog struct {
 	At          time.Time `json:"at"`
-	Contingency *Period   `json:"contingency"` // nil: MH is there
-	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most
-	// record.MaxCounted.
+	Contingency *Period   `json:"contingency"` // nil: not in contingency
+	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. It counts at most
+	// record.MaxCounted of a queue.
 	Waiting map[string]int `json:"waiting"`
 	// Lost counts the records that are set aside because the store lacks a piece of them, and the waiting records that
-	// will be set aside for it: no deadline here counts either. LostRecords are the first hundred. If the queues cannot
-	// be counted at all, Lost is at least 1, and the other fields are those of the last count.
+	// will be set aside. The deadlines here ignore lost records. LostRecords are the first hundred. If the queues
+	// cannot be counted at all, Lost is at least 1, and the other fields are from the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.
@@ -36,11 +36,11 @@ type Backlog struct {
 	// RefusedDeadline is when the first document that MH refused after the fact can no longer be corrected under its
 	// own code: 24 h from the refusal.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
-	// TechnicalReport is when the contingency that no sealed event reports yet lasts, or would last, so long that MH
-	// wants a technical report (Informe Técnico) before its event. It is set from a day before that moment until MH has
-	// the report or the event.
+	// TechnicalReport is the moment from which MH requires a technical report (Informe Técnico) before the event of a
+	// long contingency that no sealed event reports yet. It is set from a day before that moment until MH has the
+	// report or the event.
 	TechnicalReport time.Time `json:"technical_report,omitzero"`
-	// Refused is MH's text about the last event that it refused and whose documents still wait.
+	// Refused is MH's text about the last refused event, if its documents still wait.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -51,19 +51,19 @@ const maxLost = 100
 var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward,
 	record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
 
-// count counts what the branch owes.
+// count holds the state of CountBacklog while it reads the queues.
 type count struct {
 	of   *Contingency
 	owed *Backlog
 	law  law
-	// unreported holds the periods of which documents wait for an event. ends holds the ends of those periods that are
-	// over.
+	// unreported holds the periods with documents that wait for an event. ends holds the end of each period; zero:
+	// still open.
 	unreported map[string]bool
 	ends       map[string]time.Time
 }
 
-// CountBacklog reads the queues and returns what the branch owes MH. A record that cannot be read counts as Lost.
-// Errors: the store's.
+// CountBacklog reads the queues and returns the backlog. A record that cannot be read counts as Lost. Errors: the
+// store's.
 func (c *Contingency) CountBacklog() (*Backlog, error) {
 	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
 	n := count{c, o, c.law(), make(map[string]bool), make(map[string]time.Time)}
@@ -103,8 +103,8 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a waiting record to the backlog. Documents that no event of MH's lists, and documents whose event is sealed,
-// have deadlines.
+// add adds a waiting record to the backlog. Documents have deadlines if no sealed event lists them, or once their event
+// is sealed.
 func (n *count) add(queue string, entry storage.Entry) error {
 	switch queue {
 	case record.QueueEvent:
@@ -200,7 +200,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// Counters are the metrics that count as things happen.
+// Counters returns the metrics that are updated at each event.
 func (c *Contingency) Counters() []prometheus.Collector {
 	return []prometheus.Collector{c.metrics.periods, c.metrics.eventResults, c.metrics.lots, c.metrics.lateRejections}
 }

@@ -19,14 +19,14 @@ import (
 // parallel is how many documents are queried or moved at once: their commits share the disk's syncs.
 const parallel = 32
 
-// document is a document that the branch owes MH.
+// document is a document that MH must still receive.
 type document struct {
 	entry storage.Entry
 	head  *record.Head
-	jws   []byte // in the form of head; nil: not read yet
+	jws   []byte // the form that head.Form names; nil: not read yet
 }
 
-// code is its codigoGeneracion.
+// code returns the document's codigoGeneracion.
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
 // mayTurnUp reports whether the normal form of a document was sent, and its contingency form not yet: MH may seal the
@@ -58,12 +58,12 @@ func (c *Contingency) waiting(ctx context.Context, queue string, before time.Tim
 	return list, nil
 }
 
-// finding is what MH holds of a document in doubt.
+// finding is the result of a query about a document in doubt.
 type finding int
 
 const (
 	absent    finding = iota // MH does not hold the document
-	adopted                  // MH holds it, and its form is recorded
+	adopted                  // MH holds the document, and its form is recorded
 	undecided                // too early to ask: the document is put off
 )
 
@@ -83,7 +83,7 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 }
 
 // eachDocument calls fn for every document of the list, with its index, several at once. It sets a document aside if fn
-// misses a piece of it. Any other error ends the walk.
+// returns ErrLost. Any other error ends the walk.
 func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, int,
 	document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -104,7 +104,7 @@ func picked(list []document, keep []bool) (kept []document) {
 	return kept
 }
 
-// move takes a document to a state and a queue.
+// move changes a document's state and its queue.
 func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time,
 	h *record.Head) error {
 	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: to, Due: &storage.Due{Queue: queue, At: at}}, h)
@@ -154,7 +154,7 @@ func (c *Contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
 	return codes, nil
 }
 
-// documents reads the documents of a list that are in one of the states, except lost ones.
+// documents returns the documents of a list that are in one of the states, except lost documents.
 func (c *Contingency) documents(shown storage.Code, states ...storage.State) ([]document, error) {
 	codes, err := c.codesOf(shown)
 	if err != nil {

@@ -32,7 +32,7 @@ type Event struct {
 	Ended     time.Time          `json:"ended"`
 	Documents int                `json:"documents"`
 	Receipt   *authority.Receipt `json:"receipt,omitempty"`
-	Sealed    time.Time          `json:"sealed,omitzero"` // by this box's clock
+	Sealed    time.Time          `json:"sealed,omitzero"` // time of the seal, by this box's clock
 	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
 	Again     bool               `json:"again,omitempty"` // MH already held the event when it was sent
 }
@@ -51,7 +51,7 @@ func decode[T any](entry storage.Entry) (*T, error) {
 	return h, nil
 }
 
-// makeEvents makes events of the documents that no event lists yet. It first asks MH for the documents in doubt: a
+// makeEvents makes events of the documents that no event lists yet. It first queries MH about the documents in doubt: a
 // document that MH holds needs no event.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
 	all, err := c.waiting(ctx, record.QueueReport, record.Whenever, 20_000)
@@ -115,8 +115,8 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// undoubted asks MH for every document whose normal form it may hold, and returns the documents that it does not hold.
-// If it is too early to ask about one, its period is not ripe.
+// undoubted queries MH about every document that MH may hold in its normal form. It returns the documents that MH does
+// not hold. If it is too early to ask about a document, its period is not ripe.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
@@ -141,7 +141,7 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 	return picked(list, keep), err
 }
 
-// forwardKnown has a document forwarded that MH does not hold, but lists in an event that this store does not know. The
+// forwardKnown queues a document for forwarding that MH does not hold, but lists in an event unknown to this store. The
 // event was sealed after the document was deferred, therefore MH's time for the document does not begin before then.
 func (c *Contingency) forwardKnown(ctx context.Context, o document) error {
 	next := *o.head
@@ -149,14 +149,14 @@ func (c *Contingency) forwardKnown(ctx context.Context, o document) error {
 	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
-// group is the content of one event: documents of one period (or of none), cause, motive and establishment.
+// group is the content of one event: documents with the same period (or no period), cause, motive and establishment.
 type group struct {
 	period, motive, establishment string
 	cause                         int64
 	documents                     []document
 }
 
-// groups cuts documents into events of at most so many. Documents of refused events go into ever smaller events.
+// groups divides documents into groups of at most most. Documents of refused events go into ever smaller events.
 func groups(list []document, most int) []*group {
 	type key struct {
 		period, motive, establishment string
@@ -179,7 +179,7 @@ func groups(list []document, most int) []*group {
 	return groups
 }
 
-// makeEvent fills, signs and stores an event. After it a crash is safe.
+// makeEvent fills, signs and stores an event. Once it is stored, a crash is safe.
 func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	now := c.branch.Now()
 	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(now))
@@ -234,18 +234,18 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	return err
 }
 
-// codesPart is the list of documents of an event or a lot, as a part of its record.
+// codesPart returns the codes of an event's or a lot's documents, as a part of its record.
 func codesPart(list []document) storage.Part {
 	codes := make([]string, len(list))
 	for i, o := range list {
 		codes[i] = o.code()
 	}
-	data, _ := json.Marshal(codes) // strings
+	data, _ := json.Marshal(codes) // strings always marshal
 	return storage.Part{Name: partCodes, Data: data}
 }
 
-// setAsideUnlistable sets aside the documents that the event's layout does not list, such as one of a type that the
-// event's bundle does not know: the others do not wait for them. Any other fault of an event is an error.
+// setAsideUnlistable sets aside the documents that the event's layout refuses, such as a document type unknown to the
+// event's bundle, so that the other documents need not wait. Any other fault of an event is an error.
 func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults []dte.Fault) error {
 	found := false
 	for _, f := range faults {
@@ -311,8 +311,8 @@ func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error)
 	return progress, nil
 }
 
-// advance sends one event, and has its documents forwarded or listed in another event. If the event is lost, its
-// documents are listed in another: MH names the documents that it knows.
+// advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
+// go into another event: MH names the documents that it already knows.
 func (c *Contingency) advance(ctx context.Context, entry storage.Entry) error {
 	h, err := DecodeEvent(entry)
 	if err != nil {
@@ -360,8 +360,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// ours reports whether MH already holds this very event, from a sending whose answer was lost: no other event has its
-// code.
+// ours reports whether MH already holds this event from an earlier sending after which the answer was lost. No other
+// event has the event's code.
 func ours(r *authority.Receipt) bool {
 	s := strings.ToUpper(r.Text())
 	return strings.Contains(s, "IDENTIFICACION.CODIGOGENERACION") && strings.Contains(s, known)
@@ -390,7 +390,7 @@ func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event)
 	code := dte.Code(event.Code).String()
 	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		next := *o.head
-		// An event that MH already had may be older than this process knows: MH may hold its documents too.
+		// If MH already had the event, an earlier process may have sent its documents too.
 		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
 		return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 	})
@@ -400,8 +400,8 @@ func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event)
 	return c.finish(ctx, event, record.EventDone)
 }
 
-// disperse frees the documents of a refused event. MH sometimes answers that it already has some of them: all are
-// queried before the next event lists them, and those that MH lists in another event go on to forwarding.
+// disperse frees the documents of a refused event. MH sometimes answers that it already has some of them. All are
+// queried before the next event; documents that MH lists in another event are forwarded.
 func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Event) error {
 	list, err := c.documents(event.Code, record.Deferred)
 	if err != nil {
@@ -410,14 +410,14 @@ func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Even
 	code := dte.Code(event.Code).String()
 	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		if o.head.Event == code {
-			return nil // done before a crash
+			return nil // already moved before a crash
 		}
 		next := *o.head
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
 		next.Known = namesKnownCode(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
 		wait := min(correctAfter<<min(next.Refusals-1, 10), time.Hour)
 		if next.Known && !o.head.Known {
-			wait = 0 // MH is asked at once; a document that comes here again waits
+			wait = 0 // query MH at once; at the next refusal the document waits
 		}
 		return c.move(ctx, o, record.Deferred, record.QueueReport, c.branch.Now().Add(wait), &next)
 	})

@@ -23,8 +23,8 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lotSizes remembers, for each document of a lot that MH refused as a whole, the largest next lot: half of that lot. A
-// restart forgets it.
+// lotSizes holds, for each document of a lot that MH refused as a whole, the size of its largest next lot: half of the
+// refused lot. A restart clears it.
 type lotSizes struct {
 	mu   sync.Mutex
 	size map[storage.Code]int
@@ -56,7 +56,7 @@ func (l *lotSizes) forget(code storage.Code) {
 	delete(l.size, code)
 }
 
-// forwardDocuments sends the documents whose event is sealed: in lots, or alone if there is only one.
+// forwardDocuments sends the documents whose event is sealed: in lots, or a single document alone.
 func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err error) {
 	lots, err := c.branch.Store.Due(record.QueueLot, record.Whenever, 1000)
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 	return whole, nil
 }
 
-// unsent asks MH for the documents that it may hold although it did not answer, and, before the contingency form is
-// first sent, for the documents that were sent in the normal form: MH may have sealed the normal form hours later. It
+// unsent queries MH about documents that MH may hold although it did not answer. Before the first sending of a
+// contingency form it also queries documents sent in the normal form: MH may have sealed that form hours later. It
 // records the documents that MH holds, and returns the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	left := make([]bool, len(list))
@@ -167,7 +167,7 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 	return c.doubt(ctx, o)
 }
 
-// authorityTime returns MH's time, or the box's before MH's first answer. It does not jump with the box's clock.
+// authorityTime returns MH's time, or the box's time before MH's first answer. It ignores jumps of the box's clock.
 func (c *Contingency) authorityTime() time.Time {
 	if at := c.branch.Sender.Client.Time(); !at.IsZero() {
 		return at.UTC()
@@ -179,7 +179,7 @@ func (c *Contingency) authorityTime() time.Time {
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// It was sent in a lot without this time, which nobody needed: its normal form was never sent
+		// A lot sent it without recording this time: its normal form was never sent, so the time did not matter
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
@@ -201,7 +201,7 @@ func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	if out.Kind == authority.Unknown && ctx.Err() == nil {
 		c.Suspect()
 	}
-	if out.Kind != authority.Unknown { // this sending leaves no doubt; an earlier one may
+	if out.Kind != authority.Unknown { // this sending is no longer in doubt; an earlier sending may be
 		answered := *o.head
 		answered.Sent = before.head.Sent
 		o.head = &answered
@@ -234,8 +234,7 @@ func (c *Contingency) noteFirst(h *record.Head) {
 	}
 }
 
-// notSent takes back the record of a sending that certainly did not reach MH: MH may still seal the document's normal
-// form.
+// notSent undoes the record of a sending that certainly did not reach MH: MH may still seal the document's normal form.
 func (c *Contingency) notSent(ctx context.Context, before document) error {
 	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due},
 		before.head)
@@ -284,7 +283,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		c.metrics.lots.WithLabelValues("received").Inc()
 		return c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 	case out.Kind == authority.Rejected:
-		// One of the documents may be to blame: halves find it.
+		// One document may be the cause: halving the lot finds it.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
 		c.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
 		codes := make([]storage.Code, len(list))
@@ -315,7 +314,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	return c.askLotIn(ctx, entry, h, c.hurried(lotPatience))
 }
 
-// askLotIn records an open lot, about which MH is to be asked after a time.
+// askLotIn records an open lot and the time of the next query about it.
 func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotHead, wait time.Duration) error {
 	_, err := c.moveRecord(ctx, entry, record.LotOpen, h, &storage.Due{Queue: record.QueueLot,
 		At: c.branch.Now().Add(wait)})
@@ -363,7 +362,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
-	missing := make([]storage.Code, len(list)) // zero: MH has the document
+	missing := make([]storage.Code, len(list)) // zero: the document is not missing
 	err = c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		code := o.code()
 		out, told := outcomes[code]
@@ -385,7 +384,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
-	// One of them may be why MH lost the lot
+	// One of these documents may be the cause of the lost lot
 	c.sizes.shrink(slices.DeleteFunc(missing, func(c storage.Code) bool { return c == storage.Code{} }))
 	c.metrics.lots.WithLabelValues("done").Inc()
 	return true, c.finish(ctx, entry, record.LotDone)

@@ -1,6 +1,6 @@
 // Package contingency lets a branch sell without MH. It watches whether MH can be reached, begins and ends the branch's
-// contingency, and afterwards sends MH what the branch owes: events, then documents, alone or in lots. Each step reads
-// its work from the store, therefore a crash between two steps loses nothing.
+// contingency, and afterwards sends MH the backlog: events, then documents, alone or in lots. Each step reads its work
+// from the store, therefore a crash between two steps loses nothing.
 //
 // This file has the loop, the settings and the law's times. Periods are in watch.go, events in event.go, the sending of
 // documents in forward.go, the backlog and its deadlines in backlog.go, the technical report of a long contingency in
@@ -52,7 +52,7 @@ func New(b Branch, o Options) (*Contingency, error) {
 }
 
 // Run works until ctx ends. At the start, and then every Branch.Every, it settles signed documents that no request
-// settles any more. It watches MH, and sends what the branch owes.
+// settles any more. It watches MH, and sends the backlog.
 func (c *Contingency) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.watch(ctx) })
@@ -60,7 +60,7 @@ func (c *Contingency) Run(ctx context.Context) {
 	if c.Current() != nil {
 		c.Suspect()
 	}
-	before := c.branch.Now().Add(c.branch.SettleAfter) // all of them: no request is older than this process
+	before := c.branch.Now().Add(c.branch.SettleAfter) // all documents: no request is older than this process
 	var swept time.Time
 	for ctx.Err() == nil {
 		if now := c.branch.Now(); now.Sub(swept) >= c.branch.Every || now.Before(swept) {
@@ -84,8 +84,8 @@ func (c *Contingency) Run(ctx context.Context) {
 	}
 }
 
-// drain sends what the branch owes, as far as possible: results first, then events, then documents. It stops if MH is
-// away. It returns the time until there may be more to do.
+// drain works off the backlog as far as possible: results of lots first, then events, then documents. It stops if MH is
+// away. It returns the time until the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents,
 		c.forwardDocuments, c.branch.Documents.ExpireCorrections}
@@ -133,10 +133,10 @@ func (c *Contingency) Wake() { c.work.Ring() }
 // CorrectWithin returns how long after a refusal MH accepts a correction, from the rules in force.
 func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
 
-// Settled is called when MH has decided a document: the size of the lots that it was in is then forgotten.
+// Settled must be called when MH has decided a document: it clears the document's lot size.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.forget(code) }
 
-// ErrAway means that MH cannot be reached now: what the branch owes waits.
+// ErrAway means that MH cannot be reached now: the backlog waits.
 var ErrAway = errors.New("MH is away")
 
 // Branch is the part of a branch that its contingency uses. Every field but Reachable is required.
@@ -150,9 +150,9 @@ type Branch struct {
 	Issuer    seller.Issuer
 	Logger    *slog.Logger
 	Now       func() time.Time
-	Rand      io.Reader    // of generation codes
+	Rand      io.Reader    // source of generation codes
 	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
-	// Reachable gets a value when MH can be reached again: a contingency is then probed at once. May be nil.
+	// Reachable receives a value when MH is reachable again: in a contingency MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
 	// Every is how often Run looks for work. SettleAfter is how long a request may hold a document that it has signed.
 	Every, SettleAfter time.Duration
@@ -160,17 +160,17 @@ type Branch struct {
 
 // Documents are the operations on documents that the contingency needs; the engine has them.
 type Documents struct {
-	// Settle asks MH about every document that was signed and due before a moment, and that nobody settles any more.
+	// Settle settles every signed document that was due before a moment and that no request settles any more.
 	Settle func(ctx context.Context, before time.Time)
-	// Move takes a document to another state, with what follows from the step.
+	// Move changes a document's state, its queue and its origin's counters in one batch.
 	Move func(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
-	// AdoptHeld makes the form that MH holds the document's record. doubt is how far the times of sendings and MH's
-	// times may differ.
+	// AdoptHeld records the form that MH holds as the document's form. doubt is the greatest difference between the
+	// times of sendings and MH's times.
 	AdoptHeld func(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 		doubt time.Duration) (storage.Entry, error)
-	// JudgeEvent counts MH's decision about an event that a rule made.
+	// JudgeEvent counts MH's decision about an event that the rule made.
 	JudgeEvent func(rule record.RuleRef, accepted bool)
-	// ExpireCorrections takes documents that can no longer be corrected out of their queue.
+	// ExpireCorrections removes documents that can no longer be corrected from their queue.
 	ExpireCorrections func(context.Context) (progress bool, err error)
 }
 
@@ -189,7 +189,7 @@ func (c *Contingency) appendRecord(ctx context.Context, kind string, code dte.Co
 	return entry, nil
 }
 
-// finish takes a record out of its queue.
+// finish removes a record from its queue and sets its last state.
 func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
 	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
 		return fmt.Errorf("closing record: %w", err)
@@ -197,7 +197,7 @@ func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storag
 	return nil
 }
 
-// moveRecord records a period, an event or a lot with its present head. A nil due takes the record out of its queue.
+// moveRecord records a period, an event or a lot with its present head. A nil due removes the record from its queue.
 func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to storage.State, h any,
 	due *storage.Due) (storage.Entry, error) {
 	head, err := json.Marshal(h)
@@ -211,7 +211,7 @@ func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to st
 	return next, nil
 }
 
-// Times of the contingency; Options.Hurry divides those that a demonstration need not wait for.
+// Times of the contingency. Options.Hurry divides some of them, to shorten a demonstration.
 const (
 	probeEvery   = 2 * time.Second  // first time between two probes of MH; it doubles up to probeMax
 	probeMax     = 30 * time.Second // between two probes of MH
@@ -225,27 +225,27 @@ const (
 	reportAfter  = 15 * time.Second
 	correctAfter = time.Minute     // from MH's refusal of an event to the next event; it doubles, up to an hour
 	lotPoll      = 5 * time.Second // how often MH is asked about a lot
-	// lotPatience is how long MH may work on a lot, or may have lost it, before its documents are queried one by one
-	// (MT1 §3.4: a lot takes three minutes).
+	// lotPatience is the wait for a lot's results before its documents are queried one by one (MT1 §3.4: MH needs three
+	// minutes for a lot).
 	lotPatience  = 15 * time.Minute
 	lotsInFlight = 4 // lots on which MH works at once
 )
 
 // Options are the settings for life without MH.
 type Options struct {
-	// Responsible answers for the events; MH wants a name and a document (schema of the event).
+	// Responsible answers for the events; MH requires a name and an identity document (schema of the event).
 	Responsible seller.Person
-	// Internet lists addresses (host:port), of which at least one answers while the branch has Internet. They
+	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. They
 	// distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only a name or a route that is not found means
 	// cause 3.
 	Internet []string
-	// Hurry, of demonstrations and tests, divides the times of the contingency; default 1.
+	// Hurry, for demonstrations and tests, divides the times of the contingency; default 1.
 	Hurry int
-	// LotSize and LotsInFlight, of tests, make lots smaller and fewer at once than the law and lotsInFlight allow.
+	// LotSize and LotsInFlight, for tests, lower the limits of the law and of lotsInFlight.
 	LotSize, LotsInFlight int
 }
 
-// hurried returns how long one of the times above is here.
+// hurried returns a time divided by Options.Hurry.
 func (c *Contingency) hurried(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, c.options.Hurry))
 }
@@ -254,14 +254,14 @@ func (c *Contingency) hurried(d time.Duration) time.Duration {
 type law struct {
 	event          time.Duration // from the end of a cause to its event
 	documents      time.Duration // from an event's seal to its documents
-	correction     time.Duration // from a refusal to what puts it right
-	report         time.Duration // of a contingency; one that lasts longer needs a technical report before its event
-	eventDocuments int           // in one event
-	lotDocuments   int           // in one lot
+	correction     time.Duration // from a refusal to its correction
+	report         time.Duration // a longer contingency needs a technical report before its event
+	eventDocuments int           // the most documents in one event
+	lotDocuments   int           // the most documents in one lot
 }
 
-// law returns today's law. A value that the bundle lacks is that of the manuals of 2026 (MF2 pp.19-20, MT1 §4.4,
-// Normativa 2.0 p.31).
+// law returns today's law. The manuals of 2026 give the values that the bundle lacks (MF2 pp.19-20, MT1 §4.4, Normativa
+// 2.0 p.31).
 func (c *Contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour,
 		eventDocuments: 1000, lotDocuments: 100}

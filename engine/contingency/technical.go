@@ -16,8 +16,8 @@ import (
 )
 
 // MH wants a technical report (Informe Técnico) before the event of a contingency of more than three consecutive days
-// (Normativa 2.0 p.31, 13.2.1.1). A person writes and sends it. The box warns in time, prepares the contents, and keeps
-// the person's word that MH has the report.
+// (Normativa 2.0 p.31, 13.2.1.1). A person writes and sends the report. The box warns in time, prepares the contents,
+// and records the person's statement that MH has it.
 
 // reportNotice is how long in advance the box warns that a technical report is needed.
 const reportNotice = 24 * time.Hour
@@ -28,11 +28,11 @@ type ReportNote struct {
 	Reference string    `json:"reference"` // MH's or the operator's name of the report
 }
 
-// stretch is one contingency as MH counts it: a period, or several periods with less than the time that the law gives
-// for an event between the end of one and the beginning of the next.
+// stretch is one contingency by MH's count: a period, or several periods if each gap between two periods is shorter
+// than the time that the law gives for an event.
 type stretch struct {
 	began, ended time.Time // ended is zero while it goes on
-	periods      []*Period // by their beginning, at least one
+	periods      []*Period // sorted by their beginning, at least one period
 }
 
 // needsReportFrom returns when the stretch has lasted, or would last, longer than the law allows without a technical
@@ -48,7 +48,7 @@ func (s *stretch) tooLong(l law, now time.Time) bool {
 	return end.After(s.needsReportFrom(l))
 }
 
-// reportNote returns the operator's word that MH has the report; nil: no operator has said so.
+// reportNote returns the operator's statement that MH has the report, or nil if there is none.
 func (s *stretch) reportNote() *ReportNote {
 	for _, p := range s.periods {
 		if p.Report != nil {
@@ -58,8 +58,7 @@ func (s *stretch) reportNote() *ReportNote {
 	return nil
 }
 
-// stretches joins periods, sorted by their beginning, with less than gap between the end of one and the beginning of
-// the next.
+// stretches joins periods, sorted by their beginning, if the time between two periods is shorter than gap.
 func stretches(periods []*Period, gap time.Duration) []*stretch {
 	var list []*stretch
 	for _, p := range periods {
@@ -73,8 +72,8 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 	return list
 }
 
-// waitingStretches returns, by their beginning, the stretches that continue or of which documents still wait for a
-// sealed event. unreported holds the codes of periods with waiting documents.
+// waitingStretches returns, by their beginning, the stretches that continue or that have documents waiting for a sealed
+// event. unreported holds the codes of periods with waiting documents.
 func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
 	all, err := c.periods()
 	if err != nil {
@@ -98,12 +97,12 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 	}
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
 	return stretches(slices.DeleteFunc(all, func(p *Period) bool {
-		return !unreported[p.Code()] && !p.Ended.IsZero() // MH has its event: no part of one that needs a report
+		return !unreported[p.Code()] && !p.Ended.IsZero() // MH has its event: it needs no report
 	}), c.law().event), nil
 }
 
-// needingReport returns the oldest stretch that needs a technical report and has none. Otherwise it returns the last
-// stretch that is long or continues; nil if there is neither.
+// needingReport returns the oldest stretch that needs a technical report and has no report. Otherwise it returns the
+// last stretch that is long or continues; nil if there is neither.
 func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
@@ -128,13 +127,13 @@ type ReportCount struct {
 
 // TechnicalReport holds the contents of the technical report of a contingency, from the records.
 type TechnicalReport struct {
-	Needed     bool            `json:"needed"`      // it has lasted longer than the law allows without a report
-	NeededFrom time.Time       `json:"needed_from"` // when that is or was
+	Needed     bool            `json:"needed"`      // the contingency exceeds the time allowed without a report
+	NeededFrom time.Time       `json:"needed_from"` // when the need begins or began
 	Began      time.Time       `json:"began"`
 	Ended      time.Time       `json:"ended,omitzero"`     // zero while it goes on
 	EventDue   time.Time       `json:"event_due,omitzero"` // when MH must have the event
 	Periods    []*Period       `json:"periods"`            // by their beginning
-	Issuer     json.RawMessage `json:"issuer"`             // emisor, as documents bear it
+	Issuer     json.RawMessage `json:"issuer"`             // emisor, as in documents
 	Ambiente   string          `json:"ambiente"`           // CAT-001
 	Who        seller.Person   `json:"responsible"`        // the person who answers for the event
 	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
@@ -145,8 +144,8 @@ type TechnicalReport struct {
 var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event",
 	Operator: true}
 
-// TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has
-// not sealed yet. Errors: CodeNoContingency if there is none, or the store's.
+// TechnicalReport returns the contents of the technical report of a contingency that continues or still lacks a sealed
+// event. Errors: CodeNoContingency if there is none, or the store's.
 func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := c.reportable(ctx)
 	if err != nil {
@@ -163,7 +162,7 @@ func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, er
 	return report, err
 }
 
-// reportable returns the stretch that a technical report would be about.
+// reportable returns the stretch that a technical report would describe.
 func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 	waiting, err := c.waiting(ctx, record.QueueReport, record.Whenever, record.MaxCounted)
 	if err != nil {
@@ -185,7 +184,7 @@ func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 	if s := needingReport(list, c.law(), c.branch.Now()); s != nil {
 		return s, nil
 	}
-	return list[0], nil // it is over, and not long
+	return list[0], nil // no stretch is long, and none continues
 }
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.
@@ -217,7 +216,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 	return counts, nil
 }
 
-// countIn adds a document to the counts. Control numbers of one series have one length and sort as text.
+// countIn adds a document to the counts. Control numbers of a series have the same length and sort as text.
 func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	establishment, point := seller.EstablishmentOf(h, seller.Point{})
 	i := slices.IndexFunc(counts, func(c ReportCount) bool {

@@ -30,14 +30,14 @@ func (c *Contingency) restorePeriod() error {
 	return nil
 }
 
-// Current returns the period that the branch is in, nil if it is not in contingency.
+// Current returns the current period, or nil if the branch is not in contingency.
 func (c *Contingency) Current() *Period {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.period
 }
 
-// Hold returns the current period, nil for none. The period does not end, and none begins, before release is called.
+// Hold returns the current period, or nil. Before release is called, the period does not end and no period begins.
 func (c *Contingency) Hold() (p *Period, release func()) {
 	c.mu.RLock()
 	return c.period, c.mu.RUnlock
@@ -51,7 +51,7 @@ func (c *Contingency) enter(ctx context.Context, p Period) error {
 		if !p.Declared {
 			return nil
 		}
-		return c.change(ctx, func(now *Period) { // the operator's word replaces what the probes found
+		return c.change(ctx, func(now *Period) { // the operator's declaration replaces the probes' result
 			now.Cause, now.Motive, now.Declared = p.Cause, p.Motive, true
 		})
 	}
@@ -113,7 +113,7 @@ func (c *Contingency) change(ctx context.Context, fn func(*Period)) error {
 	return nil
 }
 
-// resumable returns the last period, if it ended so recently that it is not reported yet.
+// resumable returns the last period if it ended so recently that no event reports it yet.
 func (c *Contingency) resumable() (*Period, error) {
 	list, err := c.periods()
 	for _, p := range list {
@@ -148,7 +148,7 @@ func (c *Contingency) movePeriod(ctx context.Context, p *Period, to storage.Stat
 	return err
 }
 
-// noteReport records, in the last period of a contingency, the operator's word that MH has the technical report.
+// noteReport records, in the last period of a contingency, the operator's statement that MH has the technical report.
 func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNote) (*Period, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,9 +169,9 @@ func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNo
 	return p, nil
 }
 
-// Declare puts the branch in contingency because an operator said so, until Lift. cause is 1 to 5 (CAT-005); reason has
-// 1 to 500 characters. If the branch is in contingency already, later documents get this cause. Errors: CodeValidation,
-// or the store's.
+// Declare puts the branch in contingency by an operator's order, until Lift. cause is 1 to 5 (CAT-005); reason has 1 to
+// 500 characters. If the branch is in contingency already, later documents get this cause. Errors: CodeValidation, or
+// the store's.
 func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) error {
 	var faults []dte.Fault
 	if cause < 1 || cause > 5 {
@@ -201,7 +201,7 @@ func (c *Contingency) Lift(ctx context.Context) error {
 }
 
 // cause returns the contingency type (CAT-005) of an outcome: 2, our own system, if MH refuses our credentials; 3, no
-// Internet, if not even a name or a route is found, or if no other address answers either; otherwise 1, MH's system.
+// Internet, if no name or route is found or if no other address answers; otherwise 1, MH's system.
 func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
@@ -226,7 +226,7 @@ func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 // ctx.
 func (c *Contingency) watch(ctx context.Context) {
 	first := c.hurried(probeEvery)
-	wait, up := first, time.Time{} // up: since when MH answers, in a period
+	wait, up := first, time.Time{} // up: the time of MH's first answer in a period
 	for ctx.Err() == nil {
 		var timer <-chan time.Time
 		if p := c.Current(); p != nil {
@@ -256,7 +256,7 @@ func (c *Contingency) watch(ctx context.Context) {
 			wait, up = min(2*wait, probeMax), time.Time{}
 		case p == nil:
 			wait = first
-		case p.Declared: // Lift ends the declaration, and has MH probed at once
+		case p.Declared: // Lift ends the declaration and starts a probe
 			wait = min(2*wait, probeMax)
 		case up.IsZero():
 			wait, up = min(first, c.stable()), c.branch.Now()
@@ -289,17 +289,17 @@ func (c *Contingency) probe(ctx context.Context) authority.Outcome {
 // Suspect makes Run probe MH soon.
 func (c *Contingency) Suspect() { c.suspicion.Ring() }
 
-// Period is a contingency of the branch, in the form in which its record and /status have it.
+// Period is a contingency of the branch. Its JSON is used in its record and in /status.
 type Period struct {
 	Began  time.Time `json:"began"`
 	Ended  time.Time `json:"ended,omitzero"`
 	Cause  int64     `json:"cause"`  // CAT-005
-	Motive string    `json:"motive"` // of cause 5, MH's; of the others for people
-	// Declared by the operator: only the operator ends it.
+	Motive string    `json:"motive"` // for cause 5 sent to MH; for other causes only for people
+	// Declared means that an operator declared the contingency: only the operator can end the declaration.
 	Declared bool `json:"declared,omitempty"`
-	// Resumed is how often trouble came back before the period was reported.
+	// Resumed counts how often the period began again before it was reported.
 	Resumed int `json:"resumed,omitempty"`
-	// Report is the operator's word that MH has the technical report of this contingency; nil: nobody has said so.
+	// Report is the operator's statement that MH has the technical report of this contingency; nil: not stated.
 	Report *ReportNote `json:"technical_report,omitempty"`
 
 	code  dte.Code
@@ -317,7 +317,7 @@ func (p *Period) MotiveOnDocument() string {
 // Code returns the code of the period's record. The heads of the period's documents have it as Period.
 func (p *Period) Code() string { return p.code.String() }
 
-// entry is the period's record as the store has it, without its bytes.
+// entry returns the period's record with its code and state only.
 func (p *Period) entry() storage.Entry {
 	return storage.Entry{Code: storage.Code(p.code), State: p.state}
 }
@@ -330,7 +330,7 @@ func decodePeriod(entry storage.Entry) (*Period, error) {
 	return p, err
 }
 
-// periods returns the open period and those of the last two days, by their beginning.
+// periods returns the open period and the periods of the last two days, by their beginning.
 func (c *Contingency) periods() ([]*Period, error) {
 	entries, err := c.branch.Store.Due(record.QueuePeriod, record.Whenever, 10_000)
 	if err != nil {
@@ -344,7 +344,7 @@ func (c *Contingency) periods() ([]*Period, error) {
 	}
 	slices.SortFunc(list, func(a, b *Period) int { return a.Began.Compare(b.Began) })
 	for i, p := range list[:max(0, len(list)-1)] {
-		if p.Ended.IsZero() { // the store has lost its end: it ended at the latest when the next period began
+		if p.Ended.IsZero() { // the store has lost its end: use the beginning of the next period
 			p.Ended = list[i+1].Began
 		}
 	}
@@ -368,8 +368,8 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause. If it could not be reported in time because the next cause began before, MH
-// counts both as one cause, which ended with the last.
+// extendCause returns the end of a cause. If a cause could not be reported in time because the next cause began, MH
+// counts both as one cause that ended with the last.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

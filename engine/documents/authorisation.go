@@ -14,15 +14,14 @@ import (
 	"dtegate/storage"
 )
 
-// Requirement is how many of a kind MH wants in the test ambiente before it authorises an issuer (Manual Funcional 2.0,
-// XXIV).
+// Requirement is the number of records of a kind that MH requires in the test ambiente before it authorises an issuer
+// (Manual Funcional 2.0, XXIV).
 type Requirement struct {
 	Kind   string // a document's type of CAT-002, 18 for a return, or contingencia or invalidacion for an event
 	Wanted int
 }
 
-// Requirements returns the minimums of Manual Funcional 2.0, XXIV, for the documents that the branch knows, and for the
-// events.
+// Requirements returns the minimums of Manual Funcional 2.0, XXIV, for all known types of documents and for the events.
 func Requirements() (list []Requirement) {
 	for _, t := range record.Known() {
 		if t.Tests > 0 {
@@ -32,19 +31,19 @@ func Requirements() (list []Requirement) {
 	return append(list, Requirement{"invalidacion", 5}, Requirement{"contingencia", 5})
 }
 
-// TestDays is how long an issuer has to send them, in days: MH gives two months.
+// TestDays is the time for the tests, in days: MH allows two months.
 const TestDays = 62
 
-// Progress is how many of the documents and events that MH wants in the test ambiente are done.
+// Progress compares the branch's test documents and events with MH's requirements.
 type Progress struct {
-	Since string   `json:"since"` // yyyy-mm-dd: what is older does not count
+	Since string   `json:"since"` // yyyy-mm-dd: older records do not count
 	Kinds []Sealed `json:"kinds"` // in the order of Requirements
-	// Partial: there is more than was counted yet; the next call goes on.
+	// Partial: the count is incomplete; the next call continues it.
 	Partial bool `json:"partial"`
 }
 
-// Sealed is how many of a kind MH wants (Wanted), has sealed (Sealed), has not decided (Waiting) and has refused
-// (Refused).
+// Sealed counts the records of a kind that MH requires (Wanted), has sealed (Sealed), has not decided (Waiting) and has
+// refused (Refused).
 type Sealed struct {
 	Kind    string `json:"kind"`
 	Wanted  int    `json:"wanted"`
@@ -53,11 +52,11 @@ type Sealed struct {
 	Refused int    `json:"refused"`
 }
 
-// Missing is how many are still to be sent.
+// Missing returns the number still to be sent.
 func (s Sealed) Missing() int { return max(0, s.Wanted-s.Sealed-s.Waiting) }
 
-// Tally counts, from the branch's own records, what MH wants for the authorisation. Of the events, each call reads
-// those since the call before, at most mostEvents records.
+// Tally counts the branch's own records towards MH's authorisation. To count events, each call reads the records since
+// the previous call, at most mostEvents.
 type Tally struct {
 	documents *Register
 	branch    int64
@@ -66,8 +65,8 @@ type Tally struct {
 	mu       sync.Mutex
 	last     uint64         // id up to which events are counted
 	open     []storage.Code // events that MH has not decided
-	received []time.Time    // when MH sealed the others
-	refused  []time.Time    // when MH refused those that it refused
+	received []time.Time    // when MH sealed events
+	refused  []time.Time    // when MH refused events
 }
 
 // NewTally returns a tally, for a branch in the test ambiente, that has counted nothing yet.
@@ -75,8 +74,7 @@ func NewTally(r *Register, branch int64, now func() time.Time) *Tally {
 	return &Tally{documents: r, branch: branch, now: now}
 }
 
-// Count continues the count and returns the progress. If the documents cannot be added up before ctx ends, Partial is
-// set.
+// Count continues the count and returns the progress. If ctx ends before the documents are counted, Partial is set.
 func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,8 +118,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	return a, nil
 }
 
-// addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event
-// that took it back.
+// addTotal adds a list's total of documents to counts. MH has sealed an invalidated document and also its invalidation.
 func addTotal(counts map[string]*Sealed, t Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]
@@ -151,7 +148,7 @@ func countSince(list []time.Time, day string) (n int) {
 	return n
 }
 
-// countEvents reads the contingency events that have come since the call before.
+// countEvents counts the contingency events since the previous call.
 func (t *Tally) countEvents() (more bool, err error) {
 	open := t.open
 	t.open = nil
@@ -182,7 +179,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 	return false, err
 }
 
-// mostEvents is the most records that one call reads: about a tenth of a second of a small box.
+// mostEvents is the largest number of records that one call reads: about a tenth of a second on a small box.
 const mostEvents = 10_000
 
 func (t *Tally) countEvent(entry storage.Entry) error {

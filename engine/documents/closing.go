@@ -21,12 +21,12 @@ import (
 	"dtegate/storage"
 )
 
-// Closing is what one point of sale issued on one day. An X is as of now, and is kept nowhere. A Z closes the day: it
-// is a record of the store and never changes. Amounts are USD with two decimals. The names in JSON are the API's, and
-// those in the store.
+// Closing sums up what one point of sale issued on one day. An X shows the day so far and is not stored. A Z closes the
+// day: it is a record of the store and never changes. Amounts are USD with two decimals. The API and the store share
+// the names in JSON.
 type Closing struct {
 	Kind          string           `json:"clase"`            // X or Z
-	Number        uint64           `json:"numero,omitempty"` // of a Z in its point of sale, from 1, without gaps
+	Number        uint64           `json:"numero,omitempty"` // a Z's number in its point of sale, from 1, without gaps
 	Date          string           `json:"fecha"`            // yyyy-mm-dd
 	At            time.Time        `json:"creado"`
 	Issuer        string           `json:"emisor"`
@@ -38,8 +38,7 @@ type Closing struct {
 	Series        []ClosingSeries  `json:"series"`
 	Payments      []ClosingPayment `json:"pagos"`
 	Net           ClosingNet       `json:"neto"`
-	// Unread counts documents of which the store has lost the signed bytes: no VAT and no payment of theirs is in the
-	// sums.
+	// Unread counts documents whose signed bytes the store has lost: the sums lack their VAT and payments.
 	Unread int `json:"sinDetalle"`
 	// Later counts the documents of the day that were issued after its Z. It is counted when the Z is shown.
 	Later int `json:"posteriores"`
@@ -55,7 +54,7 @@ type ClosingGroup struct {
 	VAT      string `json:"iva"`
 }
 
-// ClosingSeries is the first and the last control number of a type on the day, whatever their states.
+// ClosingSeries is the first and the last control number of a type on the day, in any state.
 type ClosingSeries struct {
 	Document string `json:"tipoDte"`
 	Count    int    `json:"documentos"`
@@ -63,7 +62,7 @@ type ClosingSeries struct {
 	Last     string `json:"ultimo"`
 }
 
-// ClosingPayment is what a method of payment (CAT-017) brought in by sales, and what it paid for purchases (14).
+// ClosingPayment is the amounts of a method of payment (CAT-017): received for sales, and paid for purchases (14).
 type ClosingPayment struct {
 	Method   string `json:"codigo"`
 	Text     string `json:"descripcion"`
@@ -92,13 +91,13 @@ const (
 	closingZ = "Z"
 )
 
-// closingKey is the idempotency key of the Z of a point of sale and a day: the store has at most one record for it.
+// closingKey returns the idempotency key of a Z. The store has at most one Z for a point of sale and a day.
 func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
 	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.ambiente, point, date))}
 }
 
 // CloseDay closes a day of the caller's point of sale, and reports whether it was open until now. A day is closed once:
-// later calls return the Z that is kept. Errors: *refusal.Error.
+// later calls return the stored Z. Errors: *refusal.Error.
 func (r *Register) CloseDay(ctx context.Context, date string, c seller.Caller, now time.Time) (z *Closing, made bool,
 	err error) {
 	key := r.closingKey(c.Point.ID, date)
@@ -133,8 +132,8 @@ func (r *Register) CloseDay(ctx context.Context, date string, c seller.Caller, n
 	if err != nil {
 		return nil, false, refusal.Internal(err)
 	}
-	// If we crash before the record is durable, the day is still open and the next call closes it; after it, the next
-	// call finds it.
+	// If we crash before the record is durable, the day is still open and the next call closes it. After a later crash,
+	// the next call finds the Z.
 	if _, err := a.Append(storage.Draft{Code: storage.Code(code), State: record.DayClosed, Head: head}); err != nil {
 		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
 	}
@@ -157,7 +156,7 @@ func (r *Register) Closing(ctx context.Context, date string, asX bool, point int
 	return r.count(ctx, date, at, now)
 }
 
-// kept returns the Z of a day, nil if the day is open.
+// kept returns the stored Z of a day, or nil if the day is open.
 func (r *Register) kept(ctx context.Context, point int64, date string, c seller.Caller) (*Closing, error) {
 	code, _, err := r.store.Lookup(r.closingKey(point, date).Key)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -190,10 +189,10 @@ func (r *Register) kept(ctx context.Context, point int64, date string, c seller.
 // tallyOf adds up one group, payment or kind of a day.
 type tallyOf struct {
 	count    int
-	sum, vat dte.Sum // of a payment: received, paid
+	sum, vat dte.Sum // for a payment: received, paid
 }
 
-// dayCount is the sums of a day while its documents are read.
+// dayCount holds the sums of a day while its documents are read.
 type dayCount struct {
 	groups   map[[2]string]*tallyOf // by type and public state
 	payments map[string]*tallyOf
@@ -208,8 +207,7 @@ func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {
 	return m[key]
 }
 
-// count reads the documents of a day of a point of sale, at the pace of sales, and waits for those that are being
-// settled.
+// count sums the documents of a day of a point of sale. It gives way to sales, and waits for documents being settled.
 func (r *Register) count(ctx context.Context, date string, at seller.Point, now time.Time) (*Closing, error) {
 	x := &Closing{Kind: closingX, Date: date, At: now.UTC().Truncate(time.Millisecond),
 		Issuer: r.issuer, Ambiente: record.AmbienteName(r.ambiente), PointID: at.ID, Establishment: at.Establishment,
@@ -242,7 +240,7 @@ func (r *Register) count(ctx context.Context, date string, at seller.Point, now 
 	return x, nil
 }
 
-// countIn counts a document, if it is of the closing's day and point of sale.
+// countIn counts a document if it belongs to the closing's day and point of sale.
 func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc record.Stored, at seller.Point) error {
 	entry, h := doc.Entry, doc.Head
 	if h.Date != x.Date || h.PointID != at.ID || h.BranchID != at.BranchID {
@@ -291,8 +289,8 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number notes a document's place among the first and last of its type. Control numbers of one series have one length
-// and sort as text.
+// number updates the first and the last control number of a document's type. Control numbers of a series have the same
+// length and sort as text.
 func (d *dayCount) number(h *record.Head) {
 	s := d.series[h.Document]
 	if s == nil {
@@ -303,7 +301,7 @@ func (d *dayCount) number(h *record.Head) {
 	s.First, s.Last = min(s.First, h.ControlNumber), max(s.Last, h.ControlNumber)
 }
 
-// pay adds the payments of a document. A return and a withholding voucher bear none.
+// pay adds the payments of a document. Returns and withholding vouchers have no payments.
 func (d *dayCount) pay(summary dte.Value, kind string) {
 	seen := make(map[string]bool)
 	for _, p := range summary.Get("pagos").Items() {
@@ -324,7 +322,7 @@ func (d *dayCount) pay(summary dte.Value, kind string) {
 	}
 }
 
-// summary reads resumen of a document's signed bytes. ErrLost if the store lost them.
+// summary returns the member resumen of a document's signed bytes. ErrLost if the store lost them.
 func (r *Register) summary(entry storage.Entry, h *record.Head) (dte.Value, error) {
 	body, err := record.SignedBytes(r.store, entry.Code, h)
 	if err != nil {
@@ -334,7 +332,7 @@ func (r *Register) summary(entry storage.Entry, h *record.Head) (dte.Value, erro
 	return v.Get("resumen"), err
 }
 
-// vatOf returns the VAT of a document: tax 20 of its list, or totalIva where prices include it.
+// vatOf returns the VAT of a document: tax 20 of its list, or totalIva if prices include VAT.
 func vatOf(summary dte.Value) dte.Amount {
 	for _, tax := range summary.Get("tributos").Items() {
 		if vat, err := tax.Get("valor").Amount(); err == nil && tax.Get("codigo").Text() == "20" {
@@ -348,7 +346,7 @@ func vatOf(summary dte.Value) dte.Amount {
 	return vat
 }
 
-// What a day's closing counts documents with an effect as, beside those of bundle.Type.
+// Kinds of a day's closing for documents with an effect, in addition to the kinds of bundle.Type.
 const (
 	debit            = "debit"
 	credit           = "credit"
@@ -356,7 +354,7 @@ const (
 	returnedPurchase = "return of a purchase"
 )
 
-// closingKind is what a closing counts a document as; "" counts it in no sum.
+// closingKind returns the kind under which a closing counts a document; "" means that no sum includes it.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	switch t := record.TypeOf(h.Document); t.Effect {
 	case bundle.Credits:

@@ -17,10 +17,10 @@ import (
 	"dtegate/storage"
 )
 
-// ledger knows the documents of each day that was asked for: which a list shows, their totals, the counts of the day.
-// It lives in memory: a day is read from the store at its first use, and then updated record by record. Nothing of it
-// is durable, therefore a crash, a restored backup or a rebuilt store leave nothing to repair. It is safe for
-// concurrent use and never delays a sale.
+// ledger holds, for each requested day, the documents for lists, their totals and the counts of the day. It is in
+// memory: a day is read from the store at its first use, and then updated record by record. As nothing in it is
+// durable, a crash, a restored backup or a rebuilt store leaves nothing to repair. It is safe for concurrent use and
+// never delays a sale.
 type ledger struct {
 	store *storage.Store
 	rest  func() func() // see Register.rest
@@ -28,18 +28,18 @@ type ledger struct {
 
 	mu   sync.Mutex
 	days map[string]*day // by date
-	tip  uint64          // records up to this id are in their days, if those are known
+	tip  uint64          // records up to this id are in their days, if days has the day
 
-	building chan struct{} // held by the one who reads a day for the first time
+	building chan struct{} // held by the goroutine that reads a day for the first time
 
 	changes sync.Mutex
 	touched map[uint64]struct{} // records that changed since they were read
-	lost    bool                // there were too many to remember
-	builder map[uint64]struct{} // the same, for the day that is being read; nil when none is
+	lost    bool                // touched was full: some changes were dropped
+	builder map[uint64]struct{} // the same, for the day that is being read; nil if no day is
 }
 
-// maxTouched is how many changes wait for the next question. Beyond, the days are forgotten and read again when asked
-// for.
+// maxTouched is the largest number of changes kept for the next query. After more changes, all days are dropped and
+// read again at their next use.
 const maxTouched = 1 << 15
 
 func newLedger(store *storage.Store, rest func() func()) *ledger {
@@ -50,7 +50,7 @@ func newLedger(store *storage.Store, rest func() func()) *ledger {
 				"of each page."})}
 }
 
-// group is what all documents of one total have in common.
+// group identifies the documents that share one total.
 type group struct {
 	branch, point int64
 	document      string // CAT-002
@@ -71,7 +71,7 @@ type day struct {
 	totals []total // by group
 }
 
-// row is a document: 24 bytes.
+// row is a document in 24 bytes.
 type row struct {
 	id     uint64
 	amount dte.Amount
@@ -84,7 +84,7 @@ func groupOf(entry storage.Entry, h *record.Head) group {
 	return group{h.BranchID, h.PointID, h.Document, entry.State}
 }
 
-// put writes a document, as it is now, in the place of what was known of it.
+// put writes the present state of a document over its previous row.
 func (d *day) put(entry storage.Entry, h *record.Head, amount dte.Amount) error {
 	g := groupOf(entry, h)
 	n, ok := d.index[g]
@@ -110,7 +110,7 @@ func (d *day) put(entry storage.Entry, h *record.Head, amount dte.Amount) error 
 	return nil
 }
 
-// firstAbove is the place of the first row above an id.
+// firstAbove returns the index of the first row above an id.
 func (d *day) firstAbove(after uint64) int {
 	i, _ := slices.BinarySearchFunc(d.rows, after+1, func(r row, id uint64) int { return cmp.Compare(r.id, id) })
 	return i
@@ -120,7 +120,7 @@ func (d *day) firstAbove(after uint64) int {
 type query struct {
 	days  []string
 	match func(group) bool
-	// amount, if not nil, is the amount of the documents; the totals are not of these alone.
+	// amount, if not nil, selects documents of this amount; the totals ignore it.
 	amount *dte.Amount
 	after  uint64 // the last id of the page before
 	limit  int    // 1 or more
@@ -130,11 +130,11 @@ type query struct {
 type page struct {
 	ids    []uint64 // growing, at most limit
 	more   bool
-	totals map[group]total // of all that the query chooses, whatever the page
+	totals map[group]total // of all documents that the query selects, on any page
 }
 
-// page answers a query from what the store holds now. Its cost grows with the page and the number of groups: page skips
-// the rows of a group that the query does not choose.
+// page answers a query from the store's present contents. Its cost grows with the page and the number of groups: page
+// skips the rows of groups that the query does not select.
 func (l *ledger) page(ctx context.Context, q query) (*page, error) {
 	p := &page{totals: make(map[group]total)}
 	err := l.look(ctx, q.days, func(d *day) {
@@ -157,7 +157,7 @@ func (l *ledger) page(ctx context.Context, q query) (*page, error) {
 	return p, err
 }
 
-// gather adds a day's ids to the page, which keeps the lowest limit+1. The ids of two days may be mixed.
+// gather adds a day's ids to the page. The page keeps the lowest limit+1 ids. The ids of two days may be mixed.
 func (p *page) gather(d *day, wanted []bool, q query) {
 	have := len(p.ids)
 	for _, r := range d.rows[d.firstAbove(q.after):] {
@@ -186,8 +186,8 @@ func (l *ledger) touch(id uint64) {
 	}
 }
 
-// look calls fn with days as the store has them by now. Days that nobody has asked for since the start are read first:
-// one after the other, at the pace of rest; that ends with ctx, and the days that were read are known the next time.
+// look calls fn with days that are up to date with the store. It first reads days that were not used since the start,
+// one after the other, at the pace of rest. If ctx ends, the days already read stay in memory.
 func (l *ledger) look(ctx context.Context, days []string, fn func(*day)) error {
 	for {
 		l.mu.Lock()
@@ -208,7 +208,7 @@ func (l *ledger) look(ctx context.Context, days []string, fn func(*day)) error {
 	}
 }
 
-// follow brings the days that are known up to the store. The caller holds mu.
+// follow updates the days in memory from the store. The caller holds mu.
 func (l *ledger) follow() error {
 	l.changes.Lock()
 	touched, lost := l.touched, l.lost
@@ -224,13 +224,13 @@ func (l *ledger) follow() error {
 	if err == nil {
 		err = l.refresh(l.days, touched)
 	}
-	if err != nil { // what was taken is not lost
+	if err != nil { // put the taken changes back
 		clear(l.days)
 	}
 	return err
 }
 
-// build reads a day from the store for the first time. Others go on asking for days that are known.
+// build reads a day from the store for the first time. Meanwhile other callers can use the days in memory.
 func (l *ledger) build(ctx context.Context, name string) error {
 	select {
 	case l.building <- struct{}{}:
@@ -239,7 +239,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 		return ctx.Err()
 	}
 	l.mu.Lock()
-	known := l.days[name] != nil // somebody read it meanwhile
+	known := l.days[name] != nil // another caller read it meanwhile
 	l.mu.Unlock()
 	if known {
 		return nil
@@ -261,7 +261,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 			rest()
 		}
 	}
-	// Nobody changes the ledger's tip now. What came and changed since is little.
+	// While mu is held, the ledger's tip does not change. Few records are new or changed since.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes.Lock()
@@ -303,7 +303,7 @@ func (l *ledger) catchUp(days map[string]*day, tip *uint64, upTo uint64) error {
 	return nil
 }
 
-// refresh reads records again that changed.
+// refresh reads changed records again.
 func (l *ledger) refresh(days map[string]*day, touched map[uint64]struct{}) error {
 	if len(days) == 0 || len(touched) == 0 {
 		return nil
@@ -320,7 +320,7 @@ func (l *ledger) refresh(days map[string]*day, touched map[uint64]struct{}) erro
 	return nil
 }
 
-// put writes a record into its day, if it is a document and that is one of days.
+// put writes a record into its day if it is a document and days has its day.
 func (l *ledger) put(days map[string]*day, e storage.Entry) error {
 	l.read.Inc()
 	if !record.IsDocument(e.State) {
@@ -340,12 +340,12 @@ func (l *ledger) put(days map[string]*day, e storage.Entry) error {
 	return nil
 }
 
-// Today is what the branch issued on one Salvadoran day, by the hour of issue.
+// Today counts the branch's documents of one Salvadoran day, by the hour of issue.
 type Today struct {
 	Date      string // yyyy-mm-dd
 	Hours     [24]Hour
 	Documents map[string]int // by type of CAT-002
-	// Partial: the day is not read yet; a later call has it.
+	// Partial: the day is not completely read yet; call again later.
 	Partial bool
 }
 
@@ -353,7 +353,7 @@ type Today struct {
 // contingency stays under Contingency if MH refuses it later.
 type Hour struct{ Normal, Contingency, Rejected int }
 
-// Today counts the documents of the day so far, less those that MH has not decided; Partial if ctx ends before.
+// Today counts the day's documents so far, without those that MH has not decided. If ctx ends early, Partial is set.
 func (r *Register) Today(ctx context.Context, now time.Time) (Today, error) {
 	t := Today{Date: dte.Date(now), Documents: make(map[string]int)}
 	err := r.ledger.look(ctx, []string{t.Date}, func(d *day) {

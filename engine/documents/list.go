@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Info is what a bulk look-up shows of a document (SPEC 4.10).
+// Info is the result of a bulk look-up for one document (SPEC 4.10).
 type Info struct {
 	Code, Sello, Estado, Tipo string
 	Found                     bool
@@ -62,7 +62,7 @@ type Filter struct {
 	Documents []string // types of CAT-002
 	Estado    string
 	// What a search compares; empty selects all. Key is an Idempotency-Key of the point of sale PointID, or of the
-	// caller's: its document is found on whatever day it was issued.
+	// caller's; it ignores From and To.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
 	// After is the id of the last document of the page before, 0 for the first page; Limit 1 to 500.
@@ -82,7 +82,7 @@ type Line struct {
 }
 
 // Total is the number of documents of a type in a state, and the sum of their amounts. Rejected documents have an
-// amount too, but nobody owes it.
+// amount too, but it is not payable.
 type Total struct {
 	Tipo, Estado string
 	Count        int
@@ -96,8 +96,8 @@ type Listing struct {
 	Totals []Total
 }
 
-// List returns a page of the documents that a filter selects. It reads only the records of the page: the ledger knows
-// which these are, and has the totals.
+// List returns a page of the documents that a filter selects. It reads only the records of the page: the ledger has
+// their ids and the totals.
 func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listin
 	}
 	l := &Listing{}
 	q := query{days: days, match: match, amount: f.Amount, after: uint64(f.After), limit: f.Limit}
-	if f.ControlNumber != "" || f.Receiver != "" { // the ledger knows neither: the records are read
+	if f.ControlNumber != "" || f.Receiver != "" { // the ledger has neither: read the records
 		q.limit = searchChunk
 	}
 	for read := 0; ; {
@@ -137,7 +137,7 @@ func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listin
 				return nil, err
 			}
 			q.after = entries[i].ID
-			if match(groupOf(entries[i], h)) && f.finds(h) { // else it changed just now, or it is another's
+			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise it has just changed, or does not match
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}
@@ -165,7 +165,7 @@ func (f *Filter) searches() bool {
 	return f.ControlNumber != "" || f.Receiver != "" || f.Key != "" || f.Amount != nil
 }
 
-// finds reports whether a document is one that the filter searches for.
+// finds reports whether a document matches the filter's search.
 func (f *Filter) finds(h *record.Head) bool {
 	if f.Amount != nil {
 		if total, err := dte.ParseAmount(h.Total); err != nil || total != *f.Amount {
@@ -176,7 +176,7 @@ func (f *Filter) finds(h *record.Head) bool {
 		h.Receiver.Is(f.Receiver))
 }
 
-// byKey lists the document that an Idempotency-Key made, if the filter selects it.
+// byKey lists the document that was issued under an Idempotency-Key, if the filter selects the document.
 func (r *Register) byKey(f Filter, c seller.Caller, match func(group) bool) (*Listing, error) {
 	point := cmp.Or(f.PointID, c.Point.ID)
 	code, _, err := r.store.Lookup(record.IdempotencyKey(point, f.Key))
@@ -198,7 +198,7 @@ func (r *Register) byKey(f Filter, c seller.Caller, match func(group) bool) (*Li
 	return l, err
 }
 
-// publicTotals adds up the groups that the API shows as one: of all points of sale, and of states with one public name.
+// publicTotals merges groups for the API: it sums across points of sale, and across states with one public name.
 func publicTotals(groups map[group]total) []Total {
 	type public struct{ document, estado string }
 	sums := make(map[public]total)
@@ -220,7 +220,7 @@ func publicTotals(groups map[group]total) []Total {
 	return list
 }
 
-// days are the days of a filter, in order.
+// days returns the days of a filter, in order.
 func (f *Filter) days() ([]string, error) {
 	from, err := time.Parse(time.DateOnly, f.From)
 	if err != nil {
@@ -247,8 +247,8 @@ func line(entry storage.Entry, h *record.Head, estado string) Line {
 	return l
 }
 
-// Late is a result that came after the till was answered: of a document that was issued in contingency or found after a
-// crash, or of an invalidation. If MH refuses the invalidation, the document is still PROCESSED.
+// Late is a result that came after the answer to the till: for a document issued in contingency or settled after a
+// crash, or for an invalidation. If MH refuses the invalidation, the document is still PROCESSED.
 type Late struct {
 	Cursor uint64 // grows; the reader's place
 	Info
@@ -257,15 +257,15 @@ type Late struct {
 	Text          string // MH's words on a refusal
 }
 
-// ErrCursor means that no result that was announced here has the cursor: it is of another box, or of this box before a
-// restoration.
+// ErrCursor means that this store announced no result with the cursor: the cursor comes from another box, or from this
+// box before a restoration.
 var ErrCursor = storage.ErrCursor
 
-// maxChanges is the most changes of one answer.
+// maxChanges is the largest number of changes in one answer.
 const maxChanges = 500
 
 // Changes returns the late results of the caller's branch after a cursor, in order, and the cursor for the next call.
-// No result is missed and none comes twice, also after restarts. If there is no result, it waits for one until ctx
+// No result is missed and no result comes twice, also after restarts. If there is no result, it waits for one until ctx
 // ends. Errors: ErrCursor, or the store's.
 func (r *Register) Changes(ctx context.Context, after uint64, c seller.Caller) ([]Late, uint64, error) {
 	for {
@@ -302,7 +302,7 @@ func (r *Register) Changes(ctx context.Context, after uint64, c seller.Caller) (
 			return late, after, nil
 		}
 		if len(list) > 0 {
-			continue // all of another branch
+			continue // all results belong to other branches
 		}
 		select {
 		case <-ctx.Done():

@@ -14,18 +14,18 @@ import (
 )
 
 // MonthReader reads the documents of a month for the accountant (engine/books makes files of them): every document
-// issued in it, and documents of earlier months that were invalidated in it. It reads a page at a time and keeps
-// nothing between pages.
+// issued in the month, and older documents invalidated in the month. It reads a page at a time and keeps nothing
+// between pages.
 type MonthReader struct {
 	store   *storage.Store
-	records int   // that a page reads at most
-	bytes   int64 // of documents that a page holds at most, as the store keeps them, or one document
+	records int   // the most records that a page reads
+	bytes   int64 // the most stored bytes of documents in a page, unless one document is larger
 }
 
 // NewMonthReader returns a reader of a store.
 func NewMonthReader(store *storage.Store) *MonthReader { return &MonthReader{store, 256, 1 << 18} }
 
-// MonthDocument is a document as it stands, with the bytes that were signed.
+// MonthDocument is the present state of a document, with its signed bytes.
 type MonthDocument struct {
 	Code          string `json:"codigoGeneracion"`
 	ControlNumber string `json:"numeroControl"`
@@ -35,11 +35,11 @@ type MonthDocument struct {
 	Total         string `json:"total"`
 	Sello         string `json:"selloRecibido"`
 	BranchID      int64  `json:"sucursal"`
-	// Deferred: it was issued in contingency.
+	// Deferred: the document was issued in contingency.
 	Deferred bool `json:"contingencia,omitempty"`
 	// Invalidated is the day of the event that invalidated the document: yyyy-mm-dd, El Salvador time.
 	Invalidated string `json:"invalidado,omitempty"`
-	// Refusal is what MH said of a rejected document.
+	// Refusal is MH's text about a rejected document.
 	Refusal string `json:"rechazo,omitempty"`
 	// Payload is the second part of the JWS: base64url of the signed bytes. "": the store has lost them.
 	Payload string `json:"payload"`
@@ -48,7 +48,7 @@ type MonthDocument struct {
 // MonthPage is some documents, by day and then by id.
 type MonthPage struct {
 	Documents []MonthDocument `json:"documents"`
-	Next      uint64          `json:"next"` // the place after which the next page begins; 0 when this is the last
+	Next      uint64          `json:"next"` // the place after which the next page begins; 0 on the last page
 	Done      uint64          `json:"done"` // days read of Total, for a progress bar
 	Total     uint64          `json:"total"`
 }
@@ -89,13 +89,13 @@ func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	return p, nil
 }
 
-// idBits is how many bits of a place are the last id; above them is the day of the month.
+// idBits is the number of low bits of a place that hold the last id; the higher bits hold the day of the month.
 const idBits = 48
 
 // ErrNotFound means that the store has no document with this code.
 var ErrNotFound = storage.ErrNotFound
 
-// Document reads one document, whatever its month. ErrNotFound.
+// Document reads one document of any month. Error: ErrNotFound.
 func (r *MonthReader) Document(code dte.Code) (*MonthDocument, error) {
 	entry, h, err := record.Read(r.store, storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
@@ -107,15 +107,15 @@ func (r *MonthReader) Document(code dte.Code) (*MonthDocument, error) {
 	return documentOf(r.store, entry, h)
 }
 
-// take adds a document to the page if the month shows it on that day, and returns its size. A document is shown on its
-// date, or on the day of its invalidation if its date is of another month.
+// take adds a document to the page if it belongs to that day of the month, and returns its size. A document is shown on
+// its date, or on the day of its invalidation if its date is of another month.
 func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, day uint32) (int64, error) {
 	date := doc.Head.Date
 	if !strings.HasPrefix(date, month) && doc.State == record.Invalidated {
 		date = invalidatedOn(doc.Head)
 	}
 	if record.Day(date) != day {
-		return 0, nil // it was corrected on that day, or invalidated after its date in this month
+		return 0, nil // the day is that of a correction, or of an invalidation in the month of issue
 	}
 	d, err := documentOf(store, doc.Entry, doc.Head)
 	if err != nil {
@@ -152,7 +152,7 @@ func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*Mon
 	return d, nil
 }
 
-// invalidatedOn is the day of El Salvador of the event that took a document back.
+// invalidatedOn returns the day of a document's invalidation, El Salvador time.
 func invalidatedOn(h *record.Head) string {
 	if h.Invalidation == nil {
 		return h.Date

@@ -24,19 +24,19 @@ import (
 )
 
 // Guard stops the numbering when a witness outside of the box knows higher numbers than the store: an old copy of the
-// store was put back, or another box numbers the same series. MH cannot be asked for the last number of a series: its
-// query takes a codigoGeneracion (MT1 §4.3). It says so when a number is used twice, and the archive lists what was
-// sealed.
+// store was put back, or another box numbers the same series. MH has no query for a series' last number: its query
+// needs a codigoGeneracion (MT1 §4.3). But MH refuses a number that is used twice, and the archive lists the sealed
+// documents.
 type Guard struct {
 	store   *storage.Store
 	issuer  seller.Issuer
-	archive *archive.Archive // nil: there is none
+	archive *archive.Archive // nil: no archive
 	log     *slog.Logger
-	ahead   atomic.Pointer[refusal.Error] // what every new document is refused with
+	ahead   atomic.Pointer[refusal.Error] // the refusal of every new document, or nil
 	series  prometheus.Gauge
 }
 
-// NewGuard returns a guard that knows what the store holds of earlier runs: a restart ends no hold.
+// NewGuard returns a guard with the holds that earlier runs stored: a restart ends no hold.
 func NewGuard(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
 	g := &Guard{store: store, issuer: issuer, archive: archive, log: log,
 		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
@@ -53,19 +53,19 @@ func NewGuard(store *storage.Store, issuer seller.Issuer, archive *archive.Archi
 	return g
 }
 
-// Gauge returns a metric: the number of series of which a witness knows a higher number than the store.
+// Gauge returns a metric: the number of series with a higher number at a witness than in the store.
 func (g *Guard) Gauge() prometheus.Collector { return g.series }
 
 // Witnesses outside of the box.
 const byMH, byArchive = "MH", "archive"
 
-// names are what tills and operators call them.
+// names are the witnesses' names for tills and operators.
 var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"}, byArchive: {"el archivo", "the archive"}}
 
-// behindRetry is when a till may try again: a person has to decide.
+// behindRetry is the wait before a till retries: a person must decide first.
 const behindRetry = time.Minute
 
-// stopNumbering refuses every new document from now on, over restarts too: its next number may be another document's.
+// stopNumbering refuses every new document, also after restarts: the next number may belong to another document.
 func (g *Guard) stopNumbering(list []storage.Held) {
 	held := list
 	err := g.store.Hold(list)
@@ -79,7 +79,7 @@ func (g *Guard) stopNumbering(list []storage.Held) {
 	g.refuseFor(held)
 }
 
-// refuseFor refuses new documents because of the series that are held, if there are any.
+// refuseFor refuses new documents if any series are held.
 func (g *Guard) refuseFor(list []storage.Held) {
 	if len(list) == 0 {
 		return
@@ -110,7 +110,7 @@ func (g *Guard) Behind() error {
 }
 
 // NumberTaken is called when MH holds a number of ours under another code. MH refused the document, and its number is
-// spent. The next numbers would be refused too, therefore the numbering stops. words is what MH said.
+// spent. MH would refuse the next numbers too, therefore the numbering stops. words is MH's text.
 func (g *Guard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
@@ -121,17 +121,17 @@ func (g *Guard) NumberTaken(code, words string) {
 		g.log.Error("reading the document whose number MH holds", "error", err)
 		return
 	}
-	// What the store has under that number is not what MH has.
+	// The store and MH have different documents under that number.
 	g.stopNumbering([]storage.Held{{Witness: byMH, Words: words, Series: entry.Series, There: entry.Number,
 		Here: entry.Number - 1}})
 }
 
-// maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
+// maxUnknown is the most archived files of unknown documents that are read: some may belong to other branches.
 const maxUnknown = 500
 
 // AskArchive looks in the archive for documents of these points of sale, dated from from to to (days, both inclusive),
-// with higher numbers than the store has. If there is one, the numbering stops. It returns an error if the archive
-// cannot be read.
+// with higher numbers than the store has. If it finds such a document, the numbering stops. It returns an error if the
+// archive cannot be read.
 func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
@@ -173,7 +173,7 @@ func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to 
 	return nil
 }
 
-// weighUnknown compares the number of an archived document with those of its series.
+// weighUnknown compares the number of an archived document with the last number of its series in the store.
 func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Point,
 	ahead map[string]storage.Held) error {
 	data, err := g.archive.Get(ctx, key)
@@ -182,7 +182,7 @@ func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Po
 	}
 	v, err := dte.Parse(data)
 	if err != nil {
-		return nil //nolint:nilerr // nothing that this product has put there
+		return nil //nolint:nilerr // this product did not write it
 	}
 	id := v.Get("identificacion")
 	control, date := id.Get("numeroControl").Text(), id.Get("fecEmi").Text()

@@ -1,9 +1,9 @@
-// Package documents reads what a branch has issued, as the API shows it: one document, many at once, lists with their
-// sums, late results, the counts of the day. It also keeps the lock of each document: a reader waits while the document
+// Package documents reads the issued documents of a branch for the API: one document, many at once, lists with their
+// sums, late results, the counts of the day. It also has the lock of each document: a reader waits while the document
 // is being settled.
 //
-// A single document is in this file, lists and late results in list.go, the memory behind lists in ledger.go, the
-// closing of a point of sale in closing.go, the accountant's month in month.go, MH's tests in authorisation.go.
+// This file reads single documents. list.go has lists and late results, ledger.go the lists' data in memory, closing.go
+// the closing of a point of sale, month.go the accountant's month, authorisation.go MH's tests.
 package documents
 
 import (
@@ -34,10 +34,10 @@ type Register struct {
 	issuer    string // its name
 	ambiente  string // CAT-001
 	catalogue Catalogue
-	rest      func() func() // returns what a long read calls after every few records: it gives way to sales
+	rest      func() func() // returns a function that a long read calls after every few records to give way to sales
 }
 
-// Catalogue returns the text of a code of MH's catalogues, false if there is no such code.
+// Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.
 type Catalogue func(list, code string) (string, bool)
 
 // New returns the register of a store. The shelf, which may be nil, knows when tills sell; long reads then give way to
@@ -178,7 +178,7 @@ func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.E
 	return entry, h, release, nil
 }
 
-// Touch is called when a document has changed.
+// Touch must be called after a document has changed.
 func (r *Register) Touch(id uint64) { r.ledger.touch(id) }
 
 // Describe implements prometheus.Collector.
@@ -187,8 +187,8 @@ func (r *Register) Describe(ch chan<- *prometheus.Desc) { r.ledger.read.Describe
 // Collect implements prometheus.Collector.
 func (r *Register) Collect(ch chan<- prometheus.Metric) { r.ledger.read.Collect(ch) }
 
-// StoredBefore returns a function that reads how many bytes each token had stored before now on a day (yyyy-mm-dd in El
-// Salvador), with its sales and corrections of that day. It gives way to sales.
+// StoredBefore returns a function that sums, by token, the bytes stored by sales and corrections of a day (yyyy-mm-dd
+// in El Salvador) up to this call. The function gives way to sales.
 func (r *Register) StoredBefore(now time.Time) func(ctx context.Context, day string) (map[int64]int64, error) {
 	upTo := r.store.LastID()
 	return func(ctx context.Context, day string) (map[int64]int64, error) {

@@ -1,5 +1,5 @@
 // Package fairqueue shares scarce work among its callers: printing, long lists, large sales. Callers take turns; a
-// caller that asks for much waits for its own earlier work. Each caller has an allowance of work; the rest of the
+// caller with many requests waits for its own earlier work. Each caller has an allowance of work; the rest of the
 // machine is left to the sales.
 package fairqueue
 
@@ -13,32 +13,32 @@ import (
 
 // Options of New; every field but Allowance is required.
 type Options struct {
-	Slots   int // that work at once
-	Each    int // the most of these that one caller may hold
-	Waiting int // the most callers of one id that wait
-	// Allowance bounds how much one caller may work. Zero: without bound.
+	Slots   int // how many callers may work at once
+	Each    int // the most slots that one caller may hold
+	Waiting int // the most waiting callers of one id
+	// Allowance limits the work of one caller. Zero: no limit.
 	Allowance Allowance
 	Now       func() time.Time
 }
 
-// Allowance is how much one id may work: Burst at once, and in the long run Share of a slot's time (0.25: a quarter).
+// Allowance is the work allowed to one id: Burst at once, and Share of a slot's time in the long run (0.25: a quarter).
 type Allowance struct {
 	Burst time.Duration
 	Share float64
 }
 
-// House is the id of the program's own work. It takes turns like the others, but has no allowance and no limit on how
-// many wait.
+// House is the id of the program's own work. House takes turns like other ids, but has no allowance and no limit on
+// waiting callers.
 const House = 0
 
-// Busy is the error for a caller that asked for too much.
+// Busy is the error for a caller that has used up its share.
 type Busy struct {
 	Wait time.Duration // when to ask again
 }
 
 func (b *Busy) Error() string { return fmt.Sprintf("its share is used up for %v", b.Wait) }
 
-// Queue gives out the turns. It is safe for concurrent use.
+// Queue gives turns to callers. It is safe for concurrent use.
 type Queue struct {
 	o Options
 
@@ -53,7 +53,7 @@ type claim struct {
 	who     int64
 	working int
 	waiting []chan struct{} // oldest first; closed when the turn comes
-	debt    time.Time       // when its work so far will be paid off
+	debt    time.Time       // when its allowance will have covered its work so far
 }
 
 // New returns a queue without any work in it.
@@ -85,14 +85,14 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 		if q.withdraw(c, turn) {
 			return nil, ctx.Err()
 		}
-		<-turn // it came at the same moment
+		<-turn // the turn came at the same moment
 	}
 	began := q.o.Now()
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal returns the *Busy that Enter would return for who now, nil for none. It is for callers with expensive
-// preparations. It takes no turn and promises none.
+// Refusal returns the *Busy that Enter would return for who now, or nil. It is for callers with expensive preparations.
+// It takes no turn, and does not reserve one.
 func (q *Queue) Refusal(who int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +102,7 @@ func (q *Queue) Refusal(who int64) error {
 	return nil
 }
 
-// refusal returns the *Busy of a claimant that asks for too much, nil for none. The caller holds mu.
+// refusal returns a *Busy if a claimant may not wait now, otherwise nil. The caller holds mu.
 func (q *Queue) refusal(c *claim) error {
 	if wait := q.owed(c); wait > 0 {
 		return &Busy{wait}
@@ -113,7 +113,7 @@ func (q *Queue) refusal(c *claim) error {
 	return nil
 }
 
-// owed returns how long a claimant must wait until its work is within its allowance again.
+// owed returns the wait until a claimant's work is within its allowance again.
 func (q *Queue) owed(c *claim) time.Duration {
 	if q.o.Allowance == (Allowance{}) || c.who == House {
 		return 0
@@ -121,7 +121,7 @@ func (q *Queue) owed(c *claim) time.Duration {
 	return max(0, c.debt.Sub(q.o.Now())) - time.Duration(float64(q.o.Allowance.Burst)/q.o.Allowance.Share)
 }
 
-// next gives free slots to the claimants whose turn it is. The caller holds mu.
+// next gives free slots to the next claimants in turn. The caller holds mu.
 func (q *Queue) next() {
 	for i := 0; q.free > 0 && i < len(q.round); {
 		c := q.round[i]
@@ -141,7 +141,7 @@ func (q *Queue) next() {
 	}
 }
 
-// withdraw takes a waiting turn back; false if the turn has come.
+// withdraw removes a waiting caller; it returns false if its turn has come.
 func (q *Queue) withdraw(c *claim, turn chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,12 +164,12 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 		if now := q.o.Now(); c.debt.Before(now) {
 			c.debt = now
 		}
-		c.debt = c.debt.Add(time.Duration(float64(max(0, worked)) / a.Share)) // the clock may be set back
+		c.debt = c.debt.Add(time.Duration(float64(max(0, worked)) / a.Share)) // max: the clock may be set back
 	}
 	q.next()
 }
 
-// forget drops claimants that ask for nothing and owe nothing, when there are many. The caller holds mu.
+// forget drops claimants without work, waiting callers or debt, if there are many claimants. The caller holds mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return

@@ -1,8 +1,8 @@
 // Package mail sends one message once over SMTP and returns the result: [Sent], [Refused] or [Later]. Package outbox
-// decides which message is due, how often it is tried and when it is given up.
+// decides when a message is due, how often it is tried and when it is given up.
 //
-// The bytes of two attempts at one message bear the same Message-ID, so that a server or a mailbox that drops
-// duplicates can do so when an attempt ended in doubt.
+// All attempts at one message have the same Message-ID. Therefore a server or mailbox can drop a duplicate after an
+// attempt with an unknown result.
 package mail
 
 import (
@@ -42,7 +42,7 @@ func (Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted)
 type Security string
 
 const (
-	// Mandatory encrypts or does not send: from the first byte on port 465 (RFC 8314), by STARTTLS on any other.
+	// Mandatory sends only with encryption: from the first byte on port 465 (RFC 8314), by STARTTLS on any other port.
 	Mandatory Security = "mandatory"
 	// Opportunistic uses STARTTLS if the server offers it. An attacker in between can remove the offer and read the
 	// message; a password is never sent without encryption.
@@ -64,9 +64,9 @@ type Options struct {
 	FromName string // the emisor's name; may be empty
 	ReplyTo  string // address; empty: none
 
-	// Timeout is how long an attempt may take in all. Default 2 min: a message of 1 MB takes that long at 100 kbit/s.
+	// Timeout is the longest total time of an attempt. Default 2 min: a message of 1 MB takes that long at 100 kbit/s.
 	Timeout time.Duration
-	// Roots are the authorities that the server's certificate may come from. Default: the system's.
+	// Roots are the accepted authorities for the server's certificate. Default: the system's.
 	Roots *x509.CertPool
 	// Dial connects. Default: a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -117,7 +117,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// notName reports whether the name or the address of a machine cannot hold a character.
+// notName reports whether a character is forbidden in the name or the address of a machine.
 func notName(r rune) bool { return r <= ' ' || r > '~' }
 
 // Format prints the server's address. fmt would otherwise print the fields, which hold the password.
@@ -129,7 +129,7 @@ func (s *Sender) Format(f fmt.State, _ rune) {
 type Kind uint8
 
 const (
-	// Later: as far as is known the message was not delivered; another attempt may succeed.
+	// Later: the message was probably not delivered; another attempt may succeed.
 	Later Kind = iota
 	// Sent: the server is responsible for the message from now on.
 	Sent
@@ -142,14 +142,14 @@ func (k Kind) String() string { return [...]string{"later", "sent", "refused"}[k
 // Outcome is the result of one attempt.
 type Outcome struct {
 	Kind Kind
-	// Doubtful, of Later: the whole message was handed over and no answer came. The server may have taken it.
+	// Doubtful, for Later: the whole message was sent, but no answer came. The server may have accepted it.
 	Doubtful bool
-	// Setup, of Later: the server refuses this box, not the message (login, certificate, encryption, sender), until
+	// Setup, for Later: the server refuses this box, not the message (login, certificate, encryption, sender), until
 	// somebody changes the configuration or the server.
 	Setup bool
-	// Code is the deciding reply, of RFC 5321 §4.2. 0: none.
+	// Code is the deciding reply code (RFC 5321 §4.2). 0: no reply.
 	Code int
-	Err  error // of Later and Refused: why
+	Err  error // for Later and Refused: the cause
 }
 
 // errSetup marks an error for which Outcome.Setup is set.
@@ -174,7 +174,7 @@ func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 
 	o := s.converse(conn, m.To, text)
 	if o.Err != nil && o.Code == 0 && ctx.Err() != nil {
-		// Otherwise the error would be: use of closed connection
+		// Replaces the misleading error "use of closed connection"
 		o.Err = fmt.Errorf("%w: %w", context.Cause(ctx), o.Err)
 	}
 	return o
@@ -186,7 +186,7 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	if err != nil {
 		return failed("greeting", 0, err)
 	}
-	defer func() { _, _ = c.Text.Cmd("QUIT") }() // its answer would decide nothing
+	defer func() { _, _ = c.Text.Cmd("QUIT") }() // the reply does not matter
 	if err := s.login(c); err != nil {
 		return failed("logging in", 500, err)
 	}
@@ -201,10 +201,10 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 		return refused("offering the message", err)
 	}
 	if _, err := w.Write(raw); err != nil {
-		return failed("handing over the message", 0, err) // without the last line the server must drop the message
+		return failed("handing over the message", 0, err) // the server must drop a message without its last line
 	}
-	// From the last line until its answer, the server may or may not have taken the message. Close does not report
-	// whether that line left.
+	// Between the last line and its reply, the server may have accepted the message. Close does not report whether the
+	// line was sent.
 	if err := w.Close(); err != nil {
 		o := refused("handing over the message", err)
 		o.Doubtful = o.Code == 0 && !conn.broken
@@ -213,8 +213,8 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	return Outcome{Kind: Sent, Code: 250}
 }
 
-// failed returns the outcome of an attempt that failed for a reason other than the message. A reply code from setup on
-// (0: never) concerns the setup.
+// failed returns the outcome of an attempt that failed for a reason other than the message. Reply codes of at least
+// setup (0: no code) concern the setup.
 func failed(doing string, setup int, err error) Outcome {
 	code := replyCode(err)
 	var certificate *tls.CertificateVerificationError
@@ -233,7 +233,7 @@ func refused(doing string, err error) Outcome {
 	return o
 }
 
-// replyCode returns the server's reply code in an error; 0 if there is none that SMTP knows.
+// replyCode returns the server's reply code in an error, or 0 if it has no valid SMTP error code.
 func replyCode(err error) int {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 400 && reply.Code <= 599 {
@@ -242,7 +242,7 @@ func replyCode(err error) int {
 	return 0
 }
 
-// replyText makes a server's reply fit for a log and a record: on one line, not too long.
+// replyText shortens a server's reply to one line of limited length, for a log and a record.
 func replyText(err error) error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) {
@@ -259,7 +259,7 @@ func flat(text string) string {
 	}), " ")
 }
 
-// cut shortens a text to the given number of bytes, at a character.
+// cut shortens a text to the given number of bytes, between two characters.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -270,7 +270,7 @@ func cut(text string, limit int) string {
 // portTLS is the port on which a server speaks TLS from the first byte (RFC 8314 §3.3).
 const portTLS = 465
 
-// maxReplies bounds the server's part of one conversation, in bytes.
+// maxReplies limits the server's replies in one conversation, in bytes.
 const maxReplies = 1 << 20
 
 // conn is a connection that limits what the other side may send.
@@ -315,7 +315,7 @@ func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	return c, c.StartTLS(s.tls)
 }
 
-// login authenticates the sender. Without encryption it uses only a method that does not show the password.
+// login authenticates the sender. Without encryption it uses only a method that does not transmit the password.
 func (s *Sender) login(c *smtp.Client) error {
 	if s.options.User == "" {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// maxHeader bounds a text that becomes a header, in bytes. A line of a message holds 998 (RFC 5322 §2.1.1).
+// maxHeader limits a text that becomes a header, in bytes. A line of a message may have 998 (RFC 5322 §2.1.1).
 const maxHeader = 500
 
 // Message is one message to one receiver.
@@ -30,7 +30,7 @@ type Message struct {
 	Text        string // required
 	HTML        string // may be empty
 	Attachments []Attachment
-	Inline      []Attachment // pictures that HTML refers to by Name: cid:logo.png
+	Inline      []Attachment // pictures; HTML refers to them by Name: cid:logo.png
 	Date        time.Time    // when the message was written, the same in every attempt
 }
 
@@ -41,15 +41,15 @@ type Attachment struct {
 	Data        []byte
 }
 
-// FieldError names a field or an option that cannot be used. No server was asked.
+// FieldError names an unusable field or option. No server was contacted.
 type FieldError struct {
 	Field string // of Message or of Options
-	Text  string // what is wrong with the field, which is not quoted
+	Text  string // what is wrong with the field; it does not quote the field
 }
 
 func (e *FieldError) Error() string { return "mail: " + e.Field + " " + e.Text }
 
-// render gives the bytes of the message. The error is a FieldError.
+// render returns the bytes of the message. The error is a FieldError.
 func (s *Sender) render(m Message) ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// attach writes both headers of the file itself: the library encodes a name beyond ASCII in a form that many readers
-// show undecoded, instead of RFC 2231's.
+// attach writes both headers of the file itself, as in RFC 2231: the library encodes a non-ASCII name in a form that
+// many readers show undecoded.
 func attach(msg *mail.Msg, a Attachment) {
 	kind, params, _ := mime.ParseMediaType(a.ContentType) // the program's own
 	params["name"] = a.Name
@@ -93,8 +93,8 @@ func attach(msg *mail.Msg, a Attachment) {
 	})
 }
 
-// check refuses what a document could bring in: no field carries a header of its own. The names of files are the
-// program's own.
+// check refuses unusable fields, because they come from a document: no field may inject a header. The program itself
+// chooses the names of files.
 func (m *Message) check() error {
 	if err := checkID(m.ID); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (m *Message) check() error {
 	return nil
 }
 
-// checkHeader accepts a text for a header: one line, not longer than a header can be.
+// checkHeader returns an error unless the text fits in a header: one line of limited length.
 func checkHeader(field, text string) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -124,8 +124,8 @@ func checkHeader(field, text string) error {
 	return nil
 }
 
-// checkAddress accepts a bare address in ASCII, which every server can carry. MH's schemas allow no other; an address
-// beyond ASCII would need SMTPUTF8 on every server of its route.
+// checkAddress accepts only a bare ASCII address: every server can carry it. MH's schemas allow no other; a non-ASCII
+// address would need SMTPUTF8 on every server of its route.
 func checkAddress(field, address string) error {
 	if err := checkHeader(field, address); err != nil {
 		return err
@@ -138,8 +138,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable reports whether an address can be a receiver's: Send does not refuse its form, and its domain is a host's
-// name of at least two labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
+// Mailable reports whether an address can be a receiver's. Send must accept its form, and its domain must have at least
+// two labels (RFC 5321 §2.3.5): a name of one label reaches no mailbox outside.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false
@@ -151,11 +151,11 @@ func Mailable(address string) bool {
 		}
 	}
 	last := labels[len(labels)-1]
-	// Top-level domains do not begin with a digit, all IPv4 addresses end in one
+	// Top-level domains do not begin with a digit; the last part of an IPv4 address does
 	return len(labels) > 1 && (last[0] < '0' || last[0] > '9')
 }
 
-// notLabel reports whether no label of a host's name can hold a character (RFC 1123 §2.1).
+// notLabel reports whether a character is forbidden in the labels of a host's name (RFC 1123 §2.1).
 func notLabel(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
@@ -171,11 +171,11 @@ func checkID(id string) error {
 	return nil
 }
 
-// State is the state of the document that a message is about.
+// State is the state of a message's document.
 type State uint8
 
 const (
-	Processed   State = iota // MH's seal is on it
+	Processed   State = iota // sealed by MH
 	Contingency              // issued in contingency: signed, not yet sealed
 	Invalidated              // invalidated before MH
 )
@@ -186,14 +186,14 @@ type Facts struct {
 	Test  bool // ambiente 00
 
 	Document string // the type in words, as CAT-002 names it: "Comprobante de crédito fiscal"
-	Number   string // numeroControl; empty on a retorno, which has none
+	Number   string // numeroControl; empty for a retorno
 	Code     string // codigoGeneracion
 	Seal     string // selloRecibido; empty in contingency
-	Date     string // fecEmi, as the receiver shall read it
-	Total    string // in USD, as the receiver shall read it: "1,234.50"
+	Date     string // fecEmi, in the receiver's format
+	Total    string // in USD, in the receiver's format: "1,234.50"
 	Emisor   string // name
 	Receptor string // name; may be empty
-	Consult  string // URL of MH's public consultation; anything but http and https is left out
+	Consult  string // URL of MH's public consultation; only http and https are used
 
 	Look Look
 }
@@ -204,14 +204,14 @@ type Look struct {
 	Tax      string // the emisor's NIT, as people write it; may be empty
 	Phone    string // the emisor's telephone, as people write it; may be empty
 	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
-	Greeting string // one line behind the salutation; may be empty
-	// Logo is the ContentID of a picture among the message's Inline, LogoWidth × LogoHeight pixels as it is shown;
-	// empty: none.
+	Greeting string // one line after the salutation; may be empty
+	// Logo is the ContentID of a picture in the message's Inline, shown with LogoWidth × LogoHeight pixels; empty: no
+	// logo.
 	Logo                  string
 	LogoWidth, LogoHeight int
 }
 
-// legends are above the facts. The words about contingency are those of the readable version (MF2 pp.4, 19).
+// legends are shown above the facts. The text about contingency is that of the readable version (MF2 pp.4, 19).
 var legends = map[State]string{
 	Contingency: "Modelo diferido, transmisión por contingencia: el documento está firmado y todavía no lleva el " +
 		"sello de " +
@@ -243,7 +243,7 @@ func Compose(f Facts) (subject, text, page string) {
 	return subject, f.text(), f.page()
 }
 
-// flatten makes each fact one line.
+// flatten reduces each fact to one line.
 func (f *Facts) flatten() {
 	l := &f.Look
 	for _, s := range []*string{&f.Document, &f.Number, &f.Code, &f.Seal, &f.Date, &f.Total, &f.Emisor, &f.Receptor,
@@ -263,7 +263,7 @@ func isColor(s string) bool {
 		func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })
 }
 
-// salutation addresses the receiver, whose title and sex are unknown.
+// salutation returns the salutation. The receiver's title and sex are unknown.
 func (f *Facts) salutation() string {
 	if f.Receptor == "" {
 		return "Estimado cliente:"
@@ -271,7 +271,7 @@ func (f *Facts) salutation() string {
 	return "Estimado cliente, " + f.Receptor + ":"
 }
 
-// sender returns whom the receiver may contact.
+// sender returns the emisor's name, NIT and telephone, for the receiver's questions.
 func (f *Facts) sender() string {
 	s := f.Emisor
 	if f.Look.Tax != "" {
@@ -283,7 +283,7 @@ func (f *Facts) sender() string {
 	return s
 }
 
-// notices are the legends that apply.
+// notices returns the legends that apply to the document.
 func (f *Facts) notices() []string {
 	var n []string
 	if f.Test {
@@ -317,7 +317,7 @@ const (
 	closing = "Este mensaje se envió automáticamente."
 )
 
-// consulting introduces the link. MH shows a document of contingency only after it has the document.
+// consulting returns the text before the link. MH shows a contingency document only after its transmission.
 func (f *Facts) consulting() string {
 	if f.State == Contingency {
 		return "Una vez transmitido, podrá comprobarlo en la consulta pública del Ministerio de Hacienda:"
@@ -378,8 +378,8 @@ func (f *Facts) page() string {
 	return b.String()
 }
 
-// head returns the emisor's logo and name over a bar of its colour. The logo has a white background, whatever
-// background the reader's program uses.
+// head returns the emisor's logo and name above a bar of its colour. The logo has a white background in every mail
+// program.
 func (f *Facts) head() string {
 	l := &f.Look
 	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))

@@ -21,8 +21,8 @@ import (
 	"dtegate/storage"
 )
 
-// archiveOne puts both files of a document into the archive and says in s what came of it. Both are as MH sealed the
-// document, whatever became of it since: an object is written once.
+// archiveOne puts both files of a document into the archive and records the result in s. Both show the document as MH
+// sealed it, even if it was invalidated since: an object is written once.
 func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
 	now := box.now()
 	if box.options.Archive == nil {
@@ -60,7 +60,7 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 	box.metrics.archived.WithLabelValues(result).Inc()
 }
 
-// putBoth puts a document's files into the archive, or finds them there as it held them before.
+// putBoth puts a document's files into the archive, unless the archive still has them unchanged.
 func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head,
 	held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
 	r, err := box.docs.View(entry)
@@ -70,7 +70,7 @@ func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 	for i, ext := range ArchiveFiles {
 		key := ArchivePath(box.issuer.Slug, h, ext, r.Code)
 		if held[i].Sum != "" {
-			// The archive may have lost one of them only, and the other need not be printed today as it was.
+			// The archive may have lost only the other file. A PDF printed today may differ from this one.
 			if o, err := box.options.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
 				held[i].Tag = o.Tag
 				continue
@@ -104,51 +104,51 @@ type ArchiveCheck struct {
 	Archive  *archive.Archive
 	Slug     string // of the issuer
 	Ambiente string // CAT-001
-	// Read has every object read. Otherwise the archive is believed where it names the bytes as it did when it took
-	// them, and asked for their SHA-256 where it does not.
+	// Read makes the check read every object. Otherwise an object with the same tag as at its storing is accepted; for
+	// another tag the archive is asked for the SHA-256.
 	Read bool
-	// Shared: other branches of the issuer archive under the same prefix, so that documents unknown here may be theirs.
+	// Shared: other branches of the issuer use the same prefix; unknown documents may belong to them.
 	Shared   bool
-	Progress func(done, total int64) error // in objects
+	Progress func(done, total int64) error // done and total count objects
 	Found    func(ArchiveFinding) error
 
-	mu     sync.Mutex // of Progress, Found and totals.Findings
+	mu     sync.Mutex // guards calls of Progress and Found, and totals.Findings
 	totals ArchiveTotals
-	owed   big.Int // by 2·id + file: objects that the list has not shown yet
+	owed   big.Int // bit 2·id + file: an object that the listing has not shown yet
 }
 
-// ArchiveFinding is one object that is not as the store has it.
+// ArchiveFinding is one difference between the archive and the store.
 type ArchiveFinding struct {
 	Kind string `json:"kind"` // missing, altered, foreign
 	Key  string `json:"key"`
-	Code string `json:"codigoGeneracion,omitempty"` // of the document, when the store has it
+	Code string `json:"codigoGeneracion,omitempty"` // of the document, if the store has it
 	What string `json:"what,omitempty"`
 }
 
 // Kinds of findings.
 const (
-	ArchiveMissing = "missing" // the store says that it rests there
-	ArchiveAltered = "altered" // other bytes than the archive took
-	ArchiveForeign = "foreign" // no document of this store belongs there
+	ArchiveMissing = "missing" // archived by the store's record, but not found
+	ArchiveAltered = "altered" // the bytes differ from the archived bytes
+	ArchiveForeign = "foreign" // the object belongs to no document of this store
 )
 
-// ArchiveTotals is what a check went through.
+// ArchiveTotals counts what a check compared.
 type ArchiveTotals struct {
-	Documents int            `json:"documents"` // archived, by the store's word
-	Objects   int            `json:"objects"`   // that the archive lists
+	Documents int            `json:"documents"` // archived by the store's records
+	Objects   int            `json:"objects"`   // objects that the archive lists
 	Findings  map[string]int `json:"findings,omitempty"`
 }
 
-// checkAtOnce is how many objects are asked for at once.
+// checkAtOnce is the number of objects that are queried at once.
 const checkAtOnce = 8
 
 var ArchiveFiles = [2]string{"json", "pdf"}
 
-// Run makes the check. Documents that are archived meanwhile are no concern of it.
+// Run makes the check. It ignores documents that are archived meanwhile.
 func (c *ArchiveCheck) Run(ctx context.Context) (*ArchiveTotals, error) {
 	c.totals.Findings = make(map[string]int)
 	last := c.Store.LastID()
-	c.owed.SetBit(&c.owed, int(2*last+2), 1) // its room at once
+	c.owed.SetBit(&c.owed, int(2*last+2), 1) // allocates all bits at once
 	c.owed.SetBit(&c.owed, int(2*last+2), 0)
 	err := c.archived(ctx, 0, func(entry storage.Entry, _ *record.Head) error {
 		if entry.ID > last {
@@ -174,10 +174,10 @@ func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) e
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(checkAtOnce)
 	err := fn(ctx, work)
-	return cmp.Or(work.Wait(), err) // what a worker met is why fn was cut short
+	return cmp.Or(work.Wait(), err) // a worker's error is the cause of err
 }
 
-// archived calls fn with the documents above an id that the store says are archived, until it returns ErrEnough.
+// archived calls fn with the documents above an id that are archived by the store's records. ErrEnough from fn ends it.
 func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(storage.Entry, *record.Head) error) error {
 	err := c.Store.Records(after, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
@@ -199,7 +199,7 @@ func (c *ArchiveCheck) key(entry storage.Entry, h *record.Head, file int) string
 	return ArchivePath(c.Slug, h, ArchiveFiles[file], dte.Code(entry.Code).String())
 }
 
-// list goes through the archive, looks each object up in the store, and takes those that are there off what is owed.
+// list reads the archive's listing, looks up each object in the store, and clears the bit of each found object in owed.
 func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 	total := int64(2 * c.totals.Documents)
 	for o, err := range c.Archive.List(ctx, c.Slug+"/DTES/"+strings.ToLower(record.AmbienteName(c.Ambiente))+"/") {
@@ -237,8 +237,8 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 	return nil
 }
 
-// owner finds the document that an object is named for, nil when the store has none; file is -1 when it is not even
-// named for one.
+// owner returns the document in an object's name, or nil if the store lacks it; file is -1 if the name is not that of a
+// document's file.
 func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
 	name, file := path.Base(key), -1
 	for i, ext := range ArchiveFiles {
@@ -261,7 +261,7 @@ func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, f
 	return entry, h, file, err
 }
 
-// compare asks for an object by name.
+// compare queries an object by its key and compares it with the store's record.
 func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *record.Head, file int) error {
 	key, want := c.key(entry, h, file), h.Delivery.Archive.Held[file]
 	look := c.Archive.Stat
@@ -283,7 +283,7 @@ func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *reco
 	return nil
 }
 
-// missing asks by name for what the list did not hold, among the records up to last.
+// missing queries the objects that the listing lacked by key, for records up to last.
 func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group, last uint64) error {
 	if c.owed.Sign() == 0 {
 		return nil
@@ -314,8 +314,8 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 	return c.Found(f)
 }
 
-// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. Of c it uses Read, Shared, Progress and
-// Found. Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
+// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. It sets the other fields of c, except
+// Read, Shared, Progress and Found. Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
 func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if box.options.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}

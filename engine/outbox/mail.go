@@ -19,23 +19,23 @@ import (
 	"dtegate/storage"
 )
 
-// Recipient returns the receiver's address of a document, "" if there is none.
+// Recipient returns the receiver's mail address in a document, or "" if it has no address.
 func Recipient(document dte.Value) string {
 	return strings.TrimSpace(record.Party(document).Get("correo").Text())
 }
 
-// messageID is the left side of a message's ID: a document's own message and each resend have one for ever, so that a
-// server can drop what it was given twice.
+// messageID returns the left side of a Message-ID. It never changes for a document's own message or for a resend, so
+// that a server can drop a duplicate.
 func messageID(code storage.Code) string { return strings.ToLower(dte.Code(code).String()) }
 
 var (
 	errNoMail = errors.New("no mail server is configured")
-	// errSetup marks what stays so until somebody sets the mail right.
+	// errSetup marks a failure that lasts until somebody corrects the mail settings.
 	errSetup = errors.New("the mail server does not take this box")
 )
 
-// mailTo makes one attempt to mail a document and says in s what came of it. When ctx ends before anything is known, s
-// stays as it is.
+// mailTo makes one attempt to mail a document and records the result in s. If ctx ends before the result is known, s is
+// unchanged.
 func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, to, id string) {
 	now := box.now()
 	if box.options.Mail == nil {
@@ -91,8 +91,8 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 	}
 }
 
-// mailLater puts a message off, or gives it up when its time is over. What waits for somebody to set the mail right is
-// never given up.
+// mailLater postpones a message, or gives it up when its time is over. A message that waits for a correction of the
+// mail settings is never given up.
 func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
 	if now.Sub(s.Since) < box.options.GiveUpAfter || setup {
 		s.Postpone(now, why, away)
@@ -102,7 +102,7 @@ func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, set
 	box.metrics.mailed.WithLabelValues("given_up").Inc()
 }
 
-// message is a document as it is mailed now: the words, the readable version and the legal file.
+// message returns the mail message of a document: the text, the readable version and the legal file.
 func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message,
 	error) {
 	r, err := box.docs.View(entry)
@@ -131,7 +131,7 @@ func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 	return m, nil
 }
 
-// logoName is the emisor's logo within a message.
+// logoName is the file name of the emisor's logo in a message.
 const logoName = "logo.png"
 
 func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
@@ -162,7 +162,7 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	return f
 }
 
-// thousands writes 1234.50 as 1,234.50.
+// thousands formats 1234.50 as 1,234.50.
 func thousands(amount string) string {
 	whole, cents, _ := strings.Cut(amount, ".")
 	sign := ""
@@ -183,7 +183,7 @@ func thousands(amount string) string {
 type Mailing struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
-	// TokenID asked for it, or issued the document that goes out before its seal.
+	// TokenID is the token that requested the resend, or that issued the document mailed before its seal.
 	TokenID int64       `json:"token_id,omitempty"`
 	Step    record.Step `json:"step"`
 }
@@ -199,8 +199,8 @@ func decodeLetter(entry storage.Entry) (*Mailing, error) {
 // Resent is the result of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
-	Sent                   bool // the mail server took it; else it is in the outbox, unless
-	Refused                bool // the mail server will not take it, however often it is tried
+	Sent                   bool // the mail server accepted it; if not, it is in the outbox, unless
+	Refused                bool // the mail server refused it for good
 }
 
 // resendWait is how long a resend waits for the mail server.
@@ -231,7 +231,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c selle
 		return nil, &refusal.Error{Code: refusal.CodePermission,
 			Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + seller.PermissionMail}
 	case !other:
-		to = h.Mail // as the document spells it: a server may tell cases apart
+		to = h.Mail // in the document's spelling: a server may distinguish upper and lower case
 	}
 	if box.options.Mail == nil {
 		return nil, refusal.Unavailable(errNoMail, "El envío de correo no está configurado")
@@ -256,7 +256,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c selle
 // Mailable reports whether mail can be sent to a receiver's address, by the address's form alone.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
-// post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
+// post puts a letter into the outbox, before the waiting records. done, if not nil, receives the result of the first
 // attempt.
 func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error {
 	code, err := dte.NewCode(box.rand)
@@ -285,8 +285,7 @@ func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error 
 	return nil
 }
 
-// answerWaiting gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried
-// again.
+// answerWaiting sends the result of the first attempt at a letter to the waiting caller: "" if it will be tried again.
 func (box *Outbox) answerWaiting(code storage.Code, result string) {
 	box.delivery.mu.Lock()
 	defer box.delivery.mu.Unlock()

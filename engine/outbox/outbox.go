@@ -35,7 +35,7 @@ type Outbox struct {
 	issuer   seller.Issuer
 	log      *slog.Logger
 	now      func() time.Time
-	rand     io.Reader // of the letters' codes
+	rand     io.Reader // source of the letters' codes
 	giveWay  func() (rest func())
 	metrics  *metrics
 	delivery deliveries
@@ -49,9 +49,9 @@ type Documents struct {
 	View func(storage.Entry) (*record.View, error)
 	// ChangeDelivery changes the delivery in a document's record.
 	ChangeDelivery func(context.Context, storage.Code, func(*record.Delivery)) error
-	// Catalogue is the text of a code of MH's catalogues.
+	// Catalogue returns the text of a code of MH's catalogues.
 	Catalogue func(catalogue, code string) (string, bool)
-	// Mailed records the act that a document is mailed to an address that is not in the document.
+	// Mailed records that a caller mails a document to an address that is not in the document.
 	Mailed func(c seller.Caller, code dte.Code, to string)
 }
 
@@ -64,8 +64,8 @@ type Options struct {
 	Issuer    seller.Issuer
 	Logger    *slog.Logger
 	Now       func() time.Time
-	Rand      io.Reader // of the letters' codes
-	// GiveWay returns what a long printed version calls between two of its pieces, nil for nothing.
+	Rand      io.Reader // source of the letters' codes
+	// GiveWay returns the function that a long layout calls between two pieces to give way to sales; it may be nil.
 	GiveWay func() (rest func())
 }
 
@@ -87,7 +87,7 @@ func New(o Options) *Outbox {
 	return box
 }
 
-// Ring makes Run look soon at what is due.
+// Ring makes Run look soon for due deliveries.
 func (box *Outbox) Ring() { box.delivery.bell.Ring() }
 
 // Mails reports whether documents are mailed.
@@ -96,7 +96,7 @@ func (box *Outbox) Mails() bool { return box.options.Mail != nil }
 // Printing returns the queue in which callers wait to print.
 func (box *Outbox) Printing() *fairqueue.Queue { return box.delivery.printing }
 
-// Archive returns the archive of the documents, nil for none.
+// Archive returns the archive of the documents, or nil if no archive is configured.
 func (box *Outbox) Archive() *archive.Archive { return box.options.Archive }
 
 type metrics struct{ mailed, archived *prometheus.CounterVec }
@@ -110,7 +110,7 @@ func newMetrics() *metrics {
 			Help: "Attempts to archive a document, by result: stored, conflict, invalid (both for good), later, setup " +
 				"(the store does not take this box), full."}, []string{"result"}),
 	}
-	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
+	// Start at 0: in a series that began at 1, Prometheus' increase would miss the first event.
 	for _, result := range []string{"sent", "refused", "later", "setup", "given_up"} {
 		m.mailed.WithLabelValues(result)
 	}
@@ -120,34 +120,34 @@ func newMetrics() *metrics {
 	return m
 }
 
-// Counters returns the metrics that are counted when things happen.
+// Counters returns the metrics that are updated at each event.
 func (box *Outbox) Counters() []prometheus.Collector {
 	return []prometheus.Collector{box.metrics.mailed, box.metrics.archived}
 }
 
-// Delivery is the way of documents to their receivers and into the archive. Every member may be missing.
+// Delivery holds the settings for delivering documents to receivers and archive. Every field may be zero.
 type Delivery struct {
 	Printer *pdf.Printer     // nil: nothing is printed, mailed or archived
 	Mail    *mail.Sender     // nil: nothing is mailed
 	Archive *archive.Archive // nil: nothing is archived
-	// Domain is the right side of Message-IDs: the sender's own.
+	// Domain is the right side of Message-IDs: the sender's own domain.
 	Domain string
-	// Contingency mails a document issued in contingency at once, without its seal. It is mailed again when it has it.
+	// Contingency mails a document issued in contingency at once, without its seal. It is mailed again when sealed.
 	Contingency bool
-	// GiveUpAfter is how long the receiver's server may put a message off, default 5 days (RFC 5321 §4.5.4.1).
+	// GiveUpAfter is how long attempts to mail a message go on, default 5 days (RFC 5321 §4.5.4.1).
 	GiveUpAfter time.Duration
-	// Look of messages: its Trade, Color and Greeting. The rest comes from the document and from Printer.
+	// Look gives the Trade, Color and Greeting of messages. The document and Printer give its other fields.
 	Look mail.Look
 }
 
-// deliveries is the process's side of delivering; a restart may forget it.
+// deliveries is the part of the delivery's state that is only in memory; a restart may lose it.
 type deliveries struct {
 	mail, archive breaker
 	bell          bell.Bell
 	printing      *fairqueue.Queue // by token
 
 	mu      sync.Mutex
-	waiting map[storage.Code]chan string // resends whose till waits, by their letter
+	waiting map[storage.Code]chan string // channels of tills that wait for a resend, by the letter's code
 }
 
 // withDefaults returns the settings with their defaults. Without a printer nothing is mailed or archived.
@@ -163,17 +163,17 @@ func (d Delivery) withDefaults() Delivery {
 
 func (d *deliveries) init(now func() time.Time) {
 	d.bell = bell.New()
-	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who
-	// prints those comes near the allowance.
+	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket needs two milliseconds: printing
+	// tickets never uses up the allowance.
 	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,
 		Now: now, Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
-	// What waited for a server before the restart is tried at once.
+	// Try deliveries that waited for a server before the restart at once.
 	d.mail.resume()
 	d.archive.resume()
 }
 
-// Run mails and archives what is due, until ctx ends.
+// Run makes due deliveries until ctx ends.
 func (box *Outbox) Run(ctx context.Context) {
 	if box.options.Printer == nil {
 		return
@@ -192,12 +192,12 @@ func (box *Outbox) Run(ctx context.Context) {
 }
 
 const (
-	deliverBatch  = 16   // small: a till that waits for a resend comes after it
-	deliverMany   = 5000 // most records that are looked through for those that wait for a server
+	deliverBatch  = 16   // small: a waiting till's resend comes after the batch
+	deliverMany   = 5000 // the most records searched for records that wait for a server
 	deliverAtOnce = 4
 )
 
-// deliverDue does what is due and returns when there may be more.
+// deliverDue makes the due deliveries and returns the time until the next may be due.
 func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err error) {
 	next = time.Minute
 	for ctx.Err() == nil {
@@ -232,8 +232,8 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 	return next, nil
 }
 
-// retryAway tries, where a server's pause is over, one record that waits for it, and all of them when that one gets
-// through. It is another one each time: one that a server chokes on must not hold up the others.
+// retryAway tries one waiting record for each server after its pause, and all records if the first succeeds. It tries
+// another record each time: a record that breaks a server must not block other records.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
 		if !b.mayRetry(box.now()) {
@@ -247,7 +247,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 		for _, entry := range all {
 			s, _, _, _, err := owedOf(entry)
 			if err != nil {
-				continue // it is set aside when it is due
+				continue // deliverDue sets it aside when it is due
 			}
 			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail,
 				&box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
@@ -267,14 +267,14 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 				return err
 			}
 			if len(all) == deliverMany && b.retryAt().IsZero() {
-				b.resume() // there are more
+				b.resume() // try the other waiting records
 			}
 		}
 	}
 	return nil
 }
 
-// owedOf is what a record of the delivery's queues is about: a document's own message and files, or a letter.
+// owedOf returns the steps of a record in the delivery queues: of a document's own message and files, or of a letter.
 func owedOf(entry storage.Entry) (steps record.Delivery, document, to string, token int64, err error) {
 	if !record.IsDocument(entry.State) {
 		l, err := decodeLetter(entry)
@@ -320,8 +320,8 @@ func stepWanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 	return s.Pending() && !s.Next.After(now)
 }
 
-// deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document
-// as it stands then.
+// deliverOne makes the delivery steps of a document that are due now. It records the results in the document's latest
+// record.
 func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
 	if !record.IsDocument(entry.State) {
 		return box.deliverLetter(ctx, entry, away)
@@ -359,42 +359,42 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 	})
 }
 
-// A server that does not take this box is left alone for a while, first one minute, at most five.
+// Pauses after a server has refused this box: at first one minute, at most five minutes.
 const (
 	pauseFirst = time.Minute
 	PauseMost  = 5 * time.Minute
 )
 
-// breaker is what is known of a server.
+// breaker is the state of a mail or archive server.
 type breaker struct {
 	mu    sync.Mutex
-	until time.Time // when it is tried again; zero when nothing is wrong
+	until time.Time // when the server is tried again; zero if nothing is wrong
 	pause time.Duration
 	why   error
 	turns int
 }
 
-// leftAlone tells that the server is left alone now, and why.
+// leftAlone reports whether the server is in a pause now, and returns the cause.
 func (b *breaker) leftAlone(now time.Time) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Before(b.until), b.why
 }
 
-// retryAt is when it is tried again, zero when nothing is wrong.
+// retryAt returns when the server is tried again, or zero if nothing is wrong.
 func (b *breaker) retryAt() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.until
 }
 
-// mayRetry reports whether it may be tried again.
+// mayRetry reports whether the server's pause is over.
 func (b *breaker) mayRetry(now time.Time) bool {
 	at := b.retryAt()
 	return !at.IsZero() && !now.Before(at)
 }
 
-// fail records that the server did not take this box. Attempts that were under way together count once.
+// fail records that the server refused this box. Simultaneous attempts count once.
 func (b *breaker) fail(now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -404,21 +404,21 @@ func (b *breaker) fail(now time.Time, why error) {
 	}
 }
 
-// reset records that it did, or that nobody wants anything of it.
+// reset records that the server accepted this box, or that no record needs it.
 func (b *breaker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.until, b.pause, b.why = time.Time{}, 0, nil
 }
 
-// resume has everything that waits for the server tried now.
+// resume ends the pause: all records that wait for the server may be tried now.
 func (b *breaker) resume() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.until = time.Unix(0, 0)
 }
 
-// turn counts 0, 1, … n-1, 0, ….
+// turn returns a number below n that cycles: 0, 1, … n-1, 0, ….
 func (b *breaker) turn(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,18 +15,18 @@ import (
 	"dtegate/storage"
 )
 
-// Undelivered is what the branch owes to receivers and archive. At most record.MaxCounted records of each kind are
-// counted.
+// Undelivered counts the pending and failed deliveries to receivers and archive. At most record.MaxCounted records of
+// each kind are counted.
 type Undelivered struct {
-	Mail    int `json:"mail"`    // messages that wait
-	Archive int `json:"archive"` // documents that wait
-	// MailOldest and ArchiveOldest are since when the oldest waits.
+	Mail    int `json:"mail"`    // waiting messages
+	Archive int `json:"archive"` // waiting documents
+	// MailOldest and ArchiveOldest are when the oldest waiting delivery began.
 	MailOldest    time.Time `json:"mail_oldest,omitzero"`
 	ArchiveOldest time.Time `json:"archive_oldest,omitzero"`
-	// MailTrouble and ArchiveTrouble are why a server is left alone now.
+	// MailTrouble and ArchiveTrouble are the causes of a server's present pause.
 	MailTrouble    string `json:"mail_trouble,omitempty"`
 	ArchiveTrouble string `json:"archive_trouble,omitempty"`
-	// GivenUp counts what was refused for good or given up; Failures are the first hundred.
+	// GivenUp counts the deliveries that were refused for good or given up; Failures are the first hundred.
 	GivenUp  int       `json:"given_up"`
 	Failures []Failure `json:"failures,omitempty"`
 }
@@ -36,7 +36,7 @@ type Failure struct {
 	Code string `json:"codigoGeneracion"`
 	Step string `json:"step"` // mail or archive
 	To   string `json:"to,omitempty"`
-	// Token asked for it, or issued the document.
+	// Token is the token that requested the message, or that issued the document.
 	Token int64     `json:"token,omitempty"`
 	Since time.Time `json:"since"`
 	Error string    `json:"error"`
@@ -44,7 +44,7 @@ type Failure struct {
 
 const maxFailures = 100
 
-// CountUndelivered fills u with what waits and what was given up. Errors: the store's.
+// CountUndelivered counts the waiting and the given-up deliveries into u. Errors: the store's.
 func (box *Outbox) CountUndelivered(u *Undelivered) error {
 	due, err := box.store.Due(record.QueueDeliver, record.Whenever, record.MaxCounted)
 	if err != nil {
@@ -74,7 +74,7 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 	return err
 }
 
-// failures counts what was given up, and lists at most so many of it.
+// failures counts the deliveries that were given up, and returns at most limit of them.
 func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
 	if err != nil {
@@ -97,7 +97,7 @@ func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 	return len(failed), list, nil
 }
 
-// Metrics that are read off what is owed, by step: mail, archive.
+// Metrics that are computed from Undelivered, by step: mail, archive.
 var (
 	backlogDesc = prometheus.NewDesc("dte_delivery_backlog", "What waits to be mailed and to be archived.",
 		[]string{"step"}, nil)
@@ -148,9 +148,9 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	return list, refusal.Internal(err)
 }
 
-// Retry sends what was given up of a document again, as if it were new, and returns how many messages and files that
-// are. With archive, the document's files are archived again if they are missing there, although the archive accepted
-// them before. Errors: CodeNotFound, or the store's.
+// Retry restarts the given-up deliveries of a document, as if new, and returns their number. If archive is set, the
+// document's files are archived again if the archive lacks them, although it accepted them before. Errors:
+// CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.now().UTC()
 	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
@@ -169,9 +169,9 @@ func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 	return n, err
 }
 
-// Forget removes what was given up of a document from the list, and returns how many messages and files that were. If
-// the code is that of a lost record, it removes that from the list of lost records instead, and returns 1. Errors:
-// CodeNotFound, or the store's.
+// Forget removes the given-up deliveries of a document from the list, and returns their number. If the code names a
+// lost record, Forget removes that record from the list of lost records instead, and returns 1. Errors: CodeNotFound,
+// or the store's.
 func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	if forgotten, err := box.lost.Forget(ctx, storage.Code(code)); err != nil {
 		return 0, refusal.Internal(err)
@@ -196,8 +196,8 @@ func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 	return n, err
 }
 
-// settleGivenUp changes what the record of a document knows of its delivery, and the letters about it that were given
-// up: letter alters one and says where it goes.
+// settleGivenUp changes the delivery in a document's record, and the given-up letters about the document: about changes
+// a letter and returns the change of its record.
 func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery),
 	about func(*Mailing) storage.Change) error {
 	err := box.docs.ChangeDelivery(ctx, storage.Code(code), document)

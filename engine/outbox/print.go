@@ -15,7 +15,7 @@ import (
 	"dtegate/storage"
 )
 
-// legal returns a stored document that is legally there: one that MH refused is not.
+// legal returns a stored document, or a refusal if MH refused the document: a refused document has no legal existence.
 func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
 	r, err := box.docs.Document(ctx, code, c)
 	if err != nil {
@@ -37,7 +37,7 @@ func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, 
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum,
 			Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
 	}
-	// To read a document of 2,000 lines costs more than to refuse it.
+	// Refuse before reading: reading a document of 2,000 lines is expensive.
 	if err := box.delivery.printing.Refusal(c.TokenID); err != nil {
 		return nil, printedEnough(err)
 	}
@@ -55,7 +55,7 @@ func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, 
 	return b, nil
 }
 
-// printedEnough is the answer to a token whose share of printing is used up; nil for any other error.
+// printedEnough returns the answer to a token that has used up its share of printing, or nil for any other error.
 func printedEnough(err error) error {
 	var busy *fairqueue.Busy
 	if !errors.As(err, &busy) {
@@ -65,13 +65,13 @@ func printedEnough(err error) error {
 		Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
 }
 
-// LinkHolders is the TokenID of callers who have a link to a document and no token. All of them together have one turn.
+// LinkHolders is the TokenID of callers that have a link to a document but no token. All these callers share one turn.
 const LinkHolders = -1
 
 var errNoPrinter = errors.New("this branch prints nothing")
 
-// Print lays a document out. It waits for the turn of who: a token's id, LinkHolders, or fair.House. Errors: a
-// *fair.Busy if who has used up its share, or the printer's.
+// Print lays out a document. It waits for the turn of who: a token's id, LinkHolders, or fairqueue.House. Errors: a
+// *fairqueue.Busy if who has used up its share, or the printer's.
 func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
 	return box.print(ctx, who, func(b *bytes.Buffer, p *pdf.Printer) error {
 		d.Rest = box.giveWay()
@@ -96,7 +96,7 @@ func (box *Outbox) print(ctx context.Context, who int64, do func(*bytes.Buffer, 
 	return b.Bytes(), err
 }
 
-// PrintSlip lays a slip of a till out. layout is ticket80 or ticket58; see Printed. Errors are *refusal.Error.
+// PrintSlip lays out a slip of a till. layout is ticket80 or ticket58; see Printed. Errors are *refusal.Error.
 func (box *Outbox) PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, layout string, escpos bool) ([]byte,
 	error) {
 	l, _ := pdf.ParseLayout(layout)
@@ -110,7 +110,7 @@ func (box *Outbox) PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, l
 	return b, nil
 }
 
-// Printable returns a record in the form that the printer needs.
+// Printable returns a document's view in the form that the printer needs.
 func Printable(r *record.View) pdf.Document {
 	d := pdf.Document{JSON: r.JSON, Seal: r.Sello}
 	if r.Response != nil {
@@ -135,8 +135,8 @@ func Printable(r *record.View) pdf.Document {
 	return d
 }
 
-// Archivo returns the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature
-// and its seal. The seal is null in contingency. Errors are those of Documents.Document.
+// Archivo returns the legal file of a document, the "Archivo DTE": the signed document with its signature and its seal.
+// The seal is null in contingency. Errors: see Documents.Document.
 func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
@@ -145,7 +145,7 @@ func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) 
 	return archivo(r), nil
 }
 
-// archivo adds two members to the signed bytes, which stay as they are.
+// archivo adds signature and seal to the signed bytes without changing these bytes.
 func archivo(r *record.View) []byte {
 	b := make([]byte, 0, len(r.JSON)+len(r.JWS)+100)
 	b = append(b, bytes.TrimSuffix(bytes.TrimSpace(r.JSON), []byte("}"))...)
@@ -156,8 +156,8 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive does not
-// have the version that is asked for: the archive has only the letter-size version of documents that MH sealed.
+// Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive lacks the
+// requested version: it has only the letter-size version of documents that MH sealed.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string,
 	error) {
 	if box.options.Archive == nil || layout != pdf.Letter.String() {

@@ -27,12 +27,12 @@ import (
 // HookOptions of NewHook. Every field without a default is required.
 type HookOptions struct {
 	URL    string
-	Secret []byte // of the HMAC
+	Secret []byte // key of the HMAC
 	Store  *storage.Store
 	// Ambiente is CAT-001.
 	Ambiente string
-	// Next waits for results behind a cursor, and returns them as the body of a post and the cursor behind them. When
-	// ctx ends first, the body is nil.
+	// Next waits for results after a cursor, and returns them as the body of a post with the cursor of the last result.
+	// If ctx ends first, the body is nil.
 	Next      func(ctx context.Context, after uint64) (body []byte, next uint64, err error)
 	Transport http.RoundTripper // default http.DefaultTransport
 	Now       func() time.Time
@@ -40,19 +40,19 @@ type HookOptions struct {
 }
 
 // Hook posts late results to an address: in order, each at least once, signed with an HMAC. Its place is a record of
-// the store, so that a restart goes on where the last post was taken.
+// the store: after a restart it continues after the last accepted post.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client
-	key     storage.Idempotency // finds the record
+	key     storage.Idempotency // finds the record of the hook's place
 	code    storage.Code        // of the record
-	after   uint64              // everything up to it was taken
-	failing atomic.Int64        // since when a post is refused or lost, Unix nanoseconds; 0: it is not
+	after   uint64              // cursor: earlier results were accepted
+	failing atomic.Int64        // when posts began to fail, Unix nanoseconds; 0: they do not fail
 	posts   *prometheus.CounterVec
 	waiting prometheus.GaugeFunc
 }
 
-// Times of a post: it is given up after hookTimeout and tried again after hookPause, which doubles up to hookLongest.
+// Times of a post: it ends after hookTimeout and is tried again after hookPause; the pause doubles up to hookLongest.
 const (
 	hookTimeout = 15 * time.Second
 	hookPause   = time.Second
@@ -76,7 +76,7 @@ func NewHook(o HookOptions) *Hook {
 	return h
 }
 
-// late returns since how long the hook fails, in seconds.
+// late returns how long posts have failed, in seconds.
 func (h *Hook) late() float64 {
 	since := h.failing.Load()
 	if since == 0 {
@@ -123,11 +123,11 @@ func (h *Hook) Run(ctx context.Context) error {
 	return nil
 }
 
-// step waits for results, posts them, and moves the place behind them.
+// step waits for results, posts them, and moves the place past them.
 func (h *Hook) step(ctx context.Context) error {
 	body, next, err := h.o.Next(ctx, h.after)
 	if errors.Is(err, storage.ErrCursor) {
-		// The announcement at the place was lost: everything is posted once more, rather than some results never.
+		// The announcement at the place was lost. Posting every result again is better than losing some.
 		h.o.Logger.Error("the store has lost the webhook's place: it begins anew", "cursor", h.after)
 		h.after = 0
 		return nil
@@ -138,11 +138,11 @@ func (h *Hook) step(ctx context.Context) error {
 	if err := h.post(ctx, body); err != nil {
 		return err
 	}
-	// If we crash here, the results are posted again: at least once.
+	// If we crash here, the results are posted again: each is posted at least once.
 	return h.keepPlace(ctx, next)
 }
 
-// post sends a body. The error says why it was not taken.
+// post sends a body. The error is the reason why it was not accepted.
 func (h *Hook) post(ctx context.Context, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.o.URL, bytes.NewReader(body))
 	if err != nil {
@@ -159,7 +159,7 @@ func (h *Hook) post(ctx context.Context, body []byte) error {
 		return fmt.Errorf("posting: %w", err)
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // the connection is used again
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // lets the connection be reused
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		h.posts.WithLabelValues("refused").Inc()
 		return fmt.Errorf("posting: the answer is %s", resp.Status)
@@ -181,7 +181,7 @@ type place struct {
 	Cursor uint64 `json:"cursor"`
 }
 
-// findPlace reads the place. A hook without one begins behind all results of before: the till's poller has them.
+// findPlace reads the place. A hook without a place begins after all existing results: the till's poller has those.
 func (h *Hook) findPlace(ctx context.Context) error {
 	code, _, err := h.o.Store.Lookup(h.key.Key)
 	if err == nil {
@@ -226,7 +226,7 @@ func (h *Hook) findPlace(ctx context.Context) error {
 	return err
 }
 
-// keepPlace stores that everything up to a cursor was taken, also when ctx has ended: else it is posted again.
+// keepPlace stores the cursor of the last accepted result, even if ctx has ended: otherwise results are posted again.
 func (h *Hook) keepPlace(ctx context.Context, next uint64) error {
 	head, err := json.Marshal(place{next})
 	if err == nil {

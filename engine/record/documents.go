@@ -14,14 +14,12 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// known are the types of documents that this process has ever heard of, by CAT-002. The table only grows: a stored
-// document is shown, printed, listed and invalidated when the bundle that described its type is gone. What a type is
-// stored by (its name, its effect, its path) never changes, therefore one table serves all branches of a process. What
-// a sale needs comes from the rules in force.
+// known holds the types of documents that this process has learned, by CAT-002. The table only grows: a stored document
+// is still shown, printed, listed and invalidated after its type's bundle has ended. The stored properties of a type
+// (name, effect, path) never change, therefore one table serves all branches. A sale uses the rules in force instead.
 var known atomic.Pointer[map[string]*bundle.Type]
 
-// Learn adds types to those that are known. The latest description of a type replaces the one before, unless it
-// contradicts it.
+// Learn adds types to the known types. A new description of a type replaces the old one; a contradiction is an error.
 func Learn(types ...*bundle.Type) error {
 	for {
 		before := known.Load()
@@ -41,7 +39,7 @@ func Learn(types ...*bundle.Type) error {
 	}
 }
 
-// Fits returns an error if a type contradicts what is known of it or of another type.
+// Fits returns an error if a type contradicts its known description or another known type.
 func Fits(t *bundle.Type) error {
 	if all := known.Load(); all != nil {
 		return fits(*all, t)
@@ -71,10 +69,10 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 	return nil
 }
 
-// unknownType stands for a type that nobody has described.
+// unknownType is returned for types without a description.
 var unknownType = &bundle.Type{}
 
-// TypeOf returns what is known of a type of document; of an unknown one, everything is empty.
+// TypeOf returns the known description of a document type; for an unknown type it is empty.
 func TypeOf(document string) *bundle.Type {
 	if all := known.Load(); all != nil {
 		if t := (*all)[document]; t != nil {
@@ -84,7 +82,7 @@ func TypeOf(document string) *bundle.Type {
 	return unknownType
 }
 
-// TypeAt returns the type whose documents a till asks for under a path, POST /dte/<path>; nil for none.
+// TypeAt returns the type of document issued by POST /dte/<path>, or nil if no type has the path.
 func TypeAt(path string) *bundle.Type {
 	if all := known.Load(); all != nil {
 		for _, t := range *all {
@@ -113,7 +111,7 @@ type Receiver struct {
 	Numbers []string `json:"numbers,omitempty"` // of identification, NIT and NRC, without hyphens and spaces
 }
 
-// Party returns whom a document is made out to, in its facts or in itself: a return names it documento.
+// Party returns the receiver object of a document or of its facts; a return names it documento.
 func Party(document dte.Value) dte.Value {
 	for _, name := range []string{"receptor", "sujetoExcluido", "documento"} {
 		if v := document.Get(name); v.Kind() == dte.KindObject {
@@ -123,7 +121,7 @@ func Party(document dte.Value) dte.Value {
 	return dte.Null()
 }
 
-// ReceiverOf returns the receiver of a document or of the facts that it is made of.
+// ReceiverOf returns the receiver of a document or of its facts.
 func ReceiverOf(document dte.Value) Receiver {
 	v := Party(document)
 	r := Receiver{Name: Fold(v.Get("nombre").Text())}
@@ -150,10 +148,10 @@ func Fold(name string) string {
 	return folded.Replace(strings.ToLower(strings.Join(strings.Fields(name), " ")))
 }
 
-// Compact returns the number of a card without hyphens and spaces, its letters in capitals.
+// Compact returns an identity number without hyphens and spaces, in capitals.
 func Compact(number string) string { return strings.ToUpper(compacted.Replace(number)) }
 
-// IdempotencyKey returns a till's key as the store keeps it: each point of sale has its own keys.
+// IdempotencyKey returns the stored form of a till's key: each point of sale has its own keys.
 func IdempotencyKey(point int64, key string) (stored [32]byte) {
 	h := sha256.New()
 	_ = binary.Write(h, binary.BigEndian, point)

@@ -12,12 +12,12 @@ import (
 	"dtegate/storage"
 )
 
-// FormArchived is the JWS of a document in a form that this store never had, as the archive holds it: the branch was
-// restored from a backup that is older than the form.
+// FormArchived is the JWS, read from the archive, of a form that this store never had: the branch was restored from a
+// backup that is older than the form.
 const FormArchived = "archived"
 
-// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero means never, or not
-// known.
+// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero means never sent,
+// or unknown.
 func (h *Head) CorrectionSent(n int) time.Time {
 	if n < 1 || n > len(h.Corrections) {
 		return time.Time{}
@@ -35,7 +35,7 @@ func CorrectionNumber(form string) int {
 	return n
 }
 
-// formRank orders forms by when they are made; 0 is no form.
+// formRank orders forms by the time of their making; 0 means that the part is not a form.
 func formRank(name string) int {
 	switch n := CorrectionNumber(name); {
 	case name == FormNormal:
@@ -58,7 +58,7 @@ func FormsOf(parts []storage.Part) []storage.Part {
 }
 
 // FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms is not
-// empty, and is in the order in which the forms were made. doubt is how far the clocks of MH's machines may differ.
+// empty, and is in the order in which the forms were made. doubt is the possible difference of MH's clocks.
 func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration) string {
 	held := forms[0]
 	if held == FormNormal && len(forms) > 1 && h.Sent.IsZero() {
@@ -76,13 +76,13 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is the doubt for FormSealed if a query found the document: then MH most likely holds the last form, whose
-// answer was lost. If MH refused the last form as already registered, the doubt is 0: then MH most likely holds the
+// QueryDoubt is the doubt for FormSealed if a query found the document: then MH most likely holds the last form, and
+// its answer was lost. If MH refused the last form as already registered, the doubt is 0: then MH most likely holds the
 // form before it.
 const QueryDoubt = 2 * time.Second
 
 // Forms returns the names of the forms that a document was signed in, in the order in which they were made. parts are
-// what the store has of the document: the head names forms that are lost.
+// the stored parts of the document; the head also names forms that are lost.
 func (h *Head) Forms(parts []storage.Part) []string {
 	var names []string
 	for _, f := range FormsOf(parts) {
@@ -107,7 +107,7 @@ func (h *Head) Forms(parts []storage.Part) []string {
 	return names
 }
 
-// SignedBytes returns the bytes of a document that were signed, in the form that its record names. ErrLost as SignedForm.
+// SignedBytes returns the signed bytes of a document in the form that its record names. ErrLost as in SignedForm.
 func SignedBytes(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
 	jws, err := SignedForm(store, code, h)
 	if err != nil {
@@ -155,9 +155,9 @@ func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 	return v.With("identificacion", v.Get("identificacion").Set(marks...)).Append(nil), nil
 }
 
-// Counters of an origin: 1 to 2,000 are the quantities returned of its lines, and then come these.
+// Counters of an origin: counters 1 to 2,000 are the returned quantities of its lines; the counters below follow.
 const (
-	LineActive   = 1 << 24 // notes and returns that stand against it: they block its invalidation
+	LineActive   = 1 << 24 // notes and returns in force on it: they block its invalidation
 	LineCredited = LineActive + 1
 	LineReturned = LineActive + 16 // amounts of returned lines, by kind
 )

@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// Head is the part of a stored document that changes with its state. The signed forms, and the facts that they were
-// computed from, are separate parts of the record, and each part is written only once.
+// Head is the part of a stored document that changes along with the document's state. The signed forms, and the facts
+// that they were computed from, are separate parts of the record, and each part is written only once.
 type Head struct {
 	Document      string              `json:"document"`
 	Version       int                 `json:"version"` // of the schema: identificacion.version
@@ -22,7 +22,7 @@ type Head struct {
 	Ambiente      string              `json:"ambiente"` // "00" or "01"
 	Date          string              `json:"date"`     // fecEmi
 	Total         string              `json:"total"`
-	Form          string              `json:"form"` // which signed part is the record
+	Form          string              `json:"form"` // the signed part that MH holds or is to receive
 	Serie         string              `json:"serie"`
 	EmisorID      int64               `json:"emisor_id"`
 	BranchID      int64               `json:"branch_id"`
@@ -33,49 +33,49 @@ type Head struct {
 	Rule          RuleRef             `json:"rule"`
 	Warnings      []string            `json:"warnings,omitempty"`
 	Response      *authority.Response `json:"response,omitempty"`
-	// Doubtful: the normal form may have reached MH. It must be asked before the contingency form is sent.
+	// Doubtful: the normal form may have reached MH. Query MH before sending the contingency form.
 	Doubtful bool `json:"doubtful,omitempty"`
-	// Why is why the document was deferred, for people. The names in JSON are not those in Go.
+	// Why is the reason for deferring, for people. The names in JSON differ from those in Go.
 	Why string `json:"cause,omitempty"`
-	// Period is the branch's contingency that it was issued in; "" when it was deferred alone. Until is when it was
-	// deferred: for MH the cause of one alone ends then.
+	// Period is the branch's contingency; "" if the document was deferred alone. Until is when it was deferred: for MH,
+	// the cause of a document deferred alone ends then.
 	Period string    `json:"period,omitempty"`
-	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as the contingency form bears it
-	Motive string    `json:"motive,omitempty"` // likewise
+	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
+	Motive string    `json:"motive,omitempty"` // as in the contingency form
 	Until  time.Time `json:"until,omitzero"`
-	// Sent is when it was last sent to MH without an answer.
+	// Sent is the last time that the document was sent to MH without an answer.
 	Sent time.Time `json:"sent,omitzero"`
-	// Event is the contingency event that MH sealed, or the last that it refused; Limit is when its documents are due
-	// there, Forwarded when the contingency form was first sent, by MH's clock.
+	// Event is the contingency event that MH sealed, or the last event that MH refused. Limit is the deadline of the
+	// event's documents. Forwarded is the first sending of the contingency form, by MH's clock.
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
-	// Refused is when MH refused what was issued in contingency; Corrections are the refusals before that were
-	// answered.
+	// Refused is when MH refused a document issued in contingency. Corrections are earlier refusals, each answered with
+	// a corrected form.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
-	// Refusals is how many events that listed it MH has refused. Known: MH refused one because it has the document's
-	// code already: in another event, or the document itself.
+	// Refusals is the number of refused events that listed the document. Known: MH refused an event because it has the
+	// document's code already, in another event or as a document.
 	Refusals int  `json:"refusals,omitempty"`
 	Known    bool `json:"known,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.
 	Origin       string        `json:"origin,omitempty"`
 	Invalidation *Invalidation `json:"invalidation,omitempty"`
-	// Receiver is who a search finds the document by.
+	// Receiver is compared with the receiver of a search.
 	Receiver Receiver `json:"receiver,omitzero"`
-	// Mail is the receiver's address, "" when the document has none.
+	// Mail is the receiver's mail address, "" if the document has no address.
 	Mail     string    `json:"mail,omitempty"`
 	Delivery *Delivery `json:"delivery,omitempty"`
 }
 
-// Parts of a stored document. Each form is signed by its own right, once.
+// Parts of a stored document. Each form is signed once, by its own sign.Right.
 const (
 	PartFacts       = "facts"       // the facts, JSON
 	FormNormal      = "normal"      // JWS of the document as issued online
 	FormContingency = "contingency" // JWS of the same document with the marks of contingency
-	// and n: JWS of the nth correction of one that MH refused; its facts are partFacts-n
+	// followed by n: JWS of the nth correction of a refused document; its facts are PartFacts-n
 	FormCorrection = "correction-"
-	PartDraws      = "draws" // what it takes of its origin's counters, JSON
+	PartDraws      = "draws" // the document's draws on its origin's counters, JSON
 )
 
 func (h *Head) Encode() ([]byte, error) {
@@ -115,8 +115,8 @@ type Correction struct {
 	At      time.Time `json:"at"`
 	TokenID int64     `json:"token_id"`
 	Digest  string    `json:"digest"`          // of the request, hex
-	Refused string    `json:"refused"`         // what MH had said
-	Bytes   int64     `json:"bytes,omitempty"` // of the facts and the signed form that it stored
+	Refused string    `json:"refused"`         // MH's text of the refusal
+	Bytes   int64     `json:"bytes,omitempty"` // of the facts and the signed form that the correction stored
 	// Forwarded is when the corrected form was first sent, by MH's clock.
 	Forwarded time.Time `json:"forwarded,omitzero"`
 }
@@ -148,7 +148,7 @@ func AmbienteName(code string) string {
 	return "TEST"
 }
 
-// RefusalText returns MH's words of a refusal, "" without an answer.
+// RefusalText returns MH's text of a refusal, or "" without an answer.
 func RefusalText(r *authority.Response) string {
 	if r == nil {
 		return ""
@@ -182,9 +182,9 @@ type Invalidation struct {
 	Version     int                 `json:"version"`
 	Rule        RuleRef             `json:"rule"`
 	Response    *authority.Response `json:"response,omitempty"`
-	// TokenID asked for it; 0: an operator did, whom the trail names.
+	// TokenID is the token that requested it; 0: an operator, named in the audit trail.
 	TokenID int64 `json:"token_id,omitempty"`
-	// Doubtful: it may have reached MH.
+	// Doubtful: the event may have reached MH.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
@@ -216,9 +216,9 @@ type View struct {
 	Estado        string // one of the public states
 	Ambiente      string // TEST or PROD
 	Total         string // in USD, two decimals
-	JSON          []byte // the bytes that were signed
+	JSON          []byte // the signed bytes
 	JWS           []byte
-	Sello         string // "" until MH gives one
+	Sello         string // "" until MH seals the document
 	Response      *authority.Response
 	JSONURL       string // "" where SPEC says null
 	PDFURL        string
@@ -233,13 +233,13 @@ type View struct {
 	CreatedAt      time.Time
 	Rule           RuleRef
 	Warnings       []string
-	Invalidation   *Invalidation // nil until somebody asked for it
+	Invalidation   *Invalidation // nil until an invalidation is requested
 
-	// Stored is how many bytes of facts and signed document this request has had stored: 0 of what was there already.
+	// Stored is the number of bytes of facts and signed document that this request stored; 0 if it stored nothing new.
 	Stored int64
 }
 
-// Delivery is the progress of a document to its receiver and into the archive. A step that is nil is not wanted.
+// Delivery is the progress of a document to its receiver and into the archive. A nil step is not needed.
 type Delivery struct {
 	Mail    *Step `json:"mail,omitempty"`
 	Archive *Step `json:"archive,omitempty"`
@@ -247,13 +247,13 @@ type Delivery struct {
 
 // Step is one delivery of a document.
 type Step struct {
-	Result string    `json:"result,omitempty"` // "" while it is tried
+	Result string    `json:"result,omitempty"` // "" until it ends
 	Since  time.Time `json:"since"`
 	Next   time.Time `json:"next,omitzero"`
-	// Away: the server did not take this box. It is tried again as soon as it does.
+	// Away: the server did not accept this box. The step is tried again once the server accepts it.
 	Away  bool   `json:"away,omitempty"`
 	Error string `json:"error,omitempty"` // of the last attempt
-	// Held, of the archive, is what it held when it took the document's files, in the order of archiveFiles.
+	// Held, in the archive's step, is the archive's report on the stored files, in the order of archiveFiles.
 	Held [2]ArchivedObject `json:"held,omitzero"`
 }
 
@@ -290,7 +290,7 @@ func (s *Step) End(result string, why error) {
 	}
 }
 
-// Due returns when the next step of a delivery is due, nil if nothing is to be done.
+// Due returns when the next step of a delivery is due, or nil if no step is pending or failed.
 func (d *Delivery) Due() *storage.Due {
 	if d == nil {
 		return nil
@@ -314,7 +314,7 @@ func (d *Delivery) Due() *storage.Due {
 	return nil
 }
 
-// StepForgotten is the result of a step that was given up, and that people have settled in another way.
+// StepForgotten is the result of a failed step that people have settled in another way.
 const StepForgotten = "forgotten"
 
 // Archived reports whether the archive has the document's files.

@@ -21,9 +21,9 @@ var Whenever = time.Unix(0, math.MaxInt64)
 const MaxCounted = 100_000
 
 // ErrLost means that the store no longer has something that the next step of a record needs: a part, or a head that can
-// be read. A repair or a rebuild that a person accepted with losses leaves such records, and so does a version of the
-// program that wrote what this one does not understand. A store that returns other bytes than were written is another
-// matter: it accepts no change (storage.ErrCorrupt).
+// be read. Causes are a repair or a rebuild that a person accepted with losses, or a record of another version that
+// this version cannot read. A store that returns other bytes than it was given is corrupt (storage.ErrCorrupt): it
+// accepts no change.
 var ErrLost = errors.New("the store has lost a piece of the record")
 
 // Part returns a part of a record that the store has. The error is ErrLost if the store has lost the part.
@@ -39,14 +39,13 @@ func Part(store *storage.Store, code storage.Code, name string) ([]byte, error) 
 type Lost struct {
 	Code    string `json:"codigoGeneracion"` // of a document, or the code of another record
 	Control string `json:"numeroControl,omitempty"`
-	Series  string `json:"series"` // the store's name of it
+	Series  string `json:"series"` // the record's series in the store
 	Number  uint64 `json:"number"` // in the series
 	Queue   string `json:"queue"`  // where it waited; "" if its head cannot be read
 	Why     string `json:"why,omitempty"`
 }
 
-// Name returns what people call the record: a document's control number and code, or the number in its series and the
-// code.
+// Name returns a record's name for people: control number and code, or series, number and code.
 func (l *Lost) Name() string {
 	if l.Control != "" {
 		return l.Control + " " + l.Code
@@ -54,16 +53,16 @@ func (l *Lost) Name() string {
 	return fmt.Sprintf("%s %d %s", l.Series, l.Number, l.Code)
 }
 
-// LostRecords takes records of which a piece is lost out of the way of the others: they wait in QueueLost, in their
-// state, with their due time. Each start gives them back to their queues, because the store may have been repaired from
-// a medium that has the piece. LostRecords is safe for concurrent use.
+// LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. They keep their
+// state and due time. Each start moves them back to their queues, because the store may have been repaired from a
+// medium that has the piece. LostRecords is safe for concurrent use.
 type LostRecords struct {
 	store *storage.Store
 	log   *slog.Logger
 
 	mu   sync.Mutex
 	why  map[storage.Code]string // since this start
-	rest []Lost                  // nothing waits for them
+	rest []Lost                  // lost records that are in no queue
 }
 
 // NewLostRecords returns the lost records of a store.
@@ -99,7 +98,7 @@ func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) 
 	return err
 }
 
-// Retry gives all lost records back to their queues. If the piece is still lost, their next step sets them aside again.
+// Retry moves all lost records back to their queues. If the piece is still lost, their next step sets them aside again.
 // Retry also looks for records that are lost as a whole, and for documents without their signed form: List names them.
 func (l *LostRecords) Retry(ctx context.Context) error {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
@@ -133,7 +132,7 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 		case err != nil:
 			return err
 		default:
-			continue // what is lost of it is seldom needed
+			continue // its signed form is intact: other pieces are seldom needed
 		}
 		rest = append(rest, lost)
 	}
@@ -161,7 +160,7 @@ func controlOf(entry storage.Entry) string {
 	return h.ControlNumber
 }
 
-// Forget takes a record out of QueueLost for good: people have settled it in another way. It reports whether the record
+// Forget removes a record from QueueLost for good: people have settled it in another way. It reports whether the record
 // was there.
 func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
 	entry, err := l.store.Get(code)
@@ -174,7 +173,7 @@ func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, erro
 	return err == nil, err
 }
 
-// requeue moves a record to another queue. A record that somebody else moves at this moment is left to them.
+// requeue moves a record to another queue. If somebody else moves it at the same time, requeue does nothing.
 func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
 	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State,
 		Due: &storage.Due{Queue: queue, At: entry.Due.At}})
@@ -185,8 +184,8 @@ func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue st
 	return err
 }
 
-// List counts the records that are set aside, and returns at most limit of them. Behind these it names those
-// that the last start found: nothing waits for them, and they are not counted.
+// List counts the records that are set aside, and returns at most limit of them. After these it lists the records that
+// Retry found outside of the queues; total excludes them.
 func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {
@@ -210,8 +209,8 @@ func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	return len(entries), list, nil
 }
 
-// queueOf returns the queue that a lost record belongs in, "" if none. Most states have one queue; the head of an
-// accepted document shows which one is its own.
+// queueOf returns the queue of a lost record, or "" if it has no queue. Most states have one queue; for an accepted
+// document the head decides.
 func queueOf(entry storage.Entry) string {
 	queues := slices.DeleteFunc(slices.Clone(rows[entry.State].queues),
 		func(queue string) bool { return queue == QueueLost })

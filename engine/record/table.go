@@ -1,5 +1,5 @@
-// Package record says what the branch stores: the kinds of record, their states and queues (this file), the head of a
-// document and what the API shows of it (head.go), its signed forms (forms.go), the walks (walk.go, queue.go). It issues
+// Package record defines the branch's stored records: their kinds, states and queues (this file), the head of a
+// document and its view in the API (head.go), its signed forms (forms.go), the walks (walk.go, queue.go). It issues
 // nothing and sends nothing.
 package record
 
@@ -13,12 +13,12 @@ import (
 
 // States of a document. Numbers are stored: a number is never changed and never used again.
 const (
-	// numbered, signed and durable; its outcome is not known yet. A running request or the recovery after a crash holds it.
+	// numbered, signed and durable, without an outcome yet. A running request or the recovery settles it.
 	Signed      storage.State = 1
 	Accepted    storage.State = 2 // MH gave its seal
 	Rejected    storage.State = 3 // MH refused it; its number stays spent (SPEC section 3)
-	Deferred    storage.State = 4 // made in contingency form, owed to MH
-	Invalidated storage.State = 5 // MH accepted the event that takes it back
+	Deferred    storage.State = 4 // made in contingency form; MH does not have it yet
+	Invalidated storage.State = 5 // MH accepted its invalidation
 	Reported    storage.State = 6 // listed in a contingency event that MH sealed; MH has not decided the document yet
 )
 
@@ -27,8 +27,8 @@ const (
 	PeriodOpen  storage.State = 16 // the branch is in contingency
 	PeriodEnded storage.State = 17
 
-	EventSigned   storage.State = 32 // to be sent, perhaps for the second time
-	EventAccepted storage.State = 33 // sealed by MH; not all of its documents are marked so
+	EventSigned   storage.State = 32 // to be sent, perhaps again
+	EventAccepted storage.State = 33 // sealed by MH; some of its documents are not moved yet
 	EventRejected storage.State = 34 // refused by MH; its documents go into another event
 	EventDone     storage.State = 35
 
@@ -37,43 +37,43 @@ const (
 
 	// a bundle that passed every step; its bytes are kept for ever, because documents name it
 	RuleAdmitted storage.State = 64
-	RuleStepBack storage.State = 65 // takes bundles out of force and puts an earlier one back
+	RuleStepBack storage.State = 65 // ends bundles and puts an earlier one back in force
 
-	ActBegun storage.State = 80 // what people did to the branch: package audit
+	ActBegun storage.State = 80 // an act of a person on the branch: package audit
 	ActEnded storage.State = 81
 
 	LetterOpen   storage.State = 96 // to be sent
 	LetterSent   storage.State = 97
 	LetterFailed storage.State = 98 // refused for good, or given up
 
-	DayClosed storage.State = 112 // the closing of a point of sale and a day, kept as it was made
+	DayClosed storage.State = 112 // the closing of a day of a point of sale; it never changes
 
-	HookPlace storage.State = 128 // how far the webhook has taken late results
+	HookPlace storage.State = 128 // the webhook's place in the late results
 )
 
 // Queues of the store's due index.
 const (
-	QueueSettle      = "settle"      // Signed: whoever finds one asks MH what became of it
-	QueueReport      = "report"      // Deferred: owed to MH by a contingency event
-	QueueForward     = "forward"     // Reported: owed to MH by themselves
-	QueueInvalidate  = "invalidate"  // Accepted, with an invalidation that is signed and not answered
+	QueueSettle      = "settle"      // Signed: the recovery asks MH for the outcome
+	QueueReport      = "report"      // Deferred: waits for a contingency event
+	QueueForward     = "forward"     // Reported: the document itself must be sent to MH
+	QueueInvalidate  = "invalidate"  // Accepted, with a signed invalidation that MH has not answered
 	QueueCorrect     = "correct"     // Rejected after the fact, until they can no longer be corrected
 	QueueDeliver     = "deliver"     // to be mailed or archived: documents and letters
 	QueueUndelivered = "undelivered" // given up, until a resend succeeds: documents and letters
-	QueuePeriod      = "period"      // the open period, and those that ended in the last two days
-	QueueEvent       = "event"       // events until MH has decided and their documents know
+	QueuePeriod      = "period"      // the open period, and the periods that ended in the last two days
+	QueueEvent       = "event"       // events until MH has decided and their documents are moved
 	QueueLot         = "lot"         // lots until each of their documents has its result
 	QueueRules       = "rules"       // every record of rules, for ever
 	QueueAudit       = "audit"       // every act, for ever, the newest first
-	// taken out of one of the others, because the store lacks what the next step needs; see LostRecords
+	// moved from another queue, because the store lacks a piece that the next step needs; see LostRecords
 	QueueLost = "lost"
 )
 
 // row is one state: its public name, the queues that a record in it may wait in, and the states that may follow. The
-// states of one kind of record differ in their last four bits alone.
+// states of one kind of record differ only in their last four bits.
 type row struct {
 	state  storage.State
-	estado string // SPEC section 3; "" has no public name: lookups wait for the end of Signed
+	estado string // SPEC section 3; "": no public name; lookups wait while a document is Signed
 	queues []string
 	next   []storage.State
 }
@@ -81,12 +81,11 @@ type row struct {
 func in(queues ...string) []string               { return queues }
 func to(states ...storage.State) []storage.State { return states }
 
-// table is every state of every record. Move enforces it.
+// table lists every state of every record. Move enforces it.
 //
-// A state that follows itself changes what is known of the record: Signed, a restored branch puts it off; Accepted, an
-// invalidation begins or MH refuses it, or the document is delivered; Rejected, it can no longer be corrected. Deferred
-// and Reported become Accepted when MH turns out to hold a form of the document, Rejected when MH took an earlier
-// sending.
+// A state may follow itself when only the head or the queue changes. Signed: a restored branch puts the document off.
+// Accepted: an invalidation begins or is refused, or a delivery changes. Rejected: the time to correct is over.
+// Deferred, Reported and Rejected become Accepted if MH turns out to hold a form of the document.
 var table = []row{
 	{Signed, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
 	{Accepted, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost),
@@ -122,7 +121,7 @@ var table = []row{
 	{HookPlace, "", nil, to(HookPlace)},
 }
 
-// rows is the table by state.
+// rows is the table, indexed by state.
 var rows = func() (rows [256]row) {
 	for _, r := range table {
 		rows[r.state] = r
@@ -141,8 +140,8 @@ type Store interface {
 	Advance(ctx context.Context, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error)
 }
 
-// Move changes a record's state. Nothing else may change it. The table must allow the step and the queue. Errors: the
-// store's (see storage.Advance), or an error that names a step which the table does not have.
+// Move changes a record's state. All changes of state must use Move. The table must allow the step and the queue.
+// Errors: the store's (see storage.Advance), or an error that names a step which the table does not have.
 func Move(ctx context.Context, s Store, code storage.Code, from storage.State, c storage.Change) (storage.Entry,
 	error) {
 	if err := allowed(from, c); err != nil {

@@ -15,7 +15,7 @@ import (
 // ErrEnough is returned by a callback to end a walk over records early.
 var ErrEnough = errors.New("enough")
 
-// Day returns a day (yyyy-mm-dd) as the store keeps it: 20261105. It returns 0 for what is no day.
+// Day returns the stored form of a day (yyyy-mm-dd): 20261105. It returns 0 if date is not a day.
 func Day(date string) uint32 {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -24,10 +24,9 @@ func Day(date string) uint32 {
 	return uint32(at.Year()*10000 + int(at.Month())*100 + at.Day())
 }
 
-// Days returns the days to which a document belongs, El Salvador's: that of its date, those of its corrections, and
-// that of its invalidation. Clocks jump, therefore neither the ids of documents nor the days of one document grow
-// together with their dates: who looks for the documents of a day reads the store's index of days, and never searches
-// by id.
+// Days returns the days to which a document belongs, in El Salvador: the days of its date, corrections and
+// invalidation. Clocks jump, therefore ids and a document's days need not grow with dates: find the documents of a day
+// with the store's index of days, never by id.
 func (h *Head) Days() []uint32 {
 	days := []uint32{Day(h.Date)}
 	add := func(at time.Time) {
@@ -44,7 +43,7 @@ func (h *Head) Days() []uint32 {
 	return days
 }
 
-// mostDays is how many days a record may have in the store. A document is corrected for a few days at most.
+// mostDays is the most days that a record may have in the store. A document is corrected for a few days at most.
 const mostDays = 200
 
 // walkChunk is how many records a walk reads at once.
@@ -56,7 +55,7 @@ type Stored struct {
 	Head *Head
 }
 
-// Read returns a document of the store. ErrLost if its head cannot be read; else the store's errors.
+// Read returns a document of the store. ErrLost if its head cannot be read; otherwise the store's errors.
 func Read(store *storage.Store, code storage.Code) (storage.Entry, *Head, error) {
 	entry, err := store.Get(code)
 	if err != nil {
@@ -66,7 +65,7 @@ func Read(store *storage.Store, code storage.Code) (storage.Entry, *Head, error)
 	return entry, h, err
 }
 
-// OfDay iterates over the documents that belong to a day (see Head.Days) behind an id, by id. An error is the last
+// OfDay iterates over the documents of a day (see Head.Days) with ids greater than after, by id. An error is the last
 // element: the store's, ctx's, or ErrLost.
 func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
@@ -93,7 +92,7 @@ func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) 
 }
 
 // EachDocument calls fn for the documents of the days from from to to (yyyy-mm-dd, both inclusive), by day and then by
-// id. It ends when fn returns ErrEnough. Other errors of fn end it too, and are returned.
+// id. It ends when fn returns ErrEnough. Any other error of fn ends the walk and is returned.
 func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn func(storage.Entry,
 	*Head) error) error {
 	first, err := time.Parse(time.DateOnly, from)
@@ -102,7 +101,7 @@ func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn
 	}
 	for date := from; date <= to; date = first.Format(time.DateOnly) {
 		for d, err := range OfDay(ctx, store, Day(date), 0) {
-			if err == nil && d.Head.Date == date { // else it was corrected or invalidated on that day
+			if err == nil && d.Head.Date == date { // otherwise the day is that of a correction or invalidation
 				err = fn(d.Entry, d.Head)
 			}
 			if errors.Is(err, ErrEnough) {

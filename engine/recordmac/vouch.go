@@ -1,6 +1,6 @@
-// Package vouch marks the records that this box itself wrote of its rules and of people's acts. Whoever can write a
-// backup can write such records, but not the mark, because the mark's key lies beside the store and never in it.
-// Therefore the mark separates the records of this box from records that came with a backup or a second copy.
+// Package recordmac marks the records of rules and of people's acts that this box itself wrote. Whoever can write a
+// backup can write such records, but not the mark, because the mark's key is never in the store. Therefore the mark
+// separates the records of this box from records that came with a backup or a second copy.
 package recordmac
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Key makes and checks marks. A nil Key makes none and recognises none.
+// Key makes and checks marks. A nil Key makes no mark and recognises no mark.
 type Key struct{ secret []byte }
 
 const (
@@ -50,7 +50,7 @@ func (k *Key) ID() string {
 	return hex.EncodeToString(mac.Sum(nil))[:idSize]
 }
 
-// Place is where a record is. A mark for one place is not valid in another.
+// Place is the position of a record. A mark for one place is not valid in another place.
 type Place struct {
 	Series string
 	Number uint64   // in its series
@@ -58,17 +58,17 @@ type Place struct {
 	State  uint8
 }
 
-// Verdict is whose mark a record has.
+// Verdict is the result of checking a record's mark.
 type Verdict int
 
 const (
-	// Own: this box wrote the record so.
+	// Own: this box wrote the record in this form.
 	Own Verdict = iota
-	// None: the record bears no mark. It is older than the box's key, or was written by somebody else.
+	// None: the record has no mark. It is older than the box's key, or was written by somebody else.
 	None
-	// Other: the record bears the mark of another box. Nothing is known of whether it is as that box wrote it.
+	// Other: the record has the mark of another box. This box cannot check whether it was altered.
 	Other
-	// Altered: the record bears a mark that names this box and is not this box's. Somebody has rewritten it.
+	// Altered: the record has a mark that names this box but is wrong. Somebody has rewritten the record.
 	Altered
 )
 
@@ -85,7 +85,7 @@ func (k *Key) Mark(head []byte, at Place) []byte {
 	return fmt.Appendf(marked, `%s%x"}`, k.ID(), k.sum(body, at))
 }
 
-// Check returns whose mark a record's head has.
+// Check returns the verdict on the mark in a record's head.
 func (k *Key) Check(head []byte, at Place) Verdict {
 	body, mark := cut(head)
 	switch {
@@ -100,7 +100,7 @@ func (k *Key) Check(head []byte, at Place) Verdict {
 	return Own
 }
 
-// cut takes the mark off a head; "" when it has none.
+// cut removes the mark from a head and returns both; mark is "" if the head has no mark.
 func cut(head []byte) (body []byte, mark string) {
 	const length = len(member) + idSize + markSize + len(`"}`)
 	if len(head) <= length || !bytes.HasSuffix(head, []byte(`"}`)) ||
@@ -111,7 +111,7 @@ func cut(head []byte) (body []byte, mark string) {
 	return append(bytes.Clone(head[:len(head)-length]), '}'), mark
 }
 
-// sum is over every byte of the head and over its place, each with its length.
+// sum returns the HMAC over the place and every byte of the head, each part with its length.
 func (k *Key) sum(body []byte, at Place) []byte {
 	mac := hmac.New(sha256.New, k.secret)
 	for _, b := range [][]byte{[]byte("dtegate record"), []byte(at.Series), binary.BigEndian.AppendUint64(nil,

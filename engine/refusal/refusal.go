@@ -1,5 +1,5 @@
-// Package refusal is the one typed error of the branch: its code and message are the answer to a till or an operator. A
-// table of the gateway gives each code its HTTP status.
+// Package refusal has the branch's only typed error: its code and message are the answer to a till or an operator. A
+// table of the gateway maps each code to an HTTP status.
 package refusal
 
 import (
@@ -12,12 +12,12 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Codes of Error. The gateway's problem table makes HTTP of them.
+// Codes of Error. The gateway's problem table maps them to HTTP.
 const (
 	CodeValidation     = "VALIDATION_ERROR"
 	CodeKeyConflict    = "IDEMPOTENCY_CONFLICT"
 	CodeNotFound       = "DOCUMENT_NOT_FOUND"
-	CodeNoContingency  = "NO_CONTINGENCY" // only operators ask for one
+	CodeNoContingency  = "NO_CONTINGENCY" // only for operators
 	CodeNotProcessed   = "DOCUMENT_NOT_PROCESSED"
 	CodeOriginType     = "INVALID_ORIGIN_TYPE"
 	CodeOriginStatus   = "INVALID_ORIGIN_STATUS"
@@ -47,9 +47,9 @@ type Error struct {
 	Message    string
 	Faults     []dte.Fault
 	RetryAfter time.Duration
-	// Document is the code of the document that prevents the request, "" for none.
+	// Document is the code of the document that prevents the request, or "".
 	Document string
-	// Operator: the texts are English, for operators. All others are Spanish, for tills.
+	// Operator: the texts are English, for operators. All other texts are Spanish, for tills.
 	Operator bool
 	// English is the text for operators instead of Message; "": the text of Code in the list of codes.
 	English string
@@ -75,7 +75,7 @@ func Of(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "La solicitud no cumple lo que exige el documento", Faults: faults}
 }
 
-// OfOperator is Of for operators: the texts are English.
+// OfOperator is like Of, for operators: the texts are English.
 func OfOperator(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "The request is not valid", Faults: faults, Operator: true}
 }
@@ -85,8 +85,8 @@ func Unavailable(err error, message string) *Error {
 	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
 }
 
-// Internal returns the error for a request that met a fault of the appliance; nil for nil, and an *Error as it is. err
-// is for the log.
+// Internal returns the error for a fault of the appliance. It returns nil for nil, and an *Error unchanged. err is for
+// the log.
 func Internal(err error) error {
 	var refused *Error
 	if err == nil || errors.As(err, &refused) {
@@ -101,7 +101,7 @@ func NotFound(code dte.Code) *Error {
 	return &Error{Code: CodeNotFound, Message: "No existe un documento con el código de generación " + code.String()}
 }
 
-// Faults returns the faults in an error, nil for none.
+// Faults returns the faults in an error, or nil if it has no faults.
 func Faults(err error) []dte.Fault {
 	var refused *Error
 	if errors.As(err, &refused) {

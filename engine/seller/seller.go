@@ -1,5 +1,4 @@
-// Package seller describes who issues (the taxpayer), where (the points of sale) and who calls (the callers with their
-// tokens).
+// Package seller describes the issuer (the taxpayer), its points of sale, and the callers with their tokens.
 package seller
 
 import (
@@ -10,17 +9,17 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Issuer is the taxpayer that this box issues for. A box has one taxpayer and one ambiente.
+// Issuer is the taxpayer for which this box issues. A box has one taxpayer and one ambiente.
 type Issuer struct {
 	ID       int64
 	Slug     string // first element of the archive's paths
 	Ambiente string // CAT-001: "00" test, "01" production
-	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta, which the point of sale gives.
+	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta: Point has these.
 	Facts dte.Value
 }
 
-// Point is the point of sale that a document is issued from. Its two codes make the middle of the control
-// number (MF2 p.28): Establishment is a letter M, B, S or P and three digits, PointOfSale a P and three digits.
+// Point is the point of sale that issues a document. Its two codes form the middle of the control number (MF2 p.28):
+// Establishment is a letter M, B, S or P and three digits, PointOfSale a P and three digits.
 type Point struct {
 	ID            int64
 	BranchID      int64
@@ -28,12 +27,12 @@ type Point struct {
 	PointOfSale   string
 }
 
-// Caller is a token and what it is bound to, or an operator.
+// Caller is a token with its point of sale and permissions, or an operator.
 type Caller struct {
 	TokenID     int64
 	Point       Point
 	Permissions []string
-	From        string // address that the request came from
+	From        string // address of the request's sender
 	// OwnTypes: the caller reads only types of documents that it may issue, and the returns of its point of sale.
 	OwnTypes bool
 	// Operator: the caller is not a till; operators read the documents of every branch.
@@ -45,10 +44,10 @@ type Caller struct {
 // Person signs an invalidation, or asks for it. DocumentType is CAT-022.
 type Person struct{ Name, DocumentType, Document string }
 
-// Permissions of this appliance beside those of SPEC 2.8.
+// Permissions of this appliance in addition to those of SPEC 2.8.
 const (
-	PermissionRead = "CONSULTA" // reads what it may not issue, where the configuration restricts reading
-	PermissionMail = "REENVIO"  // mails a document to an address that it does not bear
+	PermissionRead = "CONSULTA" // reads types that the token may not issue, if reading is restricted
+	PermissionMail = "REENVIO"  // mails a document to an address that is not on it
 )
 
 // Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission
@@ -88,8 +87,8 @@ func (c *Caller) Readable() (types []string) {
 	return types
 }
 
-// Emisor returns the issuer in the form in which a document issued at p shows it. If the issuer's own data lack the
-// kind of establishment (CAT-009), the first letter of the establishment's code gives it (MF2 p.28).
+// Emisor returns the member emisor of a document issued at p. If the issuer's own data lack the kind of establishment
+// (CAT-009), the first letter of the establishment's code gives it (MF2 p.28).
 func Emisor(i Issuer, p Point) dte.Value {
 	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta",
 		Value: dte.Str(p.PointOfSale)}}
@@ -97,15 +96,15 @@ func Emisor(i Issuer, p Point) dte.Value {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
 		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
 	}
-	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is named as a person is: by kind and number of a document
+	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is identified like a person: by a document's type and number
 		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento",
 			Value: nit})
 	}
 	return i.Facts.Set(set...)
 }
 
-// EstablishmentOf returns the establishment and the point of sale from a document's control number, or those of p if it
-// has none.
+// EstablishmentOf returns the establishment and the point of sale from a document's control number, or those of p if
+// the document has no number.
 func EstablishmentOf(h *record.Head, p Point) (establishment, point string) {
 	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		return h.ControlNumber[7:11], h.ControlNumber[11:15]

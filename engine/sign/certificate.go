@@ -17,21 +17,21 @@ import (
 	"time"
 )
 
-// maxCertificate bounds a certificate file, in bytes. MH's have about 5,000.
+// maxCertificate is the largest size of a certificate file, in bytes. MH's files have about 5,000 bytes.
 const maxCertificate = 1 << 20
 
 var (
 	// ErrCertificate means that a file is not MH's certificate, or lacks a part of it. It is an ErrKey.
 	ErrCertificate = fmt.Errorf("%w: not a certificate of MH (XML with root CertificadoMH)", ErrKey)
-	// ErrPassword means that a password does not open the key. A certificate's password is that of its private key:
-	// neither that of MH's API nor that of the portal.
+	// ErrPassword means that a password does not open the key. A certificate's password belongs to its private key: it
+	// is not the password of MH's API or of the portal.
 	ErrPassword = errors.New("the password does not open the private key")
 )
 
 // Certificate is the information in MH's file about its key. Like MH's signer, this package checks neither the validity
 // nor activo: the caller decides.
 type Certificate struct {
-	NIT       string    // without hyphens, as the file has it
+	NIT       string    // without hyphens, as in the file
 	NotBefore time.Time // zero if the file lacks it or it is unreadable
 	NotAfter  time.Time
 	Active    bool
@@ -57,9 +57,8 @@ type llave struct {
 	Clave     string `xml:"clave"` // lower-case hex SHA-512 of the password
 }
 
-// ParseCertificate opens the file that MH gives an issuer (NIT.crt): XML with an unencrypted PKCS#8 key, protected by a
-// password whose SHA-512 is beside it. Errors: ErrCertificate, ErrPassword, ErrEncrypted, ErrKey; none of them quotes
-// the file.
+// ParseCertificate opens the file that MH gives an issuer (NIT.crt): XML with an unencrypted PKCS#8 key and the SHA-512
+// of a password. Errors: ErrCertificate, ErrPassword, ErrEncrypted, ErrKey; no error quotes the file.
 func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 	file, err := decodeCertificate(data)
 	if err != nil {
@@ -117,13 +116,13 @@ func decodeCertificate(data []byte) (*certificadoMH, error) {
 	}
 }
 
-// position returns where the XML broke. The decoder's own errors could quote the file.
+// position returns the line and column of the XML error. The decoder's own errors could quote the file.
 func position(d *xml.Decoder) string {
 	line, column := d.InputPos()
 	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
-// passwordMatches compares in constant time, as far as the digests go.
+// passwordMatches compares the digests in constant time.
 func passwordMatches(clave, password string) bool {
 	digest := sha512.Sum512([]byte(password))
 	want := hex.EncodeToString(digest[:])
@@ -142,8 +141,8 @@ func decodePrivate(text string) (*Key, error) {
 	return parsePKCS8(der)
 }
 
-// matchPublic compares the two halves of the file: MH would refuse a signature that it cannot verify as 802, long after
-// the sale.
+// matchPublic compares the public key of the file with its private key: MH would refuse unverifiable signatures with
+// code 802, long after the sale.
 func matchPublic(text string, want *rsa.PublicKey) error {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -168,8 +167,8 @@ func decodeBase64(text string) ([]byte, error) {
 	return der, nil
 }
 
-// instant reads an Instant as Jackson's JavaTimeModule writes it, decimal seconds since 1970 with nanoseconds
-// ("1767225600.000000000"), or in ISO 8601. An unreadable text is the zero time.
+// instant parses an Instant of Jackson's JavaTimeModule: decimal seconds since 1970 with nanoseconds
+// ("1767225600.000000000"), or ISO 8601. For an unreadable text it returns the zero time.
 func instant(text string) time.Time {
 	text = strings.TrimSpace(text)
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -223,8 +222,8 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	return append(out, '\n'), nil
 }
 
-// DemoSeal is Seal at a thousandth of its cost, for a key that Generate made: the passphrase of the result can be
-// guessed. Errors: ErrNotDemo, and Seal's.
+// DemoSeal is like Seal at a thousandth of the cost, for a key that Generate made: the passphrase can be guessed.
+// Errors: ErrNotDemo, and Seal's.
 func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	if k == nil || !k.demo {
 		return nil, ErrNotDemo
@@ -232,5 +231,5 @@ func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	return seal(k, passphrase, 1000)
 }
 
-// epoch writes an instant as Jackson's JavaTimeModule does.
+// epoch formats an instant as Jackson's JavaTimeModule does.
 func epoch(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }

@@ -1,7 +1,7 @@
-// Package sign holds the issuer's RSA key and the right to use it. A key comes as MH's certificate file
-// ([ParseCertificate]) or a PKCS#8 PEM ([ParsePEM]), is on disk only under a passphrase ([Seal], [Open]), and in memory
-// can do one thing: make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does (svfe-api-firmador
-// 2.0.0, jose4j). It cannot be printed, logged or encoded.
+// Package sign holds the issuer's RSA key and the right to use it. It reads a key from MH's certificate file
+// ([ParseCertificate]) or a PKCS#8 PEM ([ParsePEM]), and keeps it on disk only under a passphrase ([Seal], [Open]). In
+// memory a key can only make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does (svfe-api-firmador
+// 2.0.0, jose4j). A key cannot be printed, logged or encoded.
 //
 // A document is signed with a [Right], a value that its first use spends: repeating a call cannot sign the same form of
 // a document twice.
@@ -38,7 +38,7 @@ const (
 )
 
 var (
-	// ErrEncrypted means that a private key is itself encrypted. MH's certificates carry it unencrypted.
+	// ErrEncrypted means that a private key is itself encrypted. MH's certificates have an unencrypted key.
 	ErrEncrypted = errors.New("the private key is encrypted (PKCS#8 EncryptedPrivateKeyInfo): an unencrypted one is " +
 		"needed")
 	// ErrKey means that a private key cannot sign RS512 for MH: it is not PKCS#8, not RSA, or of a size that is not
@@ -49,19 +49,19 @@ var (
 // Key is a private RSA key that stays inside this package. Its zero value signs nothing. A Key may be used by many
 // goroutines.
 type Key struct {
-	private *rsa.PrivateKey // behind a pointer: no fmt verb walks into it
+	private *rsa.PrivateKey // a pointer: no fmt verb prints the key inside
 	demo    bool            // made by Generate in this process
 	until   time.Time
 }
 
-// NotAfter is when the certificate of the key ends; zero if that is unknown, as for a PEM.
+// NotAfter returns when the key's certificate ends; zero if the end is unknown, as for a PEM.
 func (k *Key) NotAfter() time.Time { return k.until }
 
-// Generate makes a new key of the given size in bits, 1024 to 8192. MH does not know it: it serves demonstrations and
-// tests, and DemoCertificate writes out only such a key. A key of less than 2048 bits signs six times as fast, for
-// tests that sign by the million; no reader accepts it.
+// Generate makes a new key of the given size in bits, 1024 to 8192. MH does not know the key: it is for demonstrations
+// and tests. DemoCertificate writes only such keys. A key of less than 2048 bits signs six times as fast, for tests
+// with millions of signatures; no reader accepts it.
 func Generate(bits int) (*Key, error) {
-	const least = 1024 // of crypto/rsa
+	const least = 1024 // the minimum of crypto/rsa
 	if bits < least || bits > maxBits {
 		return nil, fmt.Errorf("%w: %d bits, want %d to %d", ErrKey, bits, least, maxBits)
 	}
@@ -72,8 +72,8 @@ func Generate(bits int) (*Key, error) {
 	return &Key{private: private, demo: true}, nil
 }
 
-// ParsePEM reads an unencrypted PKCS#8 private key ("BEGIN PRIVATE KEY"). Certificates in front of it are skipped.
-// Errors: ErrEncrypted, ErrKey.
+// ParsePEM reads an unencrypted PKCS#8 private key ("BEGIN PRIVATE KEY"). It skips certificates before the key. Errors:
+// ErrEncrypted, ErrKey.
 func ParsePEM(data []byte) (*Key, error) {
 	for {
 		block, rest := pem.Decode(data)
@@ -127,11 +127,11 @@ func encrypted(der []byte) bool {
 	return err == nil && len(rest) == 0
 }
 
-// Public is the key that verifies the signatures.
+// Public returns the key that verifies the signatures.
 func (k *Key) Public() *rsa.PublicKey { return &k.private.PublicKey }
 
-// Check signs a few bytes and verifies them with another implementation of JWS than the one that signed. It takes
-// about two signatures' time.
+// Check signs a few bytes and verifies them with a second implementation of JWS. It needs about the time of two
+// signatures.
 func (k *Key) Check() error {
 	if k == nil || k.private == nil {
 		return fmt.Errorf("%w: empty", ErrKey)
@@ -152,7 +152,7 @@ func (k *Key) Check() error {
 	return nil
 }
 
-// redacted is all that a key shows of itself.
+// redacted is the only text that a key shows.
 const redacted = "[signing key]"
 
 // String, GoString, Format, LogValue, MarshalText and MarshalJSON show only that there is a key.
@@ -165,8 +165,8 @@ func (Key) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), 
 // Format answers every verb, also verbs for which fmt would print the fields (%d, %x).
 func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// SealPrivate encrypts an Ed25519 key for the disk as Seal does the issuer's key: it is the director's key of a chain
-// (see engine/fleet).
+// SealPrivate encrypts an Ed25519 key for the disk in the way of Seal. The key is that of a chain's director (see
+// engine/fleet).
 func SealPrivate(k ed25519.PrivateKey, passphrase []byte) ([]byte, error) {
 	return sealPrivate(k, passphrase, iterations)
 }
@@ -183,7 +183,7 @@ func sealPrivate(k ed25519.PrivateKey, passphrase []byte, iterations int) ([]byt
 	return sealDER(der, passphrase, iterations, nil)
 }
 
-// OpenPrivate decrypts what SealPrivate made. Errors: ErrSealed; ErrPassword, also for a file that was altered.
+// OpenPrivate decrypts a file of SealPrivate. Errors: ErrSealed; ErrPassword, also for a file that was altered.
 func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 	_, der, err := openDER(sealed, passphrase)
 	if err != nil {
@@ -201,8 +201,8 @@ func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 	return k, nil
 }
 
-// iterations of PBKDF2-HMAC-SHA512 between the passphrase and the key: about 0.4 s to open. go-jose refuses to open
-// more than a million.
+// iterations of PBKDF2-HMAC-SHA512 between the passphrase and the key: about 0.4 s to open. go-jose refuses to open a
+// file with more than a million.
 const iterations = 600_000
 
 // minPassphrase is the shortest passphrase that Seal accepts, in bytes. The iterations slow a guesser down, but do not
@@ -212,14 +212,14 @@ const minPassphrase = 12
 // ErrSealed means that a file is not a sealed key.
 var ErrSealed = errors.New("not a sealed key (JWE compact, PBES2-HS512+A256KW, A256GCM)")
 
-// headerUntil is the protected header that keeps Key.NotAfter, in seconds since 1970 as RFC 7519 has it.
+// headerUntil is the protected header with Key.NotAfter, in seconds since 1970 (RFC 7519).
 const headerUntil jose.HeaderKey = "exp"
 
 // Seal encrypts a key for the disk: JWE compact (RFC 7516) of its PKCS#8, PBES2-HS512+A256KW with A256GCM. It takes
 // about 0.4 s.
 func Seal(k *Key, passphrase []byte) ([]byte, error) { return seal(k, passphrase, iterations) }
 
-// seal has the iterations as a parameter, so that tests need not wait.
+// seal is Seal with a parameter for the iterations, so that tests need not wait.
 func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 	if k == nil || k.private == nil {
 		return nil, fmt.Errorf("%w: empty", ErrKey)
@@ -257,8 +257,7 @@ func sealDER(der, passphrase []byte, iterations int, options *jose.EncrypterOpti
 	return append([]byte(compact), '\n'), nil
 }
 
-// Open decrypts what Seal made. Errors: ErrSealed; ErrPassword, also for a file that was altered, which looks the
-// same; ErrKey.
+// Open decrypts a key that Seal encrypted. Errors: ErrSealed; ErrPassword, also if the file was altered; ErrKey.
 func Open(sealed, passphrase []byte) (*Key, error) {
 	jwe, der, err := openDER(sealed, passphrase)
 	if err != nil {
@@ -288,7 +287,7 @@ func openDER(sealed, passphrase []byte) (*jose.JSONWebEncryption, []byte, error)
 // ErrSpent means that a right to sign was used a second time.
 var ErrSpent = errors.New("this right to sign is spent")
 
-// Signer signs documents, at most as many at a time as Go runs goroutines: more would only wait longer.
+// Signer signs documents. It limits the signatures at a time: more than GOMAXPROCS would only wait longer.
 type Signer struct {
 	key  *Key
 	gate chan struct{}
@@ -310,19 +309,19 @@ type Right struct {
 	spent  atomic.Bool
 }
 
-// Right makes the right to sign a document in a form (normal, or contingency). There is no other way to sign.
+// Right makes the right to sign a document in a form (normal, or contingency). Only a Right can sign.
 func (s *Signer) Right(code [16]byte, form string) *Right {
 	return &Right{signer: s, code: code, form: form}
 }
 
-// Sign spends the right. It returns the JWS compact, RS512, with the header {"alg":"RS512"} alone, whose payload is
-// exactly the given bytes (MH's signer, svfe-api-firmador 2.0.0). A second call returns ErrSpent, whatever the first
-// returned.
+// Sign spends the right. It returns the JWS compact, RS512, with only the header {"alg":"RS512"}. Its payload is
+// exactly the given bytes (MH's signer, svfe-api-firmador 2.0.0). A second call returns ErrSpent, even if the first
+// failed.
 func (r *Right) Sign(ctx context.Context, payload []byte) ([]byte, error) {
 	if r.spent.Swap(true) {
 		return nil, fmt.Errorf("%w: %s form of %x", ErrSpent, r.form, r.code)
 	}
-	if err := ctx.Err(); err != nil { // with a free gate, select would choose at random
+	if err := ctx.Err(); err != nil { // if the gate is free too, select chooses at random
 		return nil, fmt.Errorf("waiting to sign: %w", err)
 	}
 	select {
@@ -334,7 +333,7 @@ func (r *Right) Sign(ctx context.Context, payload []byte) ([]byte, error) {
 	return signCompact(r.signer.key, payload)
 }
 
-// header is {"alg":"RS512"} in base64url and the dot after it: no typ, no kid, no x5c, like MH's signer.
+// header is {"alg":"RS512"} in base64url, followed by a dot: no typ, no kid, no x5c, as in MH's signer.
 const header = "eyJhbGciOiJSUzUxMiJ9."
 
 // signCompact makes the JWS compact (RFC 7515 §7.1) by hand. go-jose's signer encodes header and payload twice: 20 to
@@ -353,7 +352,7 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 	return encoding.AppendEncode(append(b, '.'), signature), nil
 }
 
-// ErrForeign means that a JWS was not signed with this key as Sign signs.
+// ErrForeign means that a JWS was not made by Sign with this key.
 var ErrForeign = errors.New("not a signature of this key")
 
 // Verify returns nil if the signer's own key made the JWS. A JWS of an earlier key is foreign too.
