@@ -16,18 +16,18 @@ import (
 )
 
 // cache keeps compiled modules from start to start. Each metered module has a folder, named by the module's SHA-256,
-// with what the engine wrote and a seal over it. The engine's own checksum covers the machine code alone: a flipped bit
-// beside the code could make the code jump anywhere. A folder gets its name only when it is complete.
+// with the engine's files and a seal over them. The engine's own checksum covers only the machine code: a flipped bit
+// outside the code could make the code jump anywhere. A folder gets its name only when it is complete.
 type cache struct{ dir string }
 
 const (
 	sealName  = "seal"
-	newPrefix = "new-" // of a folder that is being written
+	newPrefix = "new-" // prefix of a folder that is being written
 	newFor    = time.Hour
 	maxKept   = 32 // folders that outlive a start, about 8 MB each
 )
 
-// openCache opens the cache and removes what no start will use.
+// openCache opens the cache and removes folders that no start will use.
 func openCache(dir string) (*cache, error) {
 	if err := private(dir); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func openCache(dir string) (*cache, error) {
 		stale = append(stale, m.path)
 	}
 	for _, path := range stale {
-		_ = os.RemoveAll(path) // a folder that stays takes room and does no harm
+		_ = os.RemoveAll(path) // a folder that stays only takes room
 	}
 	return c, nil
 }
@@ -85,7 +85,7 @@ func (c *cache) find(metered []byte) (*kept, error) {
 	if err == nil {
 		k.sealed = true
 		now := time.Now()
-		_ = os.Chtimes(k.folder, now, now) // otherwise a later start removes it sooner
+		_ = os.Chtimes(k.folder, now, now) // otherwise a later start would remove the folder sooner
 		return k, nil
 	}
 	if _, missing := os.Lstat(k.folder); missing == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +119,7 @@ func (k *kept) keep() error {
 	if err != nil || k.sealed && sum == k.sum {
 		return err
 	}
-	// Without a sync: whatever a crash leaves of the folder does not match its seal.
+	// No sync is needed: after a crash, an incomplete folder does not match its seal.
 	if err := os.WriteFile(filepath.Join(k.folder, sealName), []byte(sum), 0o600); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (k *kept) keep() error {
 	return nil
 }
 
-// drop removes the folder.
+// drop removes the kept folder.
 func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
 // sumOf returns a checksum over the names and contents of all files of a folder, except its seal.

@@ -10,17 +10,17 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrVersion means that the version of a bundle is not above every version that was in force before.
+// ErrVersion means that the version of a bundle is not higher than every version that was in force before.
 var ErrVersion = errors.New("the version is not above the floor")
 
 // Check holds the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named requires that the signatures call their keys by the names in Keys: whoever pushes a bundle hears of a
-	// misspelt name at once.
+	// Named requires that the signatures call their keys by the names in Keys. A misspelt name is then reported at the
+	// push.
 	Named bool
 	// Floor returns the highest version of the bundle's name and generation that was ever in force here, "" if there is
-	// none. A candidate must be above it: a step back is not an activation. An error of Floor ends the admission.
+	// none. A candidate must exceed it: a step back is not an activation. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
 	// Interpreter runs the golden cases first, so that compiled code runs only a module that has passed them. This Host
 	// may have a Timeout. Nil skips the step.
@@ -29,18 +29,18 @@ type Check struct {
 	Case func(ctx context.Context, r *Rule, golden []byte) error
 	// Cases is how many golden cases the bundle of a document or an event must carry at least.
 	Cases int
-	// Pace is called between two pieces of work, and may rest. Nil: there is no other work to give way to.
+	// Pace is called between two pieces of work and may pause, to give way to other work. Nil: no pauses.
 	Pace func()
 }
 
 // Names of the steps, in their order.
 const (
-	StepSignature   = "signature"   // enough pinned keys signed, no part was altered, the manifest has its form
+	StepSignature   = "signature"   // enough pinned keys signed, no part was altered, the manifest is well-formed
 	StepVersion     = "version"     // above the floor
 	StepModule      = "module"      // metered, compiled, imports, exports, description, parameters
 	StepInterpreter = "interpreter" // the golden cases, interpreted
 	StepCompiler    = "compiler"    // the golden cases in the host's own engine
-	StepFuel        = "fuel"        // the budget leaves a margin above the cases
+	StepFuel        = "fuel"        // the budget exceeds the fuel of the cases by a margin
 )
 
 // FuelMargin is the smallest permitted ratio of a bundle's budget to the most fuel that one of its golden cases used. A
@@ -67,7 +67,7 @@ func (s *Step) Run(run func() (detail string, err error)) error {
 }
 
 // Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that ran;
-// the error is the last step's. It changes nothing that is in force. It takes seconds: never call it while a request
+// the error is the last step's. It does not change the rules in force. It takes seconds: never call it while a request
 // waits.
 func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, error) {
 	a := &admission{host: h, check: c, data: data}
@@ -91,7 +91,7 @@ func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, 
 	return a.rule, a.steps, nil
 }
 
-// admission is one bundle on its way through the steps.
+// admission is the admission of one bundle, step by step.
 type admission struct {
 	host   *Host
 	check  Check

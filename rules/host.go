@@ -1,5 +1,5 @@
-// Package rules runs rule modules: WebAssembly that computes a document's amounts, without access to anything. It
-// knows the modules' integers and their bundles, never a document.
+// Package rules runs rule modules: WebAssembly that computes a document's amounts, without access to the outside. The
+// package handles modules' integers and bundles, never a document.
 package rules
 
 import (
@@ -23,28 +23,28 @@ import (
 type Options struct {
 	// Engine is "compiler" (default) or "interpreter". The interpreter is slower and needs no executable memory.
 	Engine string
-	// CacheDir keeps compiled modules from start to start; "" compiles anew. It must be the user's own: see private. A
-	// folder that cannot be used, or what is damaged in it, costs time, never a start.
+	// CacheDir keeps compiled modules from start to start; "" compiles anew. It must belong to the user: see private.
+	// An unusable folder or damaged content costs time, but never prevents a start.
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
 	MemoryPages uint32
-	// Fuel limits each call of a module whose bundle does not say, in units of package fuel; default 20,000,000, which
-	// is over ten times what a plain Go guest takes for 2,000 lines. An endless loop uses it up in 0.07 s compiled and
-	// 4 s interpreted; what waits for memory at each step, in 70 s: see Timeout.
+	// Fuel limits each call of a module whose bundle gives no limit, in units of package fuel; default 20,000,000, over
+	// ten times the use of a plain Go guest for 2,000 lines. An endless loop uses it up in 0.07 s compiled and 4 s
+	// interpreted; a guest that waits for memory at each step, in 70 s: see Timeout.
 	Fuel int64
-	// MaxFuel is the most that a bundle may ask for, default 200,000,000.
+	// MaxFuel is the highest Fuel that a bundle may declare, default 200,000,000.
 	MaxFuel int64
-	// StartFuel limits the start of an instance, default 10,000,000; a plain Go guest takes 350,000.
+	// StartFuel limits the start of an instance, default 10,000,000; a plain Go guest uses 350,000.
 	StartFuel int64
-	// Timeout ends a call that has worked for so long, in the processor's time after its first slice of fuel; default 2
-	// s, interpreted 10 s. It is for a guest that gets more out of a unit of fuel than units are priced for, and for
-	// budgets above the default. The shipped rules take 3 ms at most for 2,000 lines, interpreted 120 ms.
+	// Timeout ends a call that has worked this long, in processor time after its first slice of fuel; default 2 s,
+	// interpreted 10 s. It stops a guest whose units of fuel take longer than their price assumes, and limits budgets
+	// above the default. The shipped rules need at most 3 ms for 2,000 lines, interpreted 120 ms.
 	Timeout time.Duration
-	// Instances is how many calls of one module run at once, each in an instance that is kept; further ones wait.
+	// Instances is how many calls of one module run at once, each in an instance that is kept; further calls wait.
 	// Default: the number of processors, at least 2.
 	Instances int
-	// UnloadAfter is how long a module stays loaded that is not called; its next call takes some 70 ms longer. Modules
-	// that are loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: they
+	// UnloadAfter is how long a module stays loaded without a call; its next call then takes some 70 ms longer. Modules
+	// that are loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: modules
 	// stay loaded.
 	UnloadAfter time.Duration
 	Logger      *slog.Logger
@@ -56,17 +56,17 @@ type Host struct {
 	cache   *cache // nil: nothing is kept
 	metrics *metrics
 
-	// compiling holds one while a module is compiled: the other cores are the tills'. Nothing else waits for it:
-	// neither calls nor modules that are compiled already.
+	// compiling holds a value while a module is compiled: one module at a time, which leaves the other cores to the
+	// tills. Only compilations wait for it: neither calls nor modules that are already compiled.
 	compiling chan struct{}
-	starting  atomic.Bool // nobody sells: it is not asked
+	starting  atomic.Bool // nobody sells: compiling is not used
 
 	mu      sync.Mutex
-	modules map[digest]*code // that are in use
+	modules map[digest]*code // the modules in use
 }
 
 var (
-	// ErrModule means that a module is not one that this host runs; the message says why.
+	// ErrModule means that this host cannot run a module; the message names the reason.
 	ErrModule = errors.New("not a rule module")
 	// ErrTrap means that a call failed: a trap, a limit reached, or an answer that makes no sense.
 	ErrTrap = errors.New("the rule module failed")
@@ -74,13 +74,13 @@ var (
 	ErrFuel = fmt.Errorf("%w: out of fuel", ErrTrap)
 	// ErrTimeout is the ErrTrap of a call that worked longer than Options.Timeout.
 	ErrTimeout = fmt.Errorf("%w: out of time", ErrTrap)
-	// ErrRefused means that a module took a message for senseless; a message of Evaluate never is.
+	// ErrRefused means that a module rejected a message as malformed; a message of Evaluate is always well-formed.
 	ErrRefused = errors.New("it refused the message")
 	// ErrClosed means that a module was called after its Close.
 	ErrClosed = errors.New("the rule module is closed")
 )
 
-// NewHost returns a host. It tries whether the engine works on this machine, and reads the cache.
+// NewHost returns a host. It tests whether the engine works on this machine, and reads the cache.
 func NewHost(ctx context.Context, o Options) (*Host, error) {
 	o.defaults()
 	if o.Engine != "compiler" && o.Engine != "interpreter" {
@@ -132,15 +132,15 @@ func (h *Host) Close(ctx context.Context) error {
 	return err
 }
 
-// room is the runtime of one module. Therefore nothing that a module does to its compiler or runtime affects another
-// module.
+// room is the runtime of one module. Each module has its own, so that no module can disturb another's compiler or
+// runtime.
 type room struct {
 	runtime  wazero.Runtime
 	cache    wazero.CompilationCache // nil: nothing is kept
 	compiled wazero.CompiledModule
 }
 
-// openRoom makes a room with the functions that guests get. Compiled code is kept in a folder; "" keeps none. wazero
+// openRoom makes a room with the host functions for guests. Compiled code is kept in a folder; "" keeps none. wazero
 // panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The operator chose the engine,
 // therefore the panic becomes an error and no other engine is tried.
 func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error) {
@@ -217,8 +217,8 @@ func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	return r, nil
 }
 
-// furnishFrom is furnish with a folder of the cache. It returns nil if the caller must use a room without a folder;
-// that room then reports the module's own faults.
+// furnishFrom does furnish's work with a folder of the cache. It returns nil if the caller must use a room without a
+// folder; that room then reports the module's own faults.
 func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	if k.damage != nil {
 		h.cacheFailed("damaged", k.damage)
@@ -232,12 +232,12 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 				h.cacheDrop(k)
 				return r
 			}
-			_ = r.close(ctx) // the error is reported below, or is the module's and comes again
+			_ = r.close(ctx) // the error is reported below, or is the module's own and will occur again
 		}
 	}
 	if err != nil {
 		h.cacheDrop(k)
-		if k.sealed { // its checksum is right, and yet it does not open
+		if k.sealed { // the checksum is right, and yet the folder does not open
 			h.cacheFailed("damaged", err)
 		}
 		return nil
@@ -301,7 +301,7 @@ func newMetrics(engine string) *metrics {
 
 func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
 
-// Contradicted counts a document of the module's answer that contradicts what the box knows.
+// Contradicted counts a document that contradicts the box's data because of the module's answer.
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
 // held counts the modules of the host.

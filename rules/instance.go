@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// leastBuffer is the least that dte_buffer is asked for, in bytes.
+// leastBuffer is the smallest buffer that the host requests from dte_buffer, in bytes.
 const leastBuffer = 64 << 10
 
 // instance is one running copy of a module. It belongs to one call at a time and is closed after the first error.
@@ -30,7 +30,7 @@ type instance struct {
 	context  context.Context // holds around
 	around   *surroundings
 	buffer   uint32 // address of the message buffer
-	size     uint32 // and its length
+	size     uint32 // length of the message buffer
 	message  []byte // the host's copy, reused
 	stack    [1]uint64
 }
@@ -85,13 +85,13 @@ func (i *instance) leave(budget int64, what string, err error) (used int64, _ er
 	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
-// firstLine drops the engine's stack trace, which has numbers for names.
+// firstLine drops the engine's stack trace, which has numbers instead of names.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// describe asks the module for its description.
+// describe returns the module's description.
 func (i *instance) describe() ([]byte, error) {
 	budget := i.code.host.options.Fuel
 	i.meter.begin(budget)
@@ -110,7 +110,7 @@ func (i *instance) describe() ([]byte, error) {
 	return text, nil
 }
 
-// call runs dte_evaluate over in, within a budget, and checks every size in the answer. It returns the fuel that was
+// call runs dte_evaluate on in, within a budget, and checks every size in the answer. It returns the fuel that was
 // used.
 func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int64, err error) {
 	d := i.code.description
@@ -126,8 +126,8 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 	return used, checkAnswer(in, out, d)
 }
 
-// exchange writes the message into the guest, has the guest evaluate its first length bytes and returns the answer, for
-// which it provides room bytes. The answer is a view, valid until the next call.
+// exchange writes the message into the guest, lets the guest evaluate the first length bytes and returns the answer. It
+// provides room bytes for the answer. The answer is a view, valid until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
 	i.meter.begin(budget)
@@ -151,8 +151,8 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 	return answer, used, nil
 }
 
-// run makes sure that the buffer is large enough, writes the message into it and calls dte_evaluate. what names the
-// function that failed.
+// run makes sure that the buffer is large enough, writes the message into it and calls dte_evaluate. The result what is
+// the name of the function that failed.
 func (i *instance) run(room, length int) (what string, err error) {
 	if need := uint32(max(len(i.message), room)); need > i.size {
 		need = max(need, leastBuffer)
@@ -211,9 +211,9 @@ const sliceFuel = 20_000
 
 // meter grants the fuel of an instance's calls in slices. It belongs to the goroutine that calls the instance.
 type meter struct {
-	fuel, stack api.MutableGlobal // of the guest: what remains of the slice, and of the stack
-	limit       time.Duration     // of the processor time of a call
-	reserve     int64             // fuel of the budget that is in no slice yet; negative when a call needed more
+	fuel, stack api.MutableGlobal // globals of the guest: the rest of the slice, and of the stack
+	limit       time.Duration     // limit of a call's processor time
+	reserve     int64             // fuel of the budget not yet granted; negative if a call needed more
 	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
 	since       time.Time         // when the first slice was spent
 	worked      time.Duration     // the processor time of the thread at that moment
@@ -245,7 +245,7 @@ func (m *meter) grant() {
 	m.fuel.Set(uint64(slice))
 }
 
-// errEnded ends a guest's call; instance.leave says why.
+// errEnded ends a guest's call; instance.leave returns the reason.
 var errEnded = errors.New("the host has ended the call")
 
 // spent is called by the guest when its slice, or its stack, is negative. It grants the next slice, or ends the call by
@@ -273,8 +273,8 @@ func (m *meter) overdue() bool {
 	return time.Since(m.since) > m.limit && ThreadTime()-m.worked > m.limit
 }
 
-// ThreadTime returns the processor time that the calling thread has used. It cannot fail on Linux; elsewhere only the clock
-// counts.
+// ThreadTime returns the processor time that the calling thread has used. It cannot fail on Linux; elsewhere only
+// the clock counts.
 func ThreadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage
@@ -289,7 +289,7 @@ var started = time.Now()
 // answerHeader is the length of an answer's header, in bytes.
 const answerHeader = 32
 
-// broken says which rule of rules/abi/README.md, section Answer, the answer breaks. The author of the module finds it
+// broken returns which rule of rules/abi/README.md, section Answer, the answer breaks. Authors of modules find the rule
 // there. err is the decoder's error.
 func broken(answer []byte, err error) error {
 	if len(answer) < answerHeader {
@@ -334,10 +334,10 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	return &Probe{i}, nil
 }
 
-// Send writes a message into the guest's buffer, with room bytes for the answer, and tells the guest that the message
-// has length bytes, which need not be true. It returns the answer, valid until the next call, and the fuel that the
-// call used of the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not use
-// the instance again.
+// Send writes a message into the guest's buffer, with room bytes for the answer, and gives the guest length as the
+// message's length, which may be wrong on purpose. It returns the answer, valid until the next call, and the fuel that
+// the call used of the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not
+// use the instance again.
 func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
 	p.i.message = append(p.i.message[:0], message...)
 	return p.i.exchange(room, length, budget)

@@ -26,7 +26,7 @@ var exports = map[string]signature{
 	"dte_evaluate": errno(i32),
 }
 
-// checkModule returns why a compiled module cannot be a rule, one sentence for each fault.
+// checkModule returns an error with one sentence for each fault that keeps a compiled module from being a rule.
 func checkModule(m wazero.CompiledModule) error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -34,7 +34,7 @@ func checkModule(m wazero.CompiledModule) error {
 	}
 	for _, f := range m.ImportedFunctions() {
 		module, name, _ := f.Import()
-		if module == fuel.ImportModule { // fuel.Meter has added it, and refuses a guest that asks for it
+		if module == fuel.ImportModule { // fuel.Meter has added this import, and refuses a guest that imports it itself
 			continue
 		}
 		have := signature{f.ParamTypes(), f.ResultTypes()}
@@ -68,12 +68,12 @@ func (s signature) is(o signature) bool {
 	return slices.Equal(s.params, o.params) && slices.Equal(s.results, o.results)
 }
 
-// The functions that a guest gets: the ten of wasi_snapshot_preview1 that a plain Go guest imports. None reaches a
-// file, the network, the real clock or real randomness. Each call does little work; in fuel it costs what any call out
-// of the module costs.
+// The functions that a guest gets: the ten of wasi_snapshot_preview1 that a plain Go guest imports. No function reaches
+// a file, the network, the real clock or real randomness. Each call does little work and costs as much fuel as any call
+// out of the module.
 const (
 	wasi         = "wasi_snapshot_preview1"
-	maxSaid      = 512 // bytes kept of what a guest writes
+	maxSaid      = 512 // bytes kept of a guest's output
 	maxPieces    = 8   // of one fd_write
 	maxRandom    = 256 // bytes of one random_get
 	errnoSuccess = 0
@@ -92,13 +92,13 @@ type surroundings struct {
 
 type surroundingsKey struct{}
 
-// surround gives an instance its surroundings, for all its calls.
+// surround returns a context with new surroundings, for all calls of an instance.
 func surround(ctx context.Context) (context.Context, *surroundings) {
 	s := &surroundings{chance: rand.NewPCG(1, 2)}
 	return context.WithValue(ctx, surroundingsKey{}, s), s
 }
 
-// text returns what the guest wrote, for people: the panic of a Go guest.
+// text returns the guest's output, for people: it holds the panic of a Go guest.
 func (s *surroundings) text() string {
 	if len(s.said) == 0 {
 		return ""
@@ -128,7 +128,7 @@ func (s signature) String() string {
 	return text(s.params) + " → " + text(s.results)
 }
 
-// errno is a signature of functions that answer one.
+// errno returns the signature of a function that returns an errno.
 func errno(params ...api.ValueType) signature {
 	return signature{params, []api.ValueType{api.ValueTypeI32}}
 }
@@ -149,7 +149,7 @@ var functions = map[string]function{
 	"fd_write":          {errno(i32, i32, i32, i32), write},
 	"poll_oneoff":       {errno(i32, i32, i32, i32), poll},
 	"proc_exit": {signature{params: []api.ValueType{i32}}, func(_ *surroundings, _ api.Memory, p []uint64) uint64 {
-		panic(fmt.Errorf("it left with proc_exit(%d)", uint32(p[0]))) // the engine makes the call's error of this panic
+		panic(fmt.Errorf("it left with proc_exit(%d)", uint32(p[0]))) // the engine makes this panic the call's error
 	}},
 }
 
@@ -183,7 +183,7 @@ func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 
 func nothing(*surroundings, api.Memory, []uint64) uint64 { return errnoSuccess }
 
-// none answers that there are no arguments, or no environment.
+// none answers a guest that there are no arguments, or no environment.
 func none(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[0]), 0) && m.WriteUint32Le(uint32(p[1]), 0))
 }
@@ -206,7 +206,7 @@ func random(s *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(ok)
 }
 
-// write keeps the beginning of what a guest writes to its standard output or error, and drops the rest.
+// write keeps the beginning of a guest's standard output and error, and drops the rest.
 func write(s *surroundings, m api.Memory, p []uint64) uint64 {
 	if fd := uint32(p[0]); fd != 1 && fd != 2 {
 		return errnoBadf
@@ -260,7 +260,7 @@ const maxDescription = 1 << 20
 func parseDescription(text []byte) (*abi.Description, error) {
 	d := new(abi.Description)
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields() // a misspelt one would be lost
+	decoder.DisallowUnknownFields() // a misspelt field would be lost
 	if err := decoder.Decode(d); err != nil {
 		return nil, fmt.Errorf("%w: description: %w", ErrModule, err)
 	}
@@ -298,7 +298,7 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf("%w: description: "+format, append([]any{ErrModule}, args...)...))
 }
 
-// names checks that a list is not too long, and that every item has a name of its own.
+// names checks that a list is not too long, and that no two items have the same name.
 func (c *checker) names(list string, n, most int, name func(int) string) {
 	if n > most {
 		c.fault("%s: %d of them, at most %d", list, n, most)

@@ -18,8 +18,8 @@ import (
 )
 
 // Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes
-// share both. The garbage collector closes a Module that is no longer referred to; therefore a swap of rules need not
-// know when the last request has left the old rules. Close closes it at once.
+// share the compiled code and the instances. The garbage collector closes an unreferenced Module; therefore a swap of
+// rules need not wait until the last request has left the old rules. Close closes a Module at once.
 type Module struct {
 	code    *code
 	fuel    int64 // budget of a call
@@ -28,8 +28,8 @@ type Module struct {
 	cleanup runtime.Cleanup
 }
 
-// Load compiles a module, checks it and asks it for its description. It may take a second: never call it while a
-// request waits. Error: ErrModule if the module is not a rule module.
+// Load compiles a module, checks it and reads its description. It may take a second: never call it while a request
+// waits. Error: ErrModule if the module is not a rule module.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return h.load(ctx, wasm, h.options.Fuel)
 }
@@ -103,7 +103,7 @@ func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) e
 // digest is the SHA-256 of a module as its bundle carries it.
 type digest = [sha256.Size]byte
 
-// code is a compiled module and its instances. Every Module of the same bytes shares one.
+// code is a compiled module and its instances. All Modules of the same bytes share one code.
 type code struct {
 	host        *Host
 	digest      digest
@@ -111,14 +111,14 @@ type code struct {
 	description *abi.Description
 	running     chan struct{} // holds a value for each running call
 	users       int           // Modules that share this code; guarded by Host.mu
-	look        *time.Timer   // calls unloadIfIdle; nil as packed
+	look        *time.Timer   // calls unloadIfIdle; nil if packed is nil
 	loading     sync.Mutex    // held while a caller gets or makes the room
 
 	mu     sync.Mutex
-	room   *room // nil: it is unloaded
+	room   *room // nil: the module is unloaded
 	idle   []*instance
 	out    int  // instances that are not idle
-	called bool // since unloadIfIdle looked
+	called bool // since the last unloadIfIdle
 	closed bool
 }
 
@@ -167,7 +167,7 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
-// Starting lets modules be compiled in parallel until end is called: during a start nobody sells, and every core is
+// Starting permits parallel compilation of modules until end is called: during a start nobody sells, and every core is
 // free. end unloads the modules until their first call.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
@@ -183,7 +183,7 @@ func (h *Host) Starting() (end func()) {
 	}
 }
 
-// shared returns a module that is already compiled, with one more user.
+// shared returns a module that is already compiled, and counts one more user of it.
 func (h *Host) shared(d digest) *code {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,7 +194,7 @@ func (h *Host) shared(d digest) *code {
 	return c
 }
 
-// compile meters a module, compiles it, checks it and asks it to describe itself.
+// compile meters a module, compiles it, checks it and reads its description.
 func (h *Host) compile(ctx context.Context, wasm []byte) (*code, error) {
 	metered, err := fuel.Meter(wasm, h.options.StartFuel)
 	if err != nil {
@@ -228,7 +228,7 @@ func (c *code) describe(ctx context.Context) error {
 		c.description, err = parseDescription(text)
 	}
 	// The instance is not kept: a branch has rules for types that it rarely sells, and an instance takes some 4 MiB.
-	// The first call makes another.
+	// The first call makes another instance.
 	c.put(ctx, i, false)
 	return err
 }
@@ -316,7 +316,7 @@ func (c *code) add(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// back takes back an instance that was in use, and keeps it unless it is nil.
+// back counts an instance that was in use as returned, and keeps the instance if it is not nil.
 func (c *code) back(ctx context.Context, keep *instance) error {
 	c.mu.Lock()
 	c.out--
@@ -341,7 +341,7 @@ func (c *code) remove(ctx context.Context, i *instance) error {
 	return errors.Join(i.close(), c.back(ctx, nil))
 }
 
-// get returns an instance for one call. It waits while too many are in use.
+// get returns an instance for one call. It waits while too many instances are in use.
 func (c *code) get(ctx context.Context) (*instance, error) {
 	select {
 	case c.running <- struct{}{}:
@@ -366,8 +366,8 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// put takes an instance back after its call. It closes an instance that failed, because a guest that panicked would
-// still answer, and an instance whose memory has grown beyond half of its limit.
+// put returns an instance to the pool after its call. It closes an instance that failed, because a guest that panicked
+// would still answer, and an instance whose memory has grown beyond half of its limit.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
 	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2
@@ -391,7 +391,7 @@ func (c *code) put(ctx context.Context, i *instance, good bool) {
 // compiler.
 func (h *Host) unloads() bool { return h.options.UnloadAfter > 0 && h.cache != nil }
 
-// unloadIfIdle unloads the module if it was not called since the last look. Otherwise it looks again later.
+// unloadIfIdle unloads the module if it was not called since the last check. Otherwise it checks again later.
 func (c *code) unloadIfIdle() {
 	c.mu.Lock()
 	if c.closed || c.room == nil {

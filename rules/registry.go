@@ -81,7 +81,7 @@ func (r *Rule) parametrize() error {
 	return errors.Join(faults...)
 }
 
-// Forget releases what only an admission needs: the module's bytes, and the golden cases.
+// Forget releases the data that only an admission needs: the module's bytes and the golden cases.
 func (r *Rule) Forget() {
 	r.Bundle.Forget()
 	maps.DeleteFunc(r.Bundle.Parts, func(name string, _ []byte) bool {
@@ -97,7 +97,7 @@ func (r *Rule) Close(ctx context.Context) error {
 	return r.Module.Close(ctx)
 }
 
-// Generation is a set of rules from which the day selects one. It never changes.
+// Generation is an immutable set of rules. Pick selects the rule of a day.
 type Generation struct{ rules []*Rule }
 
 // NewGeneration returns a generation. If two bundles of one document begin on the same day, the later version is used.
@@ -128,8 +128,8 @@ func NewGeneration(rules ...*Rule) (*Generation, error) {
 func (g *Generation) Rules() []*Rule { return g.rules }
 
 // Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun it returns the rule
-// that began last, and of several the latest version. A rule whose time is over stays in force until another begins.
-// Error: ErrNoRule.
+// that began last; if several began on that day, the latest version. A rule past its last day stays in force until
+// another begins. Error: ErrNoRule.
 func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var best *Rule
 	var from string

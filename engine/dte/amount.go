@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Scale is the number of Amount units in one dollar, or in one piece of anything counted: eight decimals, the most that
-// MH accepts on a line (MF2 p.52).
+// Scale is the number of Amount units in one dollar, or in one counted piece: eight decimals, the most that MH accepts
+// on a line (MF2 p.52).
 const Scale = 100_000_000
 
 // MaxAmount is the largest magnitude that a document may carry: 92,000,000,000. It leaves an int64 room for rounding.
@@ -44,7 +44,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	if i == first || (s[first] == '0' && i > first+1) {
 		return 0, ErrNumber
 	}
-	exponent := n.held // of the last significant digit
+	exponent := n.held // exponent of the last significant digit
 	if i < len(s) && s[i] == '.' {
 		i++
 		point := i
@@ -85,11 +85,11 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	return Amount(n.digits), nil
 }
 
-// significant reads the digits of a number one by one. It keeps the first 19 that matter.
+// significant reads the digits of a number one by one. It keeps the first 19 significant digits.
 type significant struct {
 	digits uint64 // leading zeros dropped
 	count  int    // how many digits
-	held   int    // zeros after them that may yet prove significant
+	held   int    // zeros after the digits; significant if another digit follows
 }
 
 func (n *significant) take(c byte) {
@@ -158,7 +158,7 @@ func (a Amount) Append(dst []byte) []byte {
 	return append(dst, f[:n]...)
 }
 
-// String is the text of Append.
+// String returns the text that Append writes.
 func (a Amount) String() string { return string(a.Append(make([]byte, 0, 24))) }
 
 // Round2 rounds to two decimals, half away from zero: a 5 in the third decimal rounds up (MF2 pp.52-54).
@@ -175,7 +175,7 @@ func (a Amount) Round2() Amount {
 	return a
 }
 
-// Fixed2 is the text with exactly two decimals, rounded as Round2 does: "580.50".
+// Fixed2 returns the text with exactly two decimals, rounded as Round2 does: "580.50".
 func (a Amount) Fixed2() string {
 	a = a.Round2()
 	u := uint64(a)
@@ -189,8 +189,8 @@ func (a Amount) Fixed2() string {
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
 }
 
-// Sum adds up Amounts exactly: 128 bits in units of 1e-8, room for 1e19 of the largest. Two of the largest documents
-// are already more than an Amount can hold. The zero Sum is 0.
+// Sum adds up Amounts exactly: 128 bits in units of 1e-8, room for 1e19 of the largest Amounts. An Amount cannot even
+// hold the sum of two of the largest documents. The zero Sum is 0.
 type Sum struct {
 	high int64
 	low  uint64
@@ -203,7 +203,7 @@ func (s *Sum) Add(a Amount) {
 	s.high += int64(a)>>63 + int64(carry)
 }
 
-// Sub takes an amount away.
+// Sub subtracts an amount.
 func (s *Sum) Sub(a Amount) {
 	var borrow uint64
 	s.low, borrow = bits.Sub64(s.low, uint64(a), 0)
@@ -217,7 +217,7 @@ func (s *Sum) Merge(o Sum) {
 	s.high += o.high + int64(carry)
 }
 
-// Take takes another sum away.
+// Take subtracts another sum.
 func (s *Sum) Take(o Sum) {
 	var borrow uint64
 	s.low, borrow = bits.Sub64(s.low, o.low, 0)
@@ -255,7 +255,7 @@ func (s Sum) Fixed2() string {
 }
 
 // AppendWords appends an amount in Spanish capitals with its cents as a fraction, the form of MF2's examples:
-// "QUINIENTOS OCHENTA 50/100 USD". It rounds to the cent first and takes up to 92,000,000,000 either side of zero.
+// "QUINIENTOS OCHENTA 50/100 USD". It rounds to the cent first and accepts ±92,000,000,000.
 func AppendWords(dst []byte, a Amount) []byte {
 	a = a.Round2()
 	u := uint64(a)

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// holidays are the days of rest with a fixed date (Labour Code art. 190; 10 May and 17 June by decrees 399/2016 and
+// holidays lists the days of rest with a fixed date (Labour Code art. 190; 10 May and 17 June by decrees 399/2016 and
 // 208/2012), as month and day.
 var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true,
 	{11, 2}: true, {12, 25}: true}
@@ -21,7 +21,7 @@ func BusinessDay(t time.Time) bool {
 	return before < 1 || before > 3
 }
 
-// NthBusinessDay is the n-th business day of a month, as midnight in El Salvador. n is 1 to 15.
+// NthBusinessDay returns the n-th business day of a month, as midnight in El Salvador. n is 1 to 15.
 func NthBusinessDay(year int, month time.Month, n int) time.Time {
 	day := time.Date(year, month, 1, 0, 0, 0, 0, Zone)
 	for {
@@ -34,7 +34,7 @@ func NthBusinessDay(year int, month time.Month, n int) time.Time {
 	}
 }
 
-// easter is Easter Sunday by the Gregorian computus (Meeus, Astronomical Algorithms, chapter 8).
+// easter returns Easter Sunday by the Gregorian computus (Meeus, Astronomical Algorithms, chapter 8).
 func easter(year int) time.Time {
 	a, b, c := year%19, year/100, year%100
 	g := (8*b + 13) / 25
@@ -46,14 +46,14 @@ func easter(year int) time.Time {
 }
 
 // Zone is El Salvador's time: UTC-6 all year, without the system's zone database. From six in the evening on, a
-// document dated in UTC would be one day ahead, which MH remarks on or, at the end of a month, refuses.
+// document dated in UTC would be one day ahead, and MH remarks on such a date or, at the end of a month, refuses it.
 var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
-// Date is a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.
+// Date returns a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.
 func Date(t time.Time) string { return t.In(Zone).Format(time.DateOnly) }
 
-// Hour is a horEmi: the Salvadoran time of day, HH:MM:SS in 24 hours.
+// Hour returns a horEmi: the Salvadoran time of day, HH:MM:SS in 24 hours.
 func Hour(t time.Time) string { return t.In(Zone).Format(time.TimeOnly) }
 
-// Year is the Salvadoran calendar year: the one that numbers a series.
+// Year returns the Salvadoran calendar year, in which a series is numbered.
 func Year(t time.Time) int { return t.In(Zone).Year() }

@@ -18,7 +18,7 @@ type Code [16]byte
 // ErrCode means that a text is not a codigoGeneracion.
 var ErrCode = errors.New("not a UUID")
 
-// NewCode makes a random (version 4) UUID, the version that NV2 Anexo IV demands. It fails only when r does.
+// NewCode returns a random (version 4) UUID, the version that NV2 Anexo IV demands. It fails only if r fails.
 func NewCode(r io.Reader) (Code, error) {
 	var c Code
 	if _, err := io.ReadFull(r, c[:]); err != nil {
@@ -47,7 +47,7 @@ func ParseCode(s string) (Code, error) {
 	return c, nil
 }
 
-// String is the 36-character upper-case form.
+// String returns the 36-character upper-case form.
 func (c Code) String() string {
 	var b [36]byte
 	hex.Encode(b[0:8], c[0:4])
@@ -133,8 +133,8 @@ func FormatNRC(s string) string {
 	return s
 }
 
-// FormatPhone writes a telephone of El Salvador as people do: 2222-2222, and +503 2222-2222 where the country stands
-// before.
+// FormatPhone writes a telephone number of El Salvador as people do: 2222-2222, or +503 2222-2222 if it has the country
+// code.
 func FormatPhone(s string) string {
 	switch d := digits(strings.TrimPrefix(strings.TrimSpace(s), "+")); {
 	case len(d) == 8:
@@ -145,7 +145,7 @@ func FormatPhone(s string) string {
 	return s
 }
 
-// FormatDocument writes the number of a document of CAT-022 as people do. If kind is "", the number of digits decides.
+// FormatDocument writes an identity number as people do. kind is a code of CAT-022; "": the number of digits decides.
 func FormatDocument(kind, s string) string {
 	switch kind {
 	case "13":
@@ -186,7 +186,7 @@ type CodeList struct {
 //
 //	{"version":"1.1","source":"…","catalogues":{"CAT-014":{"name":"Unidad de medida","values":{"59":"Unidad"}}}}
 //
-// A code that repeats within each departamento is written with it: "06/23".
+// A code that is unique only within its departamento is written after the code of the departamento: "06/23".
 func ParseCatalogues(data []byte) (*Catalogues, error) {
 	v, err := Parse(data)
 	if err != nil {
@@ -213,10 +213,10 @@ func ParseCatalogues(data []byte) (*Catalogues, error) {
 	return c, nil
 }
 
-// Version is the edition that MH gave the lists, "1.1".
+// Version returns MH's edition of the lists, such as "1.1".
 func (c *Catalogues) Version() string { return c.version }
 
-// Lookup returns the text of a code, such as Lookup("CAT-014", "59"), and whether there is one.
+// Lookup returns the text of a code, such as Lookup("CAT-014", "59"), and whether the code exists.
 func (c *Catalogues) Lookup(cat, code string) (string, bool) {
 	list := c.List(cat)
 	if list == nil {

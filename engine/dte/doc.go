@@ -1,10 +1,10 @@
 // Package dte is the vocabulary of electronic tax documents (documentos tributarios electrónicos): facts, codes, money
-// and catalogues. Facts and documents are Values, numbers are Amounts in 1e-8 units; nothing here is ever a float. It
-// does no I/O and reads no clock. Package schema, below it, makes a document of facts.
+// and catalogues. Facts and documents are Values, numbers are Amounts in 1e-8 units; no value is ever a float. It does
+// no I/O and reads no clock. Its subpackage schema makes a document from facts.
 //
 // # Glossary
 //
-// The Spanish terms are those of the wire; here is what each means.
+// The Spanish terms are those that travel on the wire. Their meanings are:
 //
 //	ambiente            00 the authority's test system, 01 production (CAT-001)
 //	apéndice            up to ten label-and-value rows of the emitter's own
@@ -28,9 +28,9 @@
 //	MH                  Ministerio de Hacienda, the tax authority
 //	montoDescu          a line's discount, in total and not per unit
 //	NIT, NRC            a taxpayer's number; its number as a VAT payer
-//	noGravado           a charge or credit beside the tax base
+//	noGravado           a charge or credit outside the tax base
 //	nota de crédito, nota de débito  types 05 and 06: take from, or add to, a document
-//	numeroControl       the emitter's own number: type, establishment, point of sale and sequence
+//	numeroControl       the emitter's number: type, establishment, point of sale and sequence
 //	percepción          1 % that a large seller collects on top of VAT
 //	psv                 suggested retail price
 //	receptor            who receives

@@ -13,10 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how many objects and arrays may lie within each other. MH's deepest document has five levels.
+// MaxDepth is how deep objects and arrays may be nested. MH's deepest document has five levels.
 const MaxDepth = 32
 
-// SyntaxError is a place at which a text is not JSON of the strict kind that is accepted.
+// SyntaxError is a place at which a text is not strict JSON: see Parse.
 type SyntaxError struct {
 	Path    string // in fact form, "cuerpoDocumento[3]"; the innermost place reached
 	Offset  int64  // in bytes
@@ -31,12 +31,12 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("JSON at byte %d (%s): %s", e.Offset, e.Path, e.Message)
 }
 
-// Fault is the error as one of the faults of a request.
+// Fault returns the error as a fault of the request.
 func (e *SyntaxError) Fault() Fault { return Fault{Path: e.Path, Code: e.Code, Message: e.Message} }
 
 // Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, anything after the value and more than
-// MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount fails for those
-// that cannot be used. The Value keeps no reference to data.
+// MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount fails for a
+// number that does not fit an Amount. The Value keeps no reference to data.
 func Parse(data []byte) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()
@@ -174,7 +174,7 @@ func (p *parser) text() (string, error) {
 	return string(b), err
 }
 
-// slice is the part of src that the decoder has just read.
+// slice returns the part of src that the decoder has just read.
 func (p *parser) slice(n int) string {
 	end := p.dec.InputOffset()
 	return p.src[end-int64(n) : end]
@@ -203,7 +203,7 @@ func (p *parser) explain(err error) error {
 	return e
 }
 
-// factPath turns a JSON pointer into fact form, for people. It takes a number as an object's name for an index.
+// factPath turns a JSON pointer into fact form, for people. A member with a number as its name looks like an index.
 func factPath(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range pointer.Tokens() {
@@ -232,13 +232,13 @@ func (v Value) Digest() [32]byte {
 // canonicalForm is the memory of a Digest.
 type canonicalForm struct {
 	text  []byte
-	order []int // of the members of the objects that are being written, the innermost last
+	order []int // order of the members of each object being written, the innermost last
 }
 
 var canonicalForms = sync.Pool{New: func() any { return new(canonicalForm) }}
 
-// appendNumber writes a JSON number that is no Amount (too large, or with too many decimals) as its significant digits
-// and the power of ten of the last one: 1.50e30 and 15E29 are 15e29.
+// appendNumber writes a JSON number that is not an Amount (too large, or too many decimals) as its significant digits
+// and the power of ten of the last digit: 1.50e30 and 15E29 become 15e29.
 func appendNumber(dst []byte, literal string) []byte {
 	mantissa, exponent := literal, 0
 	if i := strings.IndexAny(literal, "eE"); i >= 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kind is the kind of a Value. The zero Kind is that of an absent Value.
+// Kind is the kind of a Value. The zero Kind is KindAbsent.
 type Kind uint8
 
 // The kinds of Value.
@@ -24,8 +24,8 @@ const (
 	KindObject
 )
 
-// Value is an immutable, ordered JSON tree. The zero Value is absent, which is not null: the member was not named.
-// Values share their children freely.
+// Value is an immutable, ordered JSON tree. The zero Value is absent: the member was not named. Absent differs from
+// null. Values share their children freely.
 type Value struct {
 	kind  Kind
 	exact bool   // number: num holds it
@@ -34,7 +34,7 @@ type Value struct {
 	node  *node
 }
 
-// node holds the children apart, so that a leaf stays small.
+// node holds the children outside the Value, so that a leaf stays small.
 type node struct {
 	items   []Value
 	members []Member
@@ -46,10 +46,10 @@ type Member struct {
 	Value Value
 }
 
-// Null is JSON null.
+// Null returns JSON null.
 func Null() Value { return Value{kind: KindNull} }
 
-// Bool is true or false.
+// Bool returns JSON true or false.
 func Bool(b bool) Value {
 	v := Value{kind: KindBool}
 	if b {
@@ -58,7 +58,7 @@ func Bool(b bool) Value {
 	return v
 }
 
-// Int is a whole number. Beyond ±92,000,000,000 it keeps its literal but is no Amount.
+// Int returns a whole number. Beyond ±92,000,000,000 the Value keeps its literal but is not an Amount.
 func Int(n int64) Value {
 	if limit := int64(MaxAmount / Scale); n > limit || n < -limit {
 		return Value{kind: KindNumber, text: strconv.FormatInt(n, 10)}
@@ -66,10 +66,10 @@ func Int(n int64) Value {
 	return Num(Amount(n) * Scale)
 }
 
-// Num is a number in 1e-8 units.
+// Num returns a number, given in units of 1e-8.
 func Num(a Amount) Value { return Value{kind: KindNumber, exact: true, num: a} }
 
-// Str is a string. Invalid UTF-8 becomes U+FFFD, so that a tree always writes valid JSON.
+// Str returns a string Value. Invalid UTF-8 becomes U+FFFD, so that a tree always writes valid JSON.
 func Str(s string) Value {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -77,19 +77,19 @@ func Str(s string) Value {
 	return Value{kind: KindString, text: s}
 }
 
-// Arr is an array of the items, which it keeps.
+// Arr returns an array of the items. It keeps the slice.
 func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
 
-// Obj is an object of the members in this order, which it keeps. Names must be distinct.
+// Obj returns an object of the members in this order. It keeps the slice. Names must be distinct.
 func Obj(members ...Member) Value { return Value{kind: KindObject, node: &node{members: members}} }
 
 // Kind returns the kind of value that v holds.
 func (v Value) Kind() Kind { return v.kind }
 
-// Exists is false for the absent Value only; null exists.
+// Exists returns false for the absent Value only; null exists.
 func (v Value) Exists() bool { return v.kind != KindAbsent }
 
-// IsNull is true for JSON null only.
+// IsNull returns true for JSON null only.
 func (v Value) IsNull() bool { return v.kind == KindNull }
 
 // Get returns the member of that name, or the absent Value if there is none or v is no object.
@@ -100,7 +100,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Find is Get without a copy; nil if there is none. The caller must not change the result.
+// Find returns a pointer to the member that Get would copy, nil if there is no such member. Do not change the result.
 func (v *Value) Find(name string) *Value {
 	if v.kind != KindObject {
 		return nil
@@ -124,7 +124,7 @@ func (v Value) Len() int {
 	return 0
 }
 
-// Index is the i-th item of an array, or the absent Value.
+// Index returns the i-th item of an array, or the absent Value.
 func (v Value) Index(i int) Value {
 	if v.kind != KindArray || i < 0 || i >= len(v.node.items) {
 		return Value{}
@@ -148,13 +148,13 @@ func (v Value) Items() []Value {
 	return v.node.items
 }
 
-// Scalar returns a Value without its children. A number is in num if exact is set, otherwise text is its literal; a
-// boolean is 0 or 1 in num; a string is text.
+// Scalar returns a Value without its children. The value of a number is in num if exact is set, otherwise text is the
+// literal. A boolean is 0 or 1 in num. A string is in text.
 func (v *Value) Scalar() (kind Kind, exact bool, num Amount, text string) {
 	return v.kind, v.exact, v.num, v.text
 }
 
-// Text is a string's contents, a number's literal, "true" or "false"; "" for anything else.
+// Text returns a string's contents, a number's literal, "true" or "false"; "" for anything else.
 func (v Value) Text() string {
 	switch v.kind {
 	case KindString:
@@ -173,7 +173,7 @@ func (v Value) Text() string {
 	return ""
 }
 
-// Amount is a number in 1e-8 units. It fails with ErrNumber (not a number), ErrPrecision or ErrRange.
+// Amount returns a number in units of 1e-8. It fails with ErrNumber (not a number), ErrPrecision or ErrRange.
 func (v Value) Amount() (Amount, error) {
 	if v.kind != KindNumber {
 		return 0, ErrNumber
@@ -192,14 +192,14 @@ func (v Value) Int() (int64, bool) {
 	return int64(v.num / Scale), true
 }
 
-// Bool is true for JSON true only.
+// Bool returns true for JSON true only.
 func (v Value) Bool() bool { return v.kind == KindBool && v.num != 0 }
 
-// With is Set for one member.
+// With returns a copy of an object in which one member is set, like Set.
 func (v Value) With(name string, x Value) Value { return v.Set(Member{name, x}) }
 
-// Set returns a copy of an object in which members are set: in its place if the name exists, else at the end. An absent
-// or null v counts as an empty object; any other kind is returned as it is.
+// Set returns a copy of an object in which members are set: an existing member in its place, a new member at the end.
+// An absent or null v counts as an empty object; any other kind is returned as it is.
 func (v Value) Set(set ...Member) Value {
 	var old []Member
 	switch v.kind {
@@ -220,8 +220,8 @@ func (v Value) Set(set ...Member) Value {
 	return Obj(members...)
 }
 
-// Append writes v as compact JSON: members in order, numbers as short as they go, no escape that is not needed.
-// An absent Value writes null.
+// Append writes v as compact JSON: members in order, numbers in their shortest form, and only the necessary escapes. An
+// absent Value writes null.
 func (v Value) Append(dst []byte) []byte { return v.append(dst, nil) }
 
 // append writes v as Append does. If order is not nil, it writes the canonical form: members by name, each number in
@@ -284,7 +284,7 @@ func (v Value) append(dst []byte, order *[]int) []byte {
 func AppendQuoted(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
-			// The only error is invalid UTF-8, which is replaced; no Value holds any.
+			// The only possible error is invalid UTF-8, which is replaced; no Value holds invalid UTF-8.
 			dst, _ = jsontext.AppendQuote(dst, s)
 			return dst
 		}
@@ -294,15 +294,15 @@ func AppendQuoted(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// Stable codes of a Fault. A code is never renamed nor reused.
+// Stable codes of a Fault. A code is never renamed or reused.
 const (
-	FaultRequired  = "REQUIRED"  // nothing gives the value
-	FaultType      = "TYPE"      // a number where a text belongs, null where none may be
+	FaultRequired  = "REQUIRED"  // the value is missing
+	FaultType      = "TYPE"      // a number where a text belongs, or null where null is not allowed
 	FaultPattern   = "PATTERN"   // a text of the wrong form
 	FaultLength    = "LENGTH"    // a text too short or too long, in characters
 	FaultRange     = "RANGE"     // a number too small or too large
 	FaultPrecision = "PRECISION" // a number with too many decimals
-	FaultEnum      = "ENUM"      // a value that is not one of the few allowed
+	FaultEnum      = "ENUM"      // a value outside the list of allowed values
 	FaultFormat    = "FORMAT"    // not a date, not an e-mail address
 	FaultCount     = "COUNT"     // too few or too many items
 	FaultDuplicate = "DUPLICATE" // an item, or a member's name, twice
@@ -312,14 +312,14 @@ const (
 	FaultSyntax    = "SYNTAX"    // not JSON
 )
 
-// Fault is one breach, for the sender of the facts.
+// Fault describes one breach of a rule, for the sender of the facts.
 type Fault struct {
 	Path    string // where, in fact form: "cuerpoDocumento[3].precioUni"; "" is the whole
-	Code    string // one of the constants
-	Message string // Spanish: what is wrong and what is allowed
+	Code    string // a constant such as FaultRequired
+	Message string // Spanish: the fault, and the permitted values
 }
 
-// Error is the fault in one line, for logs.
+// Error returns the fault in one line, for logs.
 func (f Fault) Error() string {
 	if f.Path == "" {
 		return f.Code + ": " + f.Message
@@ -330,16 +330,16 @@ func (f Fault) Error() string {
 // Outcomes counts MH's decisions about the newest documents, or events, of one version of a rule.
 type Outcomes struct {
 	Decided int `json:"decided"`
-	Refused int `json:"refused"`           // of these
-	ByRule  int `json:"by_rule,omitempty"` // of the refused: MH names a value that the rule or the layout made
+	Refused int `json:"refused"`           // among the decided
+	ByRule  int `json:"by_rule,omitempty"` // among the refused: MH names a value that the rule or the layout made
 }
 
-// gravePart: it is grave if MH refuses one decision in so many for a value that the rule made.
+// gravePart: more than one refusal in gravePart decisions, for values that the rule made, is grave.
 const gravePart = 20
 
-// Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for whatever reason,
-// or more than one in gravePart for values that the rule made. There is no minimum of decisions, points of sale or
-// kinds of sale: one till is enough for an alarm. A branch returns to an earlier rule by stricter criteria.
+// Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for any reason, or
+// more than one in gravePart for values that the rule made. There is no minimum of decisions, points of sale or kinds
+// of sale: one till is enough for an alarm. A branch returns to an earlier rule by stricter criteria.
 func (o Outcomes) Grave() bool { return 2*o.Refused > o.Decided || gravePart*o.ByRule > o.Decided }
 
 // Sound returns an error if the counts, which came from outside, contradict each other.

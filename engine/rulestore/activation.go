@@ -18,20 +18,20 @@ import (
 	"dtegate/storage"
 )
 
-// Order names who wants a change of the rules, and why.
+// Order says who orders a change of the rules, and why.
 type Order struct {
 	Who, Reason string
-	// Dry goes through every step and changes nothing.
+	// Dry runs every step and changes nothing.
 	Dry bool
-	// FewerCases lets a bundle in that carries fewer golden cases than the bundle that it replaces.
+	// FewerCases admits a bundle with fewer golden cases than the bundle that it replaces.
 	FewerCases bool
 }
 
 // Steps of an activation after those of rules.Host.Admit.
 const (
-	stepCases  = "cases"  // as many as the bundle carries that it replaces
-	stepDates  = "dates"  // it would be in force some day
-	stepLayout = "layout" // with the others it makes a whole, and the issuer's own data passes
+	stepCases  = "cases"  // at least as many as in the bundle that it replaces
+	stepDates  = "dates"  // the bundle would be in force on some day
+	stepLayout = "layout" // the bundle compiles together with the others, and the issuer's own data passes
 	stepRecord = "record" // bundle, version floor and decision, in one commit
 )
 
@@ -39,7 +39,7 @@ const (
 const (
 	Live    = "live"    // in force today
 	Coming  = "coming"  // in force from a later day
-	Spare   = "spare"   // superseded: what goes on when a later version fails
+	Spare   = "spare"   // superseded: used again if a later version fails
 	Retired = "retired" // taken off
 )
 
@@ -47,9 +47,9 @@ const (
 const (
 	wayRollback    = "rollback"
 	wayReturn      = "return"
-	wayReinstate   = "reinstate"   // of a bundle that the branch had left by itself
-	wayCancel      = "cancel"      // of a bundle that is to come
-	wayAgain       = "again"       // of a bundle that was cancelled and has been pushed again
+	wayReinstate   = "reinstate"   // to a bundle that the branch had left by itself
+	wayCancel      = "cancel"      // of a bundle that is not in force yet
+	wayAgain       = "again"       // of a bundle that was cancelled and then pushed again
 	wayAcknowledge = "acknowledge" // somebody knows of the latest return; nothing steps
 )
 
@@ -58,10 +58,10 @@ type Activation struct {
 	Rule  record.RuleRef `json:"rule"`
 	State string         `json:"state"` // live or coming; "" when it was refused or only tried
 	From  string         `json:"from,omitempty"`
-	// Already: it was here before, and nothing changed.
+	// Already: the bundle was here before, and nothing changed.
 	Already bool         `json:"already,omitempty"`
 	Steps   []rules.Step `json:"steps"`
-	// Refused is the step that failed, "" when none did.
+	// Refused is the step that failed, "" if no step failed.
 	Refused string `json:"refused,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
@@ -80,7 +80,7 @@ func (a *Activation) step(name string, run func() (string, error)) bool {
 // errAlready ends the admission of a bundle that is live or coming.
 var errAlready = errors.New("it is here already")
 
-// check is what a bundle must pass here; without a floor for one that is only to be tried.
+// check returns the conditions of an admission. try replaces the floor, because a trial has no floor.
 func (s *Store) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
 	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter, Cases: 1,
@@ -111,7 +111,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	if n < 0 {
 		return nil, ErrNoCatalogue
 	}
-	i := on[n] // of those that a first start puts up
+	i := on[n] // a first start picks among the bundles on the shelf
 	if later {
 		i = cmp.Or(inForce(on, i, w.From), i)
 	}
@@ -122,7 +122,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	return s.parseCatalogues(r)
 }
 
-// floorFor is the version that a bundle must be above: none for one that mends its own damaged record.
+// floorFor returns the version that a bundle must exceed; "" for a bundle that repairs its own damaged record.
 func (s *Store) floorFor(b *bundle.Bundle) string {
 	if s.misplacedRecord(b.Digest) != nil {
 		return ""
@@ -131,7 +131,7 @@ func (s *Store) floorFor(b *bundle.Bundle) string {
 }
 
 // Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An
-// error means that the branch itself failed; what is wrong with the bundle is in the Activation.
+// error means that the branch itself failed; the Activation holds the faults of the bundle.
 func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -186,7 +186,7 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 		s.forget(i.Digest)
 		return a, fmt.Errorf("recording the rule: %s", a.Error)
 	}
-	// If we crash before this line the next start takes the record up; no document names the bundle yet.
+	// If we crash before this line, the next start reads the record; no document names the bundle yet.
 	s.publish(book)
 	a.State = s.stateOf(i)
 	s.metrics.activations.WithLabelValues("activated").Inc()
@@ -195,8 +195,8 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// coveredBy compares the number of a bundle's golden cases with that of the bundle in force of its generation, which it
-// replaces.
+// coveredBy compares the number of a bundle's golden cases with the number in the bundle that it replaces: the bundle
+// in force of its generation.
 func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	before := inForce(s.computable(), i, s.today())
 	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
@@ -209,12 +209,12 @@ func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	return bundle.CompareCases(cases, b)
 }
 
-// cancelled is a bundle that was to come and was cancelled, nil when there is none of the digest.
+// cancelled returns the bundle of a digest if it was cancelled before it came into force, otherwise nil.
 func (s *Store) cancelled(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
 }
 
-// answerRepeated answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
+// answerRepeated returns the answer to a repeated push, nil if the bundle is neither live nor coming.
 func (s *Store) answerRepeated(ref record.RuleRef) *Activation {
 	for _, i := range s.computable() {
 		if state := s.stateOf(i); i.Digest == ref.Digest && (state == Live || state == Coming) {
@@ -278,7 +278,7 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that is to be live.
+// layout compiles the book that would go live.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
 	s.mu.Lock()
 	s.loaded[i.Digest] = r
@@ -296,7 +296,7 @@ func (s *Store) forget(digest string) {
 	delete(s.loaded, digest)
 }
 
-// admitted is the record of a rule.
+// admitted returns the record of a rule.
 func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 	m := &r.Bundle.Manifest
 	w := m.Validity[ambiente]
@@ -305,25 +305,24 @@ func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: taken, Described: describe(r)}
 }
 
-// Described is what a bundle says of its type, of which a stored document needs the one and its printed version the
-// other.
+// Described is a bundle's description of its type. A stored document needs Type; its printed version needs View.
 type Described struct {
 	Type *bundle.Type `json:"type"`
 	View *bundle.View `json:"view"`
 }
 
-// describe is what a bundle says of its type, nil for nothing.
+// describe returns a bundle's description of its type, nil if it has none.
 func describe(r *rules.Rule) *Described {
 	t, err := bundle.ParseType(r.Bundle.Manifest.Document, r.Bundle.Parts)
 	if t == nil || err != nil || r.Bundle.Manifest.Kind != "document" {
-		return nil // Compile refuses what is wrong
+		return nil // Compile refuses a wrong description
 	}
 	return &Described{t, t.View}
 }
 
-// keep records a bundle in one commit: its bytes, the decision, and by it the version floor. The bytes are those that
-// Pack writes, whatever form the bundle came in, and they are opened as the next start will open them before they are
-// stored: what cannot be opened again is never live.
+// keep records a bundle in one commit: its bytes and the decision, which sets the version floor. The bytes are always
+// those that Pack writes, in whatever form the bundle came. Before keep stores the bytes, it opens them as the next
+// start will: a bundle that cannot be opened again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
 	if err != nil {
@@ -351,7 +350,7 @@ func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	return nil
 }
 
-// add makes the record of a bundle that is new here.
+// add writes the record of a new bundle.
 func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
 	code, err := CodeOf(i.Digest)
 	if err != nil {
@@ -368,7 +367,7 @@ func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
 	return nil
 }
 
-// write appends a record of the shelf, with the mark of this box.
+// write appends a record with the mark of this box.
 func (s *Store) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time,
 	parts []storage.Part) (storage.Entry, error) {
 	b, err := encodeHead(head)

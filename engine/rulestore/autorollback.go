@@ -17,23 +17,23 @@ import (
 	"dtegate/storage"
 )
 
-// Answered counts an evaluation that did not fail, whatever its result. On a nil shelf it does nothing.
+// Answered counts an evaluation that did not fail, whatever its result. On a nil Store it does nothing.
 func (s *Store) Answered(r *Rule, point int64) {
 	if s != nil {
 		s.guard.Answered(r, point)
 	}
 }
 
-// What becomes of a sale whose rule fails, by the kind of failure: see Options.OnFailure.
+// How a sale is computed after its rule failed: see Options.OnFailure.
 const (
-	Valid  = "valid"  // the last good rule computes it, if its own dates hold on the day
-	Any    = "any"    // the last good rule computes it, whatever its dates say
+	Valid  = "valid"  // the last good rule computes the sale, if the day is within the rule's own dates
+	Any    = "any"    // the last good rule computes the sale, whatever its dates are
 	Refuse = "refuse" // the sale is refused
 )
 
 // Kinds of failure.
 const (
-	FailureTrap = "trap" // and whatever is no other kind
+	FailureTrap = "trap" // any failure that is not of another kind
 	FailureFuel = "fuel"
 	FailureTime = "time"
 )
@@ -48,16 +48,16 @@ func failureKind(cause error) string {
 	return FailureTrap
 }
 
-// RetryWithPrevious computes a sale, whose rule failed, with the previous good rule. point is the point of sale, day
-// the day (yyyy-mm-dd) of the sale, cause why the rule failed. It does so only if Options.OnFailure permits it for this
-// kind of failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the
-// rule. Otherwise the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
+// RetryWithPrevious computes a sale with the previous good rule, after the sale's rule failed with cause. point is the
+// point of sale, day (yyyy-mm-dd) the day of the sale. It retries only if Options.OnFailure permits it for this kind of
+// failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the rule.
+// Otherwise the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
 func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
 		"error", cause)
 	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
-	if policy != Refuse { // else the branch would go back to the rule before in a while
+	if policy != Refuse { // otherwise the branch would soon return to the previous rule
 		s.guard.Failed(failed, point, ShapeOf(facts), cause, s.o.Now())
 	}
 	book := s.Book()
@@ -87,7 +87,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 }
 
 // EventFailed returns the error that an operator or a till reads when an event's bundle contradicts the box's data. It
-// also counts the failure, except on a nil shelf.
+// also counts the failure, except on a nil Store.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	if s != nil {
 		s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
@@ -97,17 +97,17 @@ func (s *Store) EventFailed(e *Event, cause error) error {
 		Message: fmt.Sprintf("La regla %s %s falló; avise a quien administra el equipo", e.Ref.Name, e.Ref.Version)}
 }
 
-// ruleFailedRetry is when a till may ask again: until then somebody may have pushed a rule.
+// ruleFailedRetry is how long a till should wait before it asks again: by then somebody may have pushed a rule.
 const ruleFailedRetry = time.Minute
 
-// Judge counts MH's decision about a document that has moved to a state. On a nil shelf it does nothing.
+// Judge counts MH's decision about a document that has moved to a state. On a nil Store it does nothing.
 func (s *Store) Judge(entry storage.Entry, h *record.Head, to storage.State) {
 	if s != nil && (to == record.Accepted || to == record.Rejected) {
 		s.guard.Decided(s.verdict(entry, h, to), s.book.Load())
 	}
 }
 
-// JudgeEvent counts MH's decision about an event. On a nil shelf it does nothing.
+// JudgeEvent counts MH's decision about an event. On a nil Store it does nothing.
 func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
 	if s != nil {
 		v := Verdict{Rule: rule, Accepted: accepted, Cause: CauseUnclear, At: s.o.Now()}
@@ -118,7 +118,7 @@ func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
 // recounted is how many of the store's newest records a start reads for MH's decisions.
 const recounted = 5 * Shown
 
-// recount counts the decisions that MH made before the start: a restart hides no refusals.
+// recount counts the decisions that MH made before the start: refusals survive a restart.
 func (s *Store) recount() error {
 	last, book := s.o.Store.LastID(), s.book.Load()
 	err := s.o.Store.Records(last-min(last, recounted), func(entry storage.Entry) error {
@@ -140,7 +140,7 @@ func (s *Store) recount() error {
 		case record.Accepted, record.Rejected, record.Invalidated:
 			h, err := record.DecodeHead(entry)
 			if err != nil {
-				return nil // what the document waits for notes it
+				return nil // the queue in which the document waits reports the error
 			}
 			to := entry.State
 			if i := h.Invalidation; i != nil && i.Estado != record.EstadoPending {
@@ -163,7 +163,7 @@ func (s *Store) recount() error {
 	return nil
 }
 
-// verdict is MH's decision about a document, now.
+// verdict returns MH's decision about a document, dated now.
 func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) Verdict {
 	v := Verdict{Rule: h.Rule, Point: h.PointID, Accepted: to == record.Accepted, At: s.o.Now()}
 	if !v.Accepted {
@@ -173,7 +173,7 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 				err)
 		} else if facts, err := dte.Parse(part); err == nil {
 			v.Shape = ShapeOf(facts)
-			if book := s.book.Load(); book != nil && h.Response != nil { // nil: the store is looked at, not used
+			if book := s.book.Load(); book != nil && h.Response != nil { // nil: the store is only inspected
 				if r := book.Compiled(h.Rule.Digest); r != nil {
 					v.Cause = CauseOf(h.Response, r.Filler, facts)
 				}
@@ -183,7 +183,7 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 	return v
 }
 
-// Run makes the returns for which the guard asks, computes the shadow's sales, and changes to the next day's rules. It
+// Run makes the returns that the guard requests, computes the shadow's sales, and changes to the next day's rules. It
 // returns nil when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	day := s.today()
@@ -203,7 +203,7 @@ func (s *Store) Run(ctx context.Context) error {
 			s.Return(ctx, r)
 		case code := <-offered:
 			s.look(ctx, shadow, code)
-		case <-s.shadows.changed: // another shadow
+		case <-s.shadows.changed: // another shadow runs, or none
 		case <-timer.C:
 			if shadow != nil && !s.o.Now().Before(shadow.until) {
 				s.shadows.running.CompareAndSwap(shadow, nil)
@@ -220,17 +220,17 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Guard returns the guard, which counts what the bundles do wrong and asks for returns.
+// Guard returns the guard, which counts the bundles' failures and MH's refusals, and requests returns.
 func (s *Store) Guard() *Guard { return s.guard }
 
-// Return makes a return, for which the guard has asked, to the last good bundle. It logs its errors.
+// Return makes a return to the last good bundle, which the guard has requested. It logs its errors.
 func (s *Store) Return(ctx context.Context, r Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	on := s.computable()
 	at := slices.IndexFunc(on, func(i *shelved) bool { return i.Digest == r.Digest })
 	if at < 0 || inForce(on, on[at], s.today()) != on[at] {
-		return // it is off already, or no longer in force
+		return // the bundle is off already, or no longer in force
 	}
 	bad := on[at]
 	to := lastGoodBefore(on, bad)

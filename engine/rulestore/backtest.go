@@ -16,19 +16,19 @@ import (
 	"dtegate/storage"
 )
 
-// storedDocument is a document of the store with what it was made of.
+// storedDocument is a document of the store with the facts from which it was made.
 type storedDocument struct {
 	entry storage.Entry
 	head  *record.Head
 	facts dte.Value
-	// document is what the facts were filled to: the normal form, the contingency form of one that has no other, or the
-	// last correction.
+	// document is the filled layout: the normal form, the contingency form if there is no normal form, or the last
+	// correction.
 	document []byte
-	// deferred is the contingency form of a document that has both; else nil.
+	// deferred is the contingency form of a document that has both forms; otherwise nil.
 	deferred []byte
 }
 
-// readStored reads what a document was made of.
+// readStored reads a document and its facts.
 func (s *Store) readStored(entry storage.Entry) (*storedDocument, error) {
 	h, err := record.DecodeHead(entry)
 	if err != nil {
@@ -68,18 +68,18 @@ const (
 	MadeSame    = "identical"
 	MadeOther   = "amounts"   // numbers differ
 	MadeLayout  = "layout"    // every number is the same, other bytes differ
-	MadeRefused = "refused"   // the rule refuses what was sold
+	MadeRefused = "refused"   // the rule refuses a sale that was made
 	MadeFailed  = "failed"    // the rule failed
-	MadeNothing = "no bundle" // the document's bundle is not in the store, or may not compute
+	MadeNothing = "no bundle" // the bundle of the document is not in the store, or may not compute
 )
 
-// Comparison compares a stored document with what a rule computes from its facts.
+// Comparison compares a stored document with a rule's result for its facts.
 type Comparison struct {
 	Code        string         `json:"code"`
 	Control     string         `json:"control"`
 	Document    string         `json:"document"`
 	Date        string         `json:"date"`
-	Rule        record.RuleRef `json:"rule"` // that computed it
+	Rule        record.RuleRef `json:"rule"` // the rule that computed it
 	Result      string         `json:"result"`
 	Differences []Difference   `json:"differences,omitempty"`
 	Error       string         `json:"error,omitempty"`
@@ -90,7 +90,7 @@ func (d *storedDocument) comparison(result string) *Comparison {
 		Date: d.head.Date, Rule: d.head.Rule, Result: result}
 }
 
-// compare makes a stored document again. buffer is scratch, and comes back grown.
+// compare computes a stored document again and compares the two. buffer is scratch memory; compare returns it, grown.
 func (d *storedDocument) compare(ctx context.Context, r *Rule, buffer []byte) (*Comparison, []byte, error) {
 	c := d.comparison(MadeSame)
 	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, schema.FillOptions{})
@@ -124,7 +124,7 @@ func (d *storedDocument) compare(ctx context.Context, r *Rule, buffer []byte) (*
 // DocumentPeriod is a period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
 type DocumentPeriod struct{ From, To string }
 
-// Check returns an error that names what is wrong with a period, nil for nothing.
+// Check returns an error that names the fault of a period, nil if there is none.
 func (p DocumentPeriod) Check() error {
 	for name, day := range map[string]string{"from": p.From, "to": p.To} {
 		if _, err := time.Parse(time.DateOnly, day); err != nil {
@@ -137,21 +137,21 @@ func (p DocumentPeriod) Check() error {
 	return nil
 }
 
-// BacktestTotals is what a candidate would have changed.
+// BacktestTotals counts what a candidate would have changed.
 type BacktestTotals struct {
 	Rule      record.RuleRef `json:"rule"`
 	Documents int            `json:"documents"`
-	// Results counts them: identical, amounts, layout, refused, failed.
+	// Results counts the documents by result: identical, amounts, layout, refused, failed.
 	Results map[string]int `json:"results"`
 	// Fields are the amounts that differ, by path without the line's number.
 	Fields  map[string]*FieldTotal `json:"fields"`
 	Seconds float64                `json:"seconds"`
 }
 
-// FieldTotal is an amount over all documents in which it differs.
+// FieldTotal sums an amount across all documents in which the amount differs.
 type FieldTotal struct {
 	Documents int    `json:"documents"` // in which it differs
-	Amounts   int    `json:"amounts"`   // that differ: of a line's, one for each line
+	Amounts   int    `json:"amounts"`   // differing amounts; an amount of a line counts once for each line
 	Old       string `json:"old"`       // their sum
 	New       string `json:"new"`
 
@@ -167,8 +167,8 @@ type BacktestReport struct {
 
 var lineNumber = regexp.MustCompile(`\[\d+\]`)
 
-// Try takes a bundle through the steps that ask nothing of its version, for a backtest or a shadow. A refusal is in the
-// Activation, and the rule nil.
+// try takes a bundle through the steps that do not depend on its version, for a backtest or a shadow. If the bundle is
+// refused, the Activation holds the refusal and the rule is nil.
 func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
 	c.Pace = s.GiveWay(2)
@@ -190,7 +190,7 @@ func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error
 	return made, a, err
 }
 
-// Backtest computes the stored documents of a period again with a candidate, and reports what would differ. It uses one
+// Backtest computes the stored documents of a period again with a candidate, and reports the differences. It uses one
 // goroutine, which gives way to sales.
 func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals,
 	*Activation, error) {
@@ -245,14 +245,14 @@ func (t *BacktestTotals) add(list []Difference) {
 			counted[name] = true
 			f.Documents++
 		}
-		was, _ := dte.ParseAmount(d.Old) // "" is nothing
+		was, _ := dte.ParseAmount(d.Old) // "" counts as 0
 		now, _ := dte.ParseAmount(d.New)
 		f.old, f.made = f.old+was, f.made+now
 	}
 }
 
-// eachDocument reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives
-// way.
+// eachDocument reads the wanted documents of a period, in the order of their ids. Between two documents it gives way to
+// sales.
 func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool,
 	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)
@@ -295,21 +295,21 @@ func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(
 	return read()
 }
 
-// Work in the background goes in slices, and gives way to the tills while they sell.
+// Background work is done in slices, and gives way to the tills while they sell.
 const (
 	paceSlice  = 2 * time.Millisecond   // of processor time
 	paceBusy   = 100 * time.Millisecond // how long after a sale the tills count as busy
-	paceAtMost = 500 * time.Millisecond // of rest after a piece that cannot be divided, as a compilation
+	paceAtMost = 500 * time.Millisecond // longest rest after a piece that cannot be divided, such as a compilation
 )
 
-// pacer gives way to the tills in one piece of background work, which one goroutine does.
+// pacer makes one goroutine's background work give way to the tills.
 type pacer struct {
 	store *Store
-	times time.Duration // how many times as long as it worked it rests
+	times time.Duration // the rest lasts this many times as long as the work
 	used  time.Duration // processor time when the slice began
-	began time.Time     // and the clock: asking it is cheap
+	began time.Time     // clock time when the slice began: the clock is cheap to read
 	sales int64
-	seen  time.Time // when sales were more than before
+	seen  time.Time // when sales last increased
 }
 
 // GiveWay returns a function that background work calls between two of its pieces. While the tills sell, it makes the
@@ -327,7 +327,7 @@ func (p *pacer) rest() {
 	}
 	worked := time.Since(p.began)
 	if ran := rules.ThreadTime() - p.used; 0 < ran && ran < worked {
-		worked = ran // less is another thread's: the goroutine has changed over
+		worked = ran // if ran is negative, the goroutine has moved to another thread
 	}
 	defer func() { p.began, p.used = time.Now(), rules.ThreadTime() }()
 	book := p.store.book.Load()

@@ -24,7 +24,7 @@ var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 // LinesName is the name of a sale's member that holds the lines.
 const LinesName = "cuerpoDocumento"
 
-// BundleError is a fault of one bundle of a book, which it names by its digest.
+// BundleError is a fault of one bundle of a book. Digest names the bundle.
 type BundleError struct {
 	Digest string
 	Err    error
@@ -38,11 +38,11 @@ func (e *BundleError) Unwrap() error { return e.Err }
 type Book struct {
 	generation *rules.Generation
 	catalogues *dte.Catalogues
-	picks      atomic.Int64 // sales, for those who give way to them
+	picks      atomic.Int64 // sales; background work gives way to them
 	compiled   map[*rules.Rule]*Rule
 	events     map[*rules.Rule]*Event
-	paths      map[string]string // of the types' forms, POST /dte/<path>: the type
-	// previous are the last good rules, by the digest of the one that took over: what computes a sale when that fails.
+	paths      map[string]string // document type by the path of its form, POST /dte/<path>
+	// previous holds the last good rule by its successor's digest, to compute sales when the successor fails.
 	previous map[string]*Rule
 }
 
@@ -56,28 +56,28 @@ type Event struct {
 // Rule is one bundle ready to compute and fill.
 type Rule struct {
 	Ref record.RuleRef
-	// Document is the type of CAT-002 that it computes.
+	// Document is the type of CAT-002 that the rule computes.
 	Document string
 	module   *rules.Module
 	params   []int64
 	bind     binding
 	Filler   *schema.Filler
-	// Type is what the bundle says of its type, or where it says nothing, what is known of it.
+	// Type is the bundle's description of its type; without a description, the registered type.
 	Type *bundle.Type
 	// Total is the index of the document's total in the summary.
 	Total int
-	// suspended: the rule fails, and the return from it is on its way.
+	// suspended: the rule fails, and the branch is about to return to the previous rule.
 	suspended atomic.Bool
 
-	catalogues *dte.Catalogues // whose names of taxes and codes the document bears
+	catalogues *dte.Catalogues // they name the taxes and codes of the document
 	schema     int             // the generation: identificacion.version
 	validity   map[string]bundle.Window
 }
 
-// NewBook compiles every document and event rule of a generation. previous are the last good rules, by the digest of
-// the bundle that replaced each. If a rule cannot be compiled, NewBook leaves none out, but returns a *BundleError that
-// names the bundle. It reuses what the old book (nil for none) has compiled with the same catalogues. named are
-// catalogues, by the digest of the bundle, for bundles that need those of another day than today: the name of a tax
+// NewBook compiles every document and event rule of a generation. previous holds the last good rules, by the digest of
+// the bundle that replaced each. If any rule cannot be compiled, NewBook returns a *BundleError that names the bundle,
+// and no book. It reuses what the old book (nil for none) has compiled with the same catalogues. named holds the
+// catalogues, by the bundle's digest, for bundles that need the catalogues of another day than today: the name of a tax
 // follows the rate.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
@@ -140,7 +140,7 @@ func (b *Book) Digests() map[string]bool {
 	return held
 }
 
-// Previous returns the last good rule before the rule of a digest, nil if there is none.
+// Previous returns the last good rule that the rule of a digest replaced, nil if there is none.
 func (b *Book) Previous(digest string) *Rule { return b.previous[digest] }
 
 // Compiled returns the document rule of a digest, nil if the book does not have it.
@@ -162,14 +162,14 @@ func (b *Book) Resume(digest string) {
 	}
 }
 
-// Suspend makes sales use the previous rule until the return to it is recorded, or Resume is called.
+// Suspend makes sales use the previous rule until the return to that rule is recorded, or Resume is called.
 func (r *Rule) Suspend() { r.suspended.Store(true) }
 
 // Suspended reports whether sales use the previous rule instead.
 func (r *Rule) Suspended() bool { return r.suspended.Load() }
 
-// HoldsOn reports whether a day (yyyy-mm-dd) is between the first and the last of the bundle's own dates in an
-// ambiente, both inclusive.
+// HoldsOn reports whether a day (yyyy-mm-dd) is within the bundle's own first and last day in an ambiente, both
+// inclusive.
 func (r *Rule) HoldsOn(ambiente, day string) bool {
 	w, there := r.validity[ambiente]
 	return there && w.From <= day && (w.Until == "" || day <= w.Until)
@@ -188,7 +188,7 @@ func (b *Book) Catalogue(catalogue, code string) (string, bool) {
 	return b.catalogues.Lookup(catalogue, code)
 }
 
-// Compile makes a document bundle ready to compute and fill. An error names what is wrong with the bundle.
+// Compile makes a document bundle ready to compute and fill. An error names the fault of the bundle.
 func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	m := r.Bundle.Manifest
 	d := r.Module.Description()
@@ -227,13 +227,13 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		}
 	default:
 		if c.Type = record.TypeOf(m.Document); c.Type.Document == "" {
-			return c, nil // nothing is signed by it
+			return c, nil // no document of an unknown type is signed
 		}
 	}
 	return c, filler.Meets(required(m, c.Type.Effect))
 }
 
-// Required are the places that a document or an event must have, so that it bears what the box knows of it.
+// Required returns the places that the layout of a document or an event must have, for the box's own data about it.
 func Required(m bundle.Manifest) schema.Requirements {
 	return required(m, record.TypeOf(m.Document).Effect)
 }
@@ -242,7 +242,7 @@ func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
 		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
-	case m.Kind == "document" && effect == bundle.TakesBack: // an event by its layout: it has no number
+	case m.Kind == "document" && effect == bundle.TakesBack: // its layout is that of an event: it has no number
 		q.Kind, q.Type = "tipoEvento", m.Document
 		q.Facts = append(q.Facts, "identificacion.fecEmi", "documentoRelacionado[].codigoGeneracion", "receptor.nombre",
 			"receptor.numDocumento|receptor.nit")
@@ -265,14 +265,14 @@ func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	return q
 }
 
-// Fill makes a document of a rule's answer, or of an event's facts where there is no answer. Faults are those of the
-// facts; an error means that the bundle contradicts what the box knows.
+// Fill makes a document from a rule's answer, or from an event's facts if there is no answer. Faults are faults of the
+// facts; an error means that the bundle contradicts the box's data.
 func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault,
 	error) {
 	return fill(r.Filler, &r.Ref, dst, facts, c, o)
 }
 
-// Fill makes an event of its facts, like Rule.Fill.
+// Fill makes an event from its facts, like Rule.Fill.
 func (e *Event) Fill(facts dte.Value) ([]byte, []dte.Fault, error) {
 	return fill(e.Filler, &e.Ref, nil, facts, nil, schema.FillOptions{Catalogues: true})
 }
@@ -287,10 +287,10 @@ func fill(f *schema.Filler, ref *record.RuleRef, dst []byte, facts dte.Value, c 
 	return document, faults, nil
 }
 
-// mostOfEvent is the highest parameter of an event: of hours, months, days or documents. All of the law's are below.
+// mostOfEvent limits each parameter of an event: hours, months, days or documents. All limits in law are lower.
 const mostOfEvent = 10_000
 
-// CompileEvent makes an event bundle ready to fill. An error names what is wrong with the bundle.
+// CompileEvent makes an event bundle ready to fill. An error names the fault of the bundle.
 func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 	m := r.Bundle.Manifest
 	filler, err := schema.Compile(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], schema.Outputs{},
@@ -312,8 +312,8 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 // Whole returns a parameter that is a whole number, 0 if the bundle does not have it.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns a yes or no of the event for a type of document, of all types where it has none for that one, and else
-// the type's own.
+// Says returns a flag of the event for a type of document. Without a flag for that type it returns the flag for all
+// types, and without either it returns own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {
@@ -346,15 +346,14 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	return c, nil
 }
 
-// Original returns the rule for a note or a return that is issued today against an original of a given day. It is the
-// rule, of the generation of today's rule, that was in force on that day. If none of the generation had begun on that
-// day, it is the first of the generation; if several begin on the same day, it is the one whose own dates end first,
-// because it is meant for earlier sales. Therefore the amount that was charged is given back, whatever the rate is
-// today.
+// Original returns the rule for a note or a return that is issued today against an original of a given day. It searches
+// the generation of today's rule for the rule that was in force on that day. If no rule had begun by then, it returns
+// the first rule; if several first rules begin on one day, it returns the rule whose own dates end first, because that
+// rule is meant for earlier sales. Therefore a note gives back the amount that was charged, whatever the rate is today.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
-	// One without an end comes behind every day.
+	// A rule without an end sorts after every day.
 	ends := func(r *rules.Rule) string { return cmp.Or(r.Bundle.Manifest.Validity[ambiente].Until, "never") }
 	for _, r := range b.generation.Rules() { // by version
 		m := &r.Bundle.Manifest
@@ -372,15 +371,15 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	c := b.compiled[cmp.Or(best, first)]
 	switch {
 	case c == nil:
-		return today // a book that is older than the rule
+		return today // the book is older than the rule
 	case c.suspended.Load() && b.previous[c.Ref.Digest] != nil && b.previous[c.Ref.Digest].HoldsOn(ambiente, day):
 		return b.previous[c.Ref.Digest]
 	}
 	return c
 }
 
-// CheckIssuer returns what the rules find wrong with the issuer's own data at a point of sale. It is called at the
-// start, before a till can meet these faults.
+// CheckIssuer returns the faults that the rules find in the issuer's own data at a point of sale. It is called at the
+// start, before any till could meet these faults.
 func (b *Book) CheckIssuer(emisor dte.Value) []dte.Fault {
 	var fillers []*schema.Filler
 	for _, r := range b.generation.Rules() {
@@ -423,8 +422,8 @@ func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	return types
 }
 
-// TypeAt returns the type of document that is issued under a path, as the rule describes it that is in force on a day.
-// Without such a rule, it returns what is known of the type; nil if there is no such type.
+// TypeAt returns the document type that is issued under a path, as described by the rule in force on a day. Without
+// such a rule, it returns the registered type; nil if there is no such type.
 func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	if document, there := b.paths[path]; there {
 		if r, err := b.generation.Pick("document", document, ambiente, day); err == nil {
@@ -434,7 +433,7 @@ func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	return record.TypeAt(path)
 }
 
-// CanAddUp reports whether the rule reads none of the missing facts. Only then can it add the sale up.
+// CanAddUp reports whether the rule can add the sale up: it must not read any of the unread facts.
 func (r *Rule) CanAddUp(unread []string) bool {
 	for _, path := range unread {
 		for _, f := range r.Description().Columns {
@@ -451,7 +450,7 @@ func (r *Rule) CanAddUp(unread []string) bool {
 	return true
 }
 
-// touches reports whether of two paths one lies at or below the other; "" is above all.
+// touches reports whether one of two paths lies at or below the other; "" is above every path.
 func touches(a, b string) bool {
 	return a == "" || a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }

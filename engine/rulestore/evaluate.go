@@ -13,7 +13,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// binding maps a module's inputs to facts by the names that the module declares: the engine knows no rule's inputs.
+// binding maps a module's inputs to facts by the names that the module declares. The engine itself knows no inputs.
 type binding struct {
 	description *abi.Description
 	scalars     [][]string // path of each scalar's fact
@@ -34,10 +34,10 @@ type Evaluation struct {
 	taxes    []schema.TaxAmount
 	Computed schema.Computed
 	Warnings []string
-	Rule     *Rule // that computed it
+	Rule     *Rule // the rule that computed it
 
-	Document []byte      // filled by Make, nil where Refused
-	Refused  []dte.Fault // what the layout refuses
+	Document []byte      // filled by Make, nil if the layout refuses
+	Refused  []dte.Fault // the faults that the layout finds
 }
 
 var evaluations = sync.Pool{New: func() any { return new(Evaluation) }}
@@ -48,14 +48,14 @@ func (ev *Evaluation) Free() {
 	evaluations.Put(ev)
 }
 
-// Make evaluates and fills a document. An error is the bundle's: the module failed, or what it made contradicts what
-// the box knows. The document's bytes are the caller's and outlive the evaluation.
+// Make evaluates and fills a document. An error is the fault of the bundle: the module failed, or its document
+// contradicts the box's data. The caller owns the document's bytes, which outlive the evaluation.
 func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) (*Evaluation, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
 	if ev == nil {
 		return nil, faults, err
 	}
-	const line, rest = 512, 2048 // bytes, a little more than most have
+	const line, rest = 512, 2048 // bytes, a little more than most lines and documents need
 	ev.Document, ev.Refused, err = r.Fill(make([]byte, 0, rest+line*ev.Computed.N), facts, &ev.Computed, o)
 	number := facts.Get("identificacion").Get("numeroControl").Text()
 	if places := bytes.Count(ev.Document, NumberPlace(number)); err == nil && ev.Document != nil &&
@@ -71,12 +71,12 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	return ev, nil, nil
 }
 
-// NumberPlace returns the bytes of a control number's place in a document. No other value has these bytes: the quotes
-// of a text are escaped.
+// NumberPlace returns the bytes of the member numeroControl in a document. They cannot occur inside another value,
+// because the quotes of a text are escaped.
 func NumberPlace(number string) []byte { return []byte(`"numeroControl":"` + number + `"`) }
 
-// Evaluate computes the amounts of a document. Faults are those of the till's facts; an error is the module's. Call
-// Free on the evaluation when the document is filled.
+// Evaluate computes the amounts of a document. Faults are faults of the till's facts; an error is the fault of the
+// module. Call Free on the evaluation when the document is filled.
 func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dte.Fault, error) {
 	ev := evaluations.Get().(*Evaluation)
 	if faults := r.bind.input(facts, r.params, &ev.in); len(faults) > 0 {
@@ -102,7 +102,7 @@ func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dt
 	return ev, nil, nil
 }
 
-// input lays the facts out as the module wants them.
+// input fills the message in with the facts, in the order of the module's description.
 func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fault {
 	d := b.description
 	var faults []dte.Fault
@@ -135,8 +135,8 @@ func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fa
 	return faults
 }
 
-// scalar is the fact at a path. A step that ends in [] is a list: the amounts that lie below it are summed, and are
-// absent together or not at all.
+// scalar returns the fact at a path. A step that ends in [] is a list: scalar sums the amounts below it. Either all
+// items have the amount or none.
 func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 	for depth, name := range path {
 		list, ok := strings.CutSuffix(name, "[]")
@@ -170,7 +170,7 @@ func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 	return number(f, v)
 }
 
-// number is one fact as the ABI carries it.
+// number returns one fact in the form of the ABI.
 func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 	if !v.Exists() || v.IsNull() {
 		switch {
@@ -234,7 +234,7 @@ next:
 	return bits, nil
 }
 
-// faults names what the module found by the facts that it was given: what refuses the sale, and what only warns.
+// faults names the facts at which the module found faults. It separates faults that refuse the sale from warnings.
 func (b *binding) faults(found []abi.Fault) (refused []dte.Fault, warnings []string) {
 	d := b.description
 	for _, f := range found {

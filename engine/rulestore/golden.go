@@ -18,8 +18,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// goldenCase is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or
-// what refuses them.
+// goldenCase is one case of a bundle: the facts of a request, and either the exact bytes of the document or the faults
+// that refuse the facts.
 type goldenCase struct {
 	Why      string          `json:"why"`
 	Facts    json.RawMessage `json:"facts"`
@@ -42,8 +42,8 @@ func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// Remade returns a function that makes a golden case of a bundle again. It returns the case with today's result of its
-// facts, laid out for people, and in differs how the result differs from the case, nil for not at all. Only one
+// Remade returns a function that makes a golden case of a bundle again. It returns in anew the case with today's
+// result, laid out for people, and in differs how the result differs from the case, nil if it does not differ. Only one
 // goroutine at a time may call it.
 func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
 	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
@@ -94,7 +94,7 @@ func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte 
 }
 
 func layoutMembers(b *bytes.Buffer, object json.RawMessage) {
-	v, _ := dte.Parse(object) // was read, or made, before
+	v, _ := dte.Parse(object) // cannot fail: the object was parsed or made before
 	for i, m := range v.Members() {
 		b.WriteString([]string{"{\n  ", ",\n  "}[min(i, 1)])
 		fmt.Fprintf(b, "%q: ", m.Name)
@@ -140,7 +140,7 @@ func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o schema
 	return r.Fill(dst, facts, &ev.Computed, o)
 }
 
-// compare says what is not as the case wants it.
+// compare returns how a result differs from the case, nil if it does not.
 func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 	if g.Document == nil {
 		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
@@ -180,7 +180,7 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 		"writes it"))
 }
 
-// textDiffers names the first place where two documents differ, "" for none.
+// textDiffers returns the first difference between two documents, "" if they are equal.
 func textDiffers(path string, want, made dte.Value) string {
 	a, b := string(want.Append(nil)), string(made.Append(nil))
 	switch {
@@ -210,7 +210,7 @@ func textDiffers(path string, want, made dte.Value) string {
 }
 
 // PeakFuel returns the most fuel that a call of a rule's module has used, for its golden cases and for documents that
-// repeat the lines of these cases up to the largest number of lines. A manifest should declare ten times as much.
+// repeat the lines of these cases up to the largest number of lines. A manifest should declare ten times this amount.
 func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	binding := bind(r.Module.Description())
 	for _, name := range r.Bundle.Cases() {
@@ -254,8 +254,8 @@ type Difference struct {
 	New  string `json:"new"`
 }
 
-// Differences returns the numbers that differ, without those of identificacion, which are no amounts. It leaves out a
-// number of one layout if the other layout has no place for it.
+// Differences returns the numbers that differ, except the numbers in identificacion, which are not amounts. It leaves
+// out a number of one layout if the other layout has no place for it.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {
@@ -265,8 +265,8 @@ func Differences(old, made dte.Value) (list []Difference) {
 	return list
 }
 
-// compareAmounts compares two values. lone: they lie in an item of a list that only one document has, such as one more
-// tax or one line fewer.
+// compareAmounts compares two values. lone: the values lie in a list item that only one of the documents has, such as
+// an additional tax or line.
 func compareAmounts(list []Difference, path string, old, made dte.Value, lone bool) []Difference {
 	one := old
 	if !old.Exists() {
@@ -340,12 +340,12 @@ func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
 	return l, nil
 }
 
-// CheckIssuer returns what the layouts find wrong with the issuer's own data at a point of sale, like Book.CheckIssuer.
+// CheckIssuer returns the faults of the issuer's own data at a point of sale, like Book.CheckIssuer.
 func (l *Layouts) CheckIssuer(emisor dte.Value) []dte.Fault {
 	return issuerFaults(l.fillers, emisor)
 }
 
-// issuerFaults fills documents that hold nothing but the issuer, and keeps what is wrong with it, each fault once.
+// issuerFaults fills documents that hold only the issuer, and returns each fault of the issuer once.
 func issuerFaults(fillers []*schema.Filler, emisor dte.Value) (faults []dte.Fault) {
 	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
 	seen := make(map[dte.Fault]bool)

@@ -26,11 +26,11 @@ type Guard struct {
 	bundles map[string]*watchedBundle // by digest
 }
 
-// watchedBundle is what is known of what a bundle did.
+// watchedBundle holds the failures and the refusals of one bundle.
 type watchedBundle struct {
 	failures *failures
 	tally    *tally
-	ordered  bool // a return from it
+	ordered  bool // the return from the bundle has been requested
 	trusted  bool // reinstated by an operator
 }
 
@@ -42,7 +42,7 @@ type Verdict struct {
 	Rule     record.RuleRef
 	Point    int64 // of sale
 	Accepted bool
-	Cause    string // of a refusal: one of the causes
+	Cause    string // of a refusal: CauseRule, CauseRequest or CauseUnclear
 	Shape    Shape  // of a refused sale
 	At       time.Time
 	// Past: the decision was made before the appliance started. It is counted, but causes no return to an older rule.
@@ -54,7 +54,7 @@ func newGuard(points int) *Guard {
 	return &Guard{points: points, wanted: make(chan Return, 64), bundles: make(map[string]*watchedBundle)}
 }
 
-// bundle is what is known of a bundle. The caller holds mu.
+// bundle returns the counts of a bundle, and creates them if needed. The caller holds mu.
 func (g *Guard) bundle(digest string) *watchedBundle {
 	if g.bundles[digest] == nil {
 		g.bundles[digest] = &watchedBundle{failures: newFailures(), tally: newTally()}
@@ -72,7 +72,7 @@ func (g *Guard) Answered(r *Rule, point int64) {
 	g.bundle(r.Ref.Digest).failures.used[point] = true
 }
 
-// Failed counts an evaluation that failed, and asks for a return if the bundle's evaluations keep failing. Until the
+// Failed counts an evaluation that failed, and requests a return if the bundle's evaluations keep failing. Until the
 // return is recorded, the previous bundle computes the sales.
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
@@ -80,13 +80,13 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 	f := g.bundle(r.Ref.Digest).failures
 	f.add(point, kind, now)
 	if why := f.leave(g.points, now); why != "" {
-		r.Suspend() // the record of it may have to wait
+		r.Suspend() // the record of the return may have to wait
 		g.want(r.Ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
 	}
 }
 
-// Decided counts MH's decision about a document or an event. It asks for a return if MH's refusals show that the bundle
-// does harm. If an operator has reinstated the bundle, it asks for none: the operator has looked at the refusals.
+// Decided counts MH's decision about a document or an event. It requests a return if MH's refusals show that the bundle
+// does harm. If an operator has reinstated the bundle, it requests none: the operator has looked at the refusals.
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,14 +103,14 @@ func (g *Guard) Decided(v Verdict, book *Book) {
 	}
 }
 
-// Outcomes returns MH's newest decisions about what a bundle made.
+// Outcomes returns MH's newest decisions about a bundle's documents or events.
 func (g *Guard) Outcomes(digest string, now time.Time) dte.Outcomes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.bundle(digest).tally.shown(now)
 }
 
-// Forgive sets the counts of a bundle, which was put back, to zero.
+// Forgive resets the counts of a bundle that was put back.
 func (g *Guard) Forgive(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,21 +119,21 @@ func (g *Guard) Forgive(digest string) {
 	b.tally, b.ordered = newTally(), false
 }
 
-// Trust is called when an operator has reinstated a bundle.
+// Trust marks a bundle as reinstated by an operator.
 func (g *Guard) Trust(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.bundle(digest).trusted = true
 }
 
-// NotMade is called if the return from a bundle was not recorded. The next harm requests the return again.
+// NotMade notes that the return from a bundle was not recorded. The next harm requests the return again.
 func (g *Guard) NotMade(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.bundle(digest).ordered = false
 }
 
-// want asks for a return, once. The caller holds mu.
+// want requests a return from a bundle, once. The caller holds mu.
 func (g *Guard) want(digest, reason string) {
 	b := g.bundle(digest)
 	if b.ordered {
@@ -142,23 +142,23 @@ func (g *Guard) want(digest, reason string) {
 	select {
 	case g.wanted <- Return{digest, reason}:
 		b.ordered = true
-	default: // the next failure asks again
+	default: // the next failure requests the return again
 	}
 }
 
-// What can have caused a refusal by MH.
+// The possible causes of a refusal by MH.
 const (
 	CauseRule    = "rule"    // a value that the module computed, or the layout
 	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
-	CauseUnclear = "unclear" // MH names no field, or a whole group of them
+	CauseUnclear = "unclear" // MH names no field, or a whole group of fields
 )
 
 // Shape distinguishes kinds of sale: it depends on the names of a sale's members, its flags and the number of its
-// lines. A sale that is sent again and again has the same shape, whatever its texts and amounts are.
+// lines. A sale that is sent repeatedly has the same shape, even if its texts and amounts change.
 type Shape [8]byte
 
-// CauseOf returns whether a rule can have caused a refusal, from the fields that MH names in it. One field that the
-// rule made is enough, because MH lists every field that breaks its schema.
+// CauseOf returns the likely cause of a refusal, from the fields that MH names in the refusal. A single field that the
+// rule made means CauseRule, because MH lists every field that breaks its schema.
 func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	cause := CauseUnclear
 	for _, path := range refusedFields(r) {
@@ -173,12 +173,12 @@ func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 }
 
 // MH begins a text with the field that it is about: "[resumen.totalIva] CALCULO INCORRECTO", "Campo #/receptor/nrc no
-// …", "identificacion.fecEmi Difiere …". A field elsewhere in a text may be a quotation of the document, which is the
-// till's.
+// …", "identificacion.fecEmi Difiere …". A field name elsewhere in a text may be quoted from the document, where the
+// till can write anything.
 var fieldFirst = regexp.MustCompile(
 	`^(?:\[([A-Za-z0-9_./]{1,200})\]|Campo #/([A-Za-z0-9_/]{1,200})|([a-zA-Z]+(?:\.[A-Za-z0-9_]+)+))`)
 
-// refusedFields are the fields that a refusal names: of the text, or of the observations when the text names none.
+// refusedFields returns the fields that a refusal names in its text, or in its observations if the text names no field.
 func refusedFields(r *authority.Response) (paths []string) {
 	texts := []string{r.DescripcionMsg}
 	if !fieldFirst.MatchString(r.DescripcionMsg) {
@@ -228,17 +228,17 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// One till must not be able to undo a push for the whole branch, whatever it sends: this holds for MH's refusals
-// (refusals.go) and for evaluations that fail (failures.go).
+// No requests of a single till may undo a push for the whole branch. This applies to MH's refusals (tally) and to
+// failed evaluations (failures).
 const (
-	AloneHarms   = 10 // harmed sales, where one point of sale alone has used a bundle and the branch has more
-	shapesHarmed = 2  // kinds of sale among them, where one point of sale alone has used it
+	AloneHarms   = 10 // harmed sales needed, if only one of the branch's several points of sale has used the bundle
+	shapesHarmed = 2  // kinds of sale needed among them, if only one point of sale has used the bundle
 )
 
-// spread is where a bundle did harm, among the points of sale that used it.
+// spread records at which points of sale a bundle was used, and at which it did harm.
 type spread struct {
 	used   map[int64]bool // points of sale
-	harmed map[int64]bool // those of them with a harmed sale
+	harmed map[int64]bool // points of sale with a harmed sale
 	shapes map[Shape]bool // of the harmed sales, at most shapesHarmed
 }
 
@@ -255,7 +255,7 @@ func (s *spread) harm(point int64, kind Shape) {
 	}
 }
 
-// broad returns whether the harm goes beyond what one till does, in a branch with so many points of sale.
+// broad reports whether the harm is more than one till could cause, in a branch with points points of sale.
 func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {
 		return len(s.harmed) > 1
@@ -263,17 +263,17 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// When evaluations that fail make the branch return to the bundle before. No sale is lost meanwhile: the bundle before
-// computes it. So there is time to see that the rule is at fault, and not what one till asks of it.
+// Failed evaluations that make the branch return to the previous bundle. Meanwhile the previous bundle computes every
+// sale. Therefore there is time to see whether the rule is at fault or only the requests of one till.
 const (
 	failuresOf = time.Minute
-	// evaluations that failed within failuresOf; where one point of sale alone has asked, see AloneHarms
+	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms
 	mostFailures = 3
 )
 
 // failures are a bundle's evaluations since the start of the appliance.
 type failures struct {
-	used   map[int64]bool      // points of sale that it has answered
+	used   map[int64]bool      // points of sale that the bundle has answered
 	recent map[int64][]failure // by point of sale, within failuresOf, the newest AloneHarms
 }
 
@@ -286,13 +286,13 @@ func newFailures() *failures {
 	return &failures{used: make(map[int64]bool), recent: make(map[int64][]failure)}
 }
 
-// add counts an evaluation that failed. One point of sale displaces no failure of another.
+// add counts an evaluation that failed. Each point of sale has its own list: none displaces the failures of another.
 func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]
 }
 
-// leave returns why a bundle is to be left for the one before, whose tally may be nil; "" for no reason.
+// leave returns the reason to leave the bundle for its predecessor; "" for no reason.
 func (f *failures) leave(points int, now time.Time) string {
 	harms, where := 0, newSpread(f.used)
 	for point, list := range f.recent {
@@ -311,35 +311,34 @@ func (f *failures) leave(points int, now time.Time) string {
 	return fmt.Sprintf("%d evaluations failed within %v, at %d points of sale", harms, failuresOf, len(where.harmed))
 }
 
-// When MH's refusals make the branch return to the bundle before: a wrong rule must be noticed within few refusals.
+// Refusals by MH that make the branch return to the previous bundle: few refusals must suffice to notice a wrong rule.
 const (
-	watched      = 200 // the newest decisions of a bundle that are judged
-	MostRefused  = 5   // refusals among them that a rule can have caused, and
-	timesRefused = 3   // more than so many times the ratio of the bundle before
-	// decisions of the bundle before that make a ratio; with fewer, half of the new ones must be refused
+	watched      = 200 // how many of a bundle's newest decisions are judged
+	MostRefused  = 5   // least number of refusals among them that a rule can have caused
+	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
+	// decisions that the previous bundle needs for a ratio; with fewer, half of the new decisions must be refusals
 	EnoughBefore = 20
 )
 
-// What a bundle's dte.Outcomes cover: few enough decisions that a bundle which MH accepts again soon loses its
-// refusals.
+// A bundle's dte.Outcomes cover few decisions, so that the refusals soon drop out once MH accepts documents again.
 const (
 	Shown    = 100 // newest decisions
 	shownFor = 7 * 24 * time.Hour
 )
 
-// tally is what MH decided of a bundle's documents and events. Each decision is counted here, once, and nowhere else:
-// what people, metrics and the chain's centre see comes from shown, what makes the branch return from leave.
+// tally holds MH's decisions about a bundle's documents and events. It is the only place that counts a decision:
+// people, metrics and the chain's centre see the result of shown; leave decides whether the branch returns.
 type tally struct {
 	newest []Verdict // at most Shown
-	// judged are the newest decisions but refusals that no rule can have caused: these neither harm a bundle nor hide
-	// its harm among many documents. At most watched.
+	// judged holds the newest decisions, at most watched. It omits refusals that no rule can have caused: they neither
+	// count against a bundle nor dilute the harm that it did.
 	judged []Verdict
 	used   map[int64]bool // points of sale that have used the bundle
 }
 
 func newTally() *tally { return &tally{used: make(map[int64]bool)} }
 
-// count adds what MH decided, and returns whether the bundle is judged by it.
+// count adds a decision of MH, and returns whether the decision counts for or against the bundle.
 func (t *tally) count(v Verdict) bool {
 	t.newest = appendNewest(t.newest, v, Shown)
 	if !v.Accepted && v.Cause != CauseRule {
@@ -355,7 +354,7 @@ func appendNewest(list []Verdict, v Verdict, most int) []Verdict {
 	return list[max(0, len(list)-most):]
 }
 
-// shown returns what people see of the tally.
+// shown returns the counts that people see.
 func (t *tally) shown(now time.Time) (o dte.Outcomes) {
 	for _, v := range t.newest {
 		if now.Sub(v.At) > shownFor {
@@ -372,7 +371,7 @@ func (t *tally) shown(now time.Time) (o dte.Outcomes) {
 	return o
 }
 
-// refused counts the refusals by which a bundle is judged.
+// refused counts the refusals among the judged decisions.
 func (t *tally) refused() (n int) {
 	for _, v := range t.judged {
 		if !v.Accepted {
@@ -382,7 +381,7 @@ func (t *tally) refused() (n int) {
 	return n
 }
 
-// leave returns why a bundle is to be left for the one before, whose tally may be nil; "" for no reason.
+// leave returns the reason to leave the bundle for its predecessor, whose tally (before) may be nil; "" for no reason.
 func (t *tally) leave(before *tally, points int) string {
 	where, refused, decided := newSpread(t.used), t.refused(), len(t.judged)
 	for _, v := range t.judged {

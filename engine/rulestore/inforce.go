@@ -19,9 +19,9 @@ import (
 	"dtegate/storage"
 )
 
-// floor is the highest version of a bundle's generation that was ever in force here, or is to come before the bundle,
-// "" for none: a later day does not silently bring a lower version back. A version that is to come later does not block
-// a correction for today.
+// floor returns the highest version of a bundle's generation that was ever in force here or will be by the bundle's
+// first day; "" if there is none. Therefore no later day silently brings a lower version back. A version that begins
+// later does not block a correction for today.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -37,28 +37,28 @@ func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	return floor
 }
 
-// knowsVersion reports whether a bundle's version was let in before, by these bytes or others.
+// knowsVersion reports whether the same version was admitted before, with the same bytes or with others.
 func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 	return s.find(func(i *shelved) bool { return i.counts() && i.ofGeneration(m) && i.Version == m.Version }) != nil
 }
 
-// expired reports whether a bundle's own dates are over on a day.
+// expired reports whether a bundle's own dates have ended before a day.
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts reports whether somebody vouches for what a record says: else one in a backup could keep every later version
-// out.
+// counts reports whether anybody vouches for a record. Without this check, a forged record in a backup could block
+// every later version.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
 }
 
-// computable lists what is on the shelf and may compute, in order.
+// computable lists the bundles that are on the shelf and may compute, in order.
 func (s *Store) computable() []*shelved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce is what a day picks of a document's bundles, nil when none has begun.
+// inForce returns the bundle of a document that is in force on a day, nil if no bundle has begun.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
@@ -68,8 +68,8 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	return best
 }
 
-// wantedBundles are the bundles that this day, the one before it or a later one picks, and those of originals.
-// Yesterday's: a sale may have read the clock just before midnight.
+// wantedBundles returns the bundles in force yesterday, today or on a later day, and the bundles for originals. It
+// includes yesterday because a sale may have read the clock just before midnight.
 func (s *Store) wantedBundles(list []*shelved) (wanted []*shelved) {
 	day := s.o.Now()
 	for _, i := range list {
@@ -101,8 +101,8 @@ func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	}))
 }
 
-// forEarlier tells of a bundle that it is there for originals of the time before its generation: another replaces it
-// from its own first day on, which is the generation's first, and its own dates end before that one's. It is never in
+// forEarlier reports whether a bundle serves only originals from before its generation. Such a bundle begins on the
+// generation's first day, a higher bundle replaces it on that same day, and its own dates end earlier. It is never in
 // force.
 func forEarlier(list []*shelved, i *shelved) bool {
 	replaced := false
@@ -118,8 +118,8 @@ func forEarlier(list []*shelved, i *shelved) bool {
 	return replaced
 }
 
-// namesOn is the day of whose catalogues a bundle takes the names of taxes: today, or of what is to come its first day,
-// and of what was, its last one.
+// namesOn returns the day whose catalogues name the taxes of a bundle: today, the first day of a future bundle, or the
+// last day of a bundle that has ended.
 func namesOn(list []*shelved, i *shelved, today string) string {
 	if i.From > today {
 		return i.From
@@ -138,7 +138,7 @@ func namesOn(list []*shelved, i *shelved, today string) string {
 	return last
 }
 
-// lastGoodBefore is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
+// lastGoodBefore returns the bundle of the same generation that takes over when i fails, nil if there is none.
 func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 	for _, o := range list {
 		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil ||
@@ -152,8 +152,8 @@ func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 // noRules is the generation of a branch that cannot issue.
 var noRules, _ = rules.NewGeneration()
 
-// warm loads at a start what assemble will ask for, side by side. What is wrong with one of them is found again, and
-// told, by assemble.
+// warm loads in parallel, at a start, the bundles that assemble will need. It ignores errors: assemble meets them again
+// and returns them.
 func (s *Store) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
 	on := s.computable()
@@ -175,7 +175,7 @@ func (s *Store) warm(ctx context.Context) {
 	wg.Wait()
 }
 
-// assemble makes the book of what is on the shelf. What one bundle is the cause of is a *ruleError.
+// assemble makes the book of the bundles on the shelf. An error that one bundle causes is a *BundleError.
 func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
 	var catalogue *rules.Rule
 	var live []*rules.Rule
@@ -220,8 +220,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
 	return NewBook(g, previous, c, named, s.book.Load())
 }
 
-// named are the catalogues of the bundles whose names of taxes are of another day than today, by their digest. current
-// are today's.
+// named returns, by the bundle's digest, the catalogues of the bundles that name taxes as of another day than today.
+// current holds today's catalogues.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule) (map[string]*dte.Catalogues, error) {
 	named := make(map[string]*dte.Catalogues)
 	like := &shelved{Admitted: Admitted{Kind: current.Bundle.Manifest.Kind, Document: current.Bundle.Manifest.Document}}
@@ -244,8 +244,8 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule) (
 	return named, nil
 }
 
-// publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind
-// it.
+// publish makes a book live and drops the rules that it does not need. A rule that a request still uses is closed after
+// that request.
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +259,7 @@ func (s *Store) publish(b *Book) {
 	maps.DeleteFunc(s.catalogues, func(digest string, _ *dte.Catalogues) bool { return !held[digest] })
 }
 
-// rule is a bundle of the shelf, ready to run.
+// rule returns a bundle of the shelf, ready to run.
 func (s *Store) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	s.mu.RLock()
 	r := s.loaded[i.Digest]
@@ -291,7 +291,7 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	return r, nil
 }
 
-// reopen loads a stored bundle that a document names. Of one that may not compute it says so.
+// reopen loads a stored bundle that a document names. For a bundle that may not compute it returns errTroubled.
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
 	if i == nil {

@@ -15,22 +15,22 @@ import (
 	"dtegate/storage"
 )
 
-// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds, a few MiB each; they come one after
-// the other.
+// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds of bundles, a few MiB each, but uses
+// them one after the other.
 const replayKeeps = 16
 
 // replayer makes stored documents again, each with the bundle that it names.
 type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule
-	// compiled by digest of the bundle and of the catalogues: names of taxes come of these, and a document does not
-	// name them.
+	// compiled is indexed by the digests of bundle and catalogues. The catalogues name the taxes, but a document
+	// does not name its catalogues.
 	compiled   map[[2]string]*Rule
-	catalogues []*rules.Rule // the ones in force first, then from the latest on
+	catalogues []*rules.Rule // the catalogues in force first, then the others from the latest on
 }
 
-// Replay computes one stored document again, with its own bundle. Errors: the store's ErrNotFound, or any other of the
-// store's.
+// Replay computes one stored document again, with its own bundle. Errors: the store's ErrNotFound, or another error of
+// the store.
 func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
@@ -87,7 +87,7 @@ func (s *Store) replayer(ctx context.Context) (*replayer, error) {
 	return r, nil
 }
 
-// rule is a stored bundle, ready to run.
+// rule returns a stored bundle, ready to run.
 func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	if r.rules[ref.Digest] == nil {
 		r.s.mu.RLock()
@@ -104,7 +104,7 @@ func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, e
 	return r.rules[ref.Digest], nil
 }
 
-// replay tries the catalogues from the latest on until one gives the same bytes.
+// replay tries the catalogues, the latest first, until it gets the same bytes.
 func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, error) {
 	if len(r.catalogues) == 0 {
 		return d.unmade(ErrNoCatalogue), nil
@@ -132,7 +132,7 @@ func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, 
 	return first, nil
 }
 
-// unmade is the comparison of a document that cannot be made again.
+// unmade returns the comparison of a document that cannot be computed again.
 func (d *storedDocument) unmade(why error) *Comparison {
 	c := d.comparison(MadeNothing)
 	c.Error = why.Error()
@@ -160,7 +160,7 @@ func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *r
 	return r.compiled[key], err
 }
 
-// marks holds the contingency form of a document that has both against the normal one: other marks, the same bytes.
+// marks checks that the contingency form of a document, if any, differs from the normal form only in its marks.
 func (d *storedDocument) marks(c *Comparison) error {
 	if d.deferred == nil {
 		return nil
@@ -188,7 +188,7 @@ type Made struct {
 	Name string
 	// From and To are days of fecEmi (yyyy-mm-dd, inclusive); "" is the first day, or the last.
 	From, To string
-	// After is the id at which the page before ended, 0 for the first page; Limit is 1 to 5000 documents.
+	// After is the id at which the previous page ended, 0 for the first page; Limit is 1 to 5000 documents.
 	After uint64
 	Limit int
 }
@@ -200,7 +200,7 @@ type MadeDocument struct {
 	Control  string         `json:"numeroControl"`
 	Document string         `json:"tipoDte"`
 	Date     string         `json:"fecEmi"`
-	Estado   string         `json:"estado"` // "": it has no outcome yet
+	Estado   string         `json:"estado"` // "": no outcome yet
 	Total    string         `json:"total"`
 	Sello    string         `json:"selloRecibido"`
 	BranchID int64          `json:"sucursal"`
@@ -212,22 +212,22 @@ type MadeDocument struct {
 // MadePage is a page of documents, in the order of their ids.
 type MadePage struct {
 	Documents []MadeDocument `json:"documents"`
-	// Next is After of the next page, 0 when this is the last. A page may be empty and not be the last: it ends after
+	// Next is After of the next page, 0 on the last page. An empty page need not be the last: a page ends after
 	// pageLook records.
 	Next uint64 `json:"next"`
-	// Looked is how many records were looked at, Of the id of the store's last one: what is left of the work is Of -
-	// Next.
+	// Looked is how many records were read. Of is the id of the store's last record: Of - Next records remain to be
+	// read.
 	Looked int    `json:"looked"`
 	Of     uint64 `json:"of"`
 }
 
-// pageLook is how many records a page looks at: a second's work, however few of them a bundle computed.
+// pageLook is how many records a page reads at most: a second's work, even if the bundle computed few of them.
 const pageLook = 100_000
 
-// digestLeast is how many digits of a digest name a bundle.
+// digestLeast is the least number of digits of a digest that may name a bundle.
 const digestLeast = 8
 
-// Check returns an error that names what is wrong with a selection, nil for nothing.
+// Check returns an error that names the fault of a selection, nil if there is none.
 func (m *Made) Check() error {
 	if err := (DocumentPeriod{cmp.Or(m.From, "0001-01-01"), cmp.Or(m.To, "9999-12-31")}).Check(); err != nil {
 		return err
@@ -243,7 +243,7 @@ func (m *Made) Check() error {
 	return nil
 }
 
-// computed reports whether a bundle is the one that is chosen.
+// computed reports whether the selection names a bundle.
 func (m *Made) computed(r record.RuleRef) bool {
 	if m.Name != "" && r.Name != m.Name {
 		return false

@@ -14,14 +14,14 @@ import (
 	"dtegate/storage"
 )
 
-// Limits of a shadow: how much of it is kept, and how many sales may wait for it.
+// Limits of a shadow: differing documents kept, sales that may wait, and its longest duration.
 const (
 	shadowKept    = 100
 	shadowWaiting = 256
 	shadowLongest = 31 * 24 * time.Hour
 )
 
-// shadow is a candidate that computes live sales beside the active rule, whose answer is the one that counts.
+// shadow is a candidate that computes live sales in addition to the active rule. Only the active rule's answer is used.
 type shadow struct {
 	candidate *Rule
 	offered   chan storage.Code
@@ -32,16 +32,16 @@ type shadow struct {
 	seen ShadowResult
 }
 
-// shadows run one at a time.
+// shadows holds the running shadow and the latest. Shadows run one at a time.
 type shadows struct {
 	running atomic.Pointer[shadow]
-	changed bell.Bell // rings when another runs
+	changed bell.Bell // rings when another shadow starts, or the shadow stops
 
 	latestMu sync.Mutex
-	latest   *shadow // over or not
+	latest   *shadow // running or ended
 }
 
-// ShadowResult is what a shadow has found so far.
+// ShadowResult holds the findings of a shadow so far.
 type ShadowResult struct {
 	Rule    record.RuleRef `json:"rule"`
 	Began   time.Time      `json:"began"`
@@ -49,10 +49,10 @@ type ShadowResult struct {
 	Most    int            `json:"most"` // documents
 	Running bool           `json:"running"`
 	Count   int            `json:"documents"`
-	Results map[string]int `json:"results"` // as of a backtest
-	// Dropped sales came faster than they could be looked at.
+	Results map[string]int `json:"results"` // as in BacktestTotals
+	// Dropped counts sales that came faster than the shadow could compute them.
 	Dropped int `json:"dropped"`
-	// Differing are the first hundred.
+	// Differing holds the first hundred documents that differ.
 	Differing []*Comparison `json:"differing"`
 }
 
@@ -74,8 +74,8 @@ func (s *Store) OfferToShadow(document string, code storage.Code) {
 	}
 }
 
-// Shadow lets a candidate compute live sales, beside the rule in force, until it has computed most sales or the time
-// long is over. It replaces any other shadow. What is wrong with the candidate is in the Activation.
+// Shadow lets a candidate compute live sales, in addition to the rule in force, until it has computed most sales or the
+// time long is over. It replaces any other shadow. The Activation holds the faults of the candidate.
 func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
 	if most <= 0 || long <= 0 || long > shadowLongest {
 		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
@@ -97,13 +97,13 @@ func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 	return a, nil
 }
 
-// StopShadow ends the shadow. Shadowed still returns what it has found.
+// StopShadow ends the shadow. Shadowed still returns the shadow's findings.
 func (s *Store) StopShadow() {
 	s.shadows.running.Store(nil)
 	s.shadows.changed.Ring()
 }
 
-// Shadowed returns what the latest shadow has found, nil if there was none.
+// Shadowed returns the findings of the latest shadow, nil if there was no shadow.
 func (s *Store) Shadowed() *ShadowResult {
 	s.shadows.latestMu.Lock()
 	sh := s.shadows.latest
@@ -119,7 +119,7 @@ func (s *Store) Shadowed() *ShadowResult {
 	return &r
 }
 
-// look computes one sale with the shadow.
+// look computes one sale with the shadow's candidate.
 func (s *Store) look(ctx context.Context, sh *shadow, code storage.Code) {
 	c, err := s.shade(ctx, sh, code)
 	if err != nil {

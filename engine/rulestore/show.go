@@ -16,14 +16,14 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Listing is what is on the shelf, and what was taken off it.
+// Listing lists the bundles on the shelf and those that were taken off it.
 type Listing struct {
 	Day    string        `json:"day"`
 	Engine string        `json:"engine"` // compiler or interpreter
 	Rules  []ShownBundle `json:"rules"`
-	// Return is the latest automatic step back, null when there was none.
+	// Return is the latest automatic step back, null if there was none.
 	Return *StepBack `json:"return"`
-	// Notes are what else is to be known of the records, in sentences.
+	// Notes are remarks about the records, in sentences.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -45,26 +45,26 @@ func (b *ShownBundle) Sentence() string {
 type ShownBundle struct {
 	Admitted
 	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
-	// Vouched is who vouches for the bundle: "keys", pinned today and named by SignedBy; "box", this box, which
-	// admitted it when SignedBy were pinned; or "", nobody. A bundle that nobody vouches for computes nothing.
+	// Vouched names who vouches for the bundle: "keys" (pinned today, see SignedBy), "box" (this box admitted it when
+	// the keys SignedBy were pinned) or "" (nobody). A bundle that nobody vouches for computes nothing.
 	Vouched  string   `json:"vouched"`
 	SignedBy []string `json:"signed_by"`
-	// Trouble is why it may not compute, null when it may.
+	// Trouble is why the bundle may not compute, null if it may.
 	Trouble *Trouble `json:"trouble"`
-	// Floor is the highest version of its generation that was ever let in: what is pushed must be above it.
+	// Floor is the highest version of the generation ever admitted: a pushed bundle must exceed it.
 	Floor string `json:"floor"`
-	// Expires is the last day of one in force that has no successor yet; Expired tells that it is past, and goes on.
+	// Expires is the last day of a bundle in force without a successor. Expired: it stays in force after that day.
 	Expires string `json:"expires,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
-	// Outcomes are MH's newest decisions about what the bundle made, null before the first.
+	// Outcomes are MH's newest decisions about the bundle's documents, null before the first.
 	Outcomes *dte.Outcomes `json:"outcomes,omitempty"`
 	Off      *StepBack     `json:"off,omitempty"` // why it is retired
 }
 
-// Inspect opens every bundle of a store that it does not change, and lists them with who vouches for each. Of o it uses
-// Store, Keys, Box, Ambiente and Now. It loads no module: only a start shows whether a module runs.
+// Inspect opens every bundle of a store and lists it with who vouches for it; it does not change the store. It uses
+// Store, Keys, Box, Ambiente and Now of o. It loads no module: only a start shows whether a module runs.
 func Inspect(o Options) (*Listing, error) {
-	o.Logger = slog.New(slog.DiscardHandler) // what is found is in the list
+	o.Logger = slog.New(slog.DiscardHandler) // the list holds all findings
 	s := New(o)
 	if err := s.restore(); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (s *Store) List() *Listing {
 			if i.off == nil {
 				shown.State = i.trouble.Why
 			}
-		case i.vouched == "" && i.word == recordmac.Own: // it was not opened since the start
+		case i.vouched == "" && i.word == recordmac.Own: // the bundle was not opened since the start
 			shown.Vouched, shown.SignedBy = VouchedByBox, i.Signers
 		}
 		if shown.State == Live {
@@ -127,7 +127,7 @@ func (s *Store) List() *Listing {
 	return l
 }
 
-// place tells where a bundle is on a day.
+// place returns the state of a bundle on a day: Live, Coming, Spare or Retired.
 func place(on []*shelved, i *shelved, day string) string {
 	at := slices.IndexFunc(on, func(o *shelved) bool { return o.Digest == i.Digest })
 	switch {
@@ -143,7 +143,7 @@ func place(on []*shelved, i *shelved, day string) string {
 
 func (s *Store) stateOf(i *shelved) string { return place(s.computable(), i, s.today()) }
 
-// expiry is the last day of a bundle after which nothing takes over, "" when something does or it has no end.
+// expiry returns the last day of a bundle without a successor; "" if it has a successor or no last day.
 func expiry(on []*shelved, i *shelved) string {
 	if i.Until == "" {
 		return ""
@@ -248,7 +248,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	// at sends the beginning of a day, so many days after it.
+	// at sends the beginning of the day that is days after a day.
 	at := func(d *prometheus.Desc, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
 			gauge(d, float64(begins.AddDate(0, 0, days).Unix()), labels...)

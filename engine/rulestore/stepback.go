@@ -19,21 +19,20 @@ type Target struct {
 	Name    string `json:"name"`
 	Schema  int    `json:"schema"`
 	Version string `json:"version"`
-	// Expired takes the branch also to a bundle whose own dates are over.
+	// Expired permits a step back to a bundle whose own dates are over.
 	Expired bool `json:"expired,omitempty"`
 }
 
 var (
-	// ErrNoSuchRule means that a step back leads nowhere.
+	// ErrNoSuchRule means that the target of a step back does not exist or cannot be used.
 	ErrNoSuchRule = errors.New("there is nothing to go back to")
-	// ErrExpired means that a step back leads to a bundle whose own dates are over, and nobody has said that this is
-	// meant.
+	// ErrExpired means that the target's own dates are over, and the order does not set Expired.
 	ErrExpired = errors.New("its own dates are over")
 )
 
-// Rollback takes off the bundles that are in force or superseded and rank above the target, whatever their versions
-// are, and puts the target back. The version floor stays. Bundles that are not in force yet stay: see Cancel. Errors:
-// ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
+// Rollback takes off the bundles that are in force or superseded and rank above the target, regardless of their
+// versions, and puts the target back. The version floor stays. Bundles that are not in force yet stay: see Cancel.
+// Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
 func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -48,7 +47,7 @@ func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 	if err := s.mayCompute(to, t); err != nil {
 		return nil, err
 	}
-	// What has begun goes, of its generation and of others; what is to come stays.
+	// Bundles that have begun are taken off, of every generation; future bundles stay.
 	var off []*shelved
 	coming := ""
 	for _, i := range s.computable() {
@@ -80,7 +79,7 @@ func (s *Store) orderedBundle(t Target, o Order) (*shelved, error) {
 	return i, nil
 }
 
-// mayCompute refuses a bundle that is not to be used, or not without a word about its dates.
+// mayCompute refuses a target that may not compute, or that has expired while the order does not permit it.
 func (s *Store) mayCompute(to *shelved, t Target) error {
 	switch {
 	case to.trouble != nil:
@@ -101,7 +100,7 @@ func (s *Store) find(is func(*shelved) bool) *shelved {
 	return nil
 }
 
-// stepBack takes bundles off, and puts to back unless it stays anyhow, in one commit. to is nil where nothing stays.
+// stepBack takes bundles off and puts to back, in one commit. to may be on the shelf already; nil: no bundle remains.
 func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.At = s.o.Now().UTC()
 	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return slices.Contains(off, i) })
@@ -154,7 +153,7 @@ func (s *Store) note(ctx context.Context, b *StepBack) error {
 	return nil
 }
 
-// ErrReason means that an operator gave no reason, and the record needs one.
+// ErrReason means that an operator gave no reason, although the record needs a reason.
 var ErrReason = errors.New("a reason is needed")
 
 // Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on the
@@ -183,19 +182,18 @@ func (s *Store) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, er
 }
 
 // ErrNothingToAcknowledge means that the branch has not gone back to an earlier rule by itself, or that somebody has
-// acknowledged that already.
+// acknowledged the return already.
 var ErrNothingToAcknowledge = errors.New("there is no return to acknowledge")
 
-// Acknowledgement names who has acknowledged that the branch went back by itself.
+// Acknowledgement records who acknowledged an automatic return, and why.
 type Acknowledgement struct {
 	Who    string    `json:"who"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
 }
 
-// Cancel takes off a bundle that is not in force yet, or one that brought a type of document of which nothing else is
-// here. The other rules stay in force. The same bundle can be pushed again. Errors: ErrReason, ErrNoSuchRule, or the
-// store's.
+// Cancel takes off a bundle that is not in force yet, or the only bundle of a document type that this bundle brought.
+// The other rules stay in force. The same bundle can be pushed again. Errors: ErrReason, ErrNoSuchRule, or the store's.
 func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -214,8 +212,8 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	return s.stepBack(ctx, stays, off, &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason})
 }
 
-// broughtType reports whether a bundle is the only one of a type of document, and no branch had that type before
-// bundles described types: without the bundle nothing is missing that the branch had before.
+// broughtType reports whether a bundle is the only bundle of its document type, and the type is not one of
+// Options.Types. Without such a bundle the branch has everything that it had before the bundle came.
 func (s *Store) broughtType(i *shelved) bool {
 	had := slices.ContainsFunc(s.o.Types, func(t *bundle.Type) bool { return t.Document == i.Document })
 	return !had && i.Described != nil && !slices.ContainsFunc(s.computable(), func(o *shelved) bool {
@@ -223,8 +221,8 @@ func (s *Store) broughtType(i *shelved) bool {
 	})
 }
 
-// Acknowledge records that somebody knows that the branch went back by itself; until then dtectl doctor reports it.
-// Errors: ErrReason, ErrNothingToAcknowledge, or the store's.
+// Acknowledge records that an operator knows of the latest automatic return; until then dtectl doctor reports the
+// return. Errors: ErrReason, ErrNothingToAcknowledge, or the store's.
 func (s *Store) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

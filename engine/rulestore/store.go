@@ -3,7 +3,7 @@
 // key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go)
 // or with their own rules (replay.go). Book is the rules in force, ready to compute: a Rule takes the facts of a sale
 // and returns the amounts and a filled document, or the faults of the sale (book.go, evaluate.go, golden.go). Guard
-// counts what each bundle does wrong, and decides when the branch returns to the last good bundle by itself (guard.go).
+// counts the failures of each bundle, and decides when the branch returns to the last good bundle by itself (guard.go).
 package rulestore
 
 import (
@@ -36,33 +36,33 @@ const PartBundle = "bundle"
 type Options struct {
 	Store *storage.Store
 	Host  *rules.Host
-	// Interpreter runs the golden cases of pushed bundles first; nil when Host is one.
+	// Interpreter runs the golden cases of pushed bundles first; nil if Host is an interpreter.
 	Interpreter *rules.Host
 	Keys        bundle.Keys
 	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer
 	// pinned. Nil: only bundles that pinned keys have signed compute.
 	Box *recordmac.Key
-	// Types are what bundles do not say that were made before bundles described their types.
+	// Types describe the document types for old bundles, which do not describe their own type.
 	Types []*bundle.Type
-	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle of another type is
-	// admitted with a warning.
+	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle for any other type
+	// is admitted with a warning.
 	Open     func(document string) bool
 	Ambiente string // CAT-001
-	// OnFailure decides, by the kind of failure, how a sale whose rule fails is answered: Valid (default), Any or
+	// OnFailure decides, by the kind of failure, what happens to a sale if its rule fails: Valid (default), Any or
 	// Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned is called after each return that the branch
-	// made by itself was recorded; it may be nil.
+	// Points is how many points of sale the branch has, default 1. Returned is called after each automatic return is
+	// recorded; it may be nil.
 	Points   int
 	Returned func(StepBack)
-	// Accept may refuse a book that would be live; nil accepts every book.
+	// Accept may refuse a book before it goes live; nil accepts every book.
 	Accept func(*Book) error
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
 }
 
-// Store holds the rule bundles of a branch: it admits new bundles, gives the engine those in force, and goes back to
-// earlier ones. Call Load first, then Run. A Store is safe for concurrent use.
+// Store holds the rule bundles of a branch: it admits new bundles, gives the engine the bundles in force, and goes back
+// to earlier bundles. Call Load first, then Run. A Store is safe for concurrent use.
 type Store struct {
 	o       Options
 	book    atomic.Pointer[Book] // the rules in force
@@ -70,14 +70,14 @@ type Store struct {
 	metrics *metrics
 	shadows shadows
 
-	changing sync.Mutex // one change at a time; it may take seconds
+	changing sync.Mutex // held during a change, which may take seconds
 
 	mu         sync.RWMutex // guards the fields below
-	items      []*shelved   // in the order in which they came
+	items      []*shelved   // in the order of their records
 	loaded     map[string]*rules.Rule
 	catalogues map[string]*dte.Catalogues
 	last       *StepBack // the latest automatic return
-	notes      []string  // what else is to be known of the records
+	notes      []string  // remarks about the records, for operators
 }
 
 // Admitted is the record of a bundle that passed every step.
@@ -94,9 +94,9 @@ type Admitted struct {
 	Who      string       `json:"who"`
 	Reason   string       `json:"reason,omitempty"`
 	At       time.Time    `json:"at"`
-	// Described is kept for ever: documents of the type are shown and printed when the bundle is gone.
+	// Described is kept for ever: documents of the type are still shown and printed after the bundle is gone.
 	Described *Described `json:"described,omitempty"`
-	// Part names the bytes, when they are not the first that the record got.
+	// Part names the part with the bytes, if the record got newer bytes than its first.
 	Part string `json:"part,omitempty"`
 }
 
@@ -108,19 +108,19 @@ type StepBack struct {
 	Who    string           `json:"who"`
 	Reason string           `json:"reason"`
 	At     time.Time        `json:"at"`
-	// Expired is the last day of the bundle that goes on, when it is over.
+	// Expired is the last day of the bundle To, if that day has passed.
 	Expired string `json:"expired,omitempty"`
-	// Acknowledged is who acknowledged the return to an older rule; nil: nobody has.
+	// Acknowledged names who acknowledged the return to an older rule; nil: nobody has.
 	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
 
-	word recordmac.Verdict // whether this box wrote the record so
+	word recordmac.Verdict // whether the record bears this box's mark
 }
 
-// shelved is a bundle on the shelf, or one that was taken off it.
+// shelved is a bundle on the shelf, or a bundle that was taken off it.
 type shelved struct {
 	Admitted
 	entry storage.Entry     // its record
-	word  recordmac.Verdict // whether this box wrote the record so
+	word  recordmac.Verdict // whether the record bears this box's mark
 	// who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
 	vouched  string
 	signedBy []string
@@ -128,14 +128,14 @@ type shelved struct {
 	off      *StepBack // nil: on the shelf
 }
 
-// rank orders bundles as rules.Generation does: what begins later wins, then the later version.
+// rank orders bundles as rules.Generation does: the bundle that begins later wins, then the later version.
 func (i *shelved) rank(o *shelved) int {
 	return cmp.Or(cmp.Compare(i.From, o.From), bundle.Compare(i.Version, o.Version))
 }
 
 func (i *shelved) sameDocument(o *shelved) bool { return i.Kind == o.Kind && i.Document == o.Document }
 
-// ofGeneration reports whether a manifest is of the same generation.
+// ofGeneration reports whether a manifest belongs to the bundle's generation.
 func (i *shelved) ofGeneration(m *bundle.Manifest) bool {
 	return i.Kind == m.Kind && i.Document == m.Document && i.Schema == m.Schema
 }
@@ -164,11 +164,11 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
-// Load restores what was live when the store was last closed. It adds the shipped bundles (by file name) that are new:
-// of a generation of which the store has no bundle, or with a higher version than the store ever had. If a shipped
-// bundle is wrong, a first start fails; any later start only logs it, and the branch continues with the bundles that it
-// has. A wrong bundle in the store never makes a start fail: the branch uses the newest bundle that opens and that a
-// pinned key or the box vouches for.
+// Load restores the bundles that were live when the store was last closed. It adds the shipped bundles (by file name)
+// that are new: the store has no bundle of their generation, or never had so high a version. If a shipped bundle is
+// wrong, a first start fails; any later start only logs it, and the branch continues with the bundles that it has. A
+// wrong bundle in the store never makes a start fail: the branch uses the newest bundle that opens and that a pinned
+// key or the box vouches for.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -206,8 +206,8 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	return s.recount()
 }
 
-// learn makes the types known that the records describe, in the order in which they came; those that somebody vouches
-// for come first.
+// learn registers the types that the records describe, in the order of the records. Types of vouched bundles come
+// first.
 func (s *Store) learn() {
 	for _, vouched := range [...]bool{true, false} {
 		for _, i := range s.items {
@@ -231,7 +231,7 @@ func (s *Store) learn() {
 	}
 }
 
-// restore reads the records. One that cannot be read is kept as such: it hides no other.
+// restore reads the records. An unreadable record is kept as unreadable and hides no other record.
 func (s *Store) restore() error {
 	entries, err := s.o.Store.Due(record.QueueRules, record.Whenever, math.MaxInt)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *Store) restore() error {
 			} else if code, err := CodeOf(i.Digest); err != nil || code != entry.Code {
 				bad[i] = fmt.Errorf("the record of a rule is not where its digest %q belongs", i.Digest)
 			}
-			i.entry.Head = nil // it is decoded
+			i.entry.Head = nil // the head is decoded
 			s.items = append(s.items, i)
 		case record.RuleStepBack:
 			b := &StepBack{word: word}
@@ -273,7 +273,7 @@ func (s *Store) restore() error {
 	return nil
 }
 
-// unmarkedStepBacks tells of the steps back that have an effect and that this box does not remember to have made.
+// unmarkedStepBacks notes the steps back that have an effect but do not bear this box's mark.
 func (s *Store) unmarkedStepBacks() {
 	var told []*StepBack
 	for _, i := range s.items {
@@ -286,7 +286,7 @@ func (s *Store) unmarkedStepBacks() {
 	}
 }
 
-// apply takes off and puts back what a step back says. The caller holds mu, except at a start.
+// apply takes bundles off the shelf and puts one back, as a step back orders. The caller holds mu, except at a start.
 func (s *Store) apply(b *StepBack) {
 	for _, i := range s.items {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
@@ -299,15 +299,15 @@ func (s *Store) apply(b *StepBack) {
 	switch b.Way {
 	case wayReturn:
 		s.last = b
-	case wayReinstate: // the return from it is over
+	case wayReinstate: // the return from that bundle has ended
 		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 			s.last = nil
 		}
-		// Only a record that bears this box's mark takes the guard away: one that came in a backup may be somebody's.
+		// Only a record with this box's mark switches the guard off: a record from a backup may be forged.
 		if b.word == recordmac.Own {
 			s.guard.Trust(b.To.Digest)
 		}
-	case wayAcknowledge: // what is shown may hold the old one: it is never changed
+	case wayAcknowledge: // readers may hold the old StepBack: it is never changed
 		if s.last != nil {
 			known := *s.last
 			known.Acknowledged = &Acknowledgement{Who: b.Who, Reason: b.Reason, At: b.At}
@@ -323,10 +323,10 @@ type candidate struct {
 	kind string
 }
 
-// admissionOrder is the order in which kinds of bundles come in: the golden cases of the others need the catalogues.
+// admissionOrder is the order in which kinds of bundles are admitted: all other golden cases need the catalogues.
 var admissionOrder = [...]string{"catalogue", "document", "event"}
 
-// candidates are the shipped files that are new here, in the order of admission.
+// candidates returns the shipped files that are new here, in the order of admission.
 func (s *Store) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
 	files := slices.Sorted(maps.Keys(shipped))
 	type opened struct {

@@ -13,8 +13,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// This file compares what a bundle says of its type with its layout and its module: a member of a request that nothing
-// takes would be lost without a word, and a printed field that no document has would never be printed.
+// This file compares a bundle's description of its type with its layout and its module. Without it, a member of a
+// request that nothing reads would be lost silently, and a printed field that no document has would never be printed.
 
 // checkType returns every path of form.json and view.json that leads nowhere.
 func (r *Rule) checkType() error {
@@ -40,7 +40,7 @@ func (r *Rule) checkType() error {
 		}
 	}
 	for i, name := range v.Final {
-		if !strings.EqualFold(name, r.Filler.Total()) { // generations differ in capitals
+		if !strings.EqualFold(name, r.Filler.Total()) { // generations differ in upper and lower case
 			faults = append(faults, fmt.Errorf("%w: view.json: final[%d]: %q is not the overlay's total, %s",
 				bundle.ErrFormat, i, name,
 				r.Filler.Total()))
@@ -58,8 +58,8 @@ func (r *Rule) checkType() error {
 	return errors.Join(faults...)
 }
 
-// checkMembers returns what is wrong with the members of a list of the form, whose facts lie below base. The members of
-// groups are the API's own.
+// checkMembers returns the faults of a list of the form's members. Their facts lie below base. The API itself defines
+// the members of groups.
 func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(part, path, fact string)) (f []error) {
 	for i := range list {
 		m, path, to := &list[i], at+"["+strconv.Itoa(i)+"]", cmp.Or(list[i].To, list[i].Name)
@@ -91,8 +91,8 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 	return f
 }
 
-// givesOtherwise refuses a member by which a form would say what the till does not say, or what the box says itself. A
-// number has a default only if it is a code of a catalogue.
+// givesOtherwise refuses a member by which a form would state a value that only the till or the box may state. A number
+// has a default only if it is a code of a catalogue.
 func givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")
@@ -111,8 +111,8 @@ func givesOtherwise(m *bundle.Member, at, fact string) error {
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
-// misplaces refuses a member that has a place of its own name, one of own, and goes elsewhere: the till would say one
-// thing, and the document another or nothing. The buyer is a person wherever the form reads it.
+// misplaces refuses a member that goes elsewhere although the layout has a place of the member's own name (one of own):
+// the document would differ from the till's request. A member that goes to receptor must be read as a person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway looks for the origin itself
@@ -126,7 +126,7 @@ func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	return nil
 }
 
-// takes reports whether a fact has a place in the layout, is taken from by the overlay, or is an input of the module.
+// takes reports whether the layout has a place for a fact, the overlay reads it, or it is an input of the module.
 func (r *Rule) takes(fact string) bool {
 	under := func(name string) bool {
 		return name == fact || strings.HasPrefix(name, fact+".") || strings.HasPrefix(name, fact+"[]")

@@ -16,14 +16,14 @@ import (
 	"dtegate/storage"
 )
 
-// What stands in the store may have come there in a backup that somebody wrote. So the shelf believes no record: before
-// a bundle may compute, either the keys that are pinned today have signed it, or the record bears the mark of this box,
-// which admitted it when its keys were pinned.
+// A record in the store may come from a forged backup. Therefore the shelf trusts no record. Before a bundle may
+// compute, either the keys that are pinned today must have signed it, or its record must bear the mark of this box: the
+// box admitted the bundle when its keys were pinned.
 
 // Why a bundle on the shelf may not compute.
 const (
 	TroubleDamaged   = "damaged"   // its record or its bytes cannot be read, or it does not load
-	TroubleUnvouched = "unvouched" // it can be read, and neither a pinned key nor this box vouches for it
+	TroubleUnvouched = "unvouched" // it can be read, but neither pinned keys nor this box vouch for it
 )
 
 // Trouble is why a bundle on the shelf may not compute. The branch continues without it.
@@ -34,14 +34,14 @@ type Trouble struct {
 
 // Who vouches for a bundle.
 const (
-	VouchedByKeys = "keys" // pinned keys, as many as must
-	VouchedByBox  = "box"  // this box: it admitted the bundle when other keys were pinned
+	VouchedByKeys = "keys" // as many pinned keys as are required
+	VouchedByBox  = "box"  // this box, which admitted the bundle when other keys were pinned
 )
 
 // errUnvouched means that nobody vouches for a stored bundle.
 var errUnvouched = errors.New("nobody vouches for it")
 
-// placeOf is where a record stands.
+// placeOf returns the place of a record in the store.
 func placeOf(e *storage.Entry) recordmac.Place {
 	return recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
 }
@@ -82,7 +82,7 @@ func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// agrees compares a record with the manifest that is signed: a record may not say anything else.
+// agrees returns an error if a record differs from the signed manifest.
 func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	ambiente, _, _ := strings.Cut(series, "/")
 	w := m.Validity[ambiente]
@@ -97,7 +97,7 @@ func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	return nil
 }
 
-// legible refuses a record that an operator's terminal should not be shown.
+// legible refuses a record with unprintable characters, which must not reach an operator's terminal.
 func (a *Admitted) legible() error {
 	for _, text := range []string{a.Name, a.Version, a.Kind, a.Document, a.From, a.Until} {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -107,8 +107,7 @@ func (a *Admitted) legible() error {
 	return nil
 }
 
-// refuse takes a bundle out of what may compute, until the next start or until it is pushed again. It changes no
-// record.
+// refuse stops a bundle from computing, until the next start or until it is pushed again. It changes no record.
 func (s *Store) refuse(i *shelved, err error) {
 	why := TroubleDamaged
 	if errors.Is(err, errUnvouched) {
@@ -119,7 +118,7 @@ func (s *Store) refuse(i *shelved, err error) {
 	delete(s.loaded, i.Digest)
 	s.mu.Unlock()
 	if i.off != nil {
-		return // it was taken off before: nothing is missing
+		return // it was already off the shelf: nothing is missing
 	}
 	goes := "nothing: the branch refuses what this rule is for"
 	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
@@ -129,8 +128,8 @@ func (s *Store) refuse(i *shelved, err error) {
 		i.Digest, "why", why, "goes_on", goes, "error", err)
 }
 
-// vet finds out who vouches for each record that does not bear this box's mark, also for those that were taken off, and
-// marks what pinned keys have signed: so it goes on when those keys are pinned no longer.
+// vet finds out who vouches for each record without this box's mark, also for records of bundles that were taken off.
+// It marks the bundles that pinned keys have signed, so that they stay usable when those keys are no longer pinned.
 func (s *Store) vet(ctx context.Context) {
 	for _, i := range s.items {
 		if i.trouble != nil || i.word == recordmac.Own {
@@ -150,11 +149,11 @@ func (s *Store) vet(ctx context.Context) {
 	}
 }
 
-// rewrite gives the record of a bundle another head, with this box's mark, and if packed is not nil other bytes.
+// rewrite replaces the head of a bundle's record, with this box's mark. If packed is not nil, it adds new bytes.
 func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
 	var parts []storage.Part
 	if packed != nil {
-		a.Part = fmt.Sprintf("%s.%d", PartBundle, i.entry.Revision+1) // what was stored stays as it is
+		a.Part = fmt.Sprintf("%s.%d", PartBundle, i.entry.Revision+1) // the earlier part stays unchanged
 		parts = []storage.Part{{Name: a.Part, Data: packed}}
 	}
 	head, err := encodeHead(a)
@@ -172,8 +171,7 @@ func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	return nil
 }
 
-// misplacedRecord is the record that stands where that of a bundle belongs, and which may not compute; nil when there
-// is none.
+// misplacedRecord returns the unusable record at the place where the record of a bundle belongs; nil if there is none.
 func (s *Store) misplacedRecord(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {
@@ -182,7 +180,7 @@ func (s *Store) misplacedRecord(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.entry.Code == code && i.trouble != nil && i.off == nil })
 }
 
-// assembleSound makes the book of what is on the shelf and can be used: no bundle keeps the others from it.
+// assembleSound makes the book of all usable bundles on the shelf: a bad bundle does not block the others.
 func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	for {
 		on := s.computable()
@@ -208,7 +206,7 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	}
 }
 
-// twin is a bundle of the same document, day and version before i: versions name one bundle, so the later one is wrong.
+// twin returns an earlier bundle of the same document, day and version. A version names one bundle: i is wrong.
 func twin(on []*shelved, i *shelved) *shelved {
 	at := slices.Index(on, i)
 	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })

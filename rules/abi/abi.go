@@ -1,6 +1,6 @@
 // Package abi is the flat binary interface between the gateway and a rule module: the bytes that cross the WebAssembly
-// boundary for one document. README.md describes it for authors in other languages. Guests link this package, so it
-// imports next to nothing.
+// boundary for one document. README.md describes it for authors in other languages. Guests link this package; therefore
+// it imports very little.
 package abi
 
 import (
@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// Version of the interface; a module declares the one that it speaks.
+	// Version is the version of the interface. A module declares the version that it uses.
 	Version = 1
 	// Magic begins every message: "DTE1" read as little endian.
 	Magic = 0x31455444
-	// Absent stands for an optional input that the facts do not have.
+	// Absent is the value of an optional input that the facts do not have.
 	Absent = math.MinInt64
 	// MaxLines is the most lines of a document (SC8: cuerpoDocumento maxItems 2000).
 	MaxLines = 2000
-	// MaxFaults is the most faults that one answer carries; the first ones count.
+	// MaxFaults is the most faults of one answer; further faults are dropped.
 	MaxFaults = 50
 	// MaxWide is the most params, scalars, columns, line outputs, summary fields or taxes.
 	MaxWide = 256
@@ -32,11 +32,11 @@ const (
 
 // Field is a named input, or a named value of each line.
 //
-// The name of a scalar is the path of a fact ("resumen.condicionOperacion"), that of a column a member of a line
+// The name of a scalar is the path of a fact ("resumen.condicionOperacion"); the name of a column is a member of a line
 // ("cantidad"). Kinds of inputs: "amount" (1e-8 units), "integer", "flag" (0 or 1), "enum" (index into Values; absent
-// is 0, so the first value is the default), "set" (bit i is Values[i], at most 62), "present" (1 when the fact is
-// there). A scalar's path with "[]" is the sum over a list. Kinds of line outputs: "amount", and "set" (bit i is
-// Taxes[i] of the Description).
+// is 0, so the first value is the default), "set" (bit i is Values[i], at most 62), "present" (1 if the fact exists). A
+// scalar's path with "[]" is the sum over a list. Kinds of line outputs: "amount", and "set" (bit i is Taxes[i] of the
+// Description).
 type Field struct {
 	Name     string   `json:"name"`
 	Kind     string   `json:"kind"`
@@ -50,7 +50,7 @@ type Param struct {
 	Unit string `json:"unit"` // for people: "ratio", "USD", "USD per gallon"
 }
 
-// FaultText is a stable code, never reused, and what people read. A warning does not refuse the document.
+// FaultText is a stable code, never reused, and its message for people. A warning does not refuse the document.
 type FaultText struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -70,23 +70,23 @@ type Description struct {
 	Faults      []FaultText `json:"faults"`
 }
 
-// Input is one document as the module sees it. Lines is row-major, N rows.
+// Input is one document in the form that a module reads. Lines is row-major, N rows.
 type Input struct {
 	Params, Scalars, Lines []int64
 	N                      int
 }
 
-// Tax is an amount of the document's summary by tax; Tax indexes the Description's Taxes.
+// Tax is the amount of one tax in the document's summary. The field Tax indexes the Description's Taxes.
 type Tax struct {
 	Tax    int
 	Amount int64
 }
 
-// Fault is something wrong with the facts. Code indexes the Description's Faults. Column indexes Columns if Line is 0
-// or more, else Scalars; -1 means none.
+// Fault is a fault of the facts. Code indexes the Description's Faults. Column indexes Columns if Line is 0 or more,
+// otherwise Scalars; -1 means none.
 type Fault struct{ Code, Line, Column int }
 
-// Output is the module's answer: Lines row-major, one row a line of the input.
+// Output is the module's answer: Lines is row-major, with one row for each line of the input.
 type Output struct {
 	Lines, Summary []int64
 	Taxes          []Tax
@@ -146,8 +146,8 @@ func counts(b []byte) (a, c, d, e int, err error) {
 		int(binary.LittleEndian.Uint32(b[16:])), int(binary.LittleEndian.Uint32(b[20:])), nil
 }
 
-// OutputSize returns the largest answer, in bytes, for n lines of a module with so many line outputs, summary fields
-// and taxes.
+// OutputSize returns the size of the largest answer, in bytes, for n lines of a module with these numbers of line
+// outputs, summary fields and taxes.
 func OutputSize(n, lineOutputs, summary, taxes int) int {
 	return header + 8*(n*lineOutputs+summary+2*taxes) + 16*MaxFaults
 }
@@ -177,7 +177,7 @@ func AppendOutput(dst []byte, out *Output, lineOutputs int) []byte {
 	return dst
 }
 
-// DecodeOutput decodes into out, reusing its slices. The caller checks what the numbers mean.
+// DecodeOutput decodes into out, reusing its slices. The caller must check the numbers.
 func DecodeOutput(b []byte, out *Output) error {
 	columns, lines, summary, taxes, err := counts(b)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// file is an entry of an archive whose form is known to be good, still compressed.
+// file is an entry of an archive that has the right form. The entry is still compressed.
 type file struct {
 	name string
 	crc  uint32
@@ -24,10 +24,10 @@ type file struct {
 	raw  []byte // deflated
 }
 
-// unpack lists the entries of an archive. An archive has one form, the one that pack writes: manifest.jws first, then
-// the parts by name, each deflated, with the same date and flags, without comments, gaps or anything behind. Only the
-// compressed bytes of an entry are the writer's own, because compressors differ. So no two readers of an archive can
-// differ about what is in it.
+// unpack lists the entries of an archive. The only accepted form of an archive is the form that pack writes:
+// manifest.jws first, then the parts by name, each deflated, with the same date and flags, without comments, gaps or
+// trailing bytes. Only the compressed bytes of an entry may vary, because compressors differ. Therefore no two readers
+// of an archive can disagree about its content.
 func unpack(data []byte) ([]file, error) {
 	if len(data) > maxBundle {
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrTooLarge, len(data), maxBundle)
@@ -51,7 +51,7 @@ func unpack(data []byte) ([]file, error) {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
 		files[i] = file{name: f.Name, crc: f.CRC32, size: f.UncompressedSize64}
-		// The sizes that an entry declares may be lies: never more than the archive itself.
+		// The declared sizes of an entry may be false: read at most the size of the archive.
 		if files[i].raw, err = io.ReadAll(io.LimitReader(r, int64(len(data)))); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
@@ -66,7 +66,7 @@ func unpack(data []byte) ([]file, error) {
 	return files, nil
 }
 
-// content decompresses an entry, which must be exactly what it declares to be, and have at most limit bytes.
+// content decompresses an entry. The result must match the declared size and checksum, and have at most limit bytes.
 func (f *file) content(limit int64) ([]byte, error) {
 	if f.size > uint64(limit) {
 		return nil, fmt.Errorf("%w: %s has more than the %d bytes that are left for it", ErrTooLarge, f.name, limit)
@@ -96,7 +96,7 @@ func pack(signed string, parts map[string][]byte) ([]byte, error) {
 	return packAround(signed, files)
 }
 
-// packAround writes the archive of parts that are compressed already.
+// packAround writes the archive of a signature and already compressed parts.
 func packAround(signed string, parts []file) (data []byte, err error) {
 	envelope, err := compress(signature, []byte(signed))
 	if err == nil {
@@ -108,7 +108,7 @@ func packAround(signed string, parts []file) (data []byte, err error) {
 	return data, nil
 }
 
-// compress makes an entry.
+// compress returns a compressed entry.
 func compress(name string, data []byte) (file, error) {
 	var raw bytes.Buffer
 	w, err := flate.NewWriter(&raw, flate.DefaultCompression)
@@ -129,7 +129,7 @@ func assemble(files []file) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, f := range files {
-		// What zip itself makes of a header, flags and date, is what entries that are compressed already get too.
+		// Already compressed entries get the same flags and date as zip itself would write.
 		h := zip.FileHeader{Name: f.name, Modified: written}
 		if _, err := zip.NewWriter(io.Discard).CreateHeader(&h); err != nil {
 			return nil, err
@@ -149,8 +149,8 @@ func assemble(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// plainName reports whether a part's name is a path inside the bundle which every system and every terminal shows
-// alike.
+// plainName reports whether a part's name is a path inside the bundle that every system and every terminal shows in the
+// same way.
 func plainName(name string) bool {
 	return name != signature && len(name) <= 255 && utf8.ValidString(name) && fs.ValidPath(name) &&
 		!strings.Contains(name, `\`) &&

@@ -28,17 +28,17 @@ const (
 	moduleName = "module.wasm"
 )
 
-// Bundle is a bundle whose digests hold, and whose form is the only one.
+// Bundle is a bundle with verified digests and the only permitted form.
 type Bundle struct {
 	Manifest Manifest
-	Digest   string // SHA-256 of the signed manifest, in hex: names the bundle, whoever signed it
+	Digest   string // SHA-256 of the signed manifest, in hex: names the bundle, regardless of its signers
 	Parts    map[string][]byte
-	// Signers are the IDs of the pinned keys that signed it; none after Reopen and Inspect.
+	// Signers are the IDs of the pinned keys that signed the bundle; empty after Reopen and Inspect.
 	Signers []string
 
-	payload []byte // the manifest as it is signed
+	payload []byte // the manifest in its signed form
 	signed  string // the JWS around it, as Envelope.Text writes it
-	packed  []file // the parts as they were compressed; nil after Forget
+	packed  []file // the parts in compressed form, as they were read; nil after Forget
 }
 
 // Read opens a bundle that at least threshold different pinned keys have signed.
@@ -46,7 +46,7 @@ func Read(data []byte, pinned []Key, threshold int) (*Bundle, error) {
 	return Keys{Pinned: pinned, Threshold: threshold}.Read(data)
 }
 
-// Read opens a bundle that enough of the keys have signed. The signature is checked before anything else is looked at.
+// Read opens a bundle that enough of the keys have signed. It checks the signature before it reads anything else.
 func (k Keys) Read(data []byte) (*Bundle, error) {
 	return read(data, func(b *Bundle) (err error) {
 		b.Signers, err = k.Vouch(b)
@@ -54,8 +54,8 @@ func (k Keys) Read(data []byte) (*Bundle, error) {
 	})
 }
 
-// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. Whether its keys are
-// still pinned is another question: Keys.Vouch answers it.
+// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. It does not check
+// whether the bundle's keys are still pinned: see Keys.Vouch.
 func Reopen(data []byte, digest string) (*Bundle, error) {
 	return read(data, func(b *Bundle) error {
 		if b.Digest != digest {
@@ -65,13 +65,13 @@ func Reopen(data []byte, digest string) (*Bundle, error) {
 	})
 }
 
-// Inspect opens a bundle whoever has signed it, to show it or to send it to branches, which verify it.
+// Inspect opens a bundle without checking who signed it, to show it or to send it to branches, which verify it.
 func Inspect(data []byte) (*Bundle, error) {
 	return read(data, func(*Bundle) error { return nil })
 }
 
-// Pack writes a bundle that was read in the one form in which it is stored: the envelope written anew, the parts as
-// they were compressed, since that takes most of the time. Before Forget only.
+// Pack writes a bundle in the only form in which it is stored: with a new envelope, and the parts still compressed as
+// they were read, because compressing takes most of the time. It fails after Forget.
 func (b *Bundle) Pack() ([]byte, error) {
 	if b.packed == nil {
 		return nil, errors.New("packing a bundle whose parts were let go of")
@@ -79,10 +79,10 @@ func (b *Bundle) Pack() ([]byte, error) {
 	return packAround(b.signed, b.packed)
 }
 
-// Forget lets go of the compressed parts.
+// Forget releases the compressed parts.
 func (b *Bundle) Forget() { b.packed = nil }
 
-// read opens a bundle; trust decides by payload, digest and signatures whether the rest is looked at.
+// read opens a bundle. trust decides by payload, digest and signatures whether read continues.
 func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	files, err := unpack(data)
 	if err != nil {
@@ -113,7 +113,7 @@ func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	return b, b.complete()
 }
 
-// readParts reads the parts, each of which the manifest must name by its digest.
+// readParts reads the parts. The manifest must name each part and its digest.
 func (b *Bundle) readParts(files []file) error {
 	room := int64(maxBundle)
 	for _, f := range files {
@@ -139,15 +139,15 @@ func (b *Bundle) readParts(files []file) error {
 	return nil
 }
 
-// Cases are the bundle's golden cases, by name in order: the parts cases/*.json. What one holds is between the
-// bundle's author and who runs it.
+// Cases returns the names of the bundle's golden cases, sorted: the parts cases/*.json. This package does not know the
+// content of a case.
 func (b *Bundle) Cases() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.Parts)), func(name string) bool {
 		return !strings.HasPrefix(name, "cases/") || !strings.HasSuffix(name, ".json")
 	})
 }
 
-// Different is the number of the bundle's golden cases; copies count once.
+// Different returns the number of the bundle's golden cases; copies count once.
 func (b *Bundle) Different() int {
 	sums := make(map[string]bool)
 	for _, name := range b.Cases() {
@@ -156,8 +156,8 @@ func (b *Bundle) Different() int {
 	return len(sums)
 }
 
-// CompareCases compares the number of different golden cases of a bundle with that of the bundle that it replaces.
-// Fewer are an error: cases that went prove nothing any more.
+// CompareCases compares the number of different golden cases of a bundle with the number in the bundle that it
+// replaces. A lower number is an error: removed cases no longer prove anything.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {
@@ -167,7 +167,7 @@ func CompareCases(cases int, before *Bundle) (string, error) {
 	return fmt.Sprintf("%d golden cases, %d before", cases, n), nil
 }
 
-// sum is the SHA-256 of data, in hex.
+// sum returns the SHA-256 of data, in hex.
 func sum(data []byte) string {
 	s := sha256.Sum256(data)
 	return hex.EncodeToString(s[:])

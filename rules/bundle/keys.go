@@ -26,12 +26,12 @@ func MarshalPublic(k ed25519.PublicKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b}), nil
 }
 
-// ParsePrivate reads what MarshalPrivate wrote.
+// ParsePrivate reads the form that MarshalPrivate writes.
 func ParsePrivate(b []byte) (ed25519.PrivateKey, error) {
 	return parseKey[ed25519.PrivateKey](b, x509.ParsePKCS8PrivateKey)
 }
 
-// ParsePublic reads what MarshalPublic wrote.
+// ParsePublic reads the form that MarshalPublic writes.
 func ParsePublic(b []byte) (ed25519.PublicKey, error) {
 	return parseKey[ed25519.PublicKey](b, x509.ParsePKIXPublicKey)
 }

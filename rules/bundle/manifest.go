@@ -1,5 +1,5 @@
-// Package bundle reads and writes rule bundles: one signed file for one document type and schema generation. Nothing
-// leaves Read that a pinned key has not signed.
+// Package bundle reads and writes rule bundles: one signed file for one document type and schema generation. Read
+// returns only bundles that a pinned key has signed.
 package bundle
 
 import (
@@ -18,8 +18,7 @@ import (
 // Extension of bundle files.
 const Extension = ".dterule"
 
-// Manifest is what a bundle says of itself; it is what is signed. In a source folder it lies as manifest.json,
-// without Parts.
+// Manifest is the signed description of a bundle. In a source folder it is the file manifest.json, without Parts.
 type Manifest struct {
 	Name    string `json:"name"`
 	Version string `json:"version"` // three numbers: "2.0.3"
@@ -30,10 +29,10 @@ type Manifest struct {
 	Schema int `json:"schema,omitempty"`
 	// ABI is the version of the module's interface, 0 without a module.
 	ABI int `json:"abi,omitempty"`
-	// Validity is when the rule is in force, by ambiente of CAT-001.
+	// Validity is the time in which the rule is in force, by ambiente of CAT-001.
 	Validity map[string]Window `json:"validity"`
 	Params   []Param           `json:"params"`
-	// Fuel is the most that one call of the module may use, in the units of package fuel; 0: the host's default.
+	// Fuel is the most fuel of one call of the module, in units of package fuel; 0: the host's default.
 	Fuel int64 `json:"fuel,omitempty"`
 	// Parts are the SHA-256 of the bundle's other files, in hex.
 	Parts map[string]string `json:"parts,omitempty"`
@@ -54,13 +53,13 @@ type Param struct {
 
 var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`)
 
-// Compare orders versions: negative when a is the earlier.
+// Compare orders versions. The result is negative if a is earlier than b.
 func Compare(a, b string) int {
 	for range 3 {
 		var first, second string
 		first, a, _ = strings.Cut(a, ".")
 		second, b, _ = strings.Cut(b, ".")
-		x, _ := strconv.Atoi(first) // versionForm has seen them
+		x, _ := strconv.Atoi(first) // versionForm has checked the numbers
 		y, _ := strconv.Atoi(second)
 		if x != y {
 			return x - y
@@ -69,7 +68,7 @@ func Compare(a, b string) int {
 	return 0
 }
 
-// How a manifest says the first and the last day of a rule.
+// The fields of a manifest that hold the first and the last day of a rule.
 const (
 	dateFrom  = `validity."00".from (tests) and validity."01".from (production)`
 	dateUntil = `validity."00".until (tests) and validity."01".until (production)`
@@ -80,7 +79,7 @@ var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Null: "p
 	Meant: map[string]string{"from": dateFrom, "valid_from": dateFrom, "date": dateFrom, "ambiente": dateFrom,
 		"until": dateUntil, "valid_until": dateUntil}}
 
-// fault is something wrong with a manifest: the path of the field, "params[2].value", and what.
+// fault is a fault of a manifest: the path of the field, "params[2].value", and a text.
 type fault struct{ path, text string }
 
 // ParseManifest reads and checks a manifest. Every error names the file's line and column and the field.
@@ -98,7 +97,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 	return m, errors.Join(faults...)
 }
 
-// Check returns everything that is wrong with a manifest, each fault beginning with the field's name.
+// Check returns all faults of a manifest. Each fault begins with the field's name.
 func (m *Manifest) Check() error {
 	var faults []error
 	for _, f := range m.faults() {

@@ -11,24 +11,24 @@ import (
 	"dtegate/rules/signed"
 )
 
-// Key is a public key that may sign bundles, Signer one that signs them.
+// Key is the public key of a signer of bundles, Signer a private key that signs.
 type (
 	Key    = signed.Key
 	Signer = signed.Signer
 )
 
-// faults are what a signed manifest is refused for.
+// faults are the errors for which a signed manifest is refused.
 var faults = signed.Faults{Format: ErrFormat, TooLarge: ErrTooLarge, Signature: ErrSignature}
 
-// Keys are the public keys that an appliance pins, and how many different ones must have signed a bundle: at least
-// one. To rotate: pin the new key beside the old one everywhere, sign with both (Cosign), then unpin the old one.
+// Keys are the public keys that an appliance pins, and how many different keys must have signed a bundle: at least one.
+// To rotate: pin the new key in addition to the old key everywhere, sign with both (Cosign), then unpin the old key.
 type Keys struct {
 	Pinned    []Key
 	Threshold int
 }
 
-// Check returns what is wrong with a set of pinned keys. It is called at the start: a slip in the configuration is then
-// noticed before a bundle comes that no set of keys can verify.
+// Check returns the faults of a set of pinned keys. It is called at the start. Therefore a slip in the configuration is
+// noticed before the first bundle that these keys cannot verify.
 func (k Keys) Check() error {
 	var faults []error
 	different := 0
@@ -51,7 +51,7 @@ func (k Keys) Check() error {
 	return errors.Join(faults...)
 }
 
-// Vouch returns the IDs of the pinned keys that have signed a bundle. ErrSignature when they are too few.
+// Vouch returns the IDs of the pinned keys that have signed a bundle. Error: ErrSignature if they are too few.
 func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	found, err := k.try(b)
 	if err != nil {
@@ -68,10 +68,10 @@ func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	return signers, nil
 }
 
-// Misnamed returns a text if a signature of a bundle names its key differently than this set does, "" if none does.
-// That is only a slip: a name proves nothing.
+// Misnamed returns a text if a signature of a bundle names its key differently than this set does, otherwise "". A
+// wrong name is only a slip: a name proves nothing.
 func (k Keys) Misnamed(b *Bundle) string {
-	found, _ := k.try(b) // what is wrong with them Vouch tells
+	found, _ := k.try(b) // Vouch reports this error
 	for _, f := range found {
 		if f.Fits && f.Named != "" && f.Named != f.Key {
 			return fmt.Sprintf("the signature calls its key %q, and that key is pinned here as %q: sign it with "+
@@ -81,7 +81,7 @@ func (k Keys) Misnamed(b *Bundle) string {
 	return ""
 }
 
-// try tries the pinned keys at the signatures of a bundle. The same key under two names is one signer.
+// try tries the pinned keys on the signatures of a bundle. The same key under two names is one signer.
 func (k Keys) try(b *Bundle) ([]signed.Found, error) {
 	var different []Key
 	for _, key := range k.Pinned {
@@ -92,7 +92,7 @@ func (k Keys) try(b *Bundle) ([]signed.Found, error) {
 	return signed.Signatures(b.signed, b.payload, different)
 }
 
-// missing says what the signatures of a bundle are worth where too few are.
+// missing describes the signatures of a bundle that too few pinned keys have signed.
 func (k Keys) missing(found []signed.Found, signers []string) string {
 	text := fmt.Sprintf("%d of the %d pinned keys have signed", len(signers), len(k.Pinned))
 	if len(signers) > 0 {
@@ -140,7 +140,7 @@ func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	return pack(merged, b.Parts)
 }
 
-// merge gives the serialization of two over the same payload.
+// merge returns one envelope with the signatures of two envelopes of the same payload.
 func merge(first, second string) (string, error) {
 	a, _, err := signed.ParseEnvelope(signature, []byte(first), faults)
 	if err != nil {

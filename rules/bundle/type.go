@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/signed"
 )
 
-// The parts of a document bundle that describe its type. They are parts and no members of the manifest: an appliance of
-// before knows no such parts and passes over them, and would refuse a member that it does not know.
+// The parts of a document bundle that describe its type. They are parts, not members of the manifest: an older
+// appliance ignores parts that it does not know, but would refuse unknown members.
 const (
 	typePart = "type.json"
 	formPart = "form.json"
@@ -23,37 +23,37 @@ const (
 // TypeParts are the names of the parts that describe a type.
 var TypeParts = []string{typePart, formPart, viewPart}
 
-// Type is a type of document as its bundle describes it: what it is, what a till sends, what is printed.
+// Type is a bundle's description of a document type: its properties, a till's request, and the printed version.
 type Type struct {
 	Document   string `json:"-"`    // CAT-002, the manifest's
-	Name       string `json:"name"` // in the API. Stored documents are listed by it: it never changes
+	Name       string `json:"name"` // in the API. Stored documents are listed by this name: it never changes
 	Es         string `json:"es"`
 	En         string `json:"en"`
 	Path       string `json:"path"`       // POST /dte/<path>
 	Operation  string `json:"operation"`  // operationId of the contract
-	Permission string `json:"permission"` // that issuing takes; "": that of its origin
+	Permission string `json:"permission"` // required for issuing; "": the permission of its origin
 	Effect     Effect `json:"effect"`     // on its origin. It never changes
 	// Origins are the types that a document of this type is issued against.
 	Origins []string `json:"origins,omitempty"`
-	// Creditable is what notes may take of a document of this type: of each amount of creditableNames, the members of
-	// its resumen that make it, with "-" before one that is taken off.
+	// Creditable defines what notes may deduct from a document of this type. It lists, for each amount of
+	// CreditableNames, the members of resumen that add up to it, with "-" before a subtracted member.
 	Creditable   map[string][]string `json:"creditable,omitempty"`
 	Invalidation Invalidation        `json:"invalidation"`
-	// members of a line that are dates, at the latest that of issue
+	// members of a line that are dates, not later than the date of issue
 	NotLater []string `json:"notLater,omitempty"`
-	// documents that MH seals before it authorises an issuer
+	// how many documents MH must seal before it authorises an issuer
 	Tests int `json:"tests,omitempty"`
-	// Closing is what a day's closing counts a document as that has no effect: a sale (default where a payment is due),
-	// a purchase, a withholding; "": nothing.
+	// Closing is how a day's closing counts a document without an effect: as a sale (default if a payment is due), a
+	// purchase or a withholding; "": not at all.
 	Closing string `json:"closing,omitempty"`
-	// Contingency is false for a type that MH does not take in contingency (MF2 p.18).
+	// Contingency is false for a type that MH does not accept in contingency (MF2 p.18).
 	Contingency *bool `json:"contingency,omitempty"`
 
 	Form *Form `json:"-"`
 	View *View `json:"-"`
 }
 
-// What a day's closing counts a document as.
+// How a day's closing counts a document.
 const (
 	Sale        = "sale"
 	Purchase    = "purchase"
@@ -63,29 +63,29 @@ const (
 // Deferrable reports whether a document of the type may be issued in contingency.
 func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency }
 
-// OwnPaths are the routes below /dte/ that the API has itself: no type is asked for under one of them.
+// OwnPaths are the routes below /dte/ that the API itself uses: no type may have such a path.
 var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos",
 	"information", "invalidacion", "json", "pdf", "resend"}
 
-// ownPermissions are those of the API that no type has (seller.PermissionRead, PermissionMail).
+// ownPermissions are permissions of the API itself: no type may have them (seller.PermissionRead, PermissionMail).
 var ownPermissions = []string{"CONSULTA", "REENVIO"}
 
-// Effect is what a document does to its origin.
+// Effect is the effect of a document on its origin.
 type Effect string
 
 // Effects of a document on its origin.
 const (
 	Nothing   Effect = "nothing"
-	Credits   Effect = "credits"    // takes of the amounts: a credit note
+	Credits   Effect = "credits"    // reduces the amounts: a credit note
 	Debits    Effect = "debits"     // adds to the amounts once MH accepts it: a debit note
-	TakesBack Effect = "takes back" // takes of the quantities: a return
+	TakesBack Effect = "takes back" // reduces the quantities: a return
 )
 
 // CreditableNames are the amounts that notes change, in the order of their counters, by the rule's own names. MH
 // compares them one by one ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
 var CreditableNames = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 
-// Invalidation is until when a document may be invalidated, and how.
+// Invalidation defines until when a document may be invalidated, and how.
 type Invalidation struct {
 	Months        int    `json:"months,omitempty"`      // from the seal
 	BusinessDay   int    `json:"businessDay,omitempty"` // of the month after the seal
@@ -94,29 +94,29 @@ type Invalidation struct {
 	Source        string `json:"source"`
 }
 
-// Form is what a till sends: the members of the request and what becomes of them.
+// Form describes a till's request: its members, and the fact that each becomes.
 type Form struct {
 	About string `json:"about"`
 	// Pays: a payment is due, cash by default (SPEC 2.7).
 	Pays bool `json:"pays"`
-	// Either are pairs of names for one thing, of which one is due. Both may come if they say the same.
+	// Either lists pairs of names for one value. One of the two is required; both may come if they are equal.
 	Either [][]string `json:"either"`
-	// Origin is the member that names the origin by its code, Related an object that may name it instead.
+	// Origin is the member that names the origin by its code. Related is an object that may name the origin instead.
 	Origin  string `json:"origin"`
 	Related string `json:"related"`
-	// ReceptorError: what is due of the receptor and missing has a code of its own (SPEC section 7).
+	// ReceptorError: a missing required member of the receptor has its own error code (SPEC section 7).
 	ReceptorError bool                       `json:"receptorError"`
 	Does          []string                   `json:"does"` // of Behaviours
 	Members       []Member                   `json:"members"`
 	Examples      map[string]json.RawMessage `json:"examples"`
 }
 
-// Member is one member of a request: its name there, the fact that it becomes, and what it must be.
+// Member is one member of a request: its name, the fact that it becomes, and the permitted values.
 type Member struct {
 	Name      string          `json:"name"`
 	Use       string          `json:"use"`   // of Groups
 	Shape     string          `json:"shape"` // of Shapes, default text
-	Due       []string        `json:"due"`   // of a group: its members that are due
+	Due       []string        `json:"due"`   // of a group: its required members
 	Extra     []Member        `json:"extra"` // of a group: more members
 	Required  bool            `json:"required"`
 	Min       json.Number     `json:"min"`
@@ -129,22 +129,22 @@ type Member struct {
 	Limit     int             `json:"limit"` // most items of a list
 	Numbered  bool            `json:"numbered"`
 	Person    bool            `json:"person"` // an object that holds a person's identity numbers
-	Blank     bool            `json:"blank"`  // a text that is like none when it is blank
+	Blank     bool            `json:"blank"`  // a blank text counts as no text
 	Lines     bool            `json:"lines"`  // a text that may have several lines
 	Equals    string          `json:"equals"` // the only value that it may have
 	Catalogue string          `json:"catalogue"`
 	Format    string          `json:"format"`
 	About     string          `json:"about"`
-	Component string          `json:"component"` // name of its schema in the contract
-	// Layout is what MH's layouts want of an object besides what is due, before DTE 2.0 and since.
+	Component string          `json:"component"` // name of the member's schema in the contract
+	// Layout lists the members of an object that MH's layouts require in addition to Due, before DTE 2.0 and since.
 	Layout struct {
 		Before []string `json:"before"`
 		Since  []string `json:"since"`
 	} `json:"layout"`
 }
 
-// What a form may name: the shapes of a member, groups of members that the API has for all types, and what Go does with
-// a request beyond its table.
+// Names that a form may use: the shapes of a member, the API's groups of members for all types, and behaviours that are
+// programmed in Go.
 var (
 	Shapes = []string{"text", "number", "integer", "flag", "object", "list", "texts"}
 	Groups = []string{"sale", "items", "discounts", "retention", "consumer", "taxpayer", "address", "observaciones",
@@ -153,16 +153,16 @@ var (
 	Behaviours = []string{"withholding"}
 )
 
-// Targets of a member that are no fact of the root.
+// Targets of a member that are not a fact of the root.
 const (
 	ToNone     = "none"     // read by the gateway itself
 	ToAppendix = "apendice" // an entry of the appendix, under Label
 	ToPayments = "resumen.pagos"
 	ToSummary  = "resumen."
-	ToLine     = "line." // of the only line, of types whose body is one object
+	ToLine     = "line." // member of the only line, in types with one object as body
 )
 
-// View is what is printed of a type beyond what is printed of every one.
+// View is what is printed for a type in addition to the common fields of all types.
 type View struct {
 	Party struct {
 		Paths   []string `json:"paths"`
@@ -174,13 +174,13 @@ type View struct {
 	Columns []ViewColumn      `json:"columns,omitempty"`
 }
 
-// ViewField is a labelled value, and the block that it is printed in: emisor, party, terms or issue.
+// ViewField is a labelled value, and the block in which it is printed: emisor, party, terms or issue.
 type ViewField struct {
 	Path      string `json:"path"`
 	Label     string `json:"label"`
 	Catalogue string `json:"catalogue,omitempty"`
 	In        string `json:"in"`
-	// As is count for a number of things; another number is money.
+	// As is "count" for a number of things; any other number is money.
 	As string `json:"as,omitempty"`
 }
 
@@ -202,8 +202,8 @@ var (
 	documentNumber = regexp.MustCompile(`^[0-9]{2}$`)
 )
 
-// ParseType reads the parts that describe a type, nil if there are none of them. Every error names the part, line,
-// column and path.
+// ParseType reads the parts that describe a type; nil if the bundle has none of these parts. Every error names the
+// part, line, column and path.
 func ParseType(document string, parts map[string][]byte) (*Type, error) {
 	have := 0
 	for _, name := range TypeParts {
@@ -428,8 +428,7 @@ func (v *View) faults(add add) {
 	}
 }
 
-// Contradicts returns what a type says otherwise than the same type said before: what documents are stored by never
-// changes.
+// Contradicts returns an error if a type differs from its earlier description in a value by which documents are stored.
 func (t *Type) Contradicts(before *Type) error {
 	for _, f := range [][3]string{{"name", t.Name, before.Name}, {"effect", string(t.Effect), string(before.Effect)},
 		{"path", t.Path, before.Path}} {

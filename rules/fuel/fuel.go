@@ -1,23 +1,22 @@
 // Package fuel rewrites a WebAssembly module: the new module counts what it executes, and calls its host when it has
-// used up its fuel. This limit is the same on every machine and in every engine; a limit by the clock is not.
+// used up its fuel. A limit in fuel is the same on every machine and in every engine, unlike a limit by the clock.
 //
 // Fuel. A mutable global holds the remaining fuel. Every function entry and every loop header subtracts the price of
 // its region, and calls the host if the result is below zero. The host ends the call, or sets the global and lets the
-// module continue. Therefore a budget may be granted in slices, which change nothing in what a module computes or uses,
-// and no module runs long without its host. A region is the code between one header and the headers inside it. Control
-// only flows forward through a region, so each of its instructions runs at most once a passage. The price is 1, and 1
-// more for each Grain instructions. Instructions that work longer than an addition count as several (see
-// instruction.price): calls by their parameters and results, a merge of control flow by the locals that a compiler must
-// move there, divisions, calls that leave the module. The price of copying or filling memory depends on the length, the
-// price of growing it on the new size. The price covers a region's whole length, not the path taken, so a guest with
-// long loops uses more units than it executes: a budget is declared from measured use (see bundle.Manifest), never
-// guessed.
+// module continue. Therefore a budget may be granted in slices, which do not change the module's result or its use of
+// fuel, and no module runs long without calling its host. A region is the code between one header and the headers
+// inside it. Control only flows forward through a region, so each of its instructions runs at most once a passage. The
+// price is 1, and 1 more for each Grain instructions. Instructions that take longer than an addition count as several
+// (see instruction.price): calls by their parameters and results, a merge of control flow by the locals that a compiler
+// must move there, divisions, calls that leave the module. The price of copying or filling memory depends on the
+// length, the price of growing it on the new size. The price covers a region's whole length, not the path taken, so a
+// guest with long loops uses more units than it executes: declare a budget from measured use (see bundle.Manifest),
+// never from a guess.
 //
 // Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an
-// upper bound of its frame from the global at its entry, calls the host if the result is below zero, and passes the
-// rest on before each of its calls. A function that calls nothing is not charged, because its frame is at most
-// maxFrame. Engines limit the stack too, but at different depths: here the same recursion ends at the same call in
-// every engine.
+// upper bound of its frame from the global at its entry, calls the host if the result is below zero, and writes the
+// rest back before each of its calls. A function without calls is not charged, because its frame is at most maxFrame.
+// Engines limit the stack too, but at different depths: here the same recursion ends at the same call in every engine.
 //
 // Limits. Engines reserve memory for as many items as a module declares, and the time to compile depends on how tangled
 // its functions are. Therefore every count is compared with the module's bytes and with a limit (limits below), and the
@@ -46,13 +45,13 @@ const (
 	// StackExport is the name of the global that holds the remaining bytes of stack, an i64. If it is negative when the
 	// module calls the host, the host must end the call. The host sets it to Stack before each call.
 	StackExport = "dte_stack"
-	// StartExport is the name of the module's start function, if the module has one. The function does not start by
-	// itself any more: the host calls it first.
+	// StartExport is the name of the module's start function, if the module has one. The engine no longer starts the
+	// function by itself: the host must call it first.
 	StartExport = "dte_start"
 	// Grain is how many instructions, or bytes of a copy, one unit of fuel covers at most.
 	Grain = 64
-	// Stack is how many bytes of stack one call of a module may use. Each function that calls counts at least
-	// minFrame, so that calls nest at most Stack/minFrame = 1024 deep.
+	// Stack is how many bytes of stack one call of a module may use. Each function with calls counts at least minFrame.
+	// Therefore calls nest at most Stack/minFrame = 1024 deep.
 	Stack = 4 << 20
 )
 
@@ -60,8 +59,8 @@ const (
 // names the fault, the place and the limit.
 var ErrModule = errors.New("cannot be metered")
 
-// Meter rewrites a module. start is the fuel that a new instance has, for its start function. The same module gives the
-// same bytes.
+// Meter rewrites a module. start is the fuel of a new instance, for its start function. The same module always gives
+// the same bytes.
 func Meter(wasm []byte, start int64) ([]byte, error) {
 	m, err := parse(wasm)
 	if err != nil {
@@ -74,10 +73,10 @@ func Meter(wasm []byte, start int64) ([]byte, error) {
 	return out, nil
 }
 
-// Prices in instructions. They are measured: if the guest's memory is in the processor's caches, no instruction works
-// longer than 1.5 ns for each instruction of its price, so that a unit is at most 100 ns (see TestMeter_Worst). A guest
-// that waits at each step for memory outside the caches works up to 3.5 µs a unit. A price for that would make honest
-// loops fifty times as expensive; the host ends such a guest by its time.
+// Prices in instructions. They are measured: if the guest's memory is in the processor's caches, no instruction takes
+// longer than 1.5 ns for each instruction of its price. Therefore a unit takes at most 100 ns (see TestMeter_Worst). A
+// guest that waits at each step for memory outside the caches takes up to 3.5 µs a unit. Such a price would make honest
+// loops fifty times as expensive; instead the host ends such a guest by time.
 const (
 	crossing   = 512 // a call that leaves the module, ref.func, a growth of memory apart from its size
 	indirect   = 16  // a call through a table
@@ -87,14 +86,14 @@ const (
 	filling    = 20  // memory.fill, apart from its length
 	moving     = 2   // each local or result beyond freeMoves that may have to be moved where control flow merges
 	freeMoves  = 16  // moves at a merge that the prices of its branches cover
-	forking    = 1   // a branch, beside its own 1, for what a compiler moves between registers
+	forking    = 1   // a branch, in addition to its own 1, for moves between registers
 )
 
-// shape is what an instruction without an index takes from the operand stack and leaves there, and its price.
+// shape is how many operands an instruction without an index pops and pushes, and its price.
 type shape struct{ pop, push, price int8 }
 
-// plain lists the instructions that refer to nothing by index: they have at most the two numbers of a memory access.
-// All other instructions have no price here.
+// plain lists the instructions without an index: they have at most the two numbers of a memory access. All other
+// instructions have price 0 in this table.
 var plain = plainInstructions()
 
 func plainInstructions() (all [256]shape) {
@@ -127,9 +126,9 @@ func plainInstructions() (all [256]shape) {
 // (wazero 1.12's compiler on an EPYC of 2.x GHz).
 type work int
 
-// What takes a compiler more than time in proportion to the bytes. Its phases walk over each live value at each piece
-// of straight code, over each pair of values that are selected where control flow merges, and over loops again until
-// nothing changes. After each call it reads every global again. A plain Go guest is estimated at 3.6 s.
+// Costs of compiling that grow faster than the number of bytes. A compiler's phases walk over each live value at each
+// piece of straight code, over each pair of values that are selected where control flow merges, and over loops again
+// until nothing changes. After each call it reads every global again. A plain Go guest is estimated at 3.6 s.
 const (
 	maxWork = 15_000_000_000
 
@@ -138,14 +137,14 @@ const (
 	valueWork    = 3000   // of each parameter and result of a type, a function or a call
 	stepWork     = 1000   // of each instruction
 	moveWork     = 1000   // of each value that is selected, for each way into the merge
-	pairWork     = 1      // of each pair of these, for each way and each loop
-	alongWork    = 4      // of each of these for each piece of code
+	pairWork     = 1      // of each pair of selected values, for each way and each loop
+	alongWork    = 4      // of each selected value for each piece of code
 	pieceWork    = 3      // of each pair of pieces of code
 	loopWork     = 60     // of each loop for each piece
-	reloadWork   = 300    // of each global for each call, after which a compiler reads the globals again
+	reloadWork   = 300    // of each global for each call: a compiler reads all globals again after a call
 	localWork    = 10     // of each local for each piece
 	heightWork   = 5      // of each value on the operand stack for each piece
-	accessWork   = 80     // of each memory access for each piece: what bounds were checked is remembered
+	accessWork   = 80     // of each memory access for each piece: a compiler remembers the checked bounds
 )
 
 // function adds the work of one function, and refuses the module if the sum exceeds the limit. The sum for a module of
@@ -163,14 +162,14 @@ func (w *work) function(f *scan, s signature) error {
 	return nil
 }
 
-// Limits of a module, each far above what compilers of rules produce. rules/abi/README.md has them for authors.
+// Limits of a module, each far above the output of compilers of rules. rules/abi/README.md lists them for authors.
 const (
 	maxParams    = 32     // of a function; a plain Go guest has 1
 	maxValues    = 16     // results of a function; parameters and results of a block
 	maxTypes     = 10_000 // function types
-	maxImports   = 100    // functions; ten are given
+	maxImports   = 100    // functions; the host gives ten
 	maxFunctions = 20_000 // a plain Go guest has 3,000
-	maxTable     = 65_536 // items of the one table
+	maxTable     = 65_536 // items of the only table
 	maxGlobals   = 1000
 	maxExports   = 1000
 	maxSegments  = 100_000  // of the table, of the memory
@@ -182,6 +181,6 @@ const (
 	maxReloads = 500_000
 	maxHeight  = 10_000 // values on the operand stack of a function
 
-	minFrame = 4 << 10 // bytes of stack that each function which calls is charged at least
-	maxFrame = 1 << 20 // bytes of stack that a function may need, by the estimate
+	minFrame = 4 << 10 // least number of bytes of stack charged for a function with calls
+	maxFrame = 1 << 20 // most bytes of stack that a function may need, by the estimate
 )

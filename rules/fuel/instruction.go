@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Instructions that metering looks at or writes.
+// Instructions that metering reads or writes.
 const (
 	opUnreachable   = 0x00
 	opBlock         = 0x02
@@ -90,7 +90,7 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 		i.pop = op - opBr
 	case opBrTable:
 		i.labels = r.labels[:0]
-		for range r.count() + 1 { // and the default
+		for range r.count() + 1 { // including the default
 			i.labels = append(i.labels, r.u32())
 		}
 		r.labels = i.labels
@@ -111,12 +111,12 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 		i.pop, i.push = 3, 1
 	case opLocalGet, opLocalSet, opLocalTee:
 		if i.index = r.u32(); i.index >= locals {
-			r.fail("local %d of %d", i.index, locals) // a local of that index could be one that metering adds
+			r.fail("local %d of %d", i.index, locals) // the index could be a local that metering adds
 		}
 		i.pop, i.push = pushes(op != opLocalGet), pushes(op != opLocalSet)
 	case opGlobalGet, opGlobalSet:
 		if i.index = r.u32(); i.index >= m.globals {
-			r.fail("global %d of %d", i.index, m.globals) // it could be the global of the fuel or of the stack
+			r.fail("global %d of %d", i.index, m.globals) // the index could be the global of the fuel or of the stack
 		}
 		i.pop, i.push = pushes(op == opGlobalSet), pushes(op == opGlobalGet)
 	case opTableGet:
@@ -133,7 +133,7 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 		i.pop, i.push, i.price = 1, 1, crossing
 	case opRefFunc:
 		i.index = m.reference(r)
-		i.push, i.price = 1, crossing // the compiler asks the host for it
+		i.push, i.price = 1, crossing // the compiled code asks the host for the reference
 	case prefixed:
 		m.prefixed(r, &i)
 	default:
@@ -149,7 +149,7 @@ func pushes(yes bool) int {
 	return 0
 }
 
-// blockType reads the type of a block: how many parameters and results it has.
+// blockType reads the type of a block and returns its number of parameters and results.
 func (m *module) blockType(r *reader) (params, results int) {
 	t := r.signed(33)
 	switch {
@@ -168,7 +168,7 @@ func (m *module) blockType(r *reader) (params, results int) {
 	return s.params, s.results
 }
 
-// typeOf is the type of a function.
+// typeOf returns the type of a function.
 func (m *module) typeOf(r *reader, f int) int {
 	if f >= len(m.functions) {
 		r.fail("it calls function %d of %d", f, len(m.functions))
@@ -177,7 +177,7 @@ func (m *module) typeOf(r *reader, f int) int {
 	return m.functions[f]
 }
 
-// calls completes a call of a function of a type. Each value that is passed beyond the first few costs its moves.
+// calls completes the instruction for a call of a function of type t. Each value passed beyond freeValues costs moves.
 func (m *module) calls(r *reader, i *instruction, t int) {
 	if t >= len(m.types) {
 		r.fail("it calls a function of the type %d of %d", t, len(m.types))
@@ -243,20 +243,20 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code to be put into a function at an offset, in place of so many bytes that stand there.
+// insertion is code that metering puts into a function at an offset, in place of instead bytes.
 type insertion struct {
 	at, instead int
 	kind        int
 	region      int // of a charge
-	index       int // of the function that is called or referred to; −1: whatever the table has
+	index       int // of the function that is called or referred to; −1: a call through the table
 }
 
 // Kinds of insertions.
 const (
-	charge    = iota // the price of a region; at the function's beginning, its frame too
+	charge    = iota // the price of a region; at the function's beginning, also its frame
 	length           // the price of a copy or fill
-	growth           // the price of the size that the memory has now
-	call             // a call of a function of the module, with the stack that this function leaves to it
+	growth           // the price of the present size of the memory
+	call             // a call of a function of the module, with the stack that the caller leaves
 	reference        // ref.func
 )
 
@@ -314,10 +314,10 @@ type writer struct {
 	f    *scan
 	out  []byte
 	bulk int // local that holds the length of a copy
-	left int // local that holds the stack that this function leaves to those it calls
+	left int // local that holds the stack left for the called functions
 }
 
-// locals writes the function's locals and those that metering needs.
+// locals writes the function's own locals and the locals that metering needs.
 func (w *writer) locals() {
 	groups := w.f.groups
 	var more []byte
@@ -336,7 +336,7 @@ func (w *writer) locals() {
 	w.out = append(w.out, more...)
 }
 
-// fuel and stack are the globals that metering adds.
+// fuel and stack return the indexes of the globals that metering adds.
 func (w *writer) fuel() int  { return w.f.m.globals }
 func (w *writer) stack() int { return w.f.m.globals + 1 }
 
@@ -370,7 +370,7 @@ func (w *writer) insert(i insertion) {
 	}
 }
 
-// charge subtracts a price from the fuel. frame: it also computes how much stack the function's frame leaves.
+// charge subtracts a price from the fuel. frame: also compute the stack left after the function's frame.
 func (w *writer) charge(price int64, frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	w.out = append(appendS64(append(w.out, opI64Const), price), opI64Sub)
@@ -391,7 +391,7 @@ func (w *writer) check(frame bool) {
 		w.out = append(w.out, opI64Or)
 	}
 	w.out = append(w.out, opI64Const, 0, opI64LtS, opIf, 0x40)
-	if frame { // the host reads it; the function does not read the global any more
+	if frame { // the host reads the global; the function no longer reads it
 		w.op(opLocalGet, w.left)
 		w.op(opGlobalSet, w.stack())
 	}

@@ -43,7 +43,7 @@ type module struct {
 	types     []signature
 	imported  int   // imported functions come first in the index space
 	functions []int // type of each function
-	globals   int   // metering adds two behind them
+	globals   int   // metering adds two after them
 	start     int   // 1 + the function that starts the module
 	bodies    []*scan
 	work      work // of compiling it
@@ -67,7 +67,7 @@ func parse(wasm []byte) (*module, error) {
 			return nil, fmt.Errorf("it has a section %d, which rules do not use", id)
 		}
 		if id == custom {
-			continue // for debuggers; an engine that reads one believes its counts
+			continue // for debuggers; an engine that reads a custom section trusts its counts
 		}
 		if at <= last {
 			return nil, fmt.Errorf("section %d stands twice or out of order", id)
@@ -81,13 +81,13 @@ func parse(wasm []byte) (*module, error) {
 	return m, r.err
 }
 
-// encode writes the module out, metered.
+// encode writes the metered module.
 func (m *module) encode(start int64) ([]byte, error) {
 	content := make(map[int][]byte)
 	for _, s := range m.sections {
 		content[s.id] = s.body
 	}
-	delete(content, startSection) // the host calls it
+	delete(content, startSection) // the host calls the start function
 	if content[exportSection] == nil {
 		return nil, errors.New("it exports nothing")
 	}
@@ -146,7 +146,7 @@ func (m *module) appendImport(content map[int][]byte) {
 	content[importSection] = appendU32(append(imports, kindFunction), t)
 }
 
-// shifted is the index of a function in the metered module.
+// shifted returns the index of a function in the metered module.
 func (m *module) shifted(f int) int {
 	if f >= m.imported {
 		f++
@@ -180,7 +180,7 @@ func (m *module) appendExports(body []byte) []byte {
 	return out
 }
 
-// shiftElements returns the section of the table's segments with the new indexes of the functions.
+// shiftElements returns the element section with the new indexes of the functions.
 func (m *module) shiftElements(body []byte) []byte {
 	r := &reader{b: body}
 	segments := r.u32()
@@ -212,11 +212,11 @@ func (m *module) section(id int, r *reader) error {
 		exportSection: m.exports, startSection: m.starts, elementSection: m.elements, dataCountSection: dataCount,
 		dataSection: data}[id]
 	if read == nil {
-		return nil // the code is read when it is metered
+		return nil // the code section is read when it is metered
 	}
 	err := read(r)
 	switch {
-	case r.err != nil: // the first fault; what was read after it is nothing
+	case r.err != nil: // report the first fault; values read after it are meaningless
 		return r.err
 	case err == nil && r.left() > 0:
 		return errors.New("something follows its last item")
@@ -268,7 +268,7 @@ func (m *module) functionTypes(r *reader) error {
 
 func tables(r *reader) error {
 	for range r.items("tables", 1) {
-		r.byte() // what it holds
+		r.byte() // the type of its items
 		if n := r.size(); n > maxTable {
 			return fmt.Errorf("the table has %d items, more than %d", n, maxTable)
 		}
@@ -283,7 +283,7 @@ func memories(r *reader) error {
 	return nil
 }
 
-// size reads the limits of a table or memory, and returns the size at which it begins.
+// size reads the limits of a table or memory, and returns its initial size.
 func (r *reader) size() (least int) {
 	kind := r.byte()
 	if kind > 1 {
@@ -331,7 +331,7 @@ func (m *module) starts(r *reader) error {
 	return nil
 }
 
-// dataCount is the number of segments of the memory.
+// dataCount reads the number of segments of the memory.
 func dataCount(r *reader) error {
 	r.u32()
 	return nil
@@ -366,8 +366,8 @@ func data(r *reader) error {
 	return nil
 }
 
-// reference reads a function that may be called through a table. It must be the module's own: a call of an imported
-// function costs more than a call through a table is charged.
+// reference reads a function that may be called through a table. The function must be the module's own, because a call
+// of an imported function costs more than the price of a call through a table.
 func (m *module) reference(r *reader) int {
 	n := r.u32()
 	if n < m.imported {
@@ -376,7 +376,7 @@ func (m *module) reference(r *reader) int {
 	return n
 }
 
-// constant skips the expression of an initial value or an offset: one constant and an end.
+// constant skips the expression of an initial value or an offset: a constant and an end.
 func (r *reader) constant() {
 	if op := int(r.byte()); !r.literal(op) {
 		r.fail("an initial value begins with %#x: it is not a constant", op)

@@ -10,32 +10,32 @@ type scan struct {
 	m          *module
 	r          *reader
 	results    int
-	locals     int // its parameters included
+	locals     int // including its parameters
 	blocks     []block
 	sets       []uint64 // see touched
 	words      int      // of each set
 	prices     []int    // of each region, in instructions
 	insertions []insertion
-	calls      bool // functions of the module
+	calls      bool // it calls functions of the module
 
-	groups, declared, begin int // of its locals; offsets of these and of its first instruction
+	groups, declared, begin int // groups of its locals; offsets of the locals and of its first instruction
 
 	height, highest int // of the operand stack
-	// What a compiler will make of it:
+	// Estimates of the compiler's work:
 	instructions int
-	values       int // that instructions compute
+	values       int // values that instructions compute
 	widest       int // parameters and results of a call
 	passed       int // parameters and results of all calls
-	called       int // calls, those included that metering adds
+	called       int // calls, including those that metering adds
 	accesses     int // of memory
 	pieces       int // of straight code, between two branches or labels
 	merged       int // values that are selected where control flow merges
-	moved        int // that a compiler considers for it, once for each way into the merge
-	squared      int // the square of these, for each way
+	moved        int // values that a compiler considers for a merge, once for each way into the merge
+	squared      int // square of the number of considered values, for each way
 	loops        int
 }
 
-// block is a block, loop or if that is open, or the function itself.
+// block is an open block, loop or if, or the function itself.
 type block struct {
 	op              int
 	region          int
@@ -105,7 +105,7 @@ func (f *scan) step(at int, i instruction) {
 		f.pieces++
 		f.open(i, b.region)
 	case opLoop:
-		f.pieces += 4 // and those of the charge
+		f.pieces += 4 // including the pieces of the charge
 		f.loops++
 		f.open(i, len(f.prices))
 		f.put(insertion{at: f.r.at, kind: charge, region: len(f.prices)})
@@ -134,7 +134,7 @@ func (f *scan) step(at int, i instruction) {
 	}
 }
 
-// plain handles an instruction after which the next one follows.
+// plain handles an instruction that is always followed by the next instruction.
 func (f *scan) plain(at int, i instruction) {
 	f.take(i.pop, i.push)
 	switch i.op {
@@ -173,8 +173,8 @@ func (f *scan) plain(at int, i instruction) {
 	f.values += i.push
 }
 
-// take takes values from the operand stack and puts others there. In unreachable code the stack may hold fewer values
-// than an instruction takes.
+// take pops values from the operand stack and pushes others. In unreachable code the stack may hold fewer values than
+// an instruction pops.
 func (f *scan) take(pop, push int) {
 	f.height = max(f.height-pop, f.inner().base) + push
 	if f.highest = max(f.highest, f.height); f.highest > maxHeight {
@@ -199,9 +199,9 @@ func (f *scan) branch(i instruction) {
 	}
 }
 
-// end closes the innermost block. Where ways into a label meet, a compiler selects each value that differs among them:
-// the block's results and the locals that are set in it; at the head of a loop, that loop's parameters and the locals
-// that are set in it. The price of these moves belongs to the region that runs after them.
+// end closes the innermost block. Where ways into a label meet, a compiler selects each value that differs between the
+// ways: the block's results and the locals that are set in it; at the head of a loop, that loop's parameters and the
+// locals that are set in it. The price of these moves belongs to the region that runs after them.
 func (f *scan) end() {
 	b := f.inner()
 	written, touched := count(f.written(0)), count(f.touched(0))
@@ -228,7 +228,7 @@ func (f *scan) end() {
 // parent returns the block around the innermost block, or the function itself.
 func (f *scan) parent() *block { return &f.blocks[max(0, len(f.blocks)-2)] }
 
-// merge notes a label to which several ways lead: moved values are moved there, considered values are examined.
+// merge adds the cost of a label with several ways into it: moved and considered count the values at each way.
 func (f *scan) merge(region, ways, moved, considered int) {
 	f.prices[region] += moving * max(0, moved-freeMoves)
 	f.merged += moved
@@ -250,8 +250,8 @@ func (f *scan) frame() int {
 	return max(minFrame, 256+8*(f.locals+f.values+2*f.called+f.merged+f.widest+f.results))
 }
 
-// reloads returns how many values a compiler reads again after the function's calls: the globals, those of metering
-// included, and the address of the memory. Most are never used, and yet take room until the function is compiled.
+// reloads returns how many values a compiler reads again after the function's calls: the globals, including those of
+// metering, and the address of the memory. Most are never used, but need room until the function is compiled.
 func (f *scan) reloads() int { return f.called * (f.m.globals + 4) }
 
 // reader walks a part of a module. Its first fault sticks; everything read after the fault is zero.
@@ -306,7 +306,7 @@ func (r *reader) u32() int {
 	}
 }
 
-// signed reads a signed LEB128 of so many bits.
+// signed reads a signed LEB128 of at most bits bits.
 func (r *reader) signed(bits int) (n int64) {
 	for shift := 0; ; shift += 7 {
 		if shift >= bits {
@@ -319,7 +319,7 @@ func (r *reader) signed(bits int) (n int64) {
 			continue
 		}
 		if over := shift + 7 - bits; over > 0 {
-			// The bits beyond the number's must repeat its sign.
+			// The bits beyond the number's size must repeat its sign.
 			if top := int8(c<<1) >> (7 - over); top != 0 && top != -1 {
 				r.fail("a number has more than %d bits", bits)
 				return 0
@@ -342,7 +342,7 @@ func (r *reader) count() int {
 	return n
 }
 
-// items reads the count of a kind of things, of which there may be at most so many.
+// items reads a count, which must be at most most. what names the counted things in errors.
 func (r *reader) items(what string, most int) int {
 	n := r.count()
 	if n > most {
@@ -352,7 +352,7 @@ func (r *reader) items(what string, most int) int {
 	return n
 }
 
-// values skips a vector of types of values and returns its length.
+// values skips a vector of value types and returns its length.
 func (r *reader) values(what string, most int) int {
 	n := r.items(what, most)
 	r.bytes(n)

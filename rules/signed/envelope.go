@@ -13,7 +13,7 @@ import (
 
 const (
 	maxEnvelope = 1 << 20 // bytes
-	// MaxSignatures bounds the signatures of one envelope: each costs a verification for each key that is tried.
+	// MaxSignatures limits the signatures of one envelope: each signature costs a verification for each tried key.
 	MaxSignatures = 16
 )
 
@@ -22,7 +22,7 @@ const (
 type Envelope struct {
 	Payload    string      `json:"payload"`
 	Signatures []Signature `json:"signatures,omitempty"`
-	// of the flattened form, as is Signature; empty in a parsed Envelope
+	// Protected and Signature belong to the flattened form; empty in a parsed Envelope
 	Protected string `json:"protected,omitempty"`
 	Signature string `json:"signature,omitempty"`
 }
@@ -49,7 +49,7 @@ type Signer struct {
 type Faults struct {
 	Format    error // the envelope does not have the form
 	TooLarge  error
-	Signature error // the envelope has the form, and no signature of it can count
+	Signature error // the envelope has the right form, but none of its signatures can count
 }
 
 // protected is the header that a signature covers.
@@ -59,9 +59,9 @@ type protected struct {
 }
 
 // ParseEnvelope reads a signed document and returns it with its payload. It verifies nothing. No other code reads this
-// form; therefore the code that admits a document and the code that reopens it agree on its content. It refuses what
-// Form.Parse refuses, and non-canonical base64url. It accepts any white space and member order; Text writes only one.
-// name is the file's name, for error messages.
+// form; therefore admitting and reopening a document give the same content. It refuses whatever Form.Parse refuses, and
+// non-canonical base64url. It accepts any white space and member order; Text writes only one form. name is the file's
+// name, for error messages.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
@@ -112,7 +112,7 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	return e, payload, err
 }
 
-// Text writes an envelope in the only way in which envelopes are written.
+// Text writes an envelope in the one form in which this package writes envelopes.
 func (e *Envelope) Text() (string, error) {
 	one := *e
 	if len(one.Signatures) == 1 {
@@ -125,7 +125,7 @@ func (e *Envelope) Text() (string, error) {
 	return string(b), nil
 }
 
-// SignedBy reports whether a key has signed the text of an envelope with this payload. The error says why the envelope
+// SignedBy reports whether a key has signed the text of an envelope with this payload. An error means that the envelope
 // cannot be read.
 func SignedBy(text string, payload []byte, key ed25519.PublicKey) (bool, error) {
 	found, err := Signatures(text, payload, []Key{{Public: key}})
@@ -135,7 +135,7 @@ func SignedBy(text string, payload []byte, key ed25519.PublicKey) (bool, error) 
 // Found is a signature of an envelope. Its name proves nothing: the signer chose it.
 type Found struct {
 	Named string // the name that the signature gives its key
-	Fits  bool   // one of the tried keys made the signature: the key called Key
+	Fits  bool   // a tried key made the signature: the key called Key
 	Key   string
 }
 

@@ -1,5 +1,5 @@
 // Package signed reads and writes the documents that this house signs: JSON inside a JWS (RFC 7515), each in one form
-// only, so that two readers cannot differ about what was signed. Rule bundles and the orders of a chain have this form.
+// only, so that two readers agree on the content. Rule bundles and the orders of a chain have this form.
 package signed
 
 import (
@@ -18,13 +18,13 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// Form is the form that a JSON document has: the members of the struct that it is parsed into, and no others.
+// Form is the form of a JSON document: exactly the members of the struct into which it is parsed.
 type Form struct {
-	Name  string // of the file: errors begin with it
-	Wrong error  // every fault wraps it
+	Name  string // of the file: errors begin with this name
+	Wrong error  // every fault wraps this error
 	// Null is a path that may be null; empty: none.
 	Null string
-	// Meant says for names that people expect, and that the document does not have, where it has what they mean.
+	// Meant maps names that people expect, but the document does not have, to the place of the meant value.
 	Meant map[string]string
 }
 
@@ -50,7 +50,7 @@ func (f Form) Parse(b []byte, into any) (Places, error) {
 	return at, nil
 }
 
-// positions walks a document of a type and refuses what Parse refuses.
+// positions returns the Places of a document of a type, and makes Parse's checks of form.
 func (f Form) positions(b []byte, t reflect.Type) (Places, error) {
 	w := walker{form: f, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(Places)}
 	if !utf8.Valid(b) {
@@ -79,7 +79,7 @@ type walker struct {
 	at   Places
 }
 
-// value reads the value at path, which is to be of a type.
+// value reads the value at path, which must have type t; nil: the form has no such value.
 func (w *walker) value(path string, t reflect.Type) error {
 	start := w.next()
 	if _, twice := w.at[path]; twice {
@@ -138,7 +138,7 @@ func (w *walker) object(path string, t reflect.Type) error {
 	return nil
 }
 
-// below returns the type of a member, or of an item of a list, nil for what the document does not have.
+// below returns the type of a member, or of an item of a list; nil if the form has no such member.
 func below(t reflect.Type, name string) reflect.Type {
 	switch kind := t.Kind(); {
 	case t == anything:
@@ -155,7 +155,7 @@ func below(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// anything is the type of what a document may say in any form.
+// anything is the type of values that may have any form.
 var anything = reflect.TypeFor[json.RawMessage]()
 
 func bare(t reflect.Type) reflect.Type {
@@ -172,7 +172,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// hint says what of an object, or of what the form knows people to mean, is nearest to a name that it does not have.
+// hint suggests the member of an object, or the entry of Form.Meant, that is nearest to an unknown name.
 func (w *walker) hint(path, name string, t reflect.Type) string {
 	names := slices.Sorted(maps.Keys(w.form.Meant))
 	if t.Kind() == reflect.Struct {

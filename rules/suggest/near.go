@@ -1,10 +1,10 @@
-// Package near suggests the known name that is most like a misspelt one.
+// Package suggest finds the known name that is most similar to a misspelt name.
 package suggest
 
 import "strings"
 
-// Of returns the index of the name that is nearest to what was written, by Levenshtein's distance and whatever the case
-// of its letters, and that distance. Of no names it returns -1.
+// Of returns the index of the name that is nearest to written, and the distance. It uses Levenshtein's distance and
+// ignores the case of letters. Without names the index is -1.
 func Of(written string, names []string) (index, distance int) {
 	index = -1
 	for i, name := range names {
@@ -15,10 +15,10 @@ func Of(written string, names []string) (index, distance int) {
 	return index, distance
 }
 
-// longest is the length up to which names are compared, in bytes: what is longer is near to nothing.
+// longest is the length up to which names are compared, in bytes: a longer name is near to no other.
 const longest = 40
 
-// letterChanges is the number of letters to change, add or take away.
+// letterChanges returns the number of letters to change, add or remove.
 func letterChanges(a, b string) int {
 	if len(a) > longest || len(b) > longest {
 		return 2 * longest

@@ -11,57 +11,57 @@ import (
 
 // A signature does not make a bundle right: it may be wrong or forged. This file defines what no bundle may change:
 //
-//   - At load: the places of the issuer, the receiver, the identification and of all else outside lines and totals
-//     take the fact of their own name. A bundle can neither fix such a value nor take it from elsewhere.
+//   - At load: every place outside lines and totals (issuer, receiver, identification and so on) must be filled from
+//     the fact of its own name. A bundle can neither fix such a value nor take it from another source.
 //   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
 //     compute, the document has that value.
-//   - At every fill of a rule's answer: what the till said of a line, and its global discounts, have a place and are
-//     the till's; lines add up to totals, and totals to what is paid, by an arithmetic of its own.
+//   - At every fill of a rule's answer: the till's amounts of a line and its global discounts have a place and
+//     keep their values. Lines add up to totals, and totals to the amount to be paid, by this file's own arithmetic.
 //
 // A breach is the bundle's fault and never the till's: Fill returns it alone, under the code Contradiction.
 
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
-// heldRoots are the parts of a document that a new generation may rename. The bundle then names the part by a root that
-// no facts have: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first has no other
-// name.
+// heldRoots lists the parts of a document that a new generation may rename. The bundle then names the part by a root
+// that does not occur in facts: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first,
+// identificacion, has no other name.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
-// roles are what MH's layouts call the issuer and the other party: under such a name stands nobody else.
+// roles maps MH's names for the issuer and the other party. A part with such a name holds only that party.
 var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "receptor": "receptor",
 	"sujetoExcluido": "receptor", "donante": "receptor"}
 
-// Issuer reports whether a part of a document is the issuer, by one of MH's names.
+// Issuer reports whether a part of a document describes the issuer, under one of MH's names.
 func Issuer(root string) bool { return roles[root] == "emisor" }
 
-// Said reports whether only a till says the fact of this name: an amount, a quantity, or who somebody is.
+// Said reports whether only a till may give the fact of this name: an amount, a quantity, or somebody's identity.
 func Said(name string) bool { return Priced(name) || slices.Contains(identity, name) }
 
-// Priced reports whether a fact of this name makes what a line comes to.
+// Priced reports whether a fact of this name determines the amount of a line.
 func Priced(name string) bool {
 	return slices.Contains(saidOfLine, name) || slices.Contains(withheldOf, name) || slices.Contains(soldAs, name)
 }
 
-// saidOfLine are the amounts of a line that the till says.
+// saidOfLine lists the amounts of a line that the till gives.
 var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado"}
 
-// freeRoots are the parts that rules compute.
+// freeRoots lists the parts that rules compute.
 var freeRoots = []string{linesName, summaryName}
 
-// identity are the members that take only the fact of their own name: no other fact may replace it.
+// identity lists the members that accept only the fact of their own name.
 var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
 	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
 	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
 	"selloRecibido", "codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega",
 	"nombRecibe", "docuRecibe"}
 
-// hyphenated are the members that a generation may write with hyphens: numbers of people and firms.
+// hyphenated lists the members that a generation may write with hyphens: numbers of people and firms.
 var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "docuEntrega", "docuRecibe",
 	"numDocResponsable", "numDocSolicita", "numeroDocResponsable"}
 
-// fixed are the members whose value a generation sets itself.
+// fixed lists the members to which a generation may give a constant value.
 var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo",
 	"identificacion.tipoOperacion", "emisor.tipoDocumento", "donatario.tipoDocumento"}
@@ -72,7 +72,7 @@ func held(document string) bool {
 	return document != "" && !slices.Contains(freeRoots, strings.TrimSuffix(root, "[]"))
 }
 
-// checkHeld refuses an overlay's source for a place that takes its own fact. own is the path of that fact.
+// checkHeld refuses an overlay's source for a place that must have its own fact. own is the path of that fact.
 func (e *fromEntry) checkHeld(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	switch {
@@ -95,21 +95,21 @@ func (e *fromEntry) checkHeld(own string, moved bool) error {
 	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
 	if cut >= 0 && dot >= 0 && !slices.Contains(identity, last) &&
 		(own[:cut] == e.fact[:dot] || !held(e.fact) && e.fact[dot+1:] == last) {
-		return nil // another name of a fact of the same object, or a remark that moved
+		return nil // the source is another fact of the same object, or a remark that moved
 	}
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
 
-// judged reports whether what the entry gives is compared with the place's own fact. An answer of the module, the 0 of
-// an amount that a generation lacks, and a remark that moved are not.
+// judged reports whether the entry's value must be compared with the place's own fact. Exempt are an answer of the
+// module, the 0 of an amount that a generation lacks, and a remark that moved.
 func (e *fromEntry) judged(own string) bool {
 	zero, err := e.value.Amount()
 	moved := e.fact != "" && e.fact[strings.LastIndexByte(e.fact, '.')+1:] == own[strings.LastIndexByte(own, '.')+1:]
 	return e.fact != own && e.amount == "" && e.words == "" && !moved && (err != nil || zero != 0)
 }
 
-// checkFixed refuses a constant, or an enum of one value, outside the parts that rules compute. s speaks of the place
-// at path, whatever else the document says.
+// checkFixed refuses a constant, or an enum of one value, outside the parts that rules compute. s applies
+// unconditionally to the place at path.
 func (s *schema) checkFixed(path string) error {
 	if held(path) && len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) {
 		return fmt.Errorf("schema of %s: fixes a value that only the facts may give: %s", path, s.enum[0].Append(nil))
@@ -130,18 +130,18 @@ func (s *schema) checkFixed(path string) error {
 	return nil
 }
 
-// Requirements are what a layout must have for the box to sign documents by it.
+// Requirements lists what a layout must have before the box signs documents with it.
 type Requirements struct {
 	Version int    // of identificacion
 	Kind    string // the member of identificacion that names the type; "": none
-	Type    string // what Kind says
-	// Facts are the paths of facts that must have a place; "a|b": one of the two.
+	Type    string // the value of Kind
+	// Facts are the paths of facts that must have a place; "a|b": a or b must have a place.
 	Facts []string
-	// Computed: a module answers what was sold, line by line and in sum, and the total.
+	// Computed: a module returns the amounts sold, for each line and in sum, and the total.
 	Computed bool
 }
 
-// Meets returns what a layout lacks.
+// Meets returns an error that names what the layout lacks, nil if it meets the requirements.
 func (f *Filler) Meets(q Requirements) error {
 	if f.version != q.Version {
 		return fmt.Errorf("schema of identificacion.version: fixes %d, and the manifest is of generation %d",
@@ -180,8 +180,8 @@ func (f *Filler) Meets(q Requirements) error {
 	return f.checkAnswers()
 }
 
-// checkAnswers refuses a layout that shows another amount than the module answers under its name. The box accounts for
-// the module's answer: what a document takes of another one, and its total.
+// checkAnswers refuses a layout that shows another amount than the module's answer of that name. The box keeps accounts
+// by the module's answer: the total, and the amounts that a document deducts from another.
 func (f *Filler) checkAnswers() error {
 	for i := range f.fields {
 		x := &f.fields[i]
@@ -209,12 +209,12 @@ func (r *run) contradict(path, message string) {
 	}
 }
 
-// agree compares what the overlay's source gave a place with the place's own fact.
+// agree compares the value that the overlay's source gave a place with the place's own fact.
 func (r *run) agree(f *field, si int32, own *dte.Value) {
 	s := &r.slots[si]
 	switch kind, exact, num, text := own.Scalar(); {
 	case kind == dte.KindAbsent, s.kind == kindPending, s.kind <= dte.KindNull && (f.moved || kind == dte.KindNull):
-	case kind == dte.KindNull && !held(f.document): // a line that leaves it to the bundle
+	case kind == dte.KindNull && !held(f.document): // a null in a line leaves the value to the bundle
 	case s.kind != kind, kind >= dte.KindArray, exact != s.exact, num != s.num, !exact && text != s.text:
 		given := string(r.write(nil, f.at, si))
 		r.contradict(r.path(f), "the bundle gives "+given+", and the fact is "+string(own.Append(nil)))
@@ -228,7 +228,7 @@ const (
 	lineTolerance = 3*cent + cent/2
 )
 
-// sumOf maps the totals of resumen to the amounts of the lines whose sums they are.
+// sumOf pairs each total of resumen with the amount of the lines that it sums.
 var sumOf = [][2]string{
 	{"totalNoSuj", "ventaNoSuj"}, {"totalExenta", "ventaExenta"}, {"totalGravada", "ventaGravada"},
 	{"totalCompra", "compra"}, {"totalCompraExcluidos", "compra"}, {"totalNoGravado", "noGravado"},
@@ -237,24 +237,24 @@ var sumOf = [][2]string{
 		"ivaRetenido"},
 }
 
-// soldAs are the amounts of a line that equal price times quantity, less its discount. One of them is not 0.
+// soldAs lists the amounts that a line may be sold as: price times quantity, less the discount. One of them is not 0.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
-// withheldOf are the amounts of a line of a withholding voucher. The till says them, and the module only adds them up.
+// withheldOf lists the amounts of a withholding voucher's line. The till gives them; the module only adds them up.
 var withheldOf = []string{"montoSujetoGrav", "ivaRetenido"}
 
-// Amounts of resumen by what they do to what is paid.
+// Amounts of resumen, by their effect on the amount to be paid.
 var (
 	totalsSold = []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos"}
 	discounts  = []string{"descuNoSuj", "descuExenta", "descuGravada", "descu", "descuento"}
 	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
 	perceived  = []string{"ivaPerci", "ivaPerci1"}
 	withheld   = []string{"ivaRete", "ivaRete1"}
-	// besides are amounts that only inform, or that are on the left side of an equation.
+	// besides lists amounts that only inform, or that are the total of an equation.
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
-	// signed are the amounts that may be below 0.
+	// signed lists the amounts that may be below 0.
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
@@ -263,23 +263,23 @@ var globalDiscounts = map[string]string{
 	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra",
 	"descuento": "gravada"}
 
-// informative are taxes of CAT-015 that no total includes.
+// informative lists the taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
 
-// arithmetic is where a layout has the amounts of the equations: positions of members in their object, -1 for none.
+// arithmetic locates the amounts of the equations in a layout: positions of members in their object, -1 for none.
 type arithmetic struct {
 	resumen, lines            int      // in the document
 	line                      int      // the first member of a line, among all fields
 	sums                      [][2]int // sumOf: in resumen, in a line
-	quantity, price, discount int      // in a line, as the next three
+	quantity, price, discount int      // in a line; price, discount and charge too
 	charge                    int      // noGravado
 	sold, withheld            []int
 	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal for which the layout has no place
-	discounts                 map[int]string // in resumen, as the rest: the member of descuentoGlobal that gives it
+	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
 	equations                 []equation
 	taxes, taxCode, taxValue  int
 	pagos, paid               int
-	strange                   []int // amounts that no equation knows
+	strange                   []int // amounts that occur in no equation
 	unsigned                  []int // amounts that are never below 0
 	total, output             int   // overlay.total: its place, and the module's answer for it
 }
@@ -289,7 +289,7 @@ type equation struct {
 	total       int // -1: the module's answer for what is paid, which the layout does not show
 	plus, minus []int
 	taxed       bool
-	// otherwise are amounts that MH has accepted both inside and outside the total: perception and retention.
+	// otherwise lists amounts that MH has accepted both inside and outside the total: perception and retention.
 	otherwise [2][]int
 }
 
@@ -389,7 +389,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	return a, nil
 }
 
-// number returns the amount of a member of an object, 0 for none.
+// number returns the amount of a member of an object, 0 if there is none.
 func (r *run) number(object *slot, position int) dte.Amount {
 	if position < 0 || object.kind != dte.KindObject {
 		return 0
@@ -400,7 +400,7 @@ func (r *run) number(object *slot, position int) dte.Amount {
 	return 0
 }
 
-// addUp contradicts a document whose totals are not the sums of its amounts.
+// addUp contradicts a document if its totals are not the sums of its amounts.
 func (r *run) addUp() {
 	a := &r.filler.amounts
 	root := &r.slots[0]
@@ -456,14 +456,14 @@ func (r *run) addUp() {
 			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
 		}
 		sum.Sub(r.number(resumen, a.total))
-		// of a donation only its money is paid
+		// in a donation only money is paid, not goods
 		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) {
 			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
 		}
 	}
 }
 
-// hasPlaces contradicts a layout that has no place for an amount that the till said: nothing would be compared with it.
+// hasPlaces contradicts a layout without a place for an amount that the till gave: nothing could check such an amount.
 func (r *run) hasPlaces() {
 	a := &r.filler.amounts
 	lacks := func(facts dte.Value, names []string) {
@@ -480,11 +480,11 @@ func (r *run) hasPlaces() {
 	}
 }
 
-// mostStrange is how many amounts that no equation knows may differ from 0 in one document.
+// mostStrange is how many amounts outside all equations may differ from 0 in one document.
 const mostStrange = 5
 
-// strangeSums returns what the amounts of resumen that no equation knows may come to in a total: each is in it, or off
-// it, or only informs. A difference that they do not make exactly is none of theirs.
+// strangeSums returns the sums that the amounts outside all equations may add to a total: each is added, subtracted, or
+// only informs. They explain a difference only if one of these sums equals it.
 func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	sums, known := append(r.strange[:0], dte.Sum{}), 0
 	for _, i := range r.filler.amounts.strange {
@@ -507,8 +507,7 @@ func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	return sums
 }
 
-// holds reports whether an equation is true, with this sum of taxes, and with one of the sums of amounts that no
-// equation knows.
+// holds reports whether an equation is true with this sum of taxes and any one of the sums in strange.
 func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, strange []dte.Sum) bool {
 	total := r.number(resumen, e.total)
 	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
@@ -545,7 +544,7 @@ func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, strange []dte.Sum
 	return near()
 }
 
-// taxSums returns the sums of all taxes of resumen, and of those that do not only inform.
+// taxSums returns the sum of all taxes of resumen, and the sum without the informative taxes.
 func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
 	a := &r.filler.amounts
 	if a.taxes < 0 || a.taxCode < 0 || a.taxValue < 0 {
@@ -569,7 +568,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 		return
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
-		var off dte.Sum // a cent a line, always in the same direction, is not rounding
+		var off dte.Sum // a cent in each line, always in the same direction, is not rounding
 		for i := range lines.count {
 			line := &r.slots[lines.first+i]
 			var sold dte.Amount
@@ -601,8 +600,8 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	}
 }
 
-// asGiven compares a module's answer for a line with the till's facts. A module neither raises a price or a quantity,
-// nor invents a discount or a charge, nor withholds another amount. A return gives back a part of its origin's amounts.
+// asGiven compares a module's answer for a line with the till's facts. A module must not raise a price or a quantity,
+// invent a discount or a charge, or withhold another amount. A return gives back a part of its origin's amounts.
 func (r *run) asGiven(line *slot, given dte.Value, i int32) {
 	a := &r.filler.amounts
 	returned := given.Get("cantidadOrigen").Exists()

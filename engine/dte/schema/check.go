@@ -121,7 +121,7 @@ func (r *run) checkNumber(x *rule, fi int, si int32) verdict {
 
 func (r *run) checkString(x *rule, fi int, si int32) verdict {
 	text := r.slots[si].text
-	// Bytes bound characters from both sides: count only when that does not settle it.
+	// The number of bytes limits the number of characters: count characters only if the bytes do not decide.
 	if len(text) > x.maxLength || len(text) < 4*x.minLength {
 		if n := utf8.RuneCountInString(text); n > x.maxLength || n < x.minLength {
 			return r.breach(fi, si, x, dte.FaultLength)
@@ -349,7 +349,7 @@ func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
 	return told
 }
 
-// breachNumber reports that a number is no Amount. The layout checks every number before any condition does.
+// breachNumber reports that a number is not an Amount. The layout checks every number before any condition does.
 func (r *run) breachNumber(fi int, s *slot) verdict {
 	if r.quiet == 0 && r.cause == "" {
 		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) +

@@ -9,35 +9,35 @@ import (
 	"dtegate/engine/dte"
 )
 
-// field is one place of the document. All fields are in one slice, breadth first, so that the members of an object are
-// neighbours and a member's position identifies it.
+// field is one place of the document. All fields are in one slice, breadth first. Therefore the members of an object
+// are neighbours, and a position identifies a member.
 type field struct {
 	name     string
 	key      []byte // `"name":`
-	path     string // of the fact behind it, for faults: "receptor.direccion.distrito"
-	document string // of the document
+	path     string // path of the fact, for faults: "receptor.direccion.distrito"
+	document string // path in the document
 	types    typeSet
 	required bool
 	source   source
-	output   int  // of the source: index of the line or summary output
+	output   int  // index of the source's line or summary output
 	set      bool // the line output is a set
 	fallback dte.Value
 	from     *from
 	fed      bool // a member at any depth has a from
-	judged   bool // from takes something other than the fact of the field's own name: see agree
-	moved    bool // the fact of its own name also appears elsewhere
+	judged   bool // from is not the fact of the field's own name: see agree
+	moved    bool // the fact of the field's own name also appears at another place
 	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
 
 	first    int // where its members, or its item, begin
 	members  int // how many members the layout has
-	shadows  int // how many more only conditions name; they follow the members and are never written
+	shadows  int // further members that only conditions name; they follow the members and are never written
 	item     bool
 	arrays   int // how many "[]" are above it
 	rule     *rule
 	list     *dte.CodeList
-	parent   int  // field of the neighbour whose code comes before "/" in list; -1 none
-	codeList bool // list of this place or of one below it
+	parent   int  // field of the neighbour whose code precedes "/" in list; -1 none
+	codeList bool // this place, or a place below it, has a list
 }
 
 // source is the first source of a field's value.
@@ -56,12 +56,12 @@ type from struct {
 	amount int       // summary output, -1 none
 	words  int       // summary output, -1 none
 	value  dte.Value // constant; absent: none
-	form   string    // of the fact's text, "" as it is
-	when   []step    // the form applies when the fact here is that text; nil always
+	form   string    // form of the fact's text; "": unchanged
+	when   []step    // path of a fact: the form applies if its text equals is; nil: always
 	is     string
 }
 
-// rule is a compiled schema. Its members and items refer to the fields of the place at which it is evaluated.
+// rule is a compiled schema. Its members and items refer to fields by their position at the place of evaluation.
 type rule struct {
 	types      typeSet
 	closed     bool
@@ -84,7 +84,7 @@ type rule struct {
 	choices    []choiceRule
 	hasString  bool   // any of the text keywords
 	compounded bool   // any of all, one, choices
-	reason     string // Spanish: what an alternative of oneOf, or a condition, asks for
+	reason     string // Spanish: what an alternative of oneOf, or a condition, requires
 }
 
 type memberRule struct {
@@ -94,7 +94,7 @@ type memberRule struct {
 
 type choiceRule struct {
 	when, then, otherwise *rule
-	unless                string // Spanish: when otherwise applies; when.reason says when then does
+	unless                string // Spanish: when otherwise applies; when.reason describes when then applies
 }
 
 const (
@@ -103,7 +103,7 @@ const (
 	maxArrays   = 4 // nesting of lists; MH's deepest is two
 )
 
-// shape gathers everything that the schema says about one place: its layout and the conditions on it.
+// shape gathers the whole schema of one place: its layout and the conditions on it.
 type shape struct {
 	name     string
 	base     *schema // nil for a place that only conditions name
@@ -114,7 +114,7 @@ type shape struct {
 	field    int
 }
 
-// newShape builds the shape of a place and of all below it.
+// newShape builds the shape of a place and of all places below it.
 func newShape(name string, base *schema, subs []*schema) *shape {
 	s := &shape{name: name, base: base}
 	if base != nil {
@@ -211,7 +211,7 @@ func (c *compiler) layout(root *shape) error {
 		f.first = len(c.fields)
 		at, document, arrays := f.path, f.document, f.arrays
 		members, item := s.members, s.item
-		if document == linesName && item == nil { // a body of one line: its facts are the one item of a list
+		if document == linesName && item == nil { // a body of one line: its facts are the only item of a list
 			at, arrays = at+"[]", arrays+1
 		}
 		if item != nil {

@@ -4,26 +4,26 @@
 // # Filling
 //
 // There is no Go struct for any document. Compile turns a schema file and our overlay into a Filler, once. Fill then
-// walks the layout in order. It takes each value from the overlay's source, from the rule module's answer, from the
-// fact under the same path, or from the schema's constant, checks the result by every keyword, and writes it.
-// Conditions look at the resolved document, never at the facts.
+// walks the layout in order. Each value comes from the overlay's source, the rule module's answer, the fact under the
+// same path, or the schema's constant. Fill checks the value by every keyword and writes it. Conditions look at the
+// resolved document, never at the facts.
 //
 // # Overlays
 //
-// An overlay is a JSON object beside a schema file. Every entry of from, drop and add has its "reason". Paths are those
-// of the document, with "[]" for each item of a list.
+// An overlay is a JSON object that accompanies a schema file. Every entry of from, drop and add has a "reason". Paths
+// are paths of the document, with "[]" for each item of a list.
 //
-//	total      the name of the summary amount that stands for the whole document
+//	total      the name of the summary amount that is the document's total
 //	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
-//	from       {"path", …}: where a value comes from when not from its own name:
-//	           "fact" another fact, and when that is absent, or alone, one of "amount" a summary amount of the
-//	           module and "value" a constant; or "words" a summary amount, written out.
+//	from       {"path", …}: the source of a value, if not the fact of its own name:
+//	           "fact", another fact; if that is absent, or alone, one of "amount", a summary amount of the
+//	           module, and "value", a constant; or "words", a summary amount in words.
 //	           With "form" the fact's text is written with other characters around its own, "########-#"; with
-//	           "when": {"fact", "is"} only where that fact is that text. A text that does not fit stays as it came.
-//	           Outside cuerpoDocumento, resumen and extension a place takes its own fact: see agree.go.
-//	drop       {"path", "keyword"}: a keyword of the file that MH's live validator does not heed
-//	add        {"path", "schema"}: keywords, conditions among them, that the file lacks
-//	catalogue  {"path", "catalogue", "parent"}: the code list that decides, and the neighbour that a code depends on
+//	           "when": {"fact", "is"} only if that fact equals that text. A text that does not fit stays unchanged.
+//	           Outside cuerpoDocumento, resumen and extension a place must have its own fact: see agree.go.
+//	drop       {"path", "keyword"}: a keyword of the file that MH's live validator ignores
+//	add        {"path", "schema"}: keywords, including conditions, that the file lacks
+//	catalogue  {"path", "catalogue", "parent"}: the code list that applies, and the neighbour that a code depends on
 package schema
 
 import (
@@ -52,7 +52,7 @@ type Filler struct {
 // FillOptions tune one Fill.
 type FillOptions struct {
 	Catalogues bool // also look codes up in MH's catalogues
-	// LeavePayments leaves the catalogues of payments and their terms (CAT-017, CAT-018) out.
+	// LeavePayments skips the catalogues of payments and their terms (CAT-017, CAT-018).
 	LeavePayments bool
 	MaxFaults     int // how many faults to report; 0 means 50
 }
@@ -124,15 +124,15 @@ func (f *Filler) Version() int { return f.version }
 func (f *Filler) Numbers() int { return f.numbers }
 
 // Fill appends to dst the document made of the facts and the module's answer, as compact JSON in the order of the
-// schema. Otherwise it returns the faults, and nil bytes. A fault of the code Contradiction is the bundle's, and is
-// returned alone.
+// schema. Otherwise it returns the faults, and nil bytes. A fault of the code Contradiction is a fault of the bundle
+// and is returned alone.
 //
 // Where the overlay names no source, a value is the module's answer for the place's name. Otherwise it comes from the
-// first of these that has it: the overlay's source, the fact under the same path, the schema's constant; if none has
-// it, the value is null if the schema allows null and requires the member. Facts that the schema does not name are for
-// the module alone.
+// first of these that has it: the overlay's source, the fact under the same path, the schema's constant; if no source
+// has it, the value is null if the schema allows null and requires the member. Facts that the schema does not name are
+// used by the module only.
 //
-// Without an answer (c is nil) Fill checks the facts, but nothing that waits for the module; the bytes then mean
+// Without an answer (c is nil) Fill checks the facts, but no value that depends on the module; the bytes then mean
 // nothing.
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
@@ -186,7 +186,7 @@ func (f *Filler) Check(document []byte) []dte.Fault {
 	return slices.Clone(r.faults)
 }
 
-// fits reports whether the module's answer has the shape that Outputs promised.
+// fits reports whether the module's answer has the shape that Outputs declares.
 func (f *Filler) fits(facts dte.Value, c *Computed) (dte.Fault, bool) {
 	if c == nil {
 		return dte.Fault{}, true
@@ -222,7 +222,7 @@ type OutputKind uint8
 // The forms of an answer.
 const (
 	OutAmount OutputKind = iota // in 1e-8
-	// Bit i stands for Outputs.Taxes[i]; written as the array of their codes, null when empty
+	// Bit i means Outputs.Taxes[i]; written as the array of the codes, null if empty
 	OutSet
 )
 
@@ -287,7 +287,7 @@ const (
 	MakerRule
 )
 
-// Maker returns the origin of the value at a path of a document that was filled from the facts. The path is MH's: names
+// Maker returns the origin of the value at a path of a document that was filled from the facts. MH's path is names
 // joined by dots or slashes, with or without the numbers of items: "resumen.totalIva", "/cuerpoDocumento/3/ivaItem".
 // Anything after a complete path, such as the code in "resumen.tributos.codigo.D1", is ignored.
 func (f *Filler) Maker(path string, facts dte.Value) Maker {
@@ -304,7 +304,7 @@ func (f *Filler) Maker(path string, facts dte.Value) Maker {
 			x = &f.fields[at]
 		}
 		if x.members == 0 {
-			break // a value: nothing is below it
+			break // a value: it has no members
 		}
 		next := -1
 		for i := x.first; i < x.first+x.members; i++ {
@@ -318,7 +318,7 @@ func (f *Filler) Maker(path string, facts dte.Value) Maker {
 		case steps == 0:
 			return MakerUnknown // the path is not in the document
 		default:
-			return MakerRule // MH has a place there that the layout lacks
+			return MakerRule // MH knows a place there that the layout lacks
 		}
 		steps++
 		if f.fields[at].source != sourceFacts {
@@ -368,7 +368,7 @@ func (f *Filler) Has(path string) bool {
 	return slices.ContainsFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
 }
 
-// Takes reports whether the layout has a place for a fact, or for what is below it, where the overlay takes it.
+// Takes reports whether a place of the layout is filled from a fact, or from a member of that fact.
 func (f *Filler) Takes(path string) bool {
 	return slices.ContainsFunc(f.fields, func(x field) bool {
 		return x.types != 0 && (x.path == path || strings.HasPrefix(x.path, path+".") ||

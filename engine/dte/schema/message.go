@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// lacksCode returns the message that a code is not in the list, or not in that of its departamento.
+// lacksCode returns the message that a code is not in the list, or not among the codes of its departamento.
 func lacksCode(c *dte.CodeList, code string) string {
 	words := strings.Fields(c.Name)
 	for i, w := range words {
@@ -27,8 +27,8 @@ func lacksCode(c *dte.CodeList, code string) string {
 	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ")"
 }
 
-// message tells a cashier, in Spanish, what is wrong with s at a place of the document, and what x allows. X may be nil
-// for REQUIRED.
+// message describes for a cashier, in Spanish, the fault of s at a place of the document, and what x allows. x may be
+// nil for REQUIRED.
 func (x *rule) message(document, code string, s *slot) string {
 	switch code {
 	case dte.FaultRequired:
@@ -108,13 +108,13 @@ func (x *rule) missing(document string) string {
 	}
 }
 
-// bare is a noun without its article.
+// bare returns a noun without its article.
 func bare(name string) string {
 	_, name, _ = strings.Cut(name, " ")
 	return name
 }
 
-// describe returns what a value may be: "un texto de 1 a 250 caracteres". It does not mention that the value may be
+// describe describes the permitted values: "un texto de 1 a 250 caracteres". It does not mention that the value may be
 // missing.
 func (x *rule) describe(document string) string {
 	var parts []string
@@ -176,7 +176,7 @@ func (b bound) words() string {
 	return word + b.limit.String()
 }
 
-// alternatives returns what each part of a oneOf requires, "" if one part cannot be put into words.
+// alternatives describes the requirement of each part of a oneOf; "" if a part has no description.
 func (x *rule) alternatives() string {
 	var all []string
 	for _, y := range x.one {
@@ -221,7 +221,7 @@ func quote(s *slot) string {
 	return strconv.FormatBool(s.num != 0)
 }
 
-// clip keeps a message readable whatever was sent.
+// clip shortens a value, so that a message stays readable.
 func clip(s string) string {
 	const most = 40
 	if utf8.RuneCountInString(s) <= most {
@@ -261,11 +261,11 @@ func decimals(m dte.Amount) int {
 	return d
 }
 
-// This file translates the layouts' own words into a cashier's: the forms of texts, the fields that conditions depend
-// on, and the codes that are few enough to be named.
+// This file translates the terms of the layouts into a cashier's words: the forms of texts, the fields that conditions
+// depend on, and short lists of codes.
 
-// forms describes the patterns of MH's layouts as people would. The lookaheads at the beginning of a pattern forbid
-// line breaks and add nothing to the words.
+// forms describes the patterns of MH's layouts in plain words. The lookaheads at the beginning of a pattern forbid line
+// breaks and add nothing to the words.
 var forms = map[string]string{
 	`^([0-9]{14}|[0-9]{9})$`: "un NIT: 14 dígitos, o los 9 del DUI, sin guiones",
 	`^[0-9]{9}$`:             "un DUI: 9 dígitos, sin guion",
@@ -310,7 +310,7 @@ func (p *pattern) form() (words string, ok bool) {
 		return "un teléfono: 8 dígitos", true
 	case phone:
 		return "un teléfono: de 8 a " + strings.TrimSuffix(most, "}$") + " dígitos", true
-	case strings.HasPrefix(source, "^0[1-9]"): // each departamento has its own
+	case strings.HasPrefix(source, "^0[1-9]"): // each departamento has its own pattern
 		last := 99
 		for !p.match(fmt.Sprintf("%02d", last)) {
 			last--
@@ -326,8 +326,8 @@ type noun struct {
 	codes map[string]string
 }
 
-// nouns are the words for fields that are codes, or whose values depend on each other, by the last two names of the
-// path, or the last.
+// nouns holds the words for fields that are codes, or whose values depend on each other, by the last two names of the
+// path or by the last name.
 var nouns = map[string]noun{
 	"tipoDocumento": {"el tipo de documento de identidad", map[string]string{"36": "NIT",
 		"13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}},
@@ -430,7 +430,7 @@ func (n noun) list(values []dte.Value, meanings bool) string {
 }
 
 // explain returns when a condition at a place of the document holds: "el tipo de documento de identidad es 13 (DUI)".
-// It is "" if no noun can say it.
+// It returns "" if no noun can express the condition.
 func (s *schema) explain(at string) string {
 	all, ok := s.reasons(at)
 	if !ok {
@@ -470,7 +470,7 @@ func (s *schema) reasons(at string) (all []string, ok bool) {
 	}
 	for _, name := range s.required {
 		if slices.ContainsFunc(s.properties, func(p property) bool { return p.name == name }) {
-			continue // what its value must be says it
+			continue // the condition on its value already describes it
 		}
 		n, known := nounOf(join(at, name))
 		if !known {

@@ -9,7 +9,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// overlay is what a schema file lacks: sources of values other than the fact of their own name, and differences between
+// overlay supplements a schema file: sources of values other than the fact of the same name, and differences between
 // MH's live validator and its file.
 type overlay struct {
 	total      string
@@ -25,16 +25,16 @@ type taxesEntry struct{ path, catalogue string }
 type fromEntry struct {
 	path   string
 	fact   string    // a path of the facts
-	amount string    // a summary output, when the fact is not there
+	amount string    // a summary output, if the fact is absent
 	words  string    // a summary output, in words
-	value  dte.Value // a constant, when the fact is not there
-	form   string    // "########-#": the fact's text with each # one of its characters
+	value  dte.Value // a constant, if the fact is absent
+	form   string    // "########-#": each # is replaced by a character of the fact's text
 	when   dte.Value // {"fact": path, "is": text}: the form applies only then
 }
 
 type drop struct {
 	path, keyword string
-	conditional   bool // the layout does not have the keyword there: drop it from the conditions
+	conditional   bool // the layout does not have the keyword at this place: drop it from the conditions
 	used          bool
 }
 
@@ -92,7 +92,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 	return o, nil
 }
 
-// check refuses an entry that gives no source, or two.
+// check refuses an entry without a source, or with two.
 func (f *fromEntry) check() error {
 	others := 0
 	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {
@@ -124,7 +124,7 @@ func (f *fromEntry) check() error {
 }
 
 // eachEntry calls f for the entries of one section. It refuses an entry without a reason where reasons are required:
-// later, nobody could tell whether it is still needed.
+// without a reason nobody could later decide whether the entry is still needed.
 func eachEntry(v dte.Value, section string, names []string, f func(dte.Value) error) error {
 	list := v.Get(section)
 	if list.Exists() && list.Kind() != dte.KindArray {
@@ -250,7 +250,7 @@ func join(at, name string) string {
 	return at + "." + name
 }
 
-// place names a path in an error for people.
+// place returns a path's name for error messages.
 func place(path string) string {
 	if path == "" {
 		return "the document"
@@ -258,7 +258,7 @@ func place(path string) string {
 	return path
 }
 
-// follow walks a path through facts, with index for its "[]", outermost first; nil if nothing is there.
+// follow returns the fact at a path, with an index for each "[]", outermost first; nil if there is none.
 func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	level := 0
 	for _, s := range steps {

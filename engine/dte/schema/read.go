@@ -71,8 +71,8 @@ type bound struct {
 // reader turns the file into schemas. It refuses unknown keywords, and names the place.
 type reader struct{ drops []*drop }
 
-// read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). Conditional: it is part
-// of a condition, not of the layout.
+// read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). conditional: the schema
+// is part of a condition, not of the layout.
 func (r *reader) read(v dte.Value, at string, conditional bool) (*schema, error) {
 	if v.Kind() != dte.KindObject {
 		return nil, fmt.Errorf("schema of %s is not an object", place(at))
@@ -203,7 +203,7 @@ func (r *reader) list(v dte.Value, at string) ([]*schema, error) {
 	return all, nil
 }
 
-// dropped reports whether the overlay takes this keyword out, and remembers that it did.
+// dropped reports whether the overlay drops this keyword, and marks the drop as used.
 func (r *reader) dropped(at, keyword string, conditional bool) bool {
 	found := false
 	for _, d := range r.drops {
@@ -226,7 +226,7 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		s.bounds = append(s.bounds, b)
 		return nil
 	case dte.ErrRange:
-		// No Amount reaches this limit. A limit that no Amount could keep would be a strange schema: it is refused.
+		// No Amount reaches this limit, so it is ignored. A limit that every Amount breaks is refused.
 		if (v.Text()[0] == '-') != b.upper {
 			return nil
 		}
@@ -302,9 +302,9 @@ func (s *schema) find(path []step) *schema {
 	return s
 }
 
-// pattern is one regular expression of the schema. MH writes them for an engine with lookaheads and
-// back-references; Go's has neither, and runs in linear time for that. All of MH's lookaheads are negative and
-// stand directly behind ^, so each of them is an expression of its own that must not match.
+// pattern is one regular expression of the schema. MH writes patterns for an engine with lookaheads and
+// back-references. Go's engine has neither; in return it runs in linear time. All of MH's lookaheads are negative and
+// directly follow ^; each becomes a separate expression that must not match.
 type pattern struct {
 	source string
 	must   *regexp.Regexp
@@ -365,8 +365,8 @@ func closing(s string, i int) int {
 	return -1
 }
 
-// expandRepeat rewrites ([0-9])\1+ — one digit over and over — as the alternatives 00+|11+|…, the only
-// back-reference that MH uses. Any other reaches the compiler and is refused there.
+// expandRepeat rewrites ([0-9])\1+ — one digit over and over — as the alternatives 00+|11+|…, the only back-reference
+// that MH uses. The compiler of expressions refuses any other.
 func expandRepeat(s string) string {
 	const repeat = `([0-9])\1+`
 	if !strings.Contains(s, repeat) {
@@ -404,7 +404,7 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// isEmail accepts RFC 5321's mailbox without quoting and without address literals, the form that people have. Non-ASCII
+// isEmail accepts RFC 5321's mailbox without quoting and without address literals, the form that people use. Non-ASCII
 // letters are allowed on the left side (RFC 6531).
 func isEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')

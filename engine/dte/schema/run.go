@@ -16,24 +16,24 @@ type run struct {
 	filler   *Filler
 	facts    dte.Value
 	computed *Computed
-	// The resolved document: the values of all fields, the schema's constants and the module's answer among them
+	// The resolved document: the values of all fields, including the schema's constants and the module's answer
 	slots []slot
-	order []int32 // of repeated
+	order []int32 // scratch memory of repeated
 	words [256]byte
 	forms []byte // texts that the overlay's forms made
 
 	faults        []dte.Fault
 	limit         int              // of faults
-	document      bool             // Check: paths are the document's own, not those of the facts
-	index         [maxArrays]int32 // where each "[]" above the current place stands
+	document      bool             // set by Check: paths are paths of the document, not of the facts
+	index         [maxArrays]int32 // current index of each "[]" above the current place
 	leavePayments bool             // see FillOptions
-	quiet         int              // inside a condition that is only asked, not enforced
-	cause         string           // inside then or else: why it is enforced
+	quiet         int              // above 0 inside a condition that is only evaluated, not enforced
+	cause         string           // inside then or else: why the schema is enforced
 
-	contradiction dte.Fault // of the bundle; no Code: none
+	contradiction dte.Fault // fault of the bundle; Code is "" if there is none
 }
 
-// fill resolves the field at fi into the slot at si. Fact is the value under the same path, nil if there is none.
+// fill resolves the field at fi into the slot at si. fact is the value under the same path, nil if there is no value.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
@@ -99,7 +99,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 	for i := range f.members {
 		var member *dte.Value
 		if fact != nil && r.filler.fields[f.first+i].source == sourceFacts {
-			// Facts mostly come in the schema's order: go on where the last one was found.
+			// Facts mostly come in the schema's order: continue after the member found last.
 			members := fact.Members()
 			for range members {
 				if next >= len(members) {
@@ -117,7 +117,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 		something = something || r.slots[first+int32(i)].kind > dte.KindNull
 	}
 	if fact == nil && !something && (nullable || !f.required) {
-		// Nothing from elsewhere came either.
+		// No other source gave a value either.
 		r.slots[si] = slot{}
 		if nullable && f.required {
 			r.slots[si].kind = dte.KindNull
@@ -166,14 +166,14 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 		s.amount(r.computed.Summary[f.from.amount])
 	default:
 		b := dte.AppendWords(r.words[:0], dte.Amount(r.computed.Summary[f.from.words]))
-		// The bytes live in r as long as the slot does, and nothing writes to them again before.
+		// The bytes in r live as long as the slot, and nothing overwrites them before.
 		s.string(unsafe.String(&b[0], len(b)))
 	}
 	return nil
 }
 
 // fillForm writes a text in the overlay's form. It returns false if the form does not apply or does not fit: the schema
-// then judges the text as it came.
+// then checks the unchanged text.
 func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 	if f.when != nil {
 		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.Kind() != dte.KindString || is.Text() != f.is {
@@ -194,7 +194,7 @@ func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 		r.forms = append(r.forms, text[next])
 		next++
 	}
-	// The bytes live in r, or in what r.forms was before it grew, as long as the slot does.
+	// The bytes live as long as the slot, in r.forms or in the array that r.forms had before it grew.
 	r.slots[si].string(unsafe.String(&r.forms[first], len(r.forms)-first))
 	return true
 }
@@ -310,8 +310,8 @@ func (r *run) load(fi int, si int32, v *dte.Value) {
 	}
 }
 
-// kindPending is the kind of a value that only the rule module can give, in a fill without the module's answer. Nothing
-// that depends on it is judged.
+// kindPending is the kind of a value that only the rule module can give, in a fill without the module's answer. No
+// check that depends on the value is made.
 const kindPending dte.Kind = 0xff
 
 // slot is one value of the resolved document. Slots mirror the fields: the members of an object, absent ones included,
@@ -395,7 +395,7 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 	for i := range count {
 		r.order = append(r.order, i)
 	}
-	// Lines mostly differ in their first member and stand in its order: sorting compares each with its neighbour.
+	// Lines mostly differ in their first member and are in its order: sorting compares each line with its neighbour.
 	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(r.compare(fi, first+a, first+b), cmp.Compare(a, b)) })
 	second = -1
 	for n, i := range r.order[1:] {
