@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// maxAnswer is how many bytes of an answer are read at most.
+// maxAnswer is the largest answer that the client reads, in bytes.
 const maxAnswer = 1 << 20
 
 // ask posts a body and reads MH's answer about the document code.
@@ -94,7 +94,7 @@ func (c *Client) request(ctx context.Context, method, path, contentType, token s
 }
 
 // wire is a Response as MH writes it. The members that decide (estado, codigoGeneracion, selloRecibido) must be
-// strings; the others may have any type.
+// strings; the other members may have any type.
 type wire struct {
 	Version          json.RawMessage `json:"version"`
 	VersionApp       json.RawMessage `json:"versionApp"`
@@ -112,15 +112,15 @@ type wire struct {
 // sello is the form of every seal seen so far: a year, a UUID without hyphens, four characters.
 var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 
-// decide reads an answer. MH rejects over HTTP 400. An answer that is not MH's, or not about this document, decides
-// nothing.
+// decide reads an answer. MH rejects over HTTP 400. An answer that is not MH's, or is about another document, leaves
+// the outcome unknown.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	undecided := func(format string, args ...any) Outcome {
 		return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: "+format, append([]any{ErrAnswer, status},
 			args...)...)}
 	}
-	// A 404 is MH's answer if it is empty or JSON. A page (of a proxy, a portal, or MH's front without its service) is
-	// not.
+	// A 404 is MH's answer if its body is empty or JSON. A page of a proxy, a portal, or MH's front end without its
+	// service is not MH's answer.
 	if status == http.StatusNotFound && len(bytes.TrimSpace(answer)) == 0 {
 		return Outcome{Kind: NotFound}
 	}

@@ -31,7 +31,7 @@ func (Password) String() string       { return "[redacted]" }
 func (Password) GoString() string     { return "[redacted]" }
 func (Password) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
-// MarshalText hides the password from encoders (JSON, TOML), Format from the verbs that String does not reach.
+// MarshalText hides the password from encoders (JSON, TOML). Format hides it from verbs that do not call String.
 func (Password) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 func (Password) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, "[redacted]") }
 
@@ -48,7 +48,7 @@ type Options struct {
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
 	AnswerTimeout time.Duration
-	// Rehearsal accepts the seals of a simulated authority in production. Without it they are ErrSimulated there.
+	// Rehearsal accepts the seals of a simulated authority in production. Without it they give ErrSimulated.
 	Rehearsal bool
 }
 
@@ -63,14 +63,14 @@ type Client struct {
 	mu      sync.Mutex // guards what follows
 	token   string
 	expires time.Time
-	refusal error // of the credentials; nil: MH has taken a login since
+	refusal error // MH's latest refusal of the credentials; nil after a good login
 	refused time.Time
-	said    time.Time // MH's time, by its latest answer
+	said    time.Time // MH's time in its latest answer
 	heard   time.Time // when that answer came
 }
 
 // Time returns MH's time: the time of its latest answer plus the time since then. A change of the box's clock does not
-// affect it. It may be a second behind, and is never ahead. Zero before the first answer.
+// affect it. It may be a second late, never early. It is zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +108,8 @@ func New(o Options) *Client {
 	}}
 }
 
-// NewTransport returns a plain transport for one server. Its requests wait until they are connected, at most connect.
-// It uses no proxy from the environment.
+// NewTransport returns a plain transport for one server. Its requests wait for a connection for at most connect. It
+// uses no proxy from the environment.
 func NewTransport(connect time.Duration) *http.Transport {
 	d := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -125,7 +125,7 @@ func NewTransport(connect time.Duration) *http.Transport {
 type Kind uint8
 
 const (
-	// Unknown: MH gave no answer that decides.
+	// Unknown: no answer of MH decides the result.
 	Unknown Kind = iota
 	Accepted
 	Rejected
@@ -136,8 +136,8 @@ const (
 // Outcome is the result of one call.
 type Outcome struct {
 	Kind     Kind
-	Response *Response // of Accepted and Rejected, and of NotFound if MH sent one
-	// Sent, of Unknown: MH may have received the document. False: it certainly did not.
+	Response *Response // set for Accepted and Rejected, and for NotFound if MH sent it
+	// Sent is set for Unknown. True: MH may have received the document. False: MH certainly did not receive it.
 	Sent bool
 	Err  error // of Unknown: why
 }
@@ -171,7 +171,7 @@ type Submission struct {
 }
 
 var (
-	// ErrSimulated: an appliance in production got a seal of the simulated authority.
+	// ErrSimulated: an appliance in production received a seal of the simulated authority.
 	ErrSimulated = errors.New("the seal is a simulated one, in production")
 	// ErrAnswer: the answer is not MH's.
 	ErrAnswer = errors.New("the answer is not one of MH's")
@@ -188,7 +188,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
 
-// send posts a document or event that MH accepts or rejects. NotFound answers only a query: here it decides nothing.
+// send posts a document or event that MH accepts or rejects. NotFound answers only a query: here it becomes Unknown.
 func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
 	o := c.ask(ctx, path, body, code)
 	if o.Kind == NotFound {
@@ -237,8 +237,8 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// text is a member that MH should write as a string and that decides nothing. Null is ""; a number or any other value
-// keeps its literal. Therefore the type of codigoMsg cannot make the outcome of a sealed document unknown.
+// text is a member that MH should write as a string and that decides nothing. Null becomes ""; any other value keeps
+// its literal. Therefore the type of codigoMsg cannot make the outcome of a sealed document unknown.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -255,13 +255,13 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Limits of MH's texts, which every record keeps and which tills and operators' terminals show.
+// Limits of MH's texts: every record keeps these texts, and tills and operators' terminals show them.
 const (
 	maxText  = 2000 // characters of one text; the longest seen has some 300
 	maxTexts = 100  // texts of one list
 )
 
-// bounded returns a text of MH's in the form in which it is kept: one line without control characters, at most maxText
+// bounded returns MH's text in the form that records keep: one line without control characters, at most maxText
 // characters.
 func bounded(s string) string {
 	s = strings.Map(func(r rune) rune {
@@ -276,7 +276,7 @@ func bounded(s string) string {
 	return s
 }
 
-// texts is a list of texts, a single text, or null. MH pads its list with empty texts: they are dropped.
+// texts is a list of texts, a single text, or null. MH pads its list with empty texts, which are dropped.
 type texts []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -313,7 +313,7 @@ func (o Outcome) Reason() string {
 	return string(s[:min(len(s), 300)])
 }
 
-// NoRoute reports whether a call failed because no name or no route was found.
+// NoRoute reports whether a call failed because a look-up of the name failed or no route was found.
 func NoRoute(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)

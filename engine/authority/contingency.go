@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// This file has the protocol's part for contingency: the event, the lots, and the probe.
+// This file implements the protocol for contingency: the event, the lots, and the probe.
 
-// zone is El Salvador's, in which MH writes times.
+// zone is El Salvador's time zone, in which MH writes times.
 var zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
 // Receipt is MH's answer to a contingency event (MT1 §4.5). It lacks the event's code.
@@ -24,12 +24,12 @@ type Receipt struct {
 	At            time.Time `json:"at"` // FechaHora; zero if it cannot be read
 }
 
-// Text returns all words of MH's answer.
+// Text returns MH's message and its observations as one line.
 func (r *Receipt) Text() string {
 	return strings.TrimSpace(strings.Join(append([]string{r.Mensaje}, r.Observaciones...), " "))
 }
 
-// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if it is
+// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if Kind is
 // Unknown.
 func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt) {
 	defer c.observe("event", &o)()
@@ -73,7 +73,7 @@ type Lot struct {
 }
 
 // SubmitLot sends a lot once. Accepted: MH has received the lot, and decides its documents later, under the returned
-// code. Rejected: MH has accepted none of the documents, for the returned reason.
+// code. Rejected: MH has accepted no document of the lot, for the returned reason.
 func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason string) {
 	defer c.observe("lot", &o)()
 	// The version of a lot is 1 in MT1's own answer.
@@ -161,7 +161,7 @@ const nobody = "00000000-0000-4000-8000-000000000000"
 func (c *Client) Probe(ctx context.Context) Outcome {
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01",
 		"codigoGeneracion": nobody}, nobody)
-	if o.Kind == Unknown && o.Response != nil { // MH refuses the question, therefore it is there
+	if o.Kind == Unknown && o.Response != nil { // MH refused the query, therefore MH is reachable
 		o.Kind = NotFound
 	}
 	c.metrics.count("probe", o, 0)

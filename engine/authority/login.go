@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrCredentials means that MH refuses the user or the password: it is wrong, has expired, or must be changed. No retry
-// helps.
+// ErrCredentials means that MH refuses the user or the password: it is wrong, has expired, or must be changed. A retry
+// does not help.
 var ErrCredentials = errors.New("MH refuses the credentials")
 
 // The refusals that name a remedy. Both are ErrCredentials.
@@ -26,7 +26,7 @@ var (
 )
 
 const (
-	// refusalPause is how long refused credentials are not tried again: MH locks accounts, and only a person can help.
+	// refusalPause is the wait after refused credentials: MH locks accounts, and only a person can unlock them.
 	refusalPause = time.Minute
 	// tokenMargin is how long before its end a token is renewed.
 	tokenMargin = time.Hour
@@ -46,7 +46,7 @@ func (c *Client) current() (string, error) {
 	return "", nil
 }
 
-// authorize returns a token that should be good. All callers that need a new one share one login. The login outlives
+// authorize returns a token that should be valid. All callers that need a new token share one login. The login outlives
 // the caller that began it; each caller waits no longer than its own ctx.
 func (c *Client) authorize(ctx context.Context) (string, error) {
 	if token, err := c.current(); token != "" || err != nil {
@@ -67,8 +67,8 @@ func (c *Client) authorize(ctx context.Context) (string, error) {
 	}
 }
 
-// Refused returns MH's refusal of the user or the password ([ErrCredentials]), from the login that it answered so until
-// it takes one; nil else.
+// Refused returns MH's latest refusal of the user or the password ([ErrCredentials]); nil if MH has not refused a
+// login, or has accepted a login since.
 func (c *Client) Refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,9 +202,9 @@ const (
 	passwordLongest  = 25
 )
 
-// CheckForm returns an error that names what a password of MH's API lacks (MT2: 13 to 25 characters; letters, digits
-// and others), or nil. The error does not quote the password. MH may accept such a password all the same, if the
-// account is older than this requirement.
+// CheckForm returns an error if a password of MH's API misses a requirement (MT2: 13 to 25 characters; letters, digits
+// and other characters). The error does not quote the password. MH may still accept such a password if the account is
+// older than the requirement.
 func (p Password) CheckForm() error {
 	var letter, digit, other bool
 	for _, r := range string(p) {

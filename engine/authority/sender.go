@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Policy is how often and how long a document is tried (MT1 §3.3: 8 s, then query, at most two resends). Zero values
-// take the defaults.
+// Policy sets how often and how long the sender tries a document (MT1 §3.3: 8 s, then query, at most two resends). Zero
+// values become the defaults.
 type Policy struct {
-	// Resends after the first transmission, default 2.
+	// Resends is how often a document is sent after the first time, default 2.
 	Resends int
-	// Queries without an answer after which the outcome stays open, default 1 more than Resends.
+	// Queries is how many unanswered queries leave the outcome open, default 1 more than Resends.
 	Queries int
 	// DoubtFor is how long MH may work on a document after its last sending, default 2 min. During this time a query
 	// that does not find the document proves nothing.
@@ -30,7 +30,7 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// Span is a time for which the store lost all records, because the branch was restored from an earlier backup.
+// Span is a period whose records the store has lost, because the branch was restored from an earlier backup.
 type Span struct{ From, To time.Time }
 
 // Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document
@@ -41,10 +41,10 @@ type Sender struct {
 	Policy Policy
 	Lost   []Span
 	Now    func() time.Time
-	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may be away.
+	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may not answer.
 	Away    func() bool
 	Suspect func()
-	// Taken is called with the code of a document whose number MH holds under another code, and with MH's words.
+	// Taken is called with a document's code and MH's words if MH holds the document's number under another code.
 	Taken func(code, words string)
 
 	asked sync.Map // codes for which this process has queried MH
@@ -64,7 +64,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 	last := Outcome{Kind: Unknown, Sent: doubtful}
 	for ctx.Err() == nil {
 		if sends+queries > 0 && s.Away() {
-			break // the branch has found in the meantime that MH is away
+			break // the branch has found in the meantime that MH is unreachable
 		}
 		if doubtful {
 			if queries > s.Policy.Queries {
@@ -105,13 +105,13 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			sent = s.Now()
 		}
 		if o.Sent || s.Now().Sub(began) > promptly {
-			s.Suspect() // MH may be away for all documents, not only for this one
+			s.Suspect() // MH may be unreachable for all documents, not only for this document
 		}
 		if o.Unreachable() && s.Now().Sub(began) > certainly {
 			break // the login hangs: another try would wait as long
 		}
 	}
-	// So soon, a query that does not find the document proves nothing: MH may still work on it.
+	// A query so soon that does not find the document proves nothing: MH may still work on the document.
 	last.Kind, last.Sent = Unknown, ever
 	return last
 }
@@ -149,11 +149,11 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 	return Outcome{Kind: Unknown, Sent: true, Err: errors.New(why)}
 }
 
-// certainly is how long a certain failure (refused, no route) may take to be worth another try at once.
+// certainly is the longest duration of a certain failure (refused, no route) that is still tried again at once.
 const certainly = 400 * time.Millisecond
 
-// promptly is how long a refused connection takes. A connection that is not established takes longer: then MH is probed
-// in parallel with the other tries, because a probe after them would take the sale beyond a second.
+// promptly is the longest time that a refused connection takes. After a longer failure the sender probes MH in parallel
+// with the other tries, because a probe after the tries would delay the sale beyond a second.
 const promptly = 100 * time.Millisecond
 
 // Query asks MH for a document, once, and remembers the query: see MayBeFurther.
@@ -178,8 +178,8 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 // lotsOutlive is how long after the restoration of a branch MH may still work on lots that were sent before.
 const lotsOutlive = 15 * time.Minute
 
-// RestoredUntil returns until when a document that was created before a restoration of the branch must not be sent: MH
-// may still work on an earlier sending, and a query does not show that. Zero: it need not wait.
+// RestoredUntil returns the time before which a document created before a restoration of the branch must not be sent:
+// MH may still work on an earlier sending, and a query does not show that. Zero: the document need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&
@@ -190,8 +190,8 @@ func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	return until
 }
 
-// InLostTime reports whether the store has lost what happened at a time. It allows for clocks of MH and the box that
-// differ by two minutes, and for lots that MH works on for 15 minutes.
+// InLostTime reports whether the store has lost what happened at a time. It adds a margin: the clocks of MH and the box
+// may differ by two minutes, and MH may work on a lot for 15 minutes.
 func (s *Sender) InLostTime(at time.Time) bool {
 	const differ = 2 * time.Minute
 	return slices.ContainsFunc(s.Lost, func(g Span) bool {
@@ -199,7 +199,7 @@ func (s *Sender) InLostTime(at time.Time) bool {
 	})
 }
 
-// MayBeFurther reports whether MH may know more of a document than the store: the document was created before a
+// MayBeFurther reports whether MH may know more about a document than the store: the document was created before a
 // restoration of the store, and this process has not asked MH for it yet.
 func (s *Sender) MayBeFurther(code string, created time.Time) bool {
 	if !slices.ContainsFunc(s.Lost, func(g Span) bool { return !created.After(g.To) }) {

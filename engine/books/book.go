@@ -16,14 +16,14 @@ import (
 type Options struct {
 	Month    string // "2026-11"
 	Settings Settings
-	// Dir is a folder that is there and empty; the files are made in it.
+	// Dir is an existing, empty folder for the files.
 	Dir string
-	// Print draws a book as PDF and returns its pages; nil draws none.
+	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
-	// Volume is how many rows one PDF holds, default 10,000: a volume is what can be bound, and memory stays bounded.
+	// Volume is how many rows one PDF holds, default 10,000: the pages can then be bound, and memory stays bounded.
 	Volume int
 	Made   string // when the books are made, for resumen.json
-	// Received: the annexes of what suppliers issued are made too, see Receive.
+	// Received: the annexes of suppliers' documents are made too, see Receive.
 	Received bool
 }
 
@@ -38,8 +38,8 @@ type Book struct {
 	days   map[dayKey]*line
 	series map[seriesKey]*line
 	codes  [][16]byte
-	// received are the files of suppliers; made are the files of rows that Finish writes: those of suppliers too, if
-	// there are any.
+	// received are the files of suppliers. made are the files of rows that Finish writes, including the annexes of
+	// suppliers' documents if Options.Received is set.
 	received []ReceivedFile
 	made     []*layout
 	files    map[*layout]*tally
@@ -122,11 +122,11 @@ func (b *Book) Add(doc Document) error {
 	return nil
 }
 
-// own refuses documents of another taxpayer or ambiente: books are of one.
+// own refuses documents of another taxpayer or ambiente: a book covers one taxpayer and one ambiente.
 func (b *Book) own(d *sealed) error {
 	test := d.Identificacion.Ambiente != "01"
 	switch {
-	case len(d.JSON) == 0: // lost: it names nobody
+	case len(d.JSON) == 0: // lost: it names no taxpayer
 	case b.issuer.NIT == "":
 		b.issuer, b.test = d.Emisor, test
 	case d.Emisor.NIT != b.issuer.NIT:
@@ -164,7 +164,7 @@ func (b *Book) Finish() error {
 	return b.summarise()
 }
 
-// refuseRepeated refuses what was read twice, such as two backups of one branch: it would be declared twice.
+// refuseRepeated refuses a document read twice (two backups of one branch): it would be declared twice.
 func (b *Book) refuseRepeated() error {
 	slices.SortFunc(b.codes, func(x, y [16]byte) int { return cmp.Compare(string(x[:]), string(y[:])) })
 	for i := 1; i < len(b.codes); i++ {

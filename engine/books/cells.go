@@ -8,12 +8,12 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// errWide is an amount that no column takes: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
+// errWide: the amount fits no column: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
 var errWide = errors.New("an amount of more than 10 digits before the point, which no column of the annexes takes")
 
 var widest = decimal.New(1, 10)
 
-// money writes an amount with two decimals. What lies beyond is cut, as MH's system does (p. 2), never rounded.
+// money writes an amount with two decimals. Further decimals are cut, as MH's system does (p. 2), never rounded.
 func money(d decimal.Decimal) string {
 	d = d.Truncate(2)
 	if d.IsZero() {
@@ -30,10 +30,10 @@ func day(date string) string {
 	return date[8:] + "/" + date[5:7] + "/" + date[:4]
 }
 
-// plain is a number without hyphens.
+// plain returns a number without hyphens.
 func plain(s string) string { return strings.ReplaceAll(s, "-", "") }
 
-// digits leaves the digits and letters of a person's number: no hyphens, no spaces.
+// digits returns only the digits and letters of a person's number, without hyphens and spaces.
 func digits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) || unicode.IsLetter(r) {
@@ -43,8 +43,8 @@ func digits(s string) string {
 	}, s)
 }
 
-// text is a name as a cell holds it: nothing in it ends a cell or a line, wants quotes, or is a formula to a
-// spreadsheet. Double quotes go: “"La Ceiba", S.A.” is La Ceiba, S.A.
+// text returns a name for a cell: without characters that end a cell or a line or need quotes, and without a start that
+// a spreadsheet reads as a formula. Double quotes are dropped: “"La Ceiba", S.A.” becomes La Ceiba, S.A.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -60,8 +60,8 @@ func text(s string) string {
 	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠﹦﹢﹣﹫−'–—‘’ ")
 }
 
-// cell is a cell as a file holds it: a number as it is, anything else as text makes it. Every cell of every file passes
-// here; what text leaves begins no formula in either alphabet.
+// cell returns a cell for a file: a number unchanged, any other content through text. Every cell of every file passes
+// through cell; the result of text begins no formula in either encoding.
 func cell(s string) string {
 	if _, err := decimal.NewFromString(s); err == nil {
 		return s
@@ -69,8 +69,8 @@ func cell(s string) string {
 	return text(s)
 }
 
-// windows1252 writes text as Excel's "CSV (delimitado por comas)" does; what that alphabet lacks becomes a question
-// mark.
+// windows1252 encodes text as Excel's "CSV (delimitado por comas)" does; a character that the encoding lacks becomes a
+// question mark.
 func windows1252(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

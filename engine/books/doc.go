@@ -1,32 +1,32 @@
-// Package books makes what the accountant files of a month from the sealed documents: the annexes of the VAT return
-// F-07 v14, the VAT books of sales, the monthly report F-930 and a summary that names every document that went nowhere.
-// Values in, files out: the package reads no store and speaks no HTTP.
+// Package books makes the accountant's files of a month from the sealed documents: the annexes of the VAT return F-07
+// v14, the VAT books of sales, the monthly report F-930, and a summary that names every document that is in no file.
+// The package only turns values into files: it reads no store and uses no HTTP.
 //
 // The manual is MH's "Manual de usuario para carga de archivo de los anexos de la declaración … F-07 V14" (January
 // 2025); its pages are cited as "p. 3". The VAT books follow articles 82 to 87 of the Tax Code's regulation (DE
 // 117-2001).
 //
-// Where a document goes. Its month is that of fecEmi; that of an invalidation is the month of its event.
+// The files of each document. A document's month is that of fecEmi, an invalidation's that of its event.
 //
 //	what                                     files
 //	01 sealed                                anexo02 (p. 7), libro_consumidores (art. 83)
 //	03, 05, 06 sealed                        anexo01 (p. 1), libro_contribuyentes (art. 85); with perception anexo09 (p. 37) and f930 too
-//	05, 06 sealed, of a withholding voucher  none: no rule of this house computes one; named in resumen.json
+//	05, 06 sealed, of a withholding voucher  none: no rule bundle computes such a note; named in resumen.json
 //	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each code; other cases (C9) in f930 alone
 //	11 sealed                                anexo02, columns O to Q (p. 9), libro_consumidores; of goods and services together the book alone
-//	04, 08, 09, 15 sealed                    none; named in resumen.json with what is to be done by hand
+//	04, 08, 09, 15 sealed                    none; named in resumen.json with the steps to do by hand
 //	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too; extracto_compras (art. 86), as 07, and with
 //	                                         income tax withheld renta_retenida
 //	01, 03, 05, 06 sealed, VAT withheld      retenciones_por_recibir too
 //	18 sealed, of an invoice 01              libro_consumidores, subtracted (art. 87); anexo02 if Settings.Returns says so
-//	18 sealed, of a document 14              none: anexo05 takes no negative amounts; named in resumen.json
+//	18 sealed, of a document 14              none: anexo05 accepts no negative amounts; named in resumen.json
 //	invalidated, event in the month          anulados (p. 55), whatever the month of the document; not 15 and 18, which the list of types lacks
 //	01 invalidated in a later month          its own month as it was sealed; the month of the event has a negative row (p. 10)
-//	18 invalidated in a later month          likewise; the month of the event gives back what it took
+//	18 invalidated in a later month          likewise; the month of the event adds the amounts again
 //	others invalidated                       anulados alone: annexes 1, 5, 9, 10 and 12 take no invalidated documents and nothing negative
-//	in contingency, without a seal           none: the annexes want the seal; named in resumen.json
+//	in contingency, without a seal           none: the annexes require the seal; named in resumen.json
 //	refused, or without an outcome           none; named in resumen.json
 //
-// Begin with place.go, which says document by document which rows it makes. shared.go adds up the rows of several
-// documents, writer.go writes the files.
+// Begin with place.go, which decides the rows of each document. shared.go adds up the rows that several documents
+// share, writer.go writes the files.
 package books

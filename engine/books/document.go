@@ -12,20 +12,20 @@ import (
 // Document is a stored document as the books read it.
 type Document struct {
 	Code          string // codigoGeneracion, upper case, with hyphens
-	ControlNumber string // that of a return (18) is the branch's own
+	ControlNumber string // of a return (18): the branch's own number, not MH's
 	Type          string // CAT-002
-	State         string // PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED; "" while it has no outcome
+	State         string // PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED; "" without an outcome
 	Date          string // fecEmi, yyyy-mm-dd
 	Total         string // USD, as GET /dte/documentos shows it
 	Seal          string // selloRecibido
 	Branch        int64  // id of the branch that issued it
-	// Deferred: it was issued in contingency, so that the customer has it whatever MH says.
+	// Deferred: the document was issued in contingency, therefore the customer has it even if MH rejects it.
 	Deferred bool
-	// Invalidated is the day of the event that took it back, yyyy-mm-dd; "" while it stands.
+	// Invalidated is the day of the event that invalidated the document, yyyy-mm-dd; "" without such an event.
 	Invalidated string
-	// Refusal is what MH said of a rejected document.
+	// Refusal is MH's reason for rejecting the document.
 	Refusal string
-	// JSON is the document as it was signed.
+	// JSON is the signed document; empty if the box lost it.
 	JSON []byte
 }
 
@@ -37,8 +37,8 @@ const (
 	invalidated = "INVALIDATED"
 )
 
-// content is what the books need of a signed document, of either generation of MH's schemas. Absent and null amounts
-// are 0. encoding/json ignores the case of names: totalIVAretenido (07 v1) and totalIvaRetenido (v2) are one.
+// content is the part of a signed document, of either generation of MH's schemas, that the books use. Absent and null
+// amounts are 0. encoding/json ignores the case of names: totalIVAretenido (07 v1) is totalIvaRetenido (v2).
 type content struct {
 	Identificacion struct {
 		Ambiente         string `json:"ambiente"`
@@ -54,12 +54,12 @@ type content struct {
 	Relacionados   []related `json:"documentoRelacionado"`
 	Cuerpo         items     `json:"cuerpoDocumento"`
 	Resumen        totals    `json:"resumen"`
-	// Of the file that a supplier mails.
+	// Only in the file that a supplier mails.
 	MailedSeal string `json:"selloRecibido"`
 	Signature  string `json:"firmaElectronica"`
 }
 
-// items are the lines of a document; 09 has one object in their place.
+// items are the lines of a document; a 09 has a single object instead of a list.
 type items []item
 
 func (l *items) UnmarshalJSON(b []byte) error {
@@ -70,16 +70,16 @@ func (l *items) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]item)(l))
 }
 
-// Issuer is the taxpayer, as the documents name it.
+// Issuer is the taxpayer as named in its documents.
 type Issuer struct {
 	NIT string `json:"nit"`
-	NRC string `json:"nrc"` // returns (18) bear none
-	// Exports is what an export invoice (11) sells: 1 goods, 2 services, 3 both.
+	NRC string `json:"nrc"` // absent in returns (18)
+	// Exports is the kind of item of an export invoice (11): 1 goods, 2 services, 3 both.
 	Exports int    `json:"tipoItemExpor"`
 	Name    string `json:"nombre"`
 }
 
-// party is a receptor: 03 names a nit, the others a kind of document (CAT-022) and its number.
+// party is a receptor: 03 has a nit, the other types have a kind of identity document (CAT-022) and its number.
 type party struct {
 	NIT          string `json:"nit"`
 	DocumentType string `json:"tipoDocumento"`
@@ -91,7 +91,7 @@ type party struct {
 
 type related struct {
 	Type string `json:"tipoDocumento"`
-	Code string `json:"codigoGeneracion"` // of 18; notes name the number
+	Code string `json:"codigoGeneracion"` // only in 18; notes have the number instead
 }
 
 type item struct {
@@ -119,11 +119,11 @@ type totals struct {
 	Taxes              []tax           `json:"tributos"`
 	SubTotal           decimal.Decimal `json:"subTotal"`
 	Perceived          decimal.Decimal `json:"ivaPerci"`
-	Perceived1         decimal.Decimal `json:"ivaPerci1"` // the generation before
+	Perceived1         decimal.Decimal `json:"ivaPerci1"` // name in the previous generation
 	Retained           decimal.Decimal `json:"ivaRete"`
 	Retained1          decimal.Decimal `json:"ivaRete1"`
 	IncomeTax          decimal.Decimal `json:"reteRenta"`
-	VAT                decimal.Decimal `json:"totalIva"` // of 01 and 18: inside the prices
+	VAT                decimal.Decimal `json:"totalIva"` // only in 01 and 18: included in the prices
 	NonTaxed           decimal.Decimal `json:"totalNoGravado"`
 	Discount           decimal.Decimal `json:"descuento"` // of 11 v1
 	Insurance          decimal.Decimal `json:"seguro"`    // of 11
@@ -136,30 +136,30 @@ type tax struct {
 	Value decimal.Decimal `json:"valor"`
 }
 
-// sealed is a document with its amounts as the books count them, all positive. Global discounts are taken off.
+// sealed is a document with its amounts as the books count them: all positive, after global discounts.
 type sealed struct {
 	Document
 	content
 	hour          string
-	establishment string // "S001", of the control number
-	item          int    // CAT-011: the kind that most of the amount belongs to
+	establishment string // "S001", from the control number
+	item          int    // CAT-011: the kind with the largest amount
 	customer      *party
 
-	// As the annexes write them.
+	// In the form of the annexes.
 	day, control, code, name string
 
 	exempt, nonSubject, taxed decimal.Decimal
-	vat                       decimal.Decimal // of 03, 05, 06 beside the prices; of 01 and 18 inside them
+	vat                       decimal.Decimal // in 03, 05, 06 added to the prices; in 01 and 18 included
 	perceived, retained       decimal.Decimal
 	otherTaxes, nonTaxed      decimal.Decimal
 	incomeTax, purchase       decimal.Decimal
-	total                     decimal.Decimal // what is paid; of 07 what is withheld
+	total                     decimal.Decimal // the amount paid; in 07 the amount withheld
 }
 
-// sales is what a document sold, without VAT of its own.
+// sales returns the sum of a document's sales, without VAT that it adds to the prices.
 func (d *sealed) sales() decimal.Decimal { return d.exempt.Add(d.nonSubject).Add(d.taxed) }
 
-// read decodes a document and checks that it is the one that the record names.
+// read decodes a document and checks that its code and date are those of the record.
 func read(doc Document) (*sealed, error) {
 	d := &sealed{Document: doc}
 	wrong := func(err error) (*sealed, error) { return nil, fmt.Errorf("document %s: %w", doc.Code, err) }
@@ -184,13 +184,13 @@ func read(doc Document) (*sealed, error) {
 	return d, nil
 }
 
-// informative are taxes of CAT-015 that the summary shows and nobody pays with the document.
+// informative are the taxes of CAT-015 that the summary shows but that are not paid with the document.
 const informative = "C5 C6 C7"
 
-// vatCode is VAT in CAT-015.
+// vatCode is the code of VAT in CAT-015.
 const vatCode = "20"
 
-// count fills in what the rows are made of.
+// count sets the fields of d that the rows are made from.
 func (d *sealed) count() {
 	d.hour = twoDigits(d.Identificacion.HorEmi)
 	d.customer = cmp.Or(d.Receptor, d.SujetoExcluido, &party{})
@@ -212,7 +212,7 @@ func (d *sealed) count() {
 	d.perceived, d.retained = r.Perceived.Add(r.Perceived1), r.Retained.Add(r.Retained1)
 	d.incomeTax, d.nonTaxed = r.IncomeTax, r.NonTaxed
 	switch d.Type {
-	case "11": // insurance and freight are in the operation, at the same rate of zero
+	case "11": // insurance and freight belong to the operation, at the same zero rate
 		d.taxed = d.taxed.Sub(r.Discount).Add(r.Insurance).Add(r.Freight)
 	case "14":
 		d.purchase = r.SubTotal
@@ -234,7 +234,7 @@ func (d *sealed) count() {
 	}
 }
 
-// twoDigits returns an hour with two digits of seconds: MH's schema allows one.
+// twoDigits returns an hour with two digits of seconds: MH's schema allows a single digit.
 func twoDigits(hour string) string {
 	if len(hour) == 7 {
 		return hour[:6] + "0" + hour[6:]
@@ -242,7 +242,7 @@ func twoDigits(hour string) string {
 	return hour
 }
 
-// retentions returns what the lines of a withholding voucher add up to by the code of CAT-006: the base, and the VAT.
+// retentions returns the sums of a withholding voucher's lines for each code of CAT-006: the bases and the VAT.
 func (d *sealed) retentions() (bases, amounts map[string]decimal.Decimal) {
 	bases, amounts = make(map[string]decimal.Decimal), make(map[string]decimal.Decimal)
 	for i := range d.Cuerpo {

@@ -2,16 +2,16 @@ package books
 
 import "strings"
 
-// Explanation is where a document is in the books of a month.
+// Explanation lists the places of a document in the books of a month.
 type Explanation struct {
 	Month  string
 	Places []Place
-	// Motive is why it is in no file, "" when it is in one.
+	// Motive is why the document is in no file; "" if it is in a file.
 	Motive string
 	Notes  []string
 }
 
-// Place is a document's row in a file, or what the document adds to a row.
+// Place is a document's row in a file, or the amounts that the document adds to a shared row.
 type Place struct {
 	File  string
 	Why   string
@@ -24,7 +24,7 @@ type Cell struct {
 	Value string
 }
 
-// Explain returns where a document goes in the books of a month, cell by cell. The files are made by the same code.
+// Explain returns the cells of a document in the books of a month. The same code makes the files.
 func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	d, err := read(doc)
 	if err != nil {
@@ -53,8 +53,8 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	return e, nil
 }
 
-// explained is what a share adds to its row: in a shared row the codes of the first and the last document are those of
-// the day.
+// explained returns the amounts that a share adds to its row. In a shared row it omits the first and the last code,
+// which are those of the day.
 func (s *share) explained(l *layout, cells []string) Place {
 	p := Place{File: l.Name, Why: "fila propia: " + s.adjust}
 	shared := s.adjust == ""

@@ -7,26 +7,26 @@ import (
 
 // Column is a column of a file.
 type Column struct {
-	Letter string // as spreadsheets name it
+	Letter string // of the column in a spreadsheet
 	Name   string // in the manual's words
-	Page   int    // of the manual; 0: the file is not one of its annexes
+	Page   int    // page of the manual; 0: the file is no annex of the manual
 }
 
 // layout is a file of rows.
 type layout struct {
 	Name    string // at most 25 characters (p. 2)
 	Columns []Column
-	header  bool   // for people: with headings; the annexes have none (p. 1)
+	header  bool   // a file for people, with headings; annexes have no headings (p. 1)
 	title   string // the heading
-	why     string // a document has a row of its own
-	sums    []int  // the columns that are added up
-	// notesAt is the column with the type of the document, in an annex that has credit notes (05) as positive amounts;
-	// 0: none.
+	why     string // why a document has a row of its own
+	sums    []int  // indexes of the columns that are added up
+	// notesAt is the index of the column with the document's type, in an annex that has credit notes (05) as positive
+	// amounts; 0: no such column.
 	notesAt int
 }
 
-// annex reads the columns of a file: lines of names, each line after the page of the manual that describes them. A plus
-// marks a column that is added up, a minus the type of document by which credit notes are taken off.
+// annex returns the layout of a file from a text: each line has a page of the manual and the columns that it describes.
+// A plus marks a column that is added up, a minus the column with the type of document, used to subtract credit notes.
 func annex(name, why, columns string) *layout {
 	l := &layout{Name: name, why: why}
 	for line := range strings.Lines(columns) {
@@ -53,17 +53,17 @@ func annex(name, why, columns string) *layout {
 	return l
 }
 
-// book is a file for people.
+// book returns the layout of a file for people.
 func book(name, title, why, columns string) *layout {
 	l := annex(name, why, columns)
 	l.header, l.title = true, title
 	return l
 }
 
-// documentsColumn is how many documents a row of the book of consumers holds.
+// documentsColumn is the column of the book of consumers with the number of documents in the row.
 const documentsColumn = "Documentos"
 
-// The files of rows. Their columns are those of the manual's tables, in their order.
+// The files of rows. The annexes have the columns of the manual's tables, in the same order.
 var (
 	annex01 = annex("anexo01.csv", "ventas a contribuyentes: comprobantes de crédito fiscal y sus notas", `
 		1 Fecha de emisión del documento | Clase de documento
@@ -109,8 +109,8 @@ var (
 		56 Clase de documento | Desde (preimpreso) | Hasta (preimpreso) | Tipo de documento | Tipo de detalle
 		56 Serie | Desde
 		57 Hasta | Código de generación`)
-	// taxpayers is the book of article 85: its letters a) to l), with the type of document, the sales that bear no VAT
-	// by law and the code added where they belong.
+	// taxpayers is the book of article 85 with its letters a) to l). Columns for the type of document, the sales
+	// without VAT by law and the code are inserted where they belong.
 	taxpayers = book("libro_contribuyentes.csv", "Libro de ventas a contribuyentes",
 		"ventas a contribuyentes, art. 85 del reglamento", `
 		No. | Fecha | Tipo | Número de control | Código de generación | Formulario único | Cliente | NRC
@@ -126,13 +126,13 @@ var (
 	f930 = annex("f930.csv", "lo percibido o retenido en el mes", `
 		Correlativo | NIT | Nombre | Calidad | Modalidad | Código de documento | Fecha | Serie | Número
 		+Monto sujeto | +Monto`)
-	// purchases is what the box issues of the book of purchases (art. 86): the rest comes from suppliers.
+	// purchases is the part of the book of purchases (art. 86) that the box issues: suppliers issue the rest.
 	purchases = book("extracto_compras.csv", "Extracto para el libro de compras: lo que emite esta caja",
 		"lo que el libro de compras lleva de lo emitido (art. 86)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NRC | NIT, DUI u otro documento
 		Proveedor | +Compras a sujetos excluidos | +Monto sujeto a retención | +IVA retenido | +Renta retenida`)
-	// incomeTaxes are the purchases of excluded subjects of which income tax was withheld: F-14 of the month, F-910 of
-	// the year.
+	// incomeTaxes lists the purchases from excluded subjects with income tax withheld: for the F-14 of the month and
+	// the F-910 of the year.
 	incomeTaxes = book("renta_retenida.csv", "Renta retenida a sujetos excluidos",
 		"renta retenida, para el F-14 y el F-910", `
 		No. | Fecha | NIT, DUI u otro documento | Nombre | Número de control | Código de generación
@@ -142,7 +142,7 @@ var (
 		"el cliente retuvo IVA y debe su comprobante (07)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NIT o DUI | NRC | Cliente
 		+Ventas gravadas | +IVA retenido por el cliente`)
-	// The annexes of what was received.
+	// The annexes of received documents.
 	annex03 = annex("anexo03.csv", "", `
 		11 Fecha de emisión del documento | Clase de documento
 		12 -Tipo de documento | Número de documento | NIT o NRC del proveedor | Nombre del proveedor
@@ -164,7 +164,7 @@ var (
 		34 +Monto sujeto | +Monto de la percepción | DUI agente | Número de anexo`)
 )
 
-// layouts are the files of what was issued, receivedLayouts those of what was received.
+// layouts are the files of issued documents, receivedLayouts the files of received documents.
 var (
 	layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930,
 		purchases, incomeTaxes, expected}

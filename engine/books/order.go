@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// order is when a document was issued, and where it stands among those of the same second: by series, type and number.
-// It is from the document alone, so that documents read in any order give the same files.
+// order sorts documents by the second of issue, then by series, type and number. It depends only on the document,
+// therefore documents that are read in any order give the same files.
 type order struct {
 	second int64
 	series [8]byte // establishment and point of sale
@@ -36,14 +36,14 @@ func orderOf(d *sealed, date string) (order, error) {
 	o := order{second: at.Unix()}
 	if len(d.ControlNumber) == 31 {
 		copy(o.series[:], d.ControlNumber[7:15])
-		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // what is no number sorts first
+		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // 0, which sorts first, if it is not a number
 	}
 	kind, _ := strconv.ParseUint(d.Type, 10, 8)
 	o.kind = uint8(kind)
 	return o, nil
 }
 
-// spool holds rows in a temporary file and gives them back in order: 48 bytes of memory a row.
+// spool keeps rows in a temporary file and returns them in order. It needs 48 bytes of memory for each row.
 type spool struct {
 	file  *os.File
 	out   *bufio.Writer
@@ -64,7 +64,7 @@ func newSpool(dir string) (*spool, error) {
 	return &spool{file: f, out: bufio.NewWriterSize(f, 1<<16)}, nil
 }
 
-// unit separates cells within a spooled row; text lets no control character into a cell.
+// unit separates the cells of a spooled row. Cells contain no control characters, because text removes them.
 const unit = "\x1f"
 
 func (s *spool) add(o order, cells []string) error {
@@ -82,7 +82,7 @@ func (s *spool) add(o order, cells []string) error {
 	return nil
 }
 
-// rows returns how many rows a spool holds; nil: none.
+// rows returns how many rows a spool holds; a nil spool holds 0.
 func (s *spool) rows() int {
 	if s == nil {
 		return 0
@@ -116,5 +116,5 @@ func (s *spool) eachRow(fn func(cells []string) error) error {
 
 func (s *spool) close() {
 	_ = s.file.Close()
-	_ = os.Remove(s.file.Name()) // what cannot be removed lies in the folder that is thrown away
+	_ = os.Remove(s.file.Name()) // a file that remains disappears with the folder
 }

@@ -14,19 +14,19 @@ import (
 	"dtegate/engine/dte"
 )
 
-// placement is where a document goes in the books of a month.
+// placement holds the rows of a document in the books of a month.
 type placement struct {
 	rows  []row
-	daily *share // of annex 2
-	sold  *share // of the book of consumers
+	daily *share // the document's share of a row in annex 2
+	sold  *share // the document's share of a row in the book of consumers
 	files []*layout
-	// motive is why a document of the month is in no file; "" when it is in one.
+	// motive is why a document of the month is in no file; "" if it is in a file.
 	motive string
-	// notes are what the accountant must know of a document that is in a file.
+	// notes are the facts that the accountant must know about a document that is in a file.
 	notes []string
 }
 
-// row is a line of a file by itself.
+// row is a line of a file for a single document.
 type row struct {
 	file  *layout
 	cells []string
@@ -34,8 +34,8 @@ type row struct {
 
 const (
 	class         = "4"   // documento tributario electrónico (p. 1)
-	notApplicable = "N/A" // since documents are grouped by day (p. 8)
-	// periods is how many months back annex 2 takes an invalidated document (p. 7).
+	notApplicable = "N/A" // because documents are grouped by day (p. 8)
+	// periods is how many months back annex 2 accepts an invalidated document (p. 7).
 	periods = 3
 )
 
@@ -50,7 +50,7 @@ func (p *placement) addFile(file *layout) {
 	}
 }
 
-// widestCell returns an amount of the document that no column of an annex takes, "" when every column takes its own.
+// widestCell returns an amount of the document that is too wide for a column of an annex; "" if every amount fits.
 func (p *placement) widestCell() string {
 	for _, r := range p.rows {
 		for _, column := range r.file.sums {
@@ -70,7 +70,7 @@ func (p *placement) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// place returns where a document goes in the books of a month, "2026-11".
+// place returns the placement of a document in the books of a month, "2026-11".
 func place(d *sealed, month string, s *Settings) *placement {
 	p := new(placement)
 	own := strings.HasPrefix(d.Date, month)
@@ -83,7 +83,7 @@ func place(d *sealed, month string, s *Settings) *placement {
 		return p
 	}
 	switch {
-	case !own: // of another month, and nothing happened to it in this one
+	case !own: // a document of another month without an event in this month
 	case d.State == processed:
 		p.file(d, s)
 	case d.State == invalidated && d.Type == "01":
@@ -114,7 +114,7 @@ func place(d *sealed, month string, s *Settings) *placement {
 	return p
 }
 
-// elsewhere is why documents that stand are in no file, by type.
+// elsewhere gives, by type, why valid documents are in no file.
 var elsewhere = map[string]string{
 	"04": "nota de remisión: acompaña bienes y no es una venta; se factura aparte",
 	"08": "comprobante de liquidación: se cita a mano en el anexo 4 (casilla 108, p. 20), junto a las ventas del " +
@@ -123,7 +123,7 @@ var elsewhere = map[string]string{
 	"15": "comprobante de donación: no es una venta, y los anexos de ventas (pp. 2 y 8) no lo llevan",
 }
 
-// file places a document that stands.
+// file places a document as it was sealed, without its invalidation.
 func (p *placement) file(d *sealed, s *Settings) {
 	switch d.Type {
 	case "01":
@@ -146,8 +146,8 @@ func (p *placement) file(d *sealed, s *Settings) {
 	}
 }
 
-// list places a document in the lists that no annex holds: what the book of purchases has of it, the income tax that
-// was withheld, and the retention voucher that its customer owes.
+// list places a document in the files for people besides the books: the extract for the book of purchases, the withheld
+// income tax, and the withholding vouchers that customers owe.
 func (p *placement) list(d *sealed) {
 	nit, dui := d.customer.identity()
 	who, nrc := cmp.Or(nit+dui, digits(d.customer.Number)), dte.FormatNRC(d.customer.NRC)
@@ -189,7 +189,7 @@ const (
 	exportedServices = 9
 )
 
-// export places an export invoice: in annex 2 goods by region, services apart, each with its own type of income.
+// export places an export invoice. Annex 2 has goods by region and services apart, each with its type of income.
 func (p *placement) export(d *sealed, s *Settings) {
 	e := d.share(s)
 	e.kind, e.income, e.exempt, e.nonSubject, e.taxed = "11", exportedGoods, decimal.Zero, decimal.Zero, decimal.Zero
@@ -217,7 +217,7 @@ func (p *placement) export(d *sealed, s *Settings) {
 	}
 }
 
-// taxpayer places a voucher or a note.
+// taxpayer places a tax credit voucher (03), a credit note (05) or a debit note (06).
 func (p *placement) taxpayer(d *sealed, s *Settings) {
 	for _, r := range d.Relacionados {
 		if r.Type == "07" {
@@ -259,7 +259,7 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 
 // Codes of the F-930.
 const (
-	agent      = "1" // calidad: who perceives or withholds
+	agent      = "1" // calidad: the agent that perceives or withholds
 	perception = "1" // modalidad
 	retention  = "3"
 )
@@ -268,7 +268,7 @@ func (p *placement) report(d *sealed, nit, kind, document string, base, amount d
 	p.add(f930, "", nit, d.name, agent, kind, document, d.day, d.Seal, d.code, money(base), money(amount))
 }
 
-// withheld places a withholding voucher: its lines by rate.
+// withheld places a withholding voucher (07), with the sums of its lines for each rate.
 func (p *placement) withheld(d *sealed) {
 	nit, dui := d.customer.identity()
 	if nit == "" && dui == "" {
@@ -327,7 +327,7 @@ func (p *placement) placePurchase(d *sealed, s *Settings) {
 	}
 }
 
-// returned places a return: of an invoice it is taken off the sales of its own day (art. 87).
+// returned places a return (18). The return of an invoice is subtracted from the sales of the return's day (art. 87).
 func (p *placement) returned(d *sealed, s *Settings) {
 	if !d.returnsInvoice() {
 		p.motive = "retorno de una compra a sujeto excluido: el anexo 5 no lleva montos negativos (p. 23); se declara " +
@@ -347,7 +347,7 @@ func (d *sealed) returnsInvoice() bool {
 	return len(d.Relacionados) > 0 && d.Relacionados[0].Type == "01"
 }
 
-// adjust places what a return takes off the sales, or gives back when it is invalidated.
+// adjust places the amounts of a return, which lower the sales, or those of its invalidation, which restore them.
 func (p *placement) adjust(by *share, s *Settings) {
 	if s.ReturnsInAnnex {
 		p.daily = by
@@ -360,7 +360,7 @@ func (p *placement) adjust(by *share, s *Settings) {
 	p.addFile(consumers)
 }
 
-// cancel places a document that an event of this month took back.
+// cancel places a document that an event of this month invalidated.
 func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	switch d.Type {
 	case "18":
@@ -394,8 +394,8 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	}
 }
 
-// cancelReturn places a return that was invalidated. One of an earlier month lowered the sales of that month, which is
-// filed; its amounts come back in the month of the event, as those of an invoice go (art. 87).
+// cancelReturn places an invalidated return. A return of an earlier month lowered the sales of that month, which is
+// already declared; its amounts are added again in the month of the event, as an invoice's are subtracted (art. 87).
 func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	if own || !d.returnsInvoice() {
 		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"
@@ -406,7 +406,7 @@ func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	p.adjust(back, s)
 }
 
-// monthsBetween counts the months from one day to another.
+// monthsBetween returns the number of months from one day to another; periods+1 if a day cannot be read.
 func monthsBetween(from, to string) int {
 	a, err := time.Parse(time.DateOnly, from)
 	b, bad := time.Parse(time.DateOnly, to)
@@ -416,8 +416,8 @@ func monthsBetween(from, to string) int {
 	return (b.Year()-a.Year())*12 + int(b.Month()) - int(a.Month())
 }
 
-// identity is a person's NIT of 14 digits, or else the DUI of 9, never both. MH writes a natural person's DUI in the
-// place of the NIT too.
+// identity returns a person's NIT of 14 digits or DUI of 9 digits, never both. MH also writes a natural person's DUI
+// into the member of the NIT.
 func (p *party) identity() (nit, dui string) {
 	number := digits(p.NIT)
 	if number == "" && (p.DocumentType == "36" || p.DocumentType == "13") {

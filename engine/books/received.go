@@ -15,21 +15,21 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// What others issued to the taxpayer: each file is the JSON of one document (the "archivo DTE") as a supplier mails it.
-// Where it goes:
+// Documents that others issued to the taxpayer: each file is the JSON of one document (the "archivo DTE") that a
+// supplier mails. It is placed in:
 //
 //	03, 05, 06        anexo03 (pp. 11 to 15); with perception anexo08 too (p. 33)
 //	07 of 1 % (22)    anexo07 (p. 31); other rates are named
 //	09                anexo06, the 2 % that the liquidator took (p. 28)
-//	the rest          none; named in resumen.json with why
+//	the rest          none; named in resumen.json with the reason
 
-// Addressee is the taxpayer whose documents are expected. Test: they are of the test ambiente.
+// Addressee is the taxpayer whose documents are expected. Test: the documents are of the test ambiente.
 type Addressee struct {
 	NIT, NRC string
 	Test     bool
 }
 
-// elsewhereReceived is why documents of suppliers are in no file, by type.
+// elsewhereReceived gives, by type, why suppliers' documents are in no file.
 var elsewhereReceived = map[string]string{
 	"01": "factura de consumidor final: no da crédito fiscal; el gasto se anota a mano",
 	"04": "nota de remisión: acompaña bienes; la compra se declara con su comprobante",
@@ -44,8 +44,8 @@ var (
 	controlForm = regexp.MustCompile(`^DTE-[0-9]{2}-[A-Z0-9]{8}-[0-9]{15}$`)
 )
 
-// Receive adds the file of a document that a supplier issued to the taxpayer. What cannot be placed is named in
-// resumen.json with why; an error is the disk's.
+// Receive adds the file of a document that a supplier issued to the taxpayer. resumen.json names a file that cannot be
+// placed, with the reason. An error means that the disk failed.
 func (b *Book) Receive(name string, data []byte, to Addressee) error {
 	d, p := b.placeReceived(data, to)
 	if amount := p.widestCell(); amount != "" {
@@ -79,14 +79,14 @@ type ReceivedFile struct {
 	Type   string   `json:"tipo,omitempty"`
 	Date   string   `json:"fecEmi,omitempty"`
 	Files  []string `json:"anexos,omitempty"`
-	Motive string   `json:"motivo,omitempty"` // why it is in no file
+	Motive string   `json:"motivo,omitempty"` // why the document is in no file
 	Notes  []string `json:"avisos,omitempty"`
 }
 
-// Received returns the files of suppliers, in the order in which they came; nil when none were read.
+// Received returns the files of suppliers, in the order in which Receive got them; nil without such files.
 func (b *Book) Received() []ReceivedFile { return b.received }
 
-// placeReceived reads a file and decides where it goes.
+// placeReceived reads a file and returns its document and its placement.
 func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	d, p := new(sealed), new(placement)
 	no := func(format string, args ...any) (*sealed, *placement) {
@@ -146,7 +146,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs compares the document with what its signature bears. Nobody checks the signature itself: suppliers' keys are
+// signedAs compares the document with the signed payload. It does not verify the signature itself: suppliers' keys are
 // not known here.
 func signedAs(jws string, data []byte) error {
 	if jws == "" {
@@ -161,7 +161,7 @@ func signedAs(jws string, data []byte) error {
 	if err != nil || json.Unmarshal(payload, &signed) != nil || json.Unmarshal(data, &shown) != nil {
 		return fmt.Errorf("su firmaElectronica no lleva un documento")
 	}
-	// suppliers add members of their own to the file: they are not signed, and nothing reads them
+	// suppliers add members of their own to the file: these members are not signed, and nothing reads them
 	for name, v := range signed {
 		if !reflect.DeepEqual(v, shown[name]) {
 			return fmt.Errorf("lo firmado no es lo que dice el archivo: difieren en %s", text(name))
@@ -170,7 +170,7 @@ func signedAs(jws string, data []byte) error {
 	return nil
 }
 
-// supplier is who issued a document, as the annexes name people: a NIT of 14 digits, or a DUI.
+// supplier returns the issuer of a document in the form of the annexes: a NIT of 14 digits, or a DUI.
 func supplier(d *sealed) (nit, dui string) {
 	number := digits(d.Emisor.NIT)
 	if len(number) == 9 {
@@ -179,7 +179,7 @@ func supplier(d *sealed) (nit, dui string) {
 	return number, ""
 }
 
-// bought places a voucher or note of a supplier.
+// bought places a tax credit voucher or a note of a supplier.
 func (p *placement) bought(d *sealed, s *Settings) {
 	nit, dui := supplier(d)
 	codes := s.purchase(d)
@@ -198,7 +198,7 @@ func (p *placement) bought(d *sealed, s *Settings) {
 	}
 }
 
-// withheldFrom places a voucher of a customer that withheld VAT of the taxpayer.
+// withheldFrom places the withholding voucher of a customer that withheld VAT from the taxpayer.
 func (p *placement) withheldFrom(d *sealed) {
 	nit, dui := supplier(d)
 	bases, amounts := d.retentions()
@@ -216,7 +216,7 @@ func (p *placement) withheldFrom(d *sealed) {
 	}
 }
 
-// Addressee returns the taxpayer whose documents were added; false before the first.
+// Addressee returns the taxpayer whose documents were added; false before the first document.
 func (b *Book) Addressee() (Addressee, bool) {
 	return Addressee{NIT: b.issuer.NIT, NRC: b.issuer.NRC, Test: b.test}, b.issuer.NIT != ""
 }

@@ -6,33 +6,33 @@ import (
 	"slices"
 )
 
-// Settings are what the documents do not contain and the manual leaves open.
+// Settings are values that the documents do not contain and the manual leaves open.
 type Settings struct {
-	// Sale is for sales that no rule of Sales fits; of Sales the first that fits a document decides.
+	// The first rule of Sales that fits a document decides. Sale is for sales that no rule fits.
 	Sale  SaleCodes
 	Sales []SaleRule
 	// Purchase and Purchases are the same for purchases from excluded subjects (14).
 	Purchase  PurchaseCodes
 	Purchases []PurchaseRule
-	// ByEstablishment makes one row a day and establishment in annex 2. Default: one row a day, since the return is the
-	// taxpayer's and the manual says "agrupar por día" (p. 8).
+	// ByEstablishment makes one row for each day and establishment in annex 2. Default: one row for each day, because
+	// the return is the taxpayer's and the manual says "agrupar por día" (p. 8).
 	ByEstablishment bool
-	// ReturnsInAnnex puts returns (18) of invoices into annex 2 as negative rows. Default: they are in the book of
-	// consumers (art. 87) and in resumen.json alone, since annex 2 takes negative amounts "únicamente para los
+	// ReturnsInAnnex puts returns (18) of invoices into annex 2 as negative rows. Default: returns are only in the book
+	// of consumers (art. 87) and in resumen.json, because annex 2 accepts negative amounts "únicamente para los
 	// documentos anulados/invalidados" (p. 10) and its list of types (p. 8) has no 18.
 	ReturnsInAnnex bool
 	// DayHyphens writes the codes of annex 2 with hyphens. Default: without, as in every other annex of sales.
 	DayHyphens bool
-	// PlainCancelled writes control number and code of the invalidated without hyphens. Default: with them, since
-	// column A says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
+	// PlainCancelled writes the control number and the code of invalidated documents without hyphens. Default: with
+	// hyphens, because column A says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
 	PlainCancelled bool
 	// Windows writes the annexes in Windows-1252, as Excel saves "CSV (delimitado por comas)" (p. 2). Default: UTF-8.
 	Windows bool
 }
 
-// SaleCodes are for the income tax (pp. 3 and 4).
+// SaleCodes are a sale's codes for the income tax (pp. 3 and 4).
 type SaleCodes struct {
-	Operation int `json:"operation"` // tipo de operación: 1, 2, 3, 4, 12 or 13; 0 takes it from each document's amounts
+	Operation int `json:"operation"` // tipo de operación: 1, 2, 3, 4, 12 or 13; 0: from each document's amounts
 	Income    int `json:"income"`    // tipo de ingreso: 1 to 10, 12 or 13
 }
 
@@ -72,7 +72,7 @@ var (
 	incomes    = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13}
 )
 
-// Check returns the values that the manual does not list; each error names the setting.
+// Check returns an error for each value that the manual does not list. The error names the setting.
 func (s *Settings) Check() error {
 	var faults []error
 	one := func(name string, value int, of []int) {
@@ -109,7 +109,7 @@ func fits(establishment string, item int, ofEstablishment string, ofItem int) bo
 	return (establishment == "" || establishment == ofEstablishment) && (item == 0 || item == ofItem)
 }
 
-// sale returns the codes of a sale; the operation is that of its amounts where the settings leave it open.
+// sale returns the codes of a sale. If the settings leave the operation open, it follows from the sale's amounts.
 func (s *Settings) sale(d *sealed) (operation, income int) {
 	codes := s.Sale
 	for _, r := range s.Sales {
@@ -133,7 +133,7 @@ func (s *Settings) sale(d *sealed) (operation, income int) {
 	return operation, codes.Income
 }
 
-// mixed is the type of operation of what is taxed and exempt at once (p. 3).
+// mixed is the type of operation of a sale that is partly taxed and partly exempt (p. 3).
 const mixed = 4
 
 func (s *Settings) purchase(d *sealed) PurchaseCodes {

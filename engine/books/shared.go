@@ -9,15 +9,15 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// share is what a document adds to a line that it shares with others.
+// share holds the amounts that a document adds to a line of several documents.
 type share struct {
 	date                      string // of the line, yyyy-mm-dd
 	exempt, nonSubject, taxed decimal.Decimal
 	vat                       decimal.Decimal // inside taxed
 	exports                   exports
 	operation, income         int
-	kind                      string // CAT-002, where it is not an invoice: 11
-	// adjust says why a line stands alone, taking something back or giving it back; "" when the line is shared.
+	kind                      string // CAT-002: 11; "" for an invoice
+	// adjust is why the document has a line of its own, which subtracts or restores amounts; "" if the line is shared.
 	adjust string
 }
 
@@ -34,7 +34,7 @@ func (s *share) negate() {
 	s.exempt, s.nonSubject, s.taxed, s.vat = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg(), s.vat.Neg()
 }
 
-// annexCells are an adjustment's line of annex 2 by itself: from code to code.
+// annexCells returns the cells of a line of annex 2; first and last are the codes of its first and last document.
 func (s *share) annexCells(first, last string) []string {
 	return []string{day(s.date), class, cmp.Or(s.kind, "01"), notApplicable, notApplicable, notApplicable,
 		notApplicable, first, last, "", money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed),
@@ -48,22 +48,22 @@ func (d *sealed) share(s *Settings) *share {
 		operation: operation, income: income}
 }
 
-// dayKey is a row of annex 2: documents of one day with one type of income, of one establishment where Settings say so.
+// dayKey is a row of annex 2: one day and one type of income, and one establishment with Settings.ByEstablishment.
 type dayKey struct {
 	date, establishment string
 	income              int
 	kind                string
-	// apart is a type of operation that joins no other: 3, 12 or 13. Taxed (1) and exempt (2) together are mixed (4, p.
-	// 9).
+	// apart is a type of operation that is never in a row with other types: 3, 12 or 13. Taxed (1) and exempt (2)
+	// together are mixed (4, p. 9).
 	apart int
-	// part is above 0 for what no longer fits a column beside the documents before it.
+	// part is above 0 for a further row: the sum with the documents before it would be too wide for a column.
 	part int
 }
 
 // seriesKey is a row of the book of consumers.
 type seriesKey struct{ date, series, kind string }
 
-// line is what documents that share a row add up to.
+// line holds the sums of the documents that share a row.
 type line struct {
 	first, last               order
 	firstCode, lastCode       string
@@ -158,8 +158,8 @@ func (b *Book) addSale(d *sealed, o order, s *share) error {
 	return nil
 }
 
-// bookNumber is what the book of consumers calls a document by: its control number, or the code of a return, which MH
-// gives no control number.
+// bookNumber returns the number of a document in the book of consumers: its control number, or for a return, which has
+// no control number of MH, its code.
 func (d *sealed) bookNumber() string {
 	if d.Type == "18" {
 		return d.Code
@@ -172,7 +172,7 @@ func consumerCells(date, establishment, first, last string, s *share, documents 
 		money(s.exports.total()), money(s.total()), "0.00", strconv.Itoa(documents), text(s.adjust)}
 }
 
-// shared spools the rows that documents share.
+// shared spools the rows that several documents share.
 func (b *Book) shared() error {
 	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
 		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income,
@@ -205,7 +205,7 @@ func (b *Book) shared() error {
 	return nil
 }
 
-// dayOrder puts a row of a day before the rows of its documents.
+// dayOrder returns an order that puts a day's shared row before the rows of single documents of that day.
 func dayOrder(date, series string, number uint64) (order, error) {
 	o, err := orderOf(&sealed{hour: "00:00:00"}, date)
 	copy(o.series[:], series)

@@ -16,23 +16,23 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// SummaryName is the name of the file that describes the others.
+// SummaryName is the name of the file that describes the other files.
 const SummaryName = "resumen.json"
 
-// summary is counted while documents are added.
+// summary holds the counts and sums of the documents added so far.
 type summary struct {
 	groups         map[groupKey]*group
-	vat            decimal.Decimal // that the consumers' documents say is inside their prices
+	vat            decimal.Decimal // the VAT in the prices, according to the consumers' documents
 	branches       map[int64]int
 	nowhere, noted *spool // nil until the first document
 }
 
 type groupKey struct {
-	earlier     bool // of an earlier month, invalidated in this one
+	earlier     bool // issued in an earlier month, invalidated in this month
 	kind, state string
 }
 
-// group is what documents of a type and a state add up to.
+// group holds the sums of the documents of a type and a state.
 type group struct {
 	Type       string `json:"tipo"`
 	State      string `json:"estado"`
@@ -50,7 +50,7 @@ type group struct {
 	Purchases  sum    `json:"compras"`
 }
 
-// sum is an amount that resumen.json has as a text.
+// sum is an amount that resumen.json contains as a text.
 type sum struct{ decimal.Decimal }
 
 func (s *sum) add(d decimal.Decimal) { s.Decimal = s.Add(d) }
@@ -72,7 +72,7 @@ func (g *group) add(d *sealed) {
 	g.Purchases.add(d.purchase)
 }
 
-// named is a document in resumen.json, with why.
+// named is a document in resumen.json, with the reason why it is named.
 type named struct {
 	Code    string `json:"codigoGeneracion"`
 	Control string `json:"numeroControl"`
@@ -110,17 +110,17 @@ func (b *Book) count(d *sealed, o order, p *placement) error {
 	return nil
 }
 
-// FileSum is what a file holds, its sums by column.
+// FileSum describes a file: its rows, its documents, and the sum of each column.
 type FileSum struct {
 	Name      string            `json:"archivo"`
 	Rows      int               `json:"filas"`
 	Documents int               `json:"documentos"`
-	Sums      map[string]string `json:"sumas,omitempty"` // as they are filed
-	// with credit notes taken off, where the file has them as positive amounts
+	Sums      map[string]string `json:"sumas,omitempty"` // as they are declared
+	// after subtracting the credit notes that the file has as positive amounts
 	Net map[string]string `json:"sumas_netas,omitempty"`
 }
 
-// summarise writes resumen.json: small members first, then the documents that are named, one a line.
+// summarise writes resumen.json: first the small members, then the named documents, each on its own line.
 func (b *Book) summarise() (err error) {
 	f, err := os.Create(filepath.Join(b.o.Dir, SummaryName))
 	if err != nil {
@@ -198,7 +198,7 @@ func (b *Book) groups(earlier bool) []*group {
 	return list
 }
 
-// Files returns what each file holds, in the order of the manual.
+// Files describes each file, in the order of the manual.
 func (b *Book) Files() []FileSum {
 	list := make([]FileSum, 0, len(b.made))
 	for _, l := range b.made {
@@ -216,7 +216,7 @@ func (b *Book) Files() []FileSum {
 	return list
 }
 
-// forSummary are the settings as resumen.json tells them.
+// forSummary returns the settings in the form of resumen.json.
 func (s *Settings) forSummary() map[string]any {
 	rows, returns, encoding := "taxpayer", "summary", "utf-8"
 	if s.ByEstablishment {
@@ -237,7 +237,7 @@ func (s *Settings) forSummary() map[string]any {
 // documents.
 func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhere.rows(), b.sum.noted.rows() }
 
-// codeBytes is a codigoGeneracion as 16 bytes.
+// codeBytes returns a codigoGeneracion as 16 bytes.
 func codeBytes(code string) (b [16]byte, err error) {
 	raw, err := hex.DecodeString(plain(code))
 	if err != nil || len(raw) != len(b) {

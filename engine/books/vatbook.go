@@ -16,12 +16,12 @@ import (
 var monthNames = [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
 	"octubre", "noviembre", "diciembre"}
 
-// monthName is the month in words, "noviembre de 2026".
+// monthName returns the month in words, "noviembre de 2026".
 func (b *Book) monthName() string {
 	return fmt.Sprintf("%s de %d", monthNames[b.month.Month()-1], b.month.Year())
 }
 
-// heading is what article 82 wants on a book: name, title, NRC, month.
+// heading writes the heading that article 82 requires for a book: name, title, NRC, month.
 func (b *Book) heading(l *layout, put func([]string) error) error {
 	var names []string
 	for _, c := range l.Columns {
@@ -37,7 +37,7 @@ func (b *Book) heading(l *layout, put func([]string) error) error {
 	return nil
 }
 
-// totals is the line of totals of a book.
+// totals returns the line of totals of a book.
 func (b *Book) totals(l *layout) []string {
 	cells := make([]string, len(l.Columns))
 	cells[0] = "Totales"
@@ -47,7 +47,7 @@ func (b *Book) totals(l *layout) []string {
 	return cells
 }
 
-// total is the sum of a column of a file, by its letter.
+// total returns the sum of the column of a file with a letter; 0 if the column is not added up.
 func (b *Book) total(l *layout, letter byte) decimal.Decimal {
 	for i, column := range l.sums {
 		if column == int(letter-'A') {
@@ -57,11 +57,11 @@ func (b *Book) total(l *layout, letter byte) decimal.Decimal {
 	return decimal.Zero
 }
 
-// rate is the part of VAT in a price that includes it: 13 of 113 (Ley de IVA, art. 54).
+// rateWithin is the part of VAT in a price that includes VAT: 13/113 (Ley de IVA, art. 54).
 var rateWithin = decimal.NewFromInt(13).DivRound(decimal.NewFromInt(113), 16)
 
-// reckoning is the summary at the end of a book: the VAT of the consumers' sales (art. 83), and all sales with their
-// VAT (art. 85).
+// reckoning returns the summary at the end of a book: the VAT of the sales to consumers (art. 83), and in the book of
+// taxpayers all sales with their VAT (art. 85).
 func (b *Book) reckoning(l *layout) [][]string {
 	if l != taxpayers && l != consumers {
 		return nil
@@ -88,7 +88,7 @@ func (b *Book) reckoning(l *layout) [][]string {
 	return append(lines, []string{""}, []string{"Nombre y firma del contador o del contribuyente", ""})
 }
 
-// print draws the books as PDF, in volumes with folios that go on.
+// print draws the books as PDF, in volumes. The folios are numbered across the volumes.
 func (b *Book) print() error {
 	if b.o.Print == nil {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// tally is what a file holds.
+// tally counts and sums the content of a file.
 type tally struct {
 	rows, documents int
 	sums            []decimal.Decimal // of layout.sums
-	net             []decimal.Decimal // the same, with credit notes taken off
+	net             []decimal.Decimal // the same sums after subtracting credit notes
 }
 
-// put spools a row and adds its amounts up.
+// put spools a row and adds its amounts to the file's sums.
 func (b *Book) put(l *layout, o order, cells []string) error {
 	t := b.files[l]
 	t.rows++
@@ -46,7 +46,7 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 	return err
 }
 
-// spool adds a row to a spool, which is opened first if need be.
+// spool adds a row to a spool. It opens the spool for the first row.
 func (b *Book) spool(into **spool, o order, cells ...string) error {
 	if *into == nil {
 		s, err := newSpool(b.o.Dir)
@@ -58,7 +58,7 @@ func (b *Book) spool(into **spool, o order, cells ...string) error {
 	return (*into).add(o, cells)
 }
 
-// eachRow calls fn with the rows of a file in their order, numbered where the file numbers them.
+// eachRow calls fn with the rows of a file in their order. It numbers the rows if the file has a column for the number.
 func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	s := b.spools[l]
 	if s == nil {
@@ -73,8 +73,8 @@ func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	})
 }
 
-// write writes a file of rows. The annexes have no headings and no quotes; the books of people have headings, totals
-// and a mark by which spreadsheets know UTF-8.
+// write writes a file of rows. The annexes have no headings and no quotes; the books for people have headings, totals
+// and a byte order mark, by which spreadsheets recognise UTF-8.
 func (b *Book) write(l *layout) (err error) {
 	f, err := os.Create(filepath.Join(b.o.Dir, l.Name))
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package fleet is the branch's side of a chain. The agent reads the centre's orders from the object store, carries
 // them out through the branch's own checks, and writes the results to the object store. No sale waits for the agent,
-// however long the object store cannot be reached.
+// even if the object store is unreachable for a long time.
 //
-// Every step of the agent can be repeated. It keeps its memory in one small file (state.go) and writes the file before
-// it acts. It asks the branch's shelf of rules what is in force, never its memory.
+// Every step of the agent can be repeated. The agent keeps its memory in one small file (state.go) and writes the file
+// before it acts. It reads from the branch's shelf of rules which bundles are in force, never from its memory.
 package fleet
 
 import (
@@ -25,11 +25,11 @@ import (
 const (
 	DefaultPoll   = 2 * time.Minute
 	DefaultReport = 15 * time.Minute
-	// DefaultLook is how often the box asks at least whether another box has its branch. lookSoon is how often it asks
-	// while the store does not answer.
+	// DefaultLook is the longest time between two checks whether another box has the branch. lookSoon is the time
+	// between two checks while the store does not answer.
 	DefaultLook = time.Minute
 	lookSoon    = 15 * time.Second
-	// askFor bounds a request for something small, fetchFor one for a bundle.
+	// askFor bounds a request for a small object, fetchFor a request for a bundle.
 	askFor   = 20 * time.Second
 	fetchFor = 5 * time.Minute
 	// maxSkew is how far in the future a version may have been issued, by the box's clock.
@@ -42,15 +42,15 @@ type Options struct {
 	Chain  fleetproto.Chain
 	Branch string
 	Group  string
-	// The oldest first: when a key has signed a version that was taken, earlier keys lose trust
+	// The oldest first: after a key has signed a version that the box accepted, earlier keys lose trust
 	Director []fleetproto.Key
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point
 	Rules    Rules
 	State    File
-	// Settings is the file in which the settings are kept for the next start of the appliance; nil keeps none.
+	// Settings is the file that keeps the settings for the next start of the appliance; nil: they are not kept.
 	Settings File
-	// Describe fills in the branch's part of its status; the agent fills in the rest. nil fills in nothing.
+	// Describe fills in the branch's part of its status; the agent fills in the rest. nil: that part stays empty.
 	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
 	Report   time.Duration // default DefaultReport
@@ -62,14 +62,14 @@ type Options struct {
 
 // File is a small file that is replaced whole.
 type File interface {
-	// Load returns its bytes, none when there is no file.
+	// Load returns the file's bytes; no bytes if there is no file.
 	Load() ([]byte, error)
 	// Save replaces the file; when it returns, the file is durable.
 	Save([]byte) error
 }
 
-// Agent reads what the centre desires, carries it out and reports what happened. One goroutine calls Step and Run; any
-// goroutine may call the other exported methods. Only the goroutine of Step changes the fields.
+// Agent reads the state that the centre desires, applies it and reports the results. One goroutine calls Step and Run;
+// any goroutine may call the other exported methods. Only the goroutine of Step changes the fields.
 type Agent struct {
 	o       Options
 	metrics *metrics
@@ -77,23 +77,23 @@ type Agent struct {
 
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
-	ahead                      time.Time // before this time, readDesired does not read behind a version that it refused
-	grave                      []string  // what graveRules returned last
+	ahead                      time.Time // before this time, readDesired reads no version after a refused version
+	grave                      []string  // the latest result of graveRules
 	silent                     bool      // the store did not answer the last look
 	dirty                      bool      // the status has news that the centre waits for
-	saved                      string    // what the state file holds
+	saved                      string    // the content of the state file
 
 	mu    sync.Mutex // guards what follows, which other goroutines read
 	state state
-	// The last version that was verified; nil: none, or no key that is pinned today has signed it
+	// The latest verified version; nil: there is no such version, or no key that is pinned today signed it
 	desired  *fleetproto.Desired
 	progress *fleetproto.Progress
-	troubles map[string]error // what is wrong, by the part of the work
+	troubles map[string]error // current errors, by the part of the work
 	asked    time.Time        // when the store last answered about the desired state
 }
 
-// New returns an agent that continues where the last one stopped. If the state file cannot be read, it starts with a
-// new one: the rules' own floors are on the shelf.
+// New returns an agent that continues where the previous agent stopped. If the state file cannot be read, it starts
+// with an empty state: the rules' own floors are on the shelf.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	if o.Rand == nil {
@@ -114,7 +114,7 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Fence returns the fence, which knows whether this box may take numbers.
+// Fence returns the fence, which decides whether this box may issue numbers.
 func (a *Agent) Fence() *Fence { return a.fence }
 
 // Run works until ctx ends.
@@ -133,14 +133,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// Step does the work that is due and returns how long there is none.
+// Step does the work that is due and returns the time until the next work is due.
 func (a *Agent) Step(ctx context.Context) time.Duration {
 	now := a.o.Now()
 	if !now.Before(a.nextLook) {
 		before := a.state.Enrolled
 		answered, err := a.readEnrolments(ctx)
 		a.noteTrouble("enrolment", err)
-		// Its status has another key from now on, or reports the replacement
+		// The status has another key from now on, or reports the replacement: write it at once
 		if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
 			a.report = time.Time{}
 		}
@@ -153,7 +153,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		if answered && a.state.Enrolled.Own == 0 { // the box waits to be enrolled
 			again = min(again, a.pollEvery())
 		}
-		// The jitter makes it earlier, never later
+		// The jitter makes the next look earlier, never later
 		a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64())))
 	}
 	if !now.Before(a.nextPoll) {
@@ -166,10 +166,10 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		a.noteTrouble("acts", a.sendActs(ctx))
 		a.nextPoll = a.o.Now().Add(a.jitter(a.pollEvery()))
 		if a.dirty && len(a.state.Acts) == 0 {
-			a.report = time.Time{} // not more often than the store is polled
+			a.report = time.Time{} // at most once for each poll of the store
 		}
 		if grave := a.graveRules(); !slices.Equal(grave, a.grave) {
-			a.grave, a.report = grave, time.Time{} // the centre waits for this: it holds a roll-out
+			a.grave, a.report = grave, time.Time{} // the centre waits for this news: it may hold a roll-out
 		}
 	}
 	if !now.Before(a.report) {
@@ -188,22 +188,22 @@ func (a *Agent) jitter(d time.Duration) time.Duration {
 
 // Rules is the branch's own shelf of rule bundles, as the agent needs it. The shelf decides.
 type Rules interface {
-	// Bundles returns all bundles that are on the shelf, or were.
+	// Bundles returns all bundles that are or were on the shelf.
 	Bundles() []Bundle
-	// Admit takes a bundle's file through every step of the branch's gate. An error is the branch's own trouble: the
-	// agent tries again. A bundle that is already on the shelf is admitted.
+	// Admit passes a bundle's file through every step of the branch's gate. An error is a fault of the branch, not of
+	// the bundle: the agent tries again. For a bundle that is already on the shelf, Admit succeeds.
 	Admit(ctx context.Context, file []byte, o Order) (Admission, error)
-	// StepBack puts in force a bundle of the shelf whose first day has come, even if it was taken off.
+	// StepBack puts a bundle of the shelf in force again. Its first day must have come; it may have been taken off.
 	StepBack(ctx context.Context, to Bundle, o Order) error
-	// Cancel takes a bundle off the shelf whose first day has not come.
+	// Cancel takes a bundle off the shelf before its first day.
 	Cancel(ctx context.Context, coming Bundle, o Order) error
 }
 
 // Order is the author of a change, and the reason.
 type Order struct {
 	Who, Reason string
-	// AmountsChange, FewerCases: see fleetproto.Rule. Both are true for bundles that every branch runs: other branches
-	// have tried them.
+	// AmountsChange, FewerCases: see fleetproto.Rule. Both are true for bundles of the live state: other branches have
+	// tried these bundles.
 	AmountsChange, FewerCases bool
 }
 
@@ -219,18 +219,18 @@ type Where string
 const (
 	Live    Where = "live"    // in force today
 	Coming  Where = "coming"  // in force from a later day
-	Spare   Where = "spare"   // superseded by a newer one
+	Spare   Where = "spare"   // superseded by a newer bundle
 	Retired Where = "retired" // taken off
-	Unsound Where = "unsound" // it may not compute
+	Unsound Where = "unsound" // it must not compute
 )
 
 // Off is who took a bundle off the shelf.
 type Off string
 
 const (
-	OffItself   Off = "itself"   // the branch, because it did harm
+	OffItself   Off = "itself"   // the branch, because the bundle did harm
 	OffCentre   Off = "centre"   // this agent, by order
-	OffOperator Off = "operator" // somebody in the branch
+	OffOperator Off = "operator" // a person in the branch
 )
 
 // Bundle is a bundle of the shelf.
@@ -243,14 +243,14 @@ type Bundle struct {
 	Schema   int    `json:"schema,omitempty"`
 	From     string `json:"from"` // first day, "2026-12-01"
 	Where    Where  `json:"where"`
-	// Who took a retired bundle off, and why.
+	// Off and Reason: who took a retired bundle off, and why.
 	Off    Off    `json:"off,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Outcomes are MH's newest decisions about the bundle's documents.
 	Outcomes dte.Outcomes `json:"outcomes,omitzero"`
 }
 
-// inForce reports whether a bundle is, or will be, in force.
+// inForce reports whether a bundle is or will be in force.
 func (b *Bundle) inForce() bool { return b.Where == Live || b.Where == Coming }
 
 // find returns a bundle of the shelf, nil if it was never there.
@@ -261,8 +261,8 @@ func find(list []Bundle, digest string) *Bundle {
 	return nil
 }
 
-// inPlace returns the bundle of a rule's generation that is in force or, if none is, that is coming; nil: there is
-// none.
+// inPlace returns the bundle of a rule's generation that is in force; without such a bundle, the coming bundle;
+// otherwise nil.
 func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
 	for i := range list {
 		b := &list[i]
@@ -274,7 +274,7 @@ func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
 	return best
 }
 
-// admissionOrder is the order in which kinds of bundles are admitted: the golden cases of the others need the
+// admissionOrder is the order in which kinds of bundles are admitted: the golden cases of documents and events need the
 // catalogues.
 var admissionOrder = []string{"catalogue", "document", "event"}
 
@@ -282,7 +282,7 @@ func byKind(a, b fleetproto.Rule) int {
 	return slices.Index(admissionOrder, a.Bundle) - slices.Index(admissionOrder, b.Bundle)
 }
 
-// aheadEvery is how often the box reads behind a version that it refuses.
+// aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
 // Closed reports whether the centre has closed a point of sale of this branch for a year.
@@ -294,10 +294,10 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 	})
 }
 
-// readDesired reads the versions of the group's desired state that the box has not seen. It takes a version that the
-// director has signed and that follows the last version taken: through the digests of all versions between, whoever
-// signed those, or because it mends what the store has lost. Only the last version taken has an effect. A refused
-// version blocks nothing: readDesired reads behind it, but no more often than aheadEvery.
+// readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version that the
+// director has signed and that follows the last accepted version: either the digests link all versions between (their
+// signer does not matter), or the version mends the store's loss. Only the last accepted version has an effect. A
+// refused version blocks nothing: readDesired reads the versions after it, at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
 	signer, now := a.state.Signer, a.o.Now()
@@ -345,7 +345,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// After this line the version has an effect, and no earlier version ever has one again.
+		// After this line the version has an effect, and no earlier version can ever have an effect again.
 		a.mu.Lock()
 		a.desired = last
 		a.mu.Unlock()
@@ -361,8 +361,8 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	return fault
 }
 
-// takeSettings puts the desired settings file in force: how often the agent polls and reports takes effect at once, the
-// rest at the next start of the appliance.
+// takeSettings puts the desired settings file in force. Poll and Report take effect at once, all other settings at the
+// next start of the appliance.
 func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	want := d.Live
 	if own := a.state.Taken; own != nil && d.Rollout != nil && own.Rollout == d.Rollout.Name && !own.Stage.Failed() {
@@ -393,7 +393,7 @@ func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	return a.keepSettings()
 }
 
-// keepSettings writes the settings in force where the next start of the appliance reads them.
+// keepSettings writes the settings in force to the file that the next start of the appliance reads.
 func (a *Agent) keepSettings() error {
 	if a.o.Settings == nil {
 		return nil
@@ -405,13 +405,13 @@ func (a *Agent) keepSettings() error {
 	return a.o.Settings.Save(a.state.Values)
 }
 
-// pollEvery is how often the agent reads the desired state; reportEvery is how often it writes the status.
+// pollEvery returns how often the agent reads the desired state, reportEvery how often it writes the status.
 func (a *Agent) pollEvery() time.Duration { return cmp.Or(a.settingsInForce().PollEvery(), a.o.Poll) }
 func (a *Agent) reportEvery() time.Duration {
 	return cmp.Or(a.settingsInForce().ReportEvery(), a.o.Report)
 }
 
-// settingsInForce returns the settings in force.
+// settingsInForce returns the settings in force; empty settings if there is no valid file.
 func (a *Agent) settingsInForce() *fleetproto.Settings {
 	if s, err := fleetproto.ParseSettings(a.state.Values); err == nil {
 		return s

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// maxForeign is how many objects without a trusted signature are skipped when the box looks for the next enrolment:
-	// somebody with the store's credentials may have put them where the next enrolment belongs.
+	// maxForeign is how many objects without a trusted signature the box skips when it looks for the next enrolment:
+	// somebody with the store's credentials may have put these objects under the keys of the next enrolments.
 	maxForeign = 16
-	// againEvery is after how many looks the box reads its own enrolment again: the director may have signed it anew,
-	// with other points of sale or another key, and a store that was rolled back may have given its epoch to another
-	// box.
+	// againEvery is the number of looks after which the box reads its own enrolment again: the director may have signed
+	// it again, with other points of sale or another key, and a store that was rolled back may have given the epoch to
+	// another box.
 	againEvery = 30
 )
 
 // readEnrolments reads the enrolments of the branch that the box has not seen. The highest enrolment with a trusted
 // signature decides which box has the branch. If another box has a later epoch than this box, this box is replaced for
 // good, even if its key is enrolled once more: its store is out of date. If the signer of the highest enrolment is no
-// longer trusted, all enrolments are read again: those that the director signed anew count, and without any the box
-// stays as it is. It returns whether the store answered.
+// longer trusted, all enrolments are read again: only enrolments with a new trusted signature count; without them
+// nothing changes. It returns whether the store answered.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, first := before, before.Highest+1
@@ -76,8 +76,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			next.Own, next.Over, next.Points, after = epoch, false, e.Points, e.After
 		}
 	}
-	// Without a trusted enrolment nothing changes. If the store stopped answering, this box's own enrolment may be the
-	// next.
+	// Without a trusted enrolment nothing changes. If the store stopped answering, the next enrolment may be this box's
+	// own.
 	if next.Highest == 0 || !answered && (next.Own == 0 || first == 1) {
 		return answered, fault
 	}
@@ -120,7 +120,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	return answered, fault
 }
 
-// openEnrolment reads an enrolment of the branch with a trusted signature.
+// openEnrolment reads an enrolment of the branch and verifies that a trusted key signed it.
 func (a *Agent) openEnrolment(object []byte, epoch int64) (*fleetproto.Enrolment, error) {
 	return a.o.Chain.OpenEnrolment(object, a.trusted(), a.o.Branch, epoch)
 }
@@ -130,7 +130,7 @@ func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
 	return e.BoxKeyOf().Public.Equal(a.public())
 }
 
-// numbersAllPoints reports whether the enrolment names all points of sale of the box's configuration.
+// numbersAllPoints reports whether the enrolment names all configured points of sale, or the box is replaced.
 func (a *Agent) numbersAllPoints() bool {
 	s := a.state.Enrolled.standing()
 	for _, p := range a.o.Points {
@@ -141,13 +141,13 @@ func (a *Agent) numbersAllPoints() bool {
 	return true
 }
 
-// standing is what the enrolments prove.
+// standing returns the Standing that the enrolments prove.
 func (n enrolled) standing() Standing {
 	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Since: n.At, Points: n.Points}
 }
 
-// Fence knows whether this box may take numbers. Its methods never ask the store; only Await waits until the agent has
-// asked it.
+// Fence decides whether this box may issue numbers. Its methods never ask the store; only Await waits, until the agent
+// has asked the store.
 type Fence struct {
 	kicked bell.Bell // wakes the agent to ask the store
 
@@ -158,22 +158,22 @@ type Fence struct {
 	cloned   bool          // another copy of this box runs
 }
 
-// Standing says which box has the branch.
+// Standing describes which box has the branch.
 type Standing struct {
-	Epoch   int64 // of this box's enrolment; 0: it never was enrolled, and numbers nothing
+	Epoch   int64 // of this box's enrolment; 0: the box was never enrolled and issues no numbers
 	Highest int64 // of the branch; 0: no box is enrolled
 	// Replaced: another box has the branch. Since is when the director signed the highest enrolment.
 	Replaced bool
 	Since    time.Time
-	Points   []fleetproto.Point // that this box may number: only those of its enrolment
+	Points   []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
 }
 
-// Numbers reports whether the box may number a point of sale.
+// Numbers reports whether the box may issue numbers for a point of sale.
 func (s Standing) Numbers(p fleetproto.Point) bool {
 	return s.Epoch > 0 && !s.Replaced && slices.Contains(s.Points, p)
 }
 
-// firstPatience is how long the first number after a start, and the first of a year, waits for the store.
+// firstPatience is how long the first number after a start, and the first number of a year, waits for the store.
 const firstPatience = 2 * time.Second
 
 func newFence(s Standing) *Fence {
@@ -189,15 +189,15 @@ func (f *Fence) Standing() Standing {
 	return s
 }
 
-// Close ends the numbering: another copy of this box runs.
+// Close ends the numbering, because another copy of this box runs.
 func (f *Fence) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cloned = true
 }
 
-// Await waits for the store's answer before the first number after a start and before the first of a year, at most
-// firstPatience: a box that was off may have been replaced. No other number waits.
+// Await waits for the store's answer, at most firstPatience, before the first number after a start and before the first
+// number of a year: a box that was off may have been replaced. For other numbers it returns at once.
 func (f *Fence) Await(now time.Time) {
 	year := dte.Date(now)[:4]
 	f.mu.Lock()
@@ -216,7 +216,7 @@ func (f *Fence) Await(now time.Time) {
 	}
 }
 
-// noteAsked notes that the store was asked in a year.
+// noteAsked records that the store was asked in this year.
 func (f *Fence) noteAsked(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

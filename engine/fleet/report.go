@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Status returns the status that the centre would get now.
+// Status returns the branch's present status.
 func (a *Agent) Status() fleetproto.Status {
 	var s fleetproto.Status
 	if a.o.Describe != nil {
@@ -45,7 +45,7 @@ func (a *Agent) Status() fleetproto.Status {
 	return s
 }
 
-// graveRules returns the digests of the bundles in force that MH refuses.
+// graveRules returns the digests of the bundles in force with grave outcomes: MH refuses their documents.
 func (a *Agent) graveRules() (list []string) {
 	for _, b := range a.o.Rules.Bundles() {
 		if b.Where == Live && b.Outcomes.Grave() {
@@ -58,11 +58,11 @@ func (a *Agent) graveRules() (list []string) {
 // Look is the state of the chain that people at the box see.
 type Look struct {
 	Standing Standing
-	Unbound  []fleetproto.Point // points of sale of this box that its enrolment does not name
+	Unbound  []fleetproto.Point // points of sale of this box that are missing in its enrolment
 	Version  int64              // of the desired state
 	Asked    time.Time          // when the store last answered; zero: not since the start
-	Trouble  string             // what is wrong; empty: all is well
-	Refused  bool               // of that: the store refuses this box's account, or is full
+	Trouble  string             // the current errors; empty: no error
+	Refused  bool               // part of Trouble: the store refuses this box's account, or is full
 }
 
 // Look returns the present state of the chain.
@@ -89,7 +89,7 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 			return err
 		}
 	}
-	// The number first: two statuses of this box never have the same number.
+	// Write the number first: two statuses of this box never have the same number.
 	if err := a.change(func(s *state) { s.Sequence++ }); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
-// recall reads the branch's last status, if the box has no state: at which numbers its acts and its statuses continue.
-// It trusts nothing else of that status.
+// recall is for a box without state. It reads the branch's last status for the numbers at which its acts and its
+// statuses continue, and trusts nothing else in that status.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
@@ -119,7 +119,7 @@ func (a *Agent) recall(ctx context.Context) error {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {
-			// nil if another box wrote it: this box overwrites it
+			// last is nil if another box wrote the status: this box overwrites that status
 			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch)
 		}
 	}
@@ -143,7 +143,7 @@ func (a *Agent) recall(ctx context.Context) error {
 // maxActs is how many unsent acts are kept; the oldest are dropped first.
 const maxActs = 1000
 
-// queueAct adds an act to the unsent ones.
+// queueAct adds an act to the unsent acts.
 func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 	act.At, act.Branch = a.o.Now().UTC(), a.o.Branch
 	if s.Acts = append(s.Acts, act); len(s.Acts) > maxActs {
@@ -152,8 +152,8 @@ func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 }
 
 // sendActs writes the unsent acts in their order. The same act under the same number has the same signed bytes,
-// therefore the box recognises an attempt whose answer was lost. If a number has other bytes, it is another box's: the
-// act takes the next number.
+// therefore the box recognises an attempt whose answer was lost. If the store holds other bytes under a number, another
+// box wrote them: the act gets the next number.
 func (a *Agent) sendActs(ctx context.Context) error {
 	for len(a.state.Acts) > 0 {
 		act := a.state.Acts[0]

@@ -16,51 +16,51 @@ import (
 )
 
 // state is the whole memory of the agent, in one file: the SHA-256 of the rest in hex, a line break, JSON. It is
-// written before anything depends on it: a version before it has an effect, an act before it is sent, a number before
-// it is used, the bundle that is replaced before the new bundle is admitted.
+// written before any effect: a version before the version has an effect, an act before the act is sent, a number before
+// its use, the replaced bundle before the new bundle is admitted.
 type state struct {
 	Branch string `json:"branch"`
 	Group  string `json:"group"`
 
-	// The last version of the desired state that was verified: the floor, which the next version must name.
+	// The latest verified version of the desired state. It is the floor: the next version must contain its digest.
 	Version int64  `json:"version"`
 	Digest  string `json:"digest,omitempty"`
 	Desired []byte `json:"desired,omitempty"`
 	// Signer is the director's key that signed this version: keys before it in Options.Director have lost trust.
 	Signer string `json:"signer,omitempty"`
 
-	// Closed are the points of sale of this branch that a taken version has closed. No later version, no other group
-	// and no other key opens them again.
+	// Closed are the points of sale of this branch that an accepted version has closed. No later version, no other
+	// group and no other key opens them again.
 	Closed []fleetproto.ClosedPoint `json:"closed,omitempty"`
 
 	Enrolled enrolled `json:"enrolled"`
 
 	Sequence int64            `json:"sequence,omitempty"` // of the last status
-	Act      int64            `json:"act,omitempty"`      // number of the last act that certainly is in the store
-	Acts     []fleetproto.Act `json:"acts,omitempty"`     // unsent, without their number
+	Act      int64            `json:"act,omitempty"`      // number of the last act that is certainly in the store
+	Acts     []fleetproto.Act `json:"acts,omitempty"`     // unsent acts, without numbers
 
 	// Taken is the last roll-out that this box began.
 	Taken *taken `json:"taken,omitempty"`
-	// Owed are bundles that the centre does not want any more and that the branch could not leave yet.
+	// Owed are bundles that the centre no longer wants but that the branch could not leave yet.
 	Owed []takenRule `json:"owed,omitempty"`
-	// Told maps the bundles that the agent admitted, by digest, to the last act about them; "" for an admission that
-	// has not ended.
+	// Told maps the digest of each bundle that the agent admitted to the last act about the bundle; "" for an admission
+	// that has not ended.
 	Told map[string]string `json:"told"`
-	// Refused maps bundles of the live state that the branch refused, by digest, to the reason and the version of the
-	// attempt.
+	// Refused maps the digest of each bundle of the live state that the branch refused to the reason and the version of
+	// the attempt.
 	Refused map[string]refusal `json:"refused"`
 	// Settings is the digest of the settings file in force, Values the file.
 	Settings string          `json:"settings,omitempty"`
 	Values   json.RawMessage `json:"values,omitempty"`
 }
 
-// enrolled is what the branch's enrolments have proven. It stays proven when the key that signed them loses trust.
+// enrolled holds the facts that the branch's enrolments have proven. They stay proven when the signing key loses trust.
 type enrolled struct {
 	Highest int64              `json:"highest,omitempty"`
-	Object  []byte             `json:"enrolment,omitempty"` // the highest one
+	Object  []byte             `json:"enrolment,omitempty"` // the highest enrolment
 	At      time.Time          `json:"at,omitzero"`         // when the director signed it
-	Own     int64              `json:"own,omitempty"`       // the highest epoch of this box's key; 0: none
-	Points  []fleetproto.Point `json:"points,omitempty"`    // that this box may number
+	Own     int64              `json:"own,omitempty"`       // the highest epoch of this box's key; 0: never enrolled
+	Points  []fleetproto.Point `json:"points,omitempty"`    // points of sale that this box may number
 	Over    bool               `json:"over,omitempty"`      // another box has the branch
 	Passed  bool               `json:"passed,omitempty"`    // another box had the branch after this one
 }
@@ -74,7 +74,7 @@ type taken struct {
 	Reason  string           `json:"reason,omitempty"`
 }
 
-// takenRule is a bundle of a roll-out, and the bundle of its generation that was in force before; nil: there was none.
+// takenRule is a bundle of a roll-out. Replaced is the bundle of its generation that was in force before, or nil.
 type takenRule struct {
 	Rule     fleetproto.Rule `json:"rule"`
 	Replaced *Bundle         `json:"replaced,omitempty"`
@@ -85,7 +85,7 @@ type refusal struct {
 	Reason  string `json:"reason"`
 }
 
-// loadState reads the state, and verifies again what others have signed.
+// loadState reads the state, and verifies the signature of its desired state again.
 func (a *Agent) loadState() error {
 	text, err := a.o.State.Load()
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *Agent) loadState() error {
 	if s.Group != a.o.Group {
 		s.Group, s.Version, s.Digest, s.Desired = a.o.Group, 0, "", nil
 	}
-	// A version whose key is not pinned any more has no effect; the floor stays.
+	// A version signed by a key that is no longer pinned has no effect; the floor stays.
 	if len(s.Desired) > 0 {
 		if a.desired, err = a.o.Chain.OpenDesired(s.Desired, a.trusted(), s.Group, s.Version); err != nil {
 			a.desired = nil
@@ -119,7 +119,7 @@ func (a *Agent) loadState() error {
 	return nil
 }
 
-// keepClosed keeps the points of sale that a version closes in this branch.
+// keepClosed adds this branch's points of sale that a version closes to Closed.
 func (s *state) keepClosed(d *fleetproto.Desired) {
 	for _, p := range d.Closed {
 		if p.Branch == s.Branch && !slices.Contains(s.Closed, p) {
@@ -170,7 +170,7 @@ func decodeState(text []byte, s *state) error {
 	return json.Unmarshal([]byte(b), s)
 }
 
-// noteTrouble keeps an error of one part of the agent's work, and logs it when it begins.
+// noteTrouble keeps the current error of one part of the agent's work, and logs the error when it begins.
 func (a *Agent) noteTrouble(about string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -202,7 +202,7 @@ func (a *Agent) trouble(but string) (text string) {
 	return text
 }
 
-// trusted returns the director's keys that count: the key that signed the last taken version, and later keys.
+// trusted returns the director's trusted keys: the key that signed the last accepted version, and later keys.
 func (a *Agent) trusted() []fleetproto.Key {
 	return fleetproto.StillTrusted(a.o.Director, a.state.Signer)
 }
@@ -210,7 +210,7 @@ func (a *Agent) trusted() []fleetproto.Key {
 // public returns the box's own public key.
 func (a *Agent) public() ed25519.PublicKey { return fleetproto.Public(a.o.Box).Public }
 
-// ask makes a request of the store, within its time limit.
+// ask sends a request to the store, within a time limit, and counts it.
 func (a *Agent) ask(ctx context.Context, verb string, within time.Duration, request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -14,15 +14,15 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// who is the author of the agent's changes, as the branch's records name it.
+// who is the author of the agent's changes in the branch's records.
 const who = "the chain's centre"
 
-// Who returns the author's name for changes that the centre ordered. Ordered reports whether an author has such a name.
+// Who returns the author's name for changes that the centre ordered. Ordered reports whether a name is of this form.
 func Who(by string) string       { return who + " (" + by + ")" }
 func Ordered(author string) bool { return strings.HasPrefix(author, who+" (") }
 
-// reconcile makes the branch what the centre desires, as far as its own gate allows. It looks at the shelf, not at its
-// own earlier steps: therefore it continues whatever was interrupted.
+// reconcile brings the branch to the state that the centre desires, as far as the branch's gate allows. It looks at the
+// shelf, not at its own earlier steps, therefore it continues any interrupted work.
 func (a *Agent) reconcile(ctx context.Context) {
 	d, now := a.desired, a.o.Now()
 	err := a.effective(d, now)
@@ -31,16 +31,16 @@ func (a *Agent) reconcile(ctx context.Context) {
 		a.noteTrouble("rules", a.watchShelf(d))
 		return
 	}
-	// The bundles that every branch runs come first: a roll-out replaces them.
+	// The bundles of the live state come first: a roll-out replaces them.
 	seen, left, live := a.watchShelf(d), a.leaveRollouts(ctx, d), a.takeLive(ctx, d)
-	if left == nil || errors.Is(left, errOwed) { // otherwise it is unknown what the next roll-out replaces
+	if left == nil || errors.Is(left, errOwed) { // otherwise the bundles that the next roll-out replaces are unknown
 		left = errors.Join(left, a.beginRollout(d, now))
 	}
 	a.noteTrouble("rules", errors.Join(seen, left, live, a.takeRollout(ctx, d), a.watchShelf(d)))
 	a.noteTrouble("settings", a.takeSettings(ctx, d))
 }
 
-// effective returns why a version has no effect now. Its earlier orders stay.
+// effective returns why a version has no effect now, or nil. Orders that were carried out earlier stay.
 func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
@@ -69,7 +69,7 @@ func order(d *fleetproto.Desired, rollout string) Order {
 	return o
 }
 
-// takeLive admits the bundles that every box runs, except those that the roll-out replaces.
+// takeLive admits the bundles of the live state, except the bundles that the roll-out replaces.
 func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	replaced := func(r fleetproto.Rule) bool {
@@ -103,7 +103,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// queueRefusal queues the act that the branch does not take a bundle, which is the last one about it.
+// queueRefusal queues the act that the branch refuses a bundle. It is the last act about the bundle.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: rollout, Rule: r.String(),
@@ -111,8 +111,8 @@ func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule,
 }
 
 // ensureRule admits a bundle, unless it is in force or coming. It returns the reason for which the gate refuses the
-// bundle. An error is a fault of the store or of the box; for a bundle that every box runs it may also mean that the
-// branch has left the bundle: the error stays until the centre or the branch changes its mind.
+// bundle. An error is a fault of the store or of the box; for a bundle of the live state it may also mean that the
+// branch has left the bundle: the error stays until the centre or the branch decides otherwise.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
 	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
@@ -123,9 +123,9 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"
 		case b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now()):
-			// It was cancelled before its day: it goes through the gate again.
+			// The bundle was cancelled before its first day: it goes through the gate again.
 		case b.Where == Retired && b.Off == OffCentre:
-			// The centre wants it again. If we crash after the step, the next look finds it in force.
+			// The centre wants the bundle again. If we crash after the step, the next look finds the bundle in force.
 			if err := a.o.Rules.StepBack(ctx, *b, order(d, rollout)); err != nil {
 				return "", fmt.Errorf("going on with %s %s: %w", b.Name, b.Version, err)
 			}
@@ -150,7 +150,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		return refused, nil
 	}
 	if _, told := a.state.Told[r.Digest]; !told {
-		// From here on the agent reports what becomes of the bundle.
+		// From here on the agent reports every change of the bundle.
 		if err := a.change(func(s *state) { s.Told[r.Digest] = "" }); err != nil {
 			return "", err
 		}
@@ -167,7 +167,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	return "", nil
 }
 
-// differs returns how a file differs from the bundle that the director named. The gate checks who signed it.
+// differs returns how a file differs from the bundle that the director named, or "". The gate verifies the signatures.
 func differs(file []byte, r fleetproto.Rule) string {
 	b, err := bundle.Inspect(file)
 	if err != nil {
@@ -183,8 +183,8 @@ func differs(file []byte, r fleetproto.Rule) string {
 	return ""
 }
 
-// beginRollout begins a roll-out if the branch is in its ring, and records what the roll-out will replace before
-// anything is replaced.
+// beginRollout begins a roll-out if the branch is in its ring. It records the bundles that the roll-out will replace
+// before any bundle is replaced.
 func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	r := d.Rollout
 	if r == nil || !r.Takes(a.o.Branch, now) || a.state.Taken != nil && a.state.Taken.Rollout == r.Name {
@@ -194,7 +194,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	t := &taken{Rollout: r.Name, Stage: fleetproto.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
 		if b := find(shelf, rule.Digest); b != nil && b.inForce() {
-			continue // the branch got it in another way: the roll-out may not take it back
+			continue // the branch got the bundle in another way: the roll-out may not take it back
 		}
 		if l := a.owedBefore(d, shelf, rule); l != nil {
 			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, l)
@@ -211,9 +211,9 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	return a.change(func(s *state) { s.Taken = t })
 }
 
-// owedBefore returns the bundle that every box runs in place of a roll-out's, if this box could not take it yet, for
-// example because the store failed. Without it there would be nothing to return to, and after the roll-out's bundle it
-// would be below the floor.
+// owedBefore returns the bundle of the live state that a roll-out's bundle replaces, if this box could not admit it
+// yet, for example because the store failed. Without it the branch could not go back, and after the roll-out's bundle
+// it would be below the floor.
 func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.Rule) *fleetproto.Rule {
 	at := slices.IndexFunc(d.Live.Rules, rule.SameGeneration)
 	if at < 0 {
@@ -226,8 +226,8 @@ func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetprot
 	return l
 }
 
-// takeRollout admits the bundles of the roll-out. If one is refused, the roll-out ends in this branch, and the bundles
-// that were admitted before are left again.
+// takeRollout admits the bundles of the roll-out. If a bundle is refused, the roll-out ends in this branch, and the
+// branch leaves the bundles that it admitted before.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	if t == nil || d.Rollout == nil || d.Rollout.Name != t.Rollout || d.Rollout.Held ||
@@ -257,23 +257,23 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	return nil
 }
 
-// undoRollout leaves the bundles of a roll-out that the branch refused as a whole.
+// undoRollout leaves all bundles of a roll-out that the branch refused.
 func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken) error {
 	var faults []error
 	for _, r := range t.Rules {
 		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 		if b != nil && b.Where == Live && r.Replaced == nil {
-			continue // there is nothing to return to: it stays
+			continue // no earlier bundle exists: this bundle stays
 		}
 		faults = append(faults, a.stepBack(ctx, d, t.Rollout, r))
 	}
 	return errors.Join(faults...)
 }
 
-// leaveRollouts leaves the bundles of the last roll-out that this box took, if the centre does not want them any more.
-// It returns to the bundles that they replaced here, and to nothing older. It does so once for a roll-out, therefore
-// the director's key cannot lead a branch back step by step. A bundle that the branch cannot leave now is owed: it is
-// tried again, and delays no other roll-out.
+// leaveRollouts leaves the bundles of the last roll-out that this box began, if the centre no longer wants them. It
+// returns to the bundles that they replaced here, never to older bundles. It does so once for each roll-out, therefore
+// the director's key cannot lead a branch back step by step. A bundle that the branch cannot leave now is owed:
+// leaveRollouts tries it again, and it delays no other roll-out.
 func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	owed := slices.DeleteFunc(slices.Clone(a.state.Owed), func(r takenRule) bool {
@@ -293,7 +293,7 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 			at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
 			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil ||
 				d.Live.Rules[at].Digest != r.Replaced.Digest) {
-				continue // every branch runs it now, or takeLive brings a newer bundle
+				continue // every branch runs the bundle now, or takeLive brings a newer bundle
 			}
 			over = true
 			if err := a.stepBack(ctx, d, t.Rollout, r); err != nil {
@@ -303,7 +303,7 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	}
 	if over || len(owed) != len(a.state.Owed) {
 		err := a.change(func(s *state) {
-			if s.Owed = owed; over { // otherwise it may still be taken back
+			if s.Owed = owed; over { // otherwise the roll-out may still be taken back
 				s.Taken = nil
 			}
 		})
@@ -317,11 +317,11 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// errOwed means that the branch still has a bundle that the centre does not want any more.
+// errOwed means that the branch still has a bundle that the centre no longer wants.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle of a roll-out: it puts back the bundle that it replaced, and takes off a bundle that is to
-// come or that replaced none, because it brought a type of document.
+// stepBack leaves a bundle of a roll-out and puts the replaced bundle in force again. If the bundle is still coming, or
+// replaced no bundle because its type of document was new, stepBack only takes it off.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
 	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 	switch {
@@ -339,9 +339,9 @@ func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout str
 	return nil
 }
 
-// watchShelf compares the shelf with the last acts about its bundles, and queues acts about changes: that a bundle is
-// on the shelf, that it is in force, that the branch has left it by itself. It asks the shelf, therefore it misses
-// nothing that happened while the agent stood still or had crashed.
+// watchShelf compares the shelf with the last acts about its bundles, and queues acts about changes: a bundle is on the
+// shelf, is in force, or the branch has left it by itself. It reads the shelf, therefore it also finds changes that
+// happened while the agent did not run.
 func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	shelf := a.o.Rules.Bundles()
 	var acts []fleetproto.Act
@@ -355,13 +355,13 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		}
 		if a.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused &&
 			b.inForce()) {
-			continue // the roll-out may yet be refused as a whole, or was
+			continue // the whole roll-out was or may yet be refused
 		}
 		now := reportedAs(b)
 		if now == "" || now == told[digest] {
 			continue
 		}
-		if now == fleetproto.ActWithdrawn && told[digest] == "" { // the centre never heard of it
+		if now == fleetproto.ActWithdrawn && told[digest] == "" { // the centre was never told of the bundle
 			delete(told, digest)
 			continue
 		}
@@ -382,7 +382,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		err := a.change(func(s *state) {
 			s.Told = told
 			maps.DeleteFunc(s.Told, func(_, last string) bool {
-				return last == fleetproto.ActReturned || last == fleetproto.ActWithdrawn // no act follows these
+				return last == fleetproto.ActReturned || last == fleetproto.ActWithdrawn // no further act follows
 			})
 			for _, act := range acts {
 				a.queueAct(s, act)
@@ -400,7 +400,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	return nil
 }
 
-// reportedAs returns the act that reports a bundle's place to the centre; "" for none.
+// reportedAs returns the act that reports a bundle's place to the centre; "" if no act does.
 func reportedAs(b *Bundle) string {
 	switch {
 	case b.Where == Live:
@@ -419,7 +419,7 @@ func (t *taken) has(digest string) bool {
 	return t != nil && slices.ContainsFunc(t.Rules, func(r takenRule) bool { return r.Rule.Digest == digest })
 }
 
-// stage returns how far a roll-out is in this branch, by the shelf. Refused and returned are final.
+// stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final.
 func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 	if t == nil {
 		return "", ""
@@ -444,7 +444,7 @@ func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 	return stage, ""
 }
 
-// setProgress keeps the status's part about the roll-out.
+// setProgress sets the roll-out's part of the status.
 func (a *Agent) setProgress(d *fleetproto.Desired) {
 	var p *fleetproto.Progress
 	if d != nil && d.Rollout != nil {

@@ -9,28 +9,28 @@ import (
 	"dtegate/engine/pdf/sheet"
 )
 
-// Book is a table of many rows with what the law wants on each folio of a VAT book (regulation of the Tax Code, art.
-// 82): title, name and NRC of the taxpayer, month, number of the folio.
+// Book is a table of many rows with the heading that the law requires on each folio of a VAT book (regulation of the
+// Tax Code, art. 82): title, name and NRC of the taxpayer, month, number of the folio.
 type Book struct {
 	Title   string
-	Heading []string // below the title: who, NRC, month
+	Heading []string // below the title: taxpayer, NRC, month
 	Columns []string
-	Right   []bool // columns of amounts
+	Right   []bool // true for columns of amounts, aligned right
 	Rows    [][]string
-	Total   []string   // the line of totals; nil: it comes in a later volume
-	Summary [][]string // behind the totals: a text, then amounts; a line of one empty text is a gap
+	Total   []string   // the line of totals; nil: it is in a later volume
+	Summary [][]string // after the totals: a text, then amounts; a line of one empty text is a gap
 	Folio   int        // number of the first page
-	At      time.Time  // what the PDF says of its making; the same book gives the same bytes
+	At      time.Time  // creation date in the PDF; the same book gives the same bytes
 }
 
-// Measures of a book: legal size, across, in points.
+// Measures of a book in points: legal size, landscape.
 const (
 	bookW, bookH = 1008, 612
 	bookMargin   = 36
 	bookPad      = 3
-	bookText     = 170 // a column of text is no wider; longer texts are wrapped
-	bookSummary  = 230 // of the summary's texts
-	bookAmount   = 90  // of its amounts
+	bookText     = 170 // greatest width of a column of text; longer texts are wrapped
+	bookSummary  = 230 // width of the summary's texts
+	bookAmount   = 90  // width of each of the summary's amounts
 )
 
 var (
@@ -71,7 +71,7 @@ type bookDrawer struct {
 	widths []float64
 }
 
-// measure gives each column what its widest cell needs; where that is too much, columns of text wrap.
+// measure gives each column the width of its widest cell. If the sum is too wide, it narrows columns of text.
 func (d *bookDrawer) measure() {
 	n := len(d.b.Columns)
 	need := make([]float64, n)
@@ -97,7 +97,7 @@ func (d *bookDrawer) measure() {
 		need[i] += 2*bookPad + cellSlack
 		sum += need[i]
 	}
-	for room := d.c.Width; sum > room+0.01; { // the widest text gives way first
+	for room := d.c.Width; sum > room+0.01; { // narrow the widest column of text first
 		widest := -1
 		for i := range need {
 			if !d.alignedRight(i) && (widest < 0 || need[i] > need[widest]) {
@@ -121,7 +121,7 @@ func (d *bookDrawer) measure() {
 
 func (d *bookDrawer) alignedRight(i int) bool { return i < len(d.b.Right) && d.b.Right[i] }
 
-// cellText is a cell as it is drawn: amounts with their thousands apart.
+// cellText returns the drawn text of a cell: amounts with separated thousands.
 func (d *bookDrawer) cellText(i int, cell string) string {
 	if d.alignedRight(i) {
 		cell = Printed(cell, 0)
@@ -129,7 +129,7 @@ func (d *bookDrawer) cellText(i int, cell string) string {
 	return d.fonts.Clean(cell)
 }
 
-// head draws what stands on every folio.
+// head draws the head of every folio.
 func (d *bookDrawer) head() {
 	c := d.c
 	folio := fmt.Sprintf("Folio %d", d.b.Folio+len(c.Pages)-1)
@@ -143,7 +143,7 @@ func (d *bookDrawer) head() {
 
 func (d *bookDrawer) row(cells []string, st sheet.Style) { d.cells(cells, st, sheet.White) }
 
-// cells draws a line of the table, as high as its highest cell.
+// cells draws a row of the table, as high as its highest cell.
 func (d *bookDrawer) cells(cells []string, st sheet.Style, ground sheet.RGB) {
 	c := d.c
 	lines := make([][]string, min(len(cells), len(d.widths)))
@@ -153,7 +153,7 @@ func (d *bookDrawer) cells(cells []string, st sheet.Style, ground sheet.RGB) {
 		most = max(most, len(lines[i]))
 	}
 	h := float64(most)*st.Size*sheet.Leading + 2
-	if ground == sheet.White { // else it is the head, which begins a page itself
+	if ground == sheet.White { // otherwise it is the head: the page has just begun
 		c.Need(h)
 	}
 	if ground != sheet.White {
@@ -176,7 +176,7 @@ func (d *bookDrawer) cells(cells []string, st sheet.Style, ground sheet.RGB) {
 
 func (d *bookDrawer) rule() { d.c.Fill(d.c.Left, d.c.Y, d.c.Width, 0.7, sheet.Black) }
 
-// summary draws what follows the totals, and the line to sign on.
+// summary draws the lines after the totals, and the line for the signature.
 func (d *bookDrawer) summary() {
 	c := d.c
 	line := bookBody.Size*sheet.Leading + 2
@@ -212,12 +212,12 @@ func (d *bookDrawer) summary() {
 // Limits of a table's columns, in points.
 const (
 	cellPad   = 3
-	cellSlack = 0.5 // against rounding: what was measured fits
-	numberMax = 76  // a wider amount is set smaller
+	cellSlack = 0.5 // against rounding errors: a measured text fits
+	numberMax = 76  // a wider amount is drawn in a smaller size
 	textMax   = 180 // a longer text is wrapped
-	flexMin   = 110 // of the column that takes the rest,
-	flexPart  = 0.4 // which may ask for this part of the table
-	sizeMin   = 4.5 // of a letter
+	flexMin   = 110 // least width of the flexible column,
+	flexPart  = 0.4 // which may claim this part of the table
+	sizeMin   = 4.5 // smallest size of a letter
 )
 
 // grid is a table with its columns measured.
@@ -228,8 +228,8 @@ type grid struct {
 	widths []float64
 }
 
-// measure gives each column the width that its contents ask for, within limits, and the rest to the flexible one. If
-// too little is left for that, columns of text are wrapped down to their longest word, and then all give way.
+// measure gives each column the width of its contents, within limits, and the rest to the flexible column. If the rest
+// is too narrow, measure narrows columns of text down to their longest word, and then all columns.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))
@@ -247,7 +247,7 @@ func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 			least[i] = max(least[i], g.Width(w, head.Size, true))
 		}
 		natural, most := g.Width(c.Head, head.Size, true), float64(textMax)
-		if c.Numeric { // its heading is wrapped in any case
+		if c.Numeric { // the heading of a numeric column is always wrapped
 			natural, most = least[i], numberMax
 		}
 		for _, r := range t.Rows {
@@ -304,7 +304,7 @@ func (g *grid) header(ground *sheet.RGB) []sheet.Line {
 	return out
 }
 
-// row is one row, as many lines as its longest cell.
+// row returns the lines of one row, as many as its longest cell has.
 func (g *grid) row(r Row) []sheet.Line {
 	var cells [][]sheet.Line
 	for i, c := range g.table.Cols {
@@ -330,7 +330,7 @@ func (g *grid) row(r Row) []sheet.Line {
 	return out
 }
 
-// merge sets cells beside each other as lines that can be broken between pages, with a space above and below.
+// merge joins cells side by side into lines, with a space above and below. A page may break between the lines.
 func (g *grid) merge(cells [][]sheet.Line, pad float64) []sheet.Line {
 	out := []sheet.Line{sheet.Gap(pad)}
 	for n := 0; ; n++ {
@@ -353,13 +353,13 @@ func (g *grid) merge(cells [][]sheet.Line, pad float64) []sheet.Line {
 	}
 }
 
-// grid draws a table, its headings again on every page. A row that fits on a page is not broken.
+// grid draws a table and repeats its headings on every page. A row that fits on a page is not broken.
 func (l *letterhead) grid(t Table, x, width float64, ground *sheet.RGB) {
 	c := l.c
 	g := l.measure(t, width, sheet.Plain(7.4, sheet.Black))
 	header := g.header(ground)
 	again := c.Head
-	first := 0.0 // with the headings goes the first row
+	first := 0.0 // the headings stay with the first row
 	if len(t.Rows) > 0 {
 		first = min(sheet.Height(g.row(t.Rows[0])), c.Room/2)
 	}

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Commands of ESC/POS. All printers of the kind know them; the ones of a single maker are left alone.
+// Commands of ESC/POS. All such printers support them; commands of a single maker are not used.
 const (
-	posInit    = "\x1b@"         // ESC @: forget what the document before has set
+	posInit    = "\x1b@"         // ESC @: reset the settings of the previous document
 	posNoKanji = "\x1c."         // FS .: bytes above 0x7F are letters, not halves of Chinese characters
 	posPage    = "\x1bt\x02"     // ESC t 2: code page 850, multilingual
 	posCenter  = "\x1ba\x01"     // ESC a
@@ -24,13 +24,13 @@ const (
 	posCut     = "\x1dV\x42\x00" // GS V 66: feed to the knife, cut and leave a bridge
 )
 
-// posColumns is how many letters of font A and of font B a line takes.
+// posColumns is how many letters of font A and of font B fit on a line.
 var posColumns = [...][2]int{Ticket80: {48, 64}, Ticket58: {32, 42}}
 
-// posModule is the side of a QR module in dots of 1/8 mm: 30 to 40 mm in all for the public consultation.
+// posModule is the side of a QR module in dots of 1/8 mm: the code for the public consultation is 30 to 40 mm wide.
 var posModule = [...]byte{Ticket80: 6, Ticket58: 5}
 
-// escpos turns a ticket into commands. The logo is left out: it belongs in the printer's own memory.
+// escpos turns a ticket into commands. It leaves out the logo, which belongs in the printer's own memory.
 func escpos(parts []part, url string, layout Layout) []byte {
 	var b bytes.Buffer
 	b.WriteString(posInit + posNoKanji + posPage)
@@ -43,7 +43,7 @@ func escpos(parts []part, url string, layout Layout) []byte {
 		case toneBold:
 			on, off = posFontA+posBold, posThin
 			if n := len(p.left); n > width && n <= posColumns[layout][1] && !strings.Contains(p.left, " ") {
-				on, width = posFontB+posBold, posColumns[layout][1] // a code, in one piece
+				on, width = posFontB+posBold, posColumns[layout][1] // a code is not broken
 			}
 		case toneTitle, toneTotal:
 			on, off = posFontA+posBold+posTall, posPlain+posThin
@@ -114,7 +114,7 @@ func posWrap(s []byte, width int) [][]byte {
 	return append(lines, line)
 }
 
-// posPair sets a text at the left and an amount at the right of its last line, or below it.
+// posPair sets a text at the left, and an amount at the right of the text's last line or below the text.
 func posPair(left, right []byte, width int) [][]byte {
 	if len(right) > width*2/3 {
 		return append(posWrap(left, width), posWrap(right, width)...)
@@ -126,7 +126,7 @@ func posPair(left, right []byte, width int) [][]byte {
 	return lines
 }
 
-// cp850High is code page 850 from 0x80 on. The place of ı is not used: on newer printers it is €.
+// cp850High is code page 850 from 0x80 on. The code of ı is not used: on newer printers it is €.
 const cp850High = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒáíóúñÑªº¿®¬½¼¡«»░▒▓│┤ÁÂÀ©╣║╗╝¢¥┐" +
 	"└┴┬├─┼ãÃ╚╔╩╦╠═╬¤ðÐÊËÈ\x00ÍÎÏ┘┌█▄¦Ì▀ÓßÔÒõÕµþÞÚÛÙýÝ¯´\u00ad±‗¾¶§÷¸°¨·¹³²■\u00a0"
 
@@ -138,7 +138,7 @@ var cp850Codes = func() map[rune]byte {
 	return m
 }()
 
-// cp850Near are what stands for characters that the code page lacks.
+// cp850Near replaces characters that the code page lacks.
 var cp850Near = strings.NewReplacer("–", "-", "—", "-", "‘", "'", "’", "'", "“", `"`, "”", `"`, "…", "...", "€", "EUR",
 	"™", "TM", "•", "·", "Š", "S", "š", "s", "Ž", "Z", "ž", "z", "Œ", "OE", "œ", "oe", "Ÿ", "Y", "Ł", "L", "ł", "l",
 	"Č", "C", "č", "c", "Ć", "C", "ć", "c", "Ń", "N", "ń", "n", "Ő", "O", "ő", "o", "Ű", "U", "ű", "u", "Ś", "S", "ś",
@@ -148,7 +148,7 @@ var cp850Near = strings.NewReplacer("–", "-", "—", "-", "‘", "'", "’", "
 	"Ğ", "G", "ğ", "g", "Ş", "S", "ş", "s", "İ", "I", "ı", "i", "Ā", "A", "ā", "a", "Ī", "I", "ī", "i", "Ū", "U", "ū",
 	"u")
 
-// cp850 encodes a cleaned text: one byte a letter, no command among them.
+// cp850 encodes a cleaned text with one byte for each letter. No byte is a command.
 func cp850(s string) []byte {
 	s = cp850Near.Replace(s)
 	out := make([]byte, 0, utf8.RuneCountInString(s))

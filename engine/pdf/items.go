@@ -9,13 +9,13 @@ import (
 	"dtegate/engine/dte"
 )
 
-// show is when a column of the lines is printed.
+// show is the condition on which a column of the lines is printed.
 type show uint8
 
 const (
-	ifPresent show = iota // some line has the member, and not null
-	ifUsed                // some line has it, and not zero
-	ifSale                // present, unless the document is a purchase only
+	ifPresent show = iota // a line has the member, not null
+	ifUsed                // a line has the member, not zero
+	ifSale                // as ifPresent, unless the document is only a purchase
 )
 
 type spec struct {
@@ -26,8 +26,8 @@ type spec struct {
 	col   Col
 }
 
-// columns are those of all types: each is printed if the lines have it, so that a type needs no table of its own.
-// Names that changed between generations stand side by side.
+// columns are the columns of all types: each is printed if the lines have it, therefore a type needs no table of its
+// own. A member whose name changed between generations is listed under all its names.
 var columns = []spec{
 	{head: "N.º", names: []string{"numItem"}, as: plainText, col: Col{Numeric: true}},
 	{head: "Cantidad", names: []string{"cantidad"}, as: count, col: Col{Numeric: true}},
@@ -66,7 +66,7 @@ func listed(catalogue string) func(*builder, dte.Value) string {
 	return func(b *builder, v dte.Value) string { return b.word(catalogue, v.Text()) }
 }
 
-// number is a number as it is printed, and what stands in a number's place as the text that it is.
+// number returns the printed form of a number; of any other value, its text.
 func (b *builder) number(v dte.Value, decimals int) string {
 	if v.Kind() != dte.KindNumber {
 		return b.Clean(v.Text())
@@ -74,8 +74,8 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns are the common ones with those of the type's view. One that reads a member of a common column takes its
-// place.
+// columns returns the common columns and those of the type's view. A view's column replaces a common column that reads
+// the same member.
 func (b *builder) columns() []spec {
 	if len(b.of.Columns) == 0 {
 		return columns
@@ -105,7 +105,7 @@ func (b *builder) columns() []spec {
 	return all
 }
 
-// items is the table of the lines; pause is called after each.
+// items returns the table of the lines. It calls pause after each line.
 func (b *builder) items(pause func()) Table {
 	lines := b.doc.Get("cuerpoDocumento").Items()
 	present, used := map[string]bool{}, map[string]bool{}
@@ -166,7 +166,7 @@ func (b *builder) item(v dte.Value, chosen []spec, related bool) Row {
 	return r
 }
 
-// notes are what a line says beside its columns.
+// notes returns the values of a line that have no column.
 func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []string {
 	var out []string
 	add := func(label, value string) {
@@ -198,7 +198,7 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 	return out
 }
 
-// sale is the line as a ticket prints it: what, how many at what price, and the one amount that it comes to.
+// sale returns the line for a ticket: the text, the quantity and the price, and the line's amount.
 func (b *builder) sale(v dte.Value, related bool) Sale {
 	s := Sale{Text: b.text(v, "descripcion")}
 	if related {
@@ -236,7 +236,7 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 	return s
 }
 
-// label makes words of a member's name that has none: totalOtrosCargos is "Total otros cargos".
+// label returns the label of a member; without a label, words from its name: totalOtrosCargos is "Total otros cargos".
 func (b *builder) label(name string) string {
 	if l := cmp.Or(b.Clean(b.of.Labels[name]), labels[name]); l != "" {
 		return l

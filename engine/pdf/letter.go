@@ -50,14 +50,14 @@ func (p *Printer) letter(v *View) []*sheet.Page {
 	return c.Pages
 }
 
-// letterhead draws what is particular to the letter layout.
+// letterhead draws the elements that only the letter layout has.
 type letterhead struct {
 	*Printer
 	v *View
 	c *sheet.Canvas
 }
 
-// first draws the head of the first page: who, and what.
+// first draws the head of the first page: the emisor and the type of document.
 func (l *letterhead) first() {
 	c := l.c
 	right := c.Left + c.Width
@@ -81,7 +81,7 @@ func (l *letterhead) first() {
 	c.Y += 10
 }
 
-// headline is the type of the document, aligned right, and the width it takes.
+// headline returns the type of the document, aligned right, and its width.
 func (l *letterhead) headline() ([]sheet.Line, float64) {
 	const most = 232
 	kind := sheet.Strong(7.5, sheet.Grey)
@@ -97,7 +97,7 @@ func (l *letterhead) headline() ([]sheet.Line, float64) {
 	return append(lines, l.fonts.Para(version, w, 1, small)...), w
 }
 
-// brand is the emisor's name, as large as it fits. It is in full in the emisor's own block.
+// brand returns the emisor's name, as large as possible. The emisor's own block has the full name.
 func (l *letterhead) brand(w float64) []sheet.Line {
 	name, sub := l.v.Emisor.Trade, l.v.Emisor.Name
 	if name == "" {
@@ -118,7 +118,7 @@ func (l *letterhead) brand(w float64) []sheet.Line {
 	return lines
 }
 
-// identification draws the codes and the facts in two columns, and the QR code beside them.
+// identification draws the codes and the facts in two columns, with the QR code to their right.
 func (l *letterhead) identification() {
 	c, v := l.c, l.v
 	room := c.Width - qrSide - gutter
@@ -145,7 +145,7 @@ func (l *letterhead) identification() {
 	c.Y += 4
 }
 
-// drawLaterHead draws the head of every page but the first.
+// drawLaterHead draws the head of every page except the first.
 func (l *letterhead) drawLaterHead() {
 	c, v := l.c, l.v
 	half := c.Width/2 - gutter/2
@@ -164,7 +164,7 @@ func (l *letterhead) drawLaterHead() {
 	c.Y += 36
 }
 
-// marks draws what a reader must not miss: a trial, contingency, and a document that is void.
+// marks draws the marks that a reader must not miss: test document, contingency, invalidated document.
 func (l *letterhead) marks() {
 	c, v := l.c, l.v
 	box := func(title string, text []string, ink sheet.RGB) {
@@ -195,7 +195,7 @@ func (l *letterhead) marks() {
 	}
 }
 
-// parties draws who sells and who buys, side by side.
+// parties draws the emisor and the receptor, side by side.
 func (l *letterhead) parties() {
 	c, v := l.c, l.v
 	half := (c.Width - gutter) / 2
@@ -216,21 +216,21 @@ func (l *letterhead) parties() {
 	c.Y += 10
 }
 
-// title is the heading of a block.
+// title returns the heading of a block.
 func (l *letterhead) title(s string, width float64) []sheet.Line {
 	lines := l.fonts.Para(strings.ToUpper(s), width, 0, sheet.Strong(7.2, l.ink))
 	rule := sheet.Line{Height: 5, Rule: &sheet.Hair}
 	return append(append(lines, sheet.Gap(1.5)), rule)
 }
 
-// heading draws a heading that stays with what follows.
+// heading draws a heading and keeps it on the page of the text after it.
 func (l *letterhead) heading(s string) {
 	l.c.Need(64)
 	l.c.Flow(l.title(s, l.c.Width), l.c.Left, l.c.Width)
 }
 
-// closing draws what is below the lines: the amounts at the right, words and terms beside them, the rest below
-// over the whole width.
+// closing draws the parts below the lines: the amounts at the right, words and terms to their left, and the other
+// blocks below in full width.
 func (l *letterhead) closing() {
 	c, v := l.c, l.v
 	const totalsW = 236
@@ -264,7 +264,7 @@ func (l *letterhead) closing() {
 	}
 }
 
-// block is a heading over fields or paragraphs; nothing when there are none.
+// block returns a heading and the fields or paragraphs below it; nil if all are empty.
 func (l *letterhead) block(heading string, w float64, fields []Field, texts ...string) []sheet.Line {
 	var lines []sheet.Line
 	for _, f := range fields {
@@ -294,7 +294,7 @@ func (l *letterhead) payments(w float64) []sheet.Line {
 	return append(lines, sheet.Gap(8))
 }
 
-// totals is the block of the amounts, the last one on a ground of the emisor's colour.
+// totals returns the block of the amounts. The final amount has a background of the emisor's colour.
 func (l *letterhead) totals(w float64) []sheet.Line {
 	var lines []sheet.Line
 	st := sheet.Plain(8.2, sheet.Black)
@@ -316,14 +316,14 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 	return append(lines, total...)
 }
 
-// amount is a label and an amount at the two ends of a line; the label goes on below where it is long.
+// amount returns a label and an amount at the two ends of a line. A long label continues on further lines.
 func (l *letterhead) amount(label, value string, w float64, st sheet.Style, least float64) []sheet.Line {
 	const pad = 6
 	value, vs := l.shrunk(value, w-2*pad, st)
 	vw := l.fonts.Width(value, vs.Size, vs.Bold)
 	room := w - 2*pad - vw - 8
 	var lines []sheet.Line
-	if room < 60 { // an amount as wide as the block stands alone
+	if room < 60 { // an amount as wide as the block has its own line
 		lines = l.fonts.Para(label, w-2*pad, 0, st)
 		lines = append(lines, sheet.Line{Height: st.Size * sheet.Leading})
 	} else {
@@ -343,7 +343,7 @@ func (l *letterhead) amount(label, value string, w float64, st sheet.Style, leas
 	return lines
 }
 
-// shrunk sets a text smaller until it fits, and shortens it when it does not at 5 points.
+// shrunk returns a text in a smaller size that fits. A text that does not fit at 5 points is shortened.
 func (l *letterhead) shrunk(s string, w float64, st sheet.Style) (string, sheet.Style) {
 	if n := l.fonts.Width(s, st.Size, st.Bold); n > w {
 		st.Size = max(5, st.Size*w/n)
@@ -351,7 +351,7 @@ func (l *letterhead) shrunk(s string, w float64, st sheet.Style) (string, sheet.
 	return l.fonts.Ellipsis(s, w, st), st
 }
 
-// foot draws the foot of page n of all.
+// foot draws the foot of page n; all is the number of pages.
 func (l *letterhead) foot(pg *sheet.Page, n, all int) {
 	c := *l.c
 	c.Pages = []*sheet.Page{pg}

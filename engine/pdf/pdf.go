@@ -1,15 +1,15 @@
 // Package pdf makes the printed version (versión legible) of a sealed document from its bytes: a letter-size PDF, a
-// thermal ticket as PDF, or a thermal ticket as ESC/POS commands. The same document and options give the same bytes,
-// always: no clock, no chance, nothing from outside.
+// thermal ticket as PDF, or a thermal ticket as ESC/POS commands. The same document and options always give the same
+// bytes: the package uses no clock and no random numbers.
 //
-// What is printed follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
+// The content follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
 // lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes are printed in
-// words. ivaItem, totalIva and psv are not printed, as there. No code here knows a schema generation: members are
-// looked for under all the names they have had, a summary amount with an unknown name is printed under that name, and
-// what is absent, null or zero leaves no trace.
+// words. ivaItem, totalIva and psv are not printed, as in MF2. No code here depends on a schema generation: it looks
+// for a member under all its names, and prints a summary amount with an unknown name under that name. Absent, null and
+// zero values are not printed.
 //
-// view.go, items.go and summary.go put a document into words; letter.go and ticket.go lay them out, book.go the
-// accountant's books. Package sheet measures texts, holds what is drawn on a page, and writes the PDF.
+// view.go, items.go and summary.go turn a document into texts; letter.go and ticket.go lay out these texts, book.go the
+// accountant's books. Package sheet measures texts, holds the content of each page, and writes the PDF.
 package pdf
 
 import (
@@ -31,8 +31,8 @@ type Layout uint8
 // The layouts. A ticket's page is as long as its contents, in sheets of at most 3 m.
 const (
 	Letter   Layout = iota // 216 × 279 mm
-	Ticket80               // thermal paper of 80 mm, 72 mm of them printed
-	Ticket58               // thermal paper of 58 mm, 48 mm of them printed
+	Ticket80               // thermal paper 80 mm wide; 72 mm are printed
+	Ticket58               // thermal paper 58 mm wide; 48 mm are printed
 )
 
 var layoutNames = [...]string{"letter", "ticket80", "ticket58"}
@@ -54,23 +54,23 @@ func (l Layout) String() string {
 	return "layout " + strconv.Itoa(int(l))
 }
 
-// Style is how an emisor's papers look.
+// Style is the look of an emisor's documents.
 type Style struct {
-	Logo   []byte // PNG, JPEG or GIF, at most 512 KiB and 2,000 pixels either way; nil: none
+	Logo   []byte // PNG, JPEG or GIF, at most 512 KiB and 2,000 pixels in each direction; nil: no logo
 	Color  string // "#rrggbb" of headings and rules on letter size; "": a dark blue
-	Footer string // one line at the end, such as a greeting; "": none
+	Footer string // one line at the end, such as a greeting; "": no line
 }
 
 // Options are the same for all documents of an emisor.
 type Options struct {
-	// Catalogue gives the text of a code of MH's catalogues: ("CAT-017", "01"). Codes that repeat within each
-	// departamento come with it: ("CAT-013", "06/23"), ("CAT-008", "06/14"). An unknown code is printed as it is.
-	// nil knows none.
+	// Catalogue returns the text of a code of MH's catalogues: ("CAT-017", "01"). A code that repeats in each
+	// departamento has the departamento before it: ("CAT-013", "06/23"), ("CAT-008", "06/14"). An unknown code is
+	// printed unchanged. nil: no texts.
 	Catalogue func(catalogue, code string) (text string, ok bool)
-	// Type gives what is printed of a type of document beyond what is printed of every one. nil knows none.
+	// Type returns the values that are printed only for a type of document, or nil. A nil Type has no such values.
 	Type func(document string) *bundle.View
-	// ConsultURL is the content of the QR code with {ambiente}, {codigoGeneracion} and {fecEmi} to be replaced.
-	// "" is the constant ConsultURL.
+	// ConsultURL is the content of the QR code, with the placeholders {ambiente}, {codigoGeneracion} and {fecEmi}. ""
+	// is the constant ConsultURL.
 	ConsultURL string
 	Style      Style
 }
@@ -83,7 +83,7 @@ type Printer struct {
 	logo  *sheet.Logo
 }
 
-// New loads the fonts and the logo, which takes some 30 ms, and fails on a Style that cannot be used.
+// New loads the fonts and the logo, in some 30 ms. It fails if the Style is not valid.
 func New(o Options) (*Printer, error) {
 	if o.Catalogue == nil {
 		o.Catalogue = func(string, string) (string, bool) { return "", false }
@@ -111,8 +111,8 @@ func New(o Options) (*Printer, error) {
 	return p, nil
 }
 
-// Render writes the document as a PDF. It fails if the bytes are no document (no JSON object, no codigoGeneracion
-// or fecEmi), if seal and state contradict each other, or if w does; nothing is written before the layout is done.
+// Render writes the document as a PDF. It fails if the bytes are not a document (no JSON object, no codigoGeneracion or
+// fecEmi), if seal and state contradict each other, or if w fails. It writes nothing before the layout is done.
 func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 	v, code, err := p.prepare(d, layout)
 	if err != nil {
@@ -128,9 +128,9 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 		Pages: pages, Logo: p.logo, Code: code, Pause: v.Pause})
 }
 
-// ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm: text in code page 850
-// (ESC t 2, which every such printer has), the QR code by GS ( k, a partial cut at the end. Letters that the code
-// page lacks lose their mark; other characters become a question mark. It fails as Render does, and for Letter.
+// ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm: text in code page 850 (ESC t 2,
+// which every such printer has), the QR code by GS ( k, a partial cut at the end. A letter that the code page lacks
+// loses its accent; other characters become a question mark. ESCPOS fails like Render, and for Letter.
 func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	if layout == Letter {
 		return errors.New("pdf: layout: ESC/POS needs ticket80 or ticket58")
@@ -157,7 +157,7 @@ func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error 
 	return p.fonts.Write(w, sheet.File{Title: s.Title, Author: s.Issuer, Made: s.Made, Pages: pages, Pause: func() {}})
 }
 
-// prepare checks what was asked and makes the view and the QR code.
+// prepare checks the arguments and makes the view and the QR code.
 func (p *Printer) prepare(d Document, layout Layout) (*View, *sheet.Code, error) {
 	switch {
 	case layout > Ticket58:

@@ -10,8 +10,8 @@ import (
 )
 
 // sums are the amounts below the lines with their labels, in the words of MF2's layouts, and in the order of the
-// arithmetic. What a new generation adds is printed behind them under its own name, so that no amount of a document is
-// ever left out.
+// arithmetic. Other amounts, such as those of a new generation, are printed after them under their own names, therefore
+// no amount of a document is left out.
 var sums = []struct{ name, label string }{
 	{"totalNoSuj", "Suma de ventas no sujetas"},
 	{"totalExenta", "Suma de ventas exentas"},
@@ -48,7 +48,7 @@ var sums = []struct{ name, label string }{
 	{"total", "Total"},
 }
 
-// labels are those of sums, by name.
+// labels are the labels of sums, by name.
 var labels = func() map[string]string {
 	m := make(map[string]string)
 	for _, s := range sums {
@@ -59,14 +59,14 @@ var labels = func() map[string]string {
 
 const taxRows = "tributos"
 
-// finals are the names of the amount that all comes to, the first that is there.
+// finals are the possible names of the final amount: the first that the summary contains is the final amount.
 var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal",
 	"total"}
 
-// summary fills in what comes below the lines.
+// summary sets the parts of the view that are printed below the lines.
 func (b *builder) summary(v *View) {
 	s := b.doc.Get("resumen")
-	if s.Kind() == dte.KindArray { // the export invoice's schema makes a list of it
+	if s.Kind() == dte.KindArray { // a list in the export invoice's schema
 		s = s.Index(0)
 	}
 	final := ""
@@ -75,7 +75,7 @@ func (b *builder) summary(v *View) {
 			final = name
 			v.Total = Field{b.label(name), b.dollars(s.Get(name))}
 			if name == "totalPagar" && b.doc.Get("identificacion").Get("tipoEvento").Exists() {
-				v.Total.Label = "Total devuelto" // a return pays nothing: what it comes to goes back to the customer
+				v.Total.Label = "Total devuelto" // nothing is paid: the amount goes back to the customer
 			}
 			break
 		}
@@ -99,7 +99,7 @@ func (b *builder) summary(v *View) {
 		row(sum.name)
 	}
 	for _, m := range s.Members() {
-		// it stands elsewhere, and may be no amount
+		// the view prints such a member elsewhere, and it may not be an amount
 		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name }
 		if _, known := labels[m.Name]; !known && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
 			!slices.ContainsFunc(b.of.Fields, named) {
@@ -134,7 +134,7 @@ func (b *builder) summary(v *View) {
 	}
 }
 
-// dollars is an amount with its sign before the currency.
+// dollars returns an amount with its sign before the currency.
 func (b *builder) dollars(v dte.Value) string {
 	s, negative := strings.CutPrefix(b.number(v, 2), "-")
 	if negative {
@@ -152,7 +152,7 @@ func (b *builder) taxes(v *View, list dte.Value) {
 	}
 }
 
-// settlement is how the operation is paid.
+// settlement sets the terms and the payments of the operation.
 func (b *builder) settlement(v *View, s dte.Value) {
 	add := func(label, value string) {
 		if value != "" {
@@ -181,7 +181,7 @@ func (b *builder) settlement(v *View, s dte.Value) {
 	v.Payments = t.trim()
 }
 
-// groups are the blocks between the parties and the lines.
+// groups returns the blocks between the parties and the lines.
 func (b *builder) groups() []Table {
 	var out []Table
 	for _, third := range []struct{ name, title string }{
@@ -217,7 +217,7 @@ func (b *builder) groups() []Table {
 	return slices.DeleteFunc(append(out, t.trim()), func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// identifier is the NIT of a person or a firm, else the document in another member, as people write it.
+// identifier returns a formatted NIT or, without a NIT, the formatted document number in the member other.
 func (b *builder) identifier(v dte.Value, other string) string {
 	if nit := b.text(v, "nit"); nit != "" {
 		return dte.FormatNIT(nit)
@@ -225,7 +225,7 @@ func (b *builder) identifier(v dte.Value, other string) string {
 	return dte.FormatDocument(v.Get("tipoDocumento").Text(), b.text(v, other))
 }
 
-// list is the items of an array, or a lone object as one item.
+// list returns the items of an array; for a single object, the object as the only item.
 func list(v dte.Value) []dte.Value {
 	if v.Kind() == dte.KindObject {
 		return []dte.Value{v}
@@ -233,7 +233,7 @@ func list(v dte.Value) []dte.Value {
 	return v.Items()
 }
 
-// trim drops the columns in which no row says anything.
+// trim returns the table without the columns that are empty in all rows.
 func (t Table) trim() Table {
 	out := Table{Title: t.Title}
 	for i, c := range t.Cols {
@@ -254,11 +254,11 @@ func (t Table) trim() Table {
 	return out
 }
 
-// maxShift bounds how far an exponent moves the point; beyond it a number is printed as it was written.
+// maxShift bounds how far an exponent moves the point. A number with a larger exponent is printed unchanged.
 const maxShift = 40
 
-// Printed is the literal of a JSON number as people read it: no exponent, at least this many decimals, thousands
-// separated by commas. It moves digits about and never computes, so every digit is that of the document.
+// Printed returns a JSON number in the form for people: no exponent, at least the given number of decimals, commas
+// between thousands. It only moves digits and never computes, therefore every digit is the document's.
 func Printed(literal string, decimals int) string {
 	sign := ""
 	digits := literal
@@ -287,7 +287,7 @@ func Printed(literal string, decimals int) string {
 	return b.String()
 }
 
-// plain splits an unsigned literal at its point, the exponent worked in: 1.4381E-4 is 0 and 00014381.
+// plain splits an unsigned literal at its point after applying the exponent: 1.4381E-4 gives 0 and 00014381.
 func plain(s string) (whole, fraction string, ok bool) {
 	mantissa, exponent, shifted := strings.Cut(strings.ToLower(s), "e")
 	whole, fraction, _ = strings.Cut(mantissa, ".")
@@ -315,7 +315,7 @@ func plain(s string) (whole, fraction string, ok bool) {
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// isZero is true for the literal of a zero, however written.
+// isZero reports whether a literal is zero in any form.
 func isZero(literal string) bool {
 	mantissa, _, _ := strings.Cut(strings.ToLower(literal), "e")
 	return strings.Trim(mantissa, "-0.") == ""

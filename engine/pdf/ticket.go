@@ -9,9 +9,9 @@ import (
 	"dtegate/engine/pdf/sheet"
 )
 
-// paper is the measure of a ticket, in points; 1 mm is 2.835.
+// paper holds the measures of a ticket, in points; 1 mm is 2.835 points.
 type paper struct {
-	w, side float64 // of the paper; unprinted at each side
+	w, side float64 // width of the paper; unprinted width at each side
 	logo    float64 // greatest height
 	qr      float64
 	sizes   [5]float64 // by tone
@@ -22,10 +22,10 @@ var papers = [...]paper{
 	Ticket58: {w: 164.4, side: 14.2, logo: 56, qr: 118, sizes: [...]float64{7, 6.2, 7, 9, 10}},
 }
 
-// longest is the greatest length of a ticket's page: 3 m. PDF viewers stop at 5.
+// longest is the greatest length of a ticket's page: 3 m. PDF viewers allow at most 5 m.
 const longest = 8504
 
-// ticket lays parts out on thermal paper: black only, one page as long as it takes. pause is called after each part.
+// ticket lays out parts on thermal paper: only black, one page as long as its content. It pauses after each part.
 func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Page {
 	pp := papers[layout]
 	c := &sheet.Canvas{Fonts: p.fonts, W: pp.w, Left: pp.side, Width: pp.w - 2*pp.side, Bottom: longest - 30,
@@ -51,7 +51,7 @@ func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Pag
 	return c.Pages
 }
 
-// lines sets one part of a ticket.
+// lines returns the lines of one part of a ticket.
 func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 	st := sheet.Style{Size: pp.sizes[part.tone], Bold: part.tone >= toneBold, Ink: sheet.RGB{}}
 	align := 0.0
@@ -85,8 +85,8 @@ func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 	return p.fonts.Para(part.left, width, align, st)
 }
 
-// pair sets a text and an amount at the two ends. The amount stands on the last line of the text; where there is no
-// room it has lines of its own.
+// pair returns a text at the left and an amount at the right. The amount is on the last line of the text; without room
+// there, it has lines of its own.
 func (p *Printer) pair(part part, st sheet.Style, width float64) []sheet.Line {
 	f := p.fonts
 	w := f.Width(part.right, st.Size, st.Bold)
@@ -103,20 +103,20 @@ func (p *Printer) pair(part part, st sheet.Style, width float64) []sheet.Line {
 	return lines
 }
 
-// partKind is what a part of a ticket is.
+// partKind is the kind of a part of a ticket.
 type partKind uint8
 
 const (
-	partText partKind = iota // left, or in the middle
-	partPair                 // left and right ends of a line
-	partBand                 // white on black, over the whole width
+	partText partKind = iota // at the left or in the middle
+	partPair                 // texts at both ends of a line
+	partBand                 // white on black, in full width
 	partRule
 	partSpace
 	partLogo
 	partQR
 )
 
-// tone is how a text of a ticket is set.
+// tone is the size and weight of a text of a ticket.
 type tone uint8
 
 const (
@@ -127,7 +127,7 @@ const (
 	toneTotal
 )
 
-// part is one piece of a ticket, from top to bottom. Both the PDF and the ESC/POS ticket are made of them.
+// part is one piece of a ticket. A list of parts, from top to bottom, makes both the PDF and the ESC/POS ticket.
 type part struct {
 	kind        partKind
 	tone        tone
@@ -135,7 +135,7 @@ type part struct {
 	left, right string
 }
 
-// receipt is a document as a ticket.
+// receipt returns a document as the parts of a ticket.
 func (p *Printer) receipt(v *View) []part {
 	r := &receipt{}
 	if p.logo != nil {
@@ -147,7 +147,7 @@ func (p *Printer) receipt(v *View) []part {
 	return r.parts
 }
 
-// head is who issues what to whom.
+// head adds the emisor, the identification and the receptor.
 func (r *receipt) head(v *View) {
 	name, sub := v.Emisor.Trade, v.Emisor.Name
 	if name == "" {
@@ -187,7 +187,7 @@ func (r *receipt) head(v *View) {
 	r.rule()
 }
 
-// lines are what was sold.
+// lines adds the lines of the document.
 func (r *receipt) lines(v *View) {
 	for i, row := range v.Items.Rows {
 		if i > 0 {
@@ -200,7 +200,7 @@ func (r *receipt) lines(v *View) {
 	r.rule()
 }
 
-// sums are the totals, how they are paid, and where the document is found.
+// sums adds the totals, the payments, and the QR code for the public consultation.
 func (r *receipt) sums(v *View) {
 	for _, t := range v.Totals {
 		r.pair(toneNormal, t.Label, t.Value)
@@ -234,7 +234,7 @@ type receipt struct{ parts []part }
 
 func (r *receipt) add(p part) { r.parts = append(r.parts, p) }
 
-// rule adds a line unless one is there already.
+// rule adds a rule unless the last part is a rule.
 func (r *receipt) rule() {
 	if n := len(r.parts); n > 0 && r.parts[n-1].kind != partRule {
 		r.add(part{kind: partRule})
@@ -283,7 +283,7 @@ const (
 	isTrial       = "AMBIENTE DE PRUEBAS, SIN VALIDEZ FISCAL"
 )
 
-// marks is what a reader must not miss; a band repeats it at the end.
+// marks adds the marks that a reader must not miss; a band at the end repeats them.
 func (r *receipt) marks(v *View) {
 	switch v.State {
 	case Contingency:
@@ -298,7 +298,7 @@ func (r *receipt) marks(v *View) {
 	}
 }
 
-// sale is a line of the document: what it is, how many and what it comes to, and other amounts of it.
+// sale adds a line of the document: its text, quantity and amount, and its other amounts.
 func (r *receipt) sale(row Row) {
 	s := row.Sale
 	r.text(toneNormal, s.Text)
@@ -311,12 +311,12 @@ func (r *receipt) sale(row Row) {
 	}
 }
 
-// full are the texts that say something.
+// full returns the texts that are not empty.
 func full(texts []string) []string {
 	return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s == "" })
 }
 
-// Slip is a ticket that is no document of MH, such as the closing of a day.
+// Slip is a ticket that is not a tax document, such as the closing of a day.
 type Slip struct {
 	Title, Issuer string
 	Made          time.Time
@@ -333,10 +333,10 @@ type Block struct {
 	Rows  []Pair
 }
 
-// Pair is a text and what stands at the other end of its line.
+// Pair holds the texts at the two ends of a line.
 type Pair struct{ Left, Right string }
 
-// slip is a slip as the parts of a ticket.
+// slip returns a slip as the parts of a ticket.
 func (p *Printer) slip(s Slip) []part {
 	r := &receipt{}
 	r.middle(toneTitle, p.fonts.Clean(s.Issuer))

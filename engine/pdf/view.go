@@ -14,7 +14,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// View is what a document says, in words and in print order, before any layout. All texts are clean.
+// View is the content of a document as clean texts in print order, before any layout.
 type View struct {
 	Kind           string // a document, or an event
 	Title, Version string
@@ -22,14 +22,14 @@ type View struct {
 	Trial          bool // of the authority's test system
 	State          State
 	Note           []string
-	Codes          []Field // that identify the document
-	Received       []Field // what the authority said of it, besides the seal
-	Facts          []Field // about its issue
+	Codes          []Field // the codes that identify the document
+	Received       []Field // MH's statements about the document, besides the seal
+	Facts          []Field // facts about its issue
 	Emisor         Party
 	Receptor       Party
 	Groups         []Table // third parties, related and associated documents
 	Items          Table
-	Key            string // what the letters behind a ticket's amounts mean; "" when there are none
+	Key            string // meaning of the letters after a ticket's amounts; "" without letters
 	Totals         []Field
 	Total          Field
 	Words          string
@@ -39,22 +39,22 @@ type View struct {
 	Delivery       []Field
 	Appendix       []Field
 	Legend         string
-	Consult        string // what the QR code is good for, and since when
+	Consult        string // what a reader can do with the QR code, and from when
 	URL            string
 	Host           string // of URL, for people
 	Issued         time.Time
 	Footer         string
-	rest           func() // Document.Rest; nil: none
+	rest           func() // Document.Rest; may be nil
 }
 
-// Pause is called between two pieces of work.
+// Pause calls Document.Rest between two pieces of work.
 func (v *View) Pause() {
 	if v.rest != nil {
 		v.rest()
 	}
 }
 
-// Field is a label and what stands behind it.
+// Field is a label and its value.
 type Field struct{ Label, Value string }
 
 // Party is one side of the operation.
@@ -64,7 +64,7 @@ type Party struct {
 	Fields      []Field
 }
 
-// Table is anything in rows. Its last flexible column takes the width that the others leave.
+// Table has columns and rows. Its last flexible column gets the width that the other columns leave.
 type Table struct {
 	Title string
 	Cols  []Col
@@ -81,8 +81,8 @@ type Col struct {
 // Row is a row of a table.
 type Row struct {
 	Cells []string
-	Notes []string // beneath the flexible cell
-	Sale  Sale     // how a ticket says it
+	Notes []string // printed below the text of the flexible cell
+	Sale  Sale     // the row on a ticket
 }
 
 // Sale is a line of the document on a ticket.
@@ -98,18 +98,18 @@ type Sale struct {
 type builder struct {
 	*sheet.Fonts
 	catalogue func(catalogue, code string) (string, bool)
-	of        *bundle.View // what is printed of the type beyond what is printed of every one
+	of        *bundle.View // values printed only for this type of document
 	doc       dte.Value
-	lone      string // number of the only related document, which lines need not repeat
+	lone      string // number of the only related document: lines need not repeat it
 }
 
-// text is the first of these members that holds something, cleaned; "" when none does.
+// text returns the cleaned text of the first of these members that is not empty; "" if all are empty.
 func (b *builder) text(v dte.Value, names ...string) string {
 	return b.Clean(pick(v, names...).Text())
 }
 
-// pick is the first of these members that is neither missing nor null nor empty. A name that moved between
-// generations is listed under all its names.
+// pick returns the first of these members that is neither missing nor null nor empty. For a member whose name changed
+// between generations, the caller lists all names.
 func pick(v dte.Value, names ...string) dte.Value {
 	for _, n := range names {
 		if m := v.Get(n); m.Text() != "" || m.Len() > 0 {
@@ -119,7 +119,7 @@ func pick(v dte.Value, names ...string) dte.Value {
 	return dte.Value{}
 }
 
-// word is the catalogue's text of a code, or the code itself when the catalogue does not know it.
+// word returns the catalogue's text of a code, or the code itself if the catalogue does not contain it.
 func (b *builder) word(catalogue, code string) string {
 	if code == "" {
 		return ""
@@ -130,7 +130,7 @@ func (b *builder) word(catalogue, code string) string {
 	return b.Clean(code)
 }
 
-// coded is word of the first of these members that holds something.
+// coded returns the catalogue's text of the first of these members that is not empty.
 func (b *builder) coded(v dte.Value, catalogue string, names ...string) string {
 	return b.word(catalogue, pick(v, names...).Text())
 }
@@ -152,7 +152,7 @@ func placeName(s string) string {
 	return strings.Join(words, " ")
 }
 
-// date turns MH's 2026-12-01 into 01/12/2026.
+// date writes MH's 2026-12-01 as 01/12/2026.
 func (b *builder) date(s string) string {
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t.Format("02/01/2006")
@@ -160,7 +160,7 @@ func (b *builder) date(s string) string {
 	return b.Clean(s)
 }
 
-// view reads the sealed bytes. Amounts are printed digit for digit, as the document has them.
+// view reads the sealed bytes. Amounts keep every digit of the document.
 func (p *Printer) view(d Document) (*View, error) {
 	doc, err := dte.Parse(d.JSON)
 	if err != nil {
@@ -196,9 +196,9 @@ func (p *Printer) view(d Document) (*View, error) {
 	if !id.Get("tipoDte").Exists() {
 		v.Kind = "EVENTO DE DTE"
 	}
-	// Capitals can be letters that the fonts lack: clean again.
+	// The fonts may lack some capital letters: clean again.
 	v.Title = b.Clean(strings.ToUpper(b.coded(id, "CAT-002", "tipoDte", "tipoEvento")))
-	v.Issued = time.Unix(0, 0).UTC() // fpdf takes zero for now
+	v.Issued = time.Unix(0, 0).UTC() // fpdf reads the zero time as the present time
 	if t, err := time.Parse(time.DateTime, fecEmi+" "+id.Get("horEmi").Text()); err == nil && !t.IsZero() {
 		v.Issued = t
 	}
@@ -212,7 +212,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	b.identity(v, id, d)
 	v.Consult = "Consulte su documento"
 	if d.State == Contingency {
-		v.Consult = "Consúltelo cuando tenga sello" // MH does not know the document before
+		v.Consult = "Consúltelo cuando tenga sello" // before, MH does not have the document
 		v.Legend = "Emitido en contingencia: aún no tiene sello de recepción del Ministerio de Hacienda, " +
 			"al que será transmitido. Cuando Hacienda lo haya recibido podrá consultarlo con el código QR."
 	}
@@ -229,7 +229,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	return v, nil
 }
 
-// identity is the block that identifies the document (MF2 pp. 55-74). A retorno has no numeroControl.
+// identity adds the values that identify the document (MF2 pp. 55-74). A retorno has no numeroControl.
 func (b *builder) identity(v *View, id dte.Value, d Document) {
 	add := func(to *[]Field, label, value string) {
 		if value != "" {
@@ -250,7 +250,7 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 	add(&v.Facts, "Moneda", b.text(id, "tipoMoneda"))
 }
 
-// receptorName finds who receives: where the type's view says, or under a name that MH's layouts have.
+// receptorName finds the receiver: at the path in the type's view, or under a name of MH's layouts.
 func (b *builder) receptorName() (string, dte.Value) {
 	for _, path := range b.of.Party.Paths {
 		if v := b.doc.Get(path); v.Kind() == dte.KindObject {
@@ -267,7 +267,7 @@ func (b *builder) receptorName() (string, dte.Value) {
 	return "Receptor", dte.Value{}
 }
 
-// ownFields adds the values that the type's view names. A value that all types print takes the view's label.
+// ownFields adds the values that the type's view names. If all types print a value, it gets the view's label.
 func (b *builder) ownFields(v *View) {
 	blocks := map[string]*[]Field{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms,
 		"issue": &v.Facts}
@@ -288,7 +288,7 @@ func (b *builder) ownFields(v *View) {
 	}
 }
 
-// at is what a document has at the path of a view's field, as people read it.
+// at returns the document's value at the path of a view's field, in the form for people.
 func (b *builder) at(f bundle.ViewField) string {
 	v := b.doc
 	for name := range strings.SplitSeq(f.Path, ".") {
@@ -305,7 +305,7 @@ func (b *builder) at(f bundle.ViewField) string {
 	return b.date(v.Text())
 }
 
-// party is one side of the operation.
+// party returns one side of the operation.
 func (b *builder) party(heading string, v dte.Value) Party {
 	p := Party{Heading: heading, Name: b.text(v, "nombre"), Trade: b.text(v, "nombreComercial")}
 	if p.Trade == p.Name {
@@ -337,8 +337,8 @@ func (b *builder) party(heading string, v dte.Value) Party {
 	return p
 }
 
-// address joins a street with the names of its three levels. Before the levels had districts, the district codes
-// were those of the municipios.
+// address joins a street with the names of its three levels. In the generation without districts, the municipios have
+// the codes that are now those of the districts.
 func (b *builder) address(v dte.Value) string {
 	at := v.Get("direccion")
 	if at.Kind() != dte.KindObject {
@@ -360,7 +360,7 @@ func (b *builder) address(v dte.Value) string {
 	return strings.Join(slices.Compact(full(parts)), ", ")
 }
 
-// placed is the name of a place whose code repeats in each departamento.
+// placed returns the name of a place whose code repeats in each departamento.
 func (b *builder) placed(list, region, code string) string {
 	if s, ok := b.catalogue(list, region+"/"+code); ok {
 		return b.Clean(placeName(s))
@@ -371,24 +371,24 @@ func (b *builder) placed(list, region, code string) string {
 // ConsultURL is MH's public consultation, the content of the QR code (MT1 §5).
 const ConsultURL = "https://admin.factura.gob.sv/consultaPublica?ambiente={ambiente}&codGen={codigoGeneracion}&fechaEmi={fecEmi}"
 
-// State is what a document is at the time of printing.
+// State is the state of a document at the time of printing.
 type State uint8
 
 // The states that are printed. A rejected document has no printed version.
 const (
 	Processed   State = iota // sealed by MH
 	Contingency              // issued in contingency, not sealed yet
-	Invalidated              // sealed, and void since
+	Invalidated              // sealed, later invalidated
 )
 
-// Document is what is printed.
+// Document is a document to print, with its seal and its state.
 type Document struct {
 	JSON     []byte // the sealed bytes: the document as it was signed
-	Seal     string // selloRecibido; "" exactly in the state Contingency
-	Received string // fhProcesamiento as MH gave it, "01/12/2026 10:15:30"; may be ""
+	Seal     string // selloRecibido; "" in the state Contingency, and only then
+	Received string // fhProcesamiento of MH's answer, "01/12/2026 10:15:30"; may be ""
 	State    State
 	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may hold line breaks
 	// Rest, if not nil, is called between two pieces of work, at each line and page, and may sleep: 2,000 lines take a
-	// tenth of a second of the processor and more, and others want it too.
+	// tenth of a second of processor time or more, which other work may need.
 	Rest func()
 }

@@ -26,8 +26,8 @@ const (
 	maxConnections = 64
 	// spare is how many unused connections Run keeps ready.
 	spare = 3
-	// patience is how long a request waits for a ready connection of a silent server: three tries of a sale stay under
-	// a second.
+	// patience is how long a request waits for a ready connection to a silent server: three tries of a sale take less
+	// than a second.
 	patience = 300 * time.Millisecond
 	// liveliness is how long a server may take for any answer and still count as reachable: during this time a request
 	// waits for a connection that others use.
@@ -62,14 +62,14 @@ type Link struct {
 	ready     bell.Bell // see Ready
 	kick      bell.Bell // wakes Run
 
-	free chan struct{} // a value for each connection in idle
+	free chan struct{} // holds a value for each connection in idle
 
 	mu       sync.Mutex // guards what follows
-	idle     []*conn    // the latest used last
+	idle     []*conn    // the most recently used is last
 	live     int        // connections that are open, idle or busy
 	dialing  int
 	waiting  int           // requests without a connection
-	hopeless chan struct{} // closed, and made anew, when the last connect under way fails and there is no connection
+	hopeless chan struct{} // closed and replaced when the last connect under way fails and there is no connection
 	running  bool
 	closed   bool
 	heard    time.Time     // the latest answer or handshake
@@ -77,7 +77,7 @@ type Link struct {
 	failure  error         // of the latest connect, nil after a success
 	failures int           // connects that failed in a row
 	dialled  time.Time     // when the latest connect began
-	retry    time.Time     // no connect for a spare begins before
+	retry    time.Time     // no connect for a spare begins before this time
 	life     time.Duration // how long a connection may be idle
 	starved  bool          // a request found no connection since Ready last got a value
 }
@@ -93,7 +93,7 @@ func New(o Options) *Link {
 		}
 	}
 	if o.Dial == nil {
-		// A connection that is cut without a word is detected within half a minute, in the background.
+		// A connection that is cut silently is detected within half a minute, in the background.
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second,
 			Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
@@ -119,21 +119,21 @@ func New(o Options) *Link {
 	}
 	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true,
 		Protocols: new(http.Protocols)}
-	// A connection carries one request at a time: a lost packet of one sale delays no other
+	// A connection carries one request at a time: a lost packet of one sale delays no other sale
 	l.transport.Protocols.SetHTTP1(true)
 	return l
 }
 
-// Ready gets a value when a connection is ready again after a request found none.
+// Ready returns a channel that gets a value when a connection is ready again after a request found no connection.
 func (l *Link) Ready() <-chan struct{} { return l.ready }
 
-// Limit is how long the making of a connection may take.
+// Limit returns how long the making of a connection may take.
 func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context whose requests wait for a connection as long as the context lasts. It is for callers that
-// delay no sale.
+// Patient returns a context for requests that wait for a connection until the context ends. It is for callers that do
+// not delay a sale.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // RoundTrip sends a request on a ready connection. An error without a connection means that nothing was sent.
@@ -148,7 +148,7 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.roundTrip(req)
 }
 
-// Run keeps spare connections ready until ctx ends, then closes what is idle. Their replacements keep the name fresh.
+// Run keeps spare connections ready until ctx ends, then closes them. Replacing spares keeps the name fresh.
 func (l *Link) Run(ctx context.Context) error {
 	defer l.Close()
 	l.mu.Lock()
@@ -168,7 +168,7 @@ func (l *Link) Run(ctx context.Context) error {
 }
 
 // Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took,
-// those before a failed step included.
+// including the steps before a failed step.
 func (l *Link) Connect(ctx context.Context) (Steps, error) {
 	l.names.forget()
 	c, steps, err := l.connect(ctx)
@@ -204,7 +204,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// connected counts the steps of a connect after its look-up, which counts itself.
+// connected counts the steps of a connect after its look-up; lookedUp counts the look-up.
 func (m *metrics) connected(s *Steps) {
 	for _, step := range []struct {
 		name string

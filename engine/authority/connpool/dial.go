@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Steps says how long the making of a connection took. A step that was not needed or not reached is 0.
+// Steps holds how long each step of making a connection took. A step that was not needed or not reached is 0.
 type Steps struct {
 	Lookup, TCP, TLS time.Duration
-	// Failed is the step that failed: "lookup", "tcp", "tls", or "" when the connection is there.
+	// Failed is the step that failed: "lookup", "tcp", "tls", or "" if the connection was made.
 	Failed      string
-	Address     netip.AddrPort      // where it went; zero before the look-up
+	Address     netip.AddrPort      // the address that was connected; otherwise zero
 	Certificate []*x509.Certificate // the server's chain; nil without TLS
 }
 
@@ -58,7 +58,7 @@ func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	return made, s, nil
 }
 
-// socket makes the transport's sockets.
+// socket looks up the name and connects a socket for the transport. It writes the steps to the Steps in ctx.
 func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, error) {
 	s, _ := ctx.Value(stepsKey{}).(*Steps)
 	_, port, err := net.SplitHostPort(address)
@@ -82,7 +82,7 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 	return c, nil
 }
 
-// headStart is how long each address but the last may take: a lost SYN is sent again after one second.
+// headStart is how long each address except the last may take to answer: TCP repeats a lost SYN after one second.
 const headStart = 2 * time.Second
 
 // reach connects to the first address that answers.

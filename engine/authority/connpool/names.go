@@ -13,7 +13,7 @@ const (
 	// namesFresh is the age at which a name is looked up again. The system's resolver does not say how long an answer
 	// holds.
 	namesFresh = time.Minute
-	// namesRetry is the time from a look-up that failed to the next one.
+	// namesRetry is the time between a failed look-up and the next look-up.
 	namesRetry = 5 * time.Second
 )
 
@@ -25,7 +25,7 @@ type names struct {
 	mu        sync.Mutex
 	addresses []netip.Addr
 	fixed     bool          // the host is itself an address
-	running   chan struct{} // closed when the running look-up ends; nil: none runs
+	running   chan struct{} // closed when the running look-up ends; nil: no look-up runs
 	tried     time.Time     // end of the latest look-up
 	err       error         // of the latest look-up
 }
@@ -52,7 +52,7 @@ func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 		case err != nil:
 			return nil, err
 		default:
-			return nil, net.ErrClosed // the link is closed, and looks up nothing any more
+			return nil, net.ErrClosed // the link is closed: it no longer looks up names
 		}
 		select {
 		case <-running:
@@ -96,7 +96,7 @@ func (n *names) refresh(age time.Duration) {
 	}()
 }
 
-// keep stores a new answer. The address that served last stays the first. The caller holds mu.
+// keep stores a new answer. The last address that accepted a connection stays the first. The caller holds mu.
 func (n *names) keep(found []netip.Addr) {
 	for i, a := range found {
 		found[i] = a.Unmap()
@@ -109,7 +109,7 @@ func (n *names) keep(found []netip.Addr) {
 	n.addresses = found
 }
 
-// prefer puts the address that accepted our connection first.
+// prefer moves the address that accepted our connection to the front.
 func (n *names) prefer(address netip.Addr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// maxLife is how long a connection may be idle at most. The life becomes shorter if the server closes connections
-	// earlier.
+	// maxLife is the longest time that a connection may be idle. The life becomes shorter if the server closes
+	// connections earlier.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
-	// retryFirst is the time from a connect that failed to the next one for a spare; it doubles up to retryMax.
+	// retryFirst is the pause after a failed connect before the next connect for a spare; it doubles up to retryMax.
 	retryFirst = time.Second
 	retryMax   = 15 * time.Second
-	// stale is the age of a connect that is no longer relied on alone: its SYN may be lost.
+	// stale is the age of a connect after which a new request starts another connect: the first SYN may be lost.
 	stale = time.Second
 )
 
@@ -34,11 +34,11 @@ type conn struct {
 	link   *Link
 	wire   *http.ClientConn
 	since  time.Time // idle since
-	retire time.Time // when it is replaced, if still idle
-	gone   bool      // it is not counted any more
+	retire time.Time // when it is replaced if it is still idle
+	gone   bool      // it is no longer counted in live
 }
 
-// roundTrip sends a request. The connection is free again when the answer was read to its end.
+// roundTrip sends a request. The connection is free again when the answer has been read to its end.
 func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 	c.link.note(false)
 	resp, err := c.wire.RoundTrip(req)
@@ -55,7 +55,7 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// release gives the connection back, if it can bear another request.
+// release returns the connection to the pool if it can carry another request; otherwise it closes it.
 func (c *conn) release() {
 	if c.wire.Available() > 0 {
 		c.link.put(c)
@@ -91,8 +91,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// take returns an idle connection, or queues the request for one. The request waits for at most patience, and longer
-// only while the server still responds.
+// take returns an idle connection, or lets the request wait for a connection. The request waits for at most patience,
+// and longer only while the server still responds.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	if c := l.next(); c != nil {
 		l.mu.Lock()
@@ -126,7 +126,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// next returns an idle connection, if there is one that nobody else was given.
+// next returns an idle connection that no other request holds; nil if there is no such connection.
 func (l *Link) next() *conn {
 	select {
 	case <-l.free:
@@ -155,14 +155,14 @@ func (l *Link) await(ctx context.Context, hopeless <-chan struct{}, began time.T
 			err = cmp.Or(l.unconnected(), ErrNotReady)
 		case <-over:
 			if l.mayComeFree() {
-				continue // other requests are answered: this one waits for its turn
+				continue // other requests are answered: this request waits for its turn
 			}
 			err = l.notReady(ctx, time.Since(began))
 		case <-ctx.Done():
 			err = l.notReady(ctx, time.Since(began))
 		}
 		if c := l.next(); c != nil {
-			return c, nil // it came at this moment
+			return c, nil // a connection became free at this moment
 		}
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (l *Link) mayComeFree() bool {
 	return l.live > 0 && (time.Since(l.heard) < liveliness || time.Since(l.asked) < liveliness)
 }
 
-// note notes that a request is sent, or was answered.
+// note records that a request is sent or was answered.
 func (l *Link) note(answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *Link) note(answered bool) {
 	}
 }
 
-// unconnected returns why no connection came about: no other connect is under way.
+// unconnected returns why the latest connect failed. await calls it if no connect is under way.
 func (l *Link) unconnected() error {
 	l.mu.Lock()
 	err := l.failure
@@ -210,7 +210,7 @@ func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
 	return joinCauses(err, failure, l.names.silent(), ctx.Err())
 }
 
-// joinCauses adds further causes, if there are any, on the same line.
+// joinCauses adds the causes that are not nil to err, on the same line.
 func joinCauses(err error, causes ...error) error {
 	for _, cause := range causes {
 		if cause != nil {
@@ -237,8 +237,8 @@ func (l *Link) pop() *conn {
 	return nil
 }
 
-// unfree takes back what free says of n connections that are idle no longer. One for which a request already heard of
-// it has that request find none, and wait on. The caller holds mu.
+// unfree removes from free the values of n connections that are no longer idle. If a request has already received such
+// a value, its pop finds no connection and it waits on. The caller holds mu.
 func (l *Link) unfree(n int) {
 	for range n {
 		select {
@@ -248,7 +248,7 @@ func (l *Link) unfree(n int) {
 	}
 }
 
-// put keeps a connection for the next request; the first that waits gets it.
+// put keeps a connection for the next request: the first waiting request gets the connection.
 func (l *Link) put(c *conn) {
 	l.mu.Lock()
 	switch {
@@ -264,7 +264,7 @@ func (l *Link) put(c *conn) {
 		l.idle = append(l.idle, c)
 		select {
 		case l.free <- struct{}{}:
-		default: // there is one for each connection that may be open
+		default: // does not happen: free has room for every connection
 		}
 	}
 	l.mu.Unlock()
@@ -278,7 +278,7 @@ func (l *Link) forget(c *conn) {
 		c.gone = true
 		l.live--
 	}
-	if i := slices.Index(l.idle, c); i >= 0 { // the server closed it
+	if i := slices.Index(l.idle, c); i >= 0 { // the server closed the connection
 		l.idle = slices.Delete(l.idle, i, i+1)
 		l.unfree(1)
 		l.learn(time.Since(c.since))
@@ -292,12 +292,12 @@ func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)
 	}
-	if granted < minLife { // a server that drops new connections is not asked for another at once
+	if granted < minLife { // the server drops new connections: do not connect again at once
 		l.postpone()
 	}
 }
 
-// fill starts as many connects as there are waiters and missing spares. A new waiter starts one also soon after a
+// fill starts as many connects as there are waiters and missing spares. A new waiter starts a connect even soon after a
 // failure. The caller holds mu.
 func (l *Link) fill(demanded bool) {
 	now := time.Now()
@@ -347,7 +347,7 @@ func (l *Link) connect(ctx context.Context) (*conn, Steps, error) {
 	return c, steps, nil
 }
 
-// connectForPool makes one connection in the background: no request waits for it alone.
+// connectForPool makes one connection in the background. A request that waits accepts any other connection too.
 func (l *Link) connectForPool() {
 	c, _, err := l.connect(l.ctx)
 	l.mu.Lock()
@@ -355,7 +355,7 @@ func (l *Link) connectForPool() {
 	if err != nil {
 		l.failure, l.starved = err, true
 		l.postpone()
-		if l.live == 0 && l.dialing == 0 { // the waiters have nothing left to wait for
+		if l.live == 0 && l.dialing == 0 { // no connect is left that the waiters could wait for
 			close(l.hopeless)
 			l.hopeless = make(chan struct{})
 		}
@@ -379,7 +379,7 @@ func (l *Link) postpone() {
 	l.retry = time.Now().Add(pause/2 + rand.N(pause/2)) // the branches do not connect all at once
 }
 
-// tend replaces the connections that have been idle for their life, and returns when to look again.
+// tend replaces the connections that have been idle for their whole life, and returns the time until its next call.
 func (l *Link) tend() time.Duration {
 	now := time.Now()
 	next := now.Add(time.Hour)
@@ -396,7 +396,7 @@ func (l *Link) tend() time.Duration {
 		})
 		l.unfree(len(old))
 		if old != nil {
-			l.life = min(l.life+l.life/10, maxLife) // the server grants this life, and may grant more
+			l.life = min(l.life+l.life/10, maxLife) // the server allows this life, and may allow more
 		}
 	} else if l.dialing == 0 && now.Before(l.retry) && l.retry.Before(next) {
 		next = l.retry
@@ -413,7 +413,7 @@ func (l *Link) tend() time.Duration {
 	return max(next.Sub(now), 10*time.Millisecond)
 }
 
-// Close ends what is being connected and closes what is idle. A connection in use is closed when its answer has come.
+// Close ends the connects under way and closes the idle connections. A connection in use is closed after its answer.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed, l.running = true, false

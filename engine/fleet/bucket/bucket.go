@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Bucket is a fleetproto.Lister. Its errors are those of fleetproto, and of the archive.
+// Bucket is a fleetproto.Lister. It returns errors of fleetproto and of the archive.
 type Bucket struct{ archive *archive.Archive }
 
 var _ fleetproto.Lister = Bucket{}
@@ -51,7 +51,7 @@ func (b Bucket) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[f
 	}
 }
 
-// named gives an error of the archive the name that fleetproto has for it.
+// named wraps an error of the archive in the corresponding error of fleetproto.
 func named(err error) error {
 	for of, name := range map[error]error{archive.ErrExists: fleetproto.ErrExists,
 		archive.ErrNotFound: fleetproto.ErrNotFound, archive.ErrTooLarge: fleetproto.ErrTooLarge,

@@ -15,36 +15,36 @@ import (
 	"unicode/utf8"
 )
 
-// Whole is all boxes of a group, as a Rollout's Share.
+// Whole is the Share of a Rollout that covers all boxes of a group.
 const Whole = 10000
 
-// Desired is what the boxes of a group shall run. Every version is complete. A box that was away reads each version
-// that it missed, to see that none was inserted, and follows only the last one.
+// Desired is the state that the boxes of a group shall run. Every version is complete. A box that was away reads every
+// version that it missed, to detect inserted versions, and applies only the latest version.
 type Desired struct {
 	Head    Head   `json:"head"`
 	Group   string `json:"group"`
 	Version int64  `json:"version"` // 1, 2, 3 … without a gap
-	// Previous is the Digest of the object of the version before, empty for the first. By it a box finds that the store
-	// has forgotten a version, or holds another one than it did.
+	// Previous is the Digest of the object of the version before, empty for the first. With this digest a box detects
+	// that the store lost or replaced a version.
 	Previous string `json:"previous,omitempty"`
-	// Mends are versions that boxes verified and that the store has lost or replaced. A box that holds one of them
-	// takes this version next, as if it had read what lies between. Together with Previous it names both digests: the
-	// box's, and the store's.
+	// Mends are versions that boxes verified and that the store has lost or replaced. A box whose latest version is in
+	// this list applies this version next and skips the versions between. Mends names the box's digest, Previous the
+	// store's.
 	Mends   []Verified `json:"mends,omitempty"`
 	Issued  time.Time  `json:"issued"`
-	Expires time.Time  `json:"expires"` // past it a box alarms and sells on with what it has
-	By      string     `json:"by"`      // a person, as the director's machine knows him
+	Expires time.Time  `json:"expires"` // after this time a box alarms and sells on with its current state
+	By      string     `json:"by"`      // the person's name on the director's machine
 	Reason  string     `json:"reason,omitempty"`
-	// Live is what every box runs that does not take the roll-out. A bundle that is neither in Live nor in the roll-out
-	// is left as it is.
+	// Live is the state of every box outside the roll-out. Boxes do not touch a bundle that is neither in Live nor in
+	// the roll-out.
 	Live State `json:"live"`
-	// Rollout is what is on its way; nil: nothing is.
+	// Rollout is the roll-out in progress; nil: there is no roll-out.
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Closed are the points of sale that never number again in the year, because a box that numbered them was lost with
-	// what it had not shipped. A box of the branch refuses a sale there.
+	// Closed are the points of sale that issue no more numbers in the year: their box was lost with numbers that it had
+	// not shipped. The branch's boxes refuse sales there.
 	Closed []ClosedPoint `json:"closed,omitempty"`
 
-	// SignedBy is the ID of the key that signed it, as OpenDesired found it.
+	// SignedBy is the ID of the key that signed the object. OpenDesired sets it.
 	SignedBy string `json:"-"`
 }
 
@@ -57,75 +57,75 @@ type Verified struct {
 // State is a set of bundles, at most one for a document and generation, and a settings file.
 type State struct {
 	Rules    []Rule `json:"rules,omitempty"`
-	Settings string `json:"settings,omitempty"` // Digest of a settings file; empty: as each box is configured
+	Settings string `json:"settings,omitempty"` // Digest of a settings file; empty: each box's own configuration
 }
 
 // Rule is a signed bundle.
 type Rule struct {
 	File   string `json:"file"`   // Digest of the bundle's file, see RuleKey
-	Digest string `json:"digest"` // SHA-256 of the signed manifest, as records of rules and of documents name it
+	Digest string `json:"digest"` // SHA-256 of the signed manifest, as in the records of rules and documents
 	Name   string `json:"name"`
-	// Version, Bundle, Document and Schema are the manifest's. A box believes the bundle's own.
+	// Version, Bundle, Document and Schema repeat the manifest. A box uses the values in the bundle itself.
 	Version  string `json:"version"`
 	Bundle   string `json:"bundle"` // document, event or catalogue
 	Document string `json:"document"`
 	Schema   int    `json:"schema,omitempty"`
-	// AmountsChange: a roll-out may change the amounts of what a branch sold. FewerCases: the bundle may carry fewer
-	// golden cases than the bundle that it replaces.
+	// AmountsChange: the bundle may change the amounts of sales that a branch has made. FewerCases: the bundle may
+	// carry fewer golden cases than the bundle that it replaces.
 	AmountsChange bool `json:"amounts_change,omitempty"`
 	FewerCases    bool `json:"fewer_cases,omitempty"`
 }
 
 func (r Rule) String() string { return r.Name + " " + r.Version }
 
-// Rollout is a state that is taken ring by ring, in front of Live. Its name stays, and its Rules and Settings stay,
-// until it is over: widening it changes the ring alone.
+// Rollout is a state that boxes apply ring by ring, before it becomes Live. Name, Rules and Settings do not change
+// during the roll-out: widening the roll-out changes only the ring.
 type Rollout struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
-	// Pilots are branches that take it first. Share is how many of 10,000 boxes take it beside the pilots, see InRing.
+	// Pilots are the first branches that apply it. Share is how many of 10,000 boxes apply it besides them, see InRing.
 	Pilots    []string  `json:"pilots,omitempty"`
 	Share     int       `json:"share,omitempty"`
-	NotBefore time.Time `json:"not_before,omitzero"` // no box takes it before
-	// Opened is when this ring was opened: the soak time runs from then.
+	NotBefore time.Time `json:"not_before,omitzero"` // no box applies the state before this time
+	// Opened is when this ring was opened: the soak time begins then.
 	Opened time.Time `json:"opened"`
-	// Held: no further box takes it; those that took it keep it.
+	// Held: no further box applies the state; boxes that have applied it keep it.
 	Held bool `json:"held,omitempty"`
-	// What the centre asks for before it opens the next ring. Boxes do not look at it.
+	// The centre requires these values before it opens the next ring. Boxes ignore them.
 	SoakSeconds int64 `json:"soak_seconds,omitempty"`
 	MinSuccess  int   `json:"min_success,omitempty"`  // boxes
 	MaxFailures int   `json:"max_failures,omitempty"` // of 10,000 boxes that tried
 }
 
-// ClosedPoint is a point of sale of a branch that takes no more numbers in a year.
+// ClosedPoint is a branch's point of sale at which no box issues further numbers in a year.
 type ClosedPoint struct {
 	Branch        string `json:"branch"`
 	Establishment string `json:"establishment"` // "M001"
 	Point         string `json:"point"`         // "P001"
-	Year          int    `json:"year"`          // whose series are closed, El Salvador's; another year begins at 1
-	// the epoch of the box that numbers instead, for people: every box obeys
+	Year          int    `json:"year"`          // its series are closed (El Salvador's year); another year begins at 1
+	// the epoch of the box that issues numbers instead; for people only, because every box obeys
 	Since int64 `json:"since"`
 }
 
-// InRing reports whether a branch is of a roll-out's ring: it is a pilot, or its place among 10,000 is below the share.
-// The place is a hash of the branch and the roll-out's name, so that each roll-out begins elsewhere, and a wider ring
-// holds the narrower one. Time and Held are not looked at: see Takes.
+// InRing reports whether a branch is in a roll-out's ring: it is a pilot, or its place among 10,000 is below the share.
+// The place is a hash of the branch and the roll-out's name: each roll-out begins with other branches, and a wider ring
+// contains the narrower ring. InRing ignores Held and the time: see Takes.
 func (r *Rollout) InRing(branch string) bool {
 	return slices.Contains(r.Pilots, branch) || place(branch, r.Name) < r.Share
 }
 
-// Takes reports whether a branch takes a roll-out at a time.
+// Takes reports whether a branch shall apply the roll-out at a time.
 func (r *Rollout) Takes(branch string, at time.Time) bool {
 	return !r.Held && !at.Before(r.NotBefore) && r.InRing(branch)
 }
 
-// place is a number from 0 to 9,999.
+// place returns a branch's place in a roll-out, from 0 to 9,999.
 func place(branch, rollout string) int {
 	sum := sha256.Sum256([]byte(branch + "\x00" + rollout)) // names hold no zero byte
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over returns a state over another state: its bundles replace those of the same document and generation.
+// Over returns s and below joined: a bundle of s replaces the bundle of below with the same document and generation.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {
@@ -139,13 +139,13 @@ func (s State) Over(below State) State {
 	return union
 }
 
-// SameGeneration reports whether two bundles cannot be in force beside each other.
+// SameGeneration reports whether two bundles have the same kind, document and schema: only one can be in force.
 func (r Rule) SameGeneration(o Rule) bool {
 	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
 }
 
-// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check
-// whether the version follows the version before (see Follows), and not whether it has expired.
+// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It checks neither
+// that the version follows the previous version (see Follows) nor that it has not expired.
 func (c Chain) OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	signer, err := c.open(data, director, address{kind: "desired", owner: group, number: version}, d)
@@ -153,8 +153,8 @@ func (c Chain) OpenDesired(data []byte, director []Key, group string, version in
 	return opened(d, err)
 }
 
-// ReadDesired reads a version whose signature nothing proves: an object that names its digest may. Errors: ErrFormat,
-// ErrOther.
+// ReadDesired reads a version without verifying its signature. The digest in another object may prove it. Errors:
+// ErrFormat, ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	return opened(d, c.unproven(data, address{kind: "desired", owner: group, number: version}, d))
@@ -164,8 +164,8 @@ func (d *Desired) at() (*Head, address) {
 	return &d.Head, address{kind: "desired", owner: d.Group, number: d.Version}
 }
 
-// Follows returns why a version is not the next one after another version; nil if it is. The zero Verified stands for
-// the time before the first version.
+// Follows returns why d is not the version directly after last, or nil if it is. The zero Verified is the predecessor
+// of the first version.
 func (d *Desired) Follows(last Verified) error {
 	switch {
 	case d.Version != last.Version+1:
@@ -177,18 +177,18 @@ func (d *Desired) Follows(last Verified) error {
 	return nil
 }
 
-// Mended reports whether a version may be taken next after a version that the store does not have any more.
+// Mended reports whether a box may apply d directly after last, which the store has lost: Mends contains last.
 func (d *Desired) Mended(last Verified) bool {
 	return d.Version > last.Version && slices.Contains(d.Mends, last)
 }
 
-// StillTrusted returns the keys of a director that are trusted after one of them has signed: that key, and those after
-// it. A list without that key, or an empty ID, trusts all.
+// StillTrusted returns the director's keys that stay trusted after the key id has signed: that key and the later keys
+// in the list. If the list does not contain id, or id is empty, it returns all keys.
 func StillTrusted(keys []Key, id string) []Key {
 	return keys[max(0, slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })):]
 }
 
-// maxMends bounds the list: each is a version that the store has lost.
+// maxMends is how many versions Mends may hold.
 const maxMends = 1000
 
 func (d *Desired) check() error {
@@ -240,26 +240,26 @@ func (r *Rollout) check() error {
 	return f.joined()
 }
 
-// Enrolment names the box of a branch, from an epoch on. The director signs it: the store's credentials alone cannot
-// take a branch from its box. A box that finds a higher epoch than its own takes no more numbers.
+// Enrolment names the box of a branch from an epoch on. The director signs it: the store's credentials alone cannot
+// take a branch from its box. A box that finds a higher epoch than its own issues no more numbers.
 //
-// A box that is not enrolled yet writes its status like any other box. The status has its key. The operator compares
-// the Fingerprint with what the box shows, and enrols the box.
+// A box that is not enrolled yet writes its status like any other box. The status contains the box's key. The operator
+// compares its Fingerprint with the Fingerprint on the box's screen, and enrols the box.
 type Enrolment struct {
 	Head   Head   `json:"head"`
 	Branch string `json:"branch"`
 	Epoch  int64  `json:"epoch"` // 1, 2, 3 …: one for each box that the branch has had
 	Key    string `json:"key"`   // the box's public key: Ed25519, base64url
-	// Group is the group of which the branch is, empty: of none. What its status names instead counts nowhere.
+	// Group is the branch's group; empty: no group. The group in the branch's status does not count.
 	Group  string    `json:"group,omitempty"`
 	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`
-	// After is the version of its group's desired state that the box must have verified before it numbers: points of
-	// sale are closed there. 0: none.
+	// After is the version of its group's desired state that the box must verify before it issues numbers, because that
+	// version closes points of sale. 0: no such version.
 	After int64 `json:"after,omitempty"`
-	// Highest is, of an enrolment that the director signed again with another key, the branch's highest epoch at that
-	// time: before the box has read so far, the enrolment opens nothing. 0: it was signed once.
+	// Highest is the branch's highest epoch when the director signed the enrolment again with another key. A box
+	// accepts the enrolment only after it has read up to that epoch. 0: the enrolment was signed once.
 	Highest int64 `json:"highest,omitempty"`
 }
 
@@ -282,7 +282,7 @@ func (e *Enrolment) at() (*Head, address) {
 	return &e.Head, address{kind: "enrolment", owner: e.Branch, epoch: e.Epoch}
 }
 
-// BoxKeyOf returns the key with which the box signs; its ID is the branch.
+// BoxKeyOf returns the key with which the box signs. The key's ID is the branch.
 func (e *Enrolment) BoxKeyOf() Key { return boxKey(e.Branch, e.Key) }
 
 func boxKey(branch, key string) Key {
@@ -293,7 +293,7 @@ func boxKey(branch, key string) Key {
 // EncodeKey returns a public key in the form of enrolments and statuses.
 func EncodeKey(key ed25519.PublicKey) string { return base64.RawURLEncoding.EncodeToString(key) }
 
-// DecodeKey reads what EncodeKey wrote.
+// DecodeKey reads a public key that EncodeKey wrote. Errors: ErrFormat.
 func DecodeKey(text string) (ed25519.PublicKey, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(key) != ed25519.PublicKeySize {
@@ -318,24 +318,24 @@ func (e *Enrolment) check() error {
 	return f.joined()
 }
 
-// Settings are all that the centre may set on its boxes. What is not in this list (addresses, keys, tokens, the
-// taxpayer, the points of sale) only somebody at the box changes. A member that is left out stays as the box is
-// configured. The file bears no signature: the desired state names it by its digest.
+// Settings are all values that the centre may set on its boxes. Other values (addresses, keys, tokens, the taxpayer,
+// the points of sale) can be changed only at the box. For a missing member the box uses its own configuration. The file
+// is not signed: the signed desired state contains its digest.
 type Settings struct {
 	Kind string `json:"kind"` // "settings"
-	// Poll and Report are how often the box asks for the desired state, 15s to 1h, and writes its status, 1m to 6h. In
-	// force at once; all others from the next start of the appliance.
+	// Poll and Report are how often the box asks for the desired state, 15s to 1h, and writes its status, 1m to 6h.
+	// Both apply at once; all other settings apply from the next start of the appliance.
 	Poll   string `json:"poll,omitempty"`
 	Report string `json:"report,omitempty"`
-	// Closed are days on which the store stays closed, "2026-12-25", beside the box's own.
+	// Closed are days on which the shop is closed, "2026-12-25", in addition to the box's own.
 	Closed []string `json:"closed,omitempty"`
-	// Footer is the last line of printed documents, Greeting the line behind the salutation of mails: at most 200
+	// Footer is the last line of printed documents, Greeting the line after the salutation of mails: each at most 200
 	// characters.
 	Footer   string `json:"print_footer,omitempty"`
 	Greeting string `json:"mail_greeting,omitempty"`
-	// Payments map the tills' own payment codes to CAT-017's, beside the box's own.
+	// Payments map the tills' own payment codes to CAT-017's, in addition to the box's own.
 	Payments map[string]string `json:"payment_codes,omitempty"`
-	// Types are documents of CAT-002 that the branches issue beside their own.
+	// Types are document types of CAT-002 that the branches issue in addition to their configured types.
 	Types []string `json:"types,omitempty"`
 }
 
@@ -359,8 +359,8 @@ func ParseSettings(data []byte) (*Settings, error) {
 	return s, parse("settings", data, s)
 }
 
-// PollEvery is how often the box asks for the desired state, ReportEvery how often it writes its status; 0: as it is
-// configured.
+// PollEvery returns how often the box asks for the desired state, ReportEvery how often it writes its status; 0: the
+// box's own configuration applies.
 func (s *Settings) PollEvery() time.Duration   { return duration(s.Poll) }
 func (s *Settings) ReportEvery() time.Duration { return duration(s.Report) }
 
@@ -399,7 +399,7 @@ func (s *Settings) check() error {
 
 var codeForm = regexp.MustCompile(`^[0-9]{2}$`)
 
-// checkDuration says what is wrong with a duration that may be left out.
+// checkDuration returns what is wrong with a duration. An empty text is correct.
 func checkDuration(text string, least, most time.Duration) error {
 	if d, err := time.ParseDuration(text); text != "" && (err != nil || d < least || d > most) {
 		return fmt.Errorf("%q is not a time from %s to %s", text, least, most)

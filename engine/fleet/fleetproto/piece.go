@@ -8,7 +8,7 @@ import (
 )
 
 // Piece describes some bytes of a file of a box's second copy. The object at SegmentKey holds the signed Piece, a line
-// break and the bytes. Pieces are numbered from 1 without a gap, and each piece names the previous one.
+// break and the bytes. Pieces are numbered from 1 without a gap, and each piece names the previous piece.
 //
 // A part joins the bytes of consecutive pieces of one file in the object at PartKey. A rebuild reads the parts, and
 // only the pieces that no part holds.
@@ -16,27 +16,27 @@ type Piece struct {
 	Head     Head   `json:"head"`
 	Branch   string `json:"branch"`
 	Epoch    int64  `json:"epoch"`
-	First    int64  `json:"first,omitempty"`    // of a part: the number of its first piece; 0: it is one piece
-	Number   int64  `json:"number"`             // of a part: of its last piece
-	Previous string `json:"previous,omitempty"` // Digest of the object before; empty for the first, and of a part
-	Last     string `json:"last,omitempty"`     // of a part: Digest of its last piece's object; empty: it was lost
+	First    int64  `json:"first,omitempty"`    // of a part: the number of its first piece; 0: this is a single piece
+	Number   int64  `json:"number"`             // of a part: the number of its last piece
+	Previous string `json:"previous,omitempty"` // Digest of the previous object; empty in the first and in a part
+	Last     string `json:"last,omitempty"`     // of a part: Digest of its last piece's object; empty: that was lost
 	File     string `json:"file"`               // "0000000001.copy"
-	Offset   int64  `json:"offset"`             // where the bytes begin in it; what was there, and behind, is void
+	Offset   int64  `json:"offset"`             // where the bytes begin in the file; older bytes from there on are void
 	Digest   string `json:"digest"`             // of the bytes
 }
 
 // MaxPart is how many bytes a part holds at most.
 const MaxPart = 16 << 20
 
-// SealPiece signs bytes with the box's key.
+// SealPiece signs a piece and its bytes with the box's key, and returns the object to store.
 func (c Chain) SealPiece(p Piece, body []byte, box Signer) ([]byte, error) {
 	p.Digest = Digest(body)
 	head, err := c.Seal(&p, box)
 	return append(append(head, '\n'), body...), err
 }
 
-// OpenPiece reads a piece of a box's copy, or with a first a part, and its bytes. Errors: ErrFormat, ErrSignature,
-// ErrOther.
+// OpenPiece reads a piece of a box's copy, or a part if first is not 0, and returns it with its bytes. Errors:
+// ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenPiece(data []byte, branch string, epoch, first, number int64, box Key) (*Piece, []byte, error) {
 	head, body, _ := bytes.Cut(data, []byte("\n"))
 	p := new(Piece)

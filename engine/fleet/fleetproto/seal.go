@@ -19,11 +19,11 @@ type Key = signed.Key
 type Signer = signed.Signer
 
 var (
-	// ErrFormat: it is not of the form, or says what it may not.
+	// ErrFormat: the object has a wrong form or a value that is not allowed.
 	ErrFormat = errors.New("not an object of a chain")
-	// ErrSignature: none of the keys that may sign it has.
+	// ErrSignature: the object has no valid signature by a key that may sign it.
 	ErrSignature = errors.New("not signed by the key that must sign it")
-	// ErrOther: it is signed and sound, and belongs elsewhere: another branch, group, number or kind.
+	// ErrOther: the object is signed and well-formed, but belongs to another branch, group, number or kind.
 	ErrOther = errors.New("signed for another place")
 )
 
@@ -41,14 +41,14 @@ func Public(s Signer) Key {
 	return Key{ID: s.ID, Public: public}
 }
 
-// Chain is which chain an object belongs to. Every signed object names it, therefore an object of a test chain, or of
-// another chain that the same director leads, is worth nothing here.
+// Chain identifies the chain of an object. Every signed object names its chain: boxes refuse an object of a test chain,
+// or of another chain of the same director.
 type Chain struct {
-	Name     string // as fleet.chain has it
+	Name     string // the setting fleet.chain
 	Ambiente string // "00" test, "01" production
 }
 
-// Head is what every signed object begins with.
+// Head is the first member of every signed object.
 type Head struct {
 	Kind     string `json:"kind"` // what the object is: "desired", "enrolment", …
 	Chain    string `json:"chain"`
@@ -62,27 +62,27 @@ func (h *Head) check() error {
 	return f.joined()
 }
 
-// faults are what is wrong with a payload.
+// faults are the errors that a check found in a payload.
 type faults []error
 
-// unless adds a fault where something does not hold.
+// unless adds a fault if the condition is false.
 func (f *faults) unless(holds bool, format string, args ...any) {
 	if !holds {
 		*f = append(*f, fmt.Errorf(format, args...))
 	}
 }
 
-// in adds what is wrong with a field.
+// in adds the error of a field, if there is an error.
 func (f *faults) in(field string, err error) {
 	f.unless(err == nil, "%s: %w", field, err)
 }
 
-// joined returns all faults; nil for none.
+// joined returns all faults as one error; nil without faults.
 func (f *faults) joined() error { return errors.Join(*f...) }
 
-// address is what an object is, whose, and which of them. It is also in the object's key.
+// address identifies an object: its kind, owner, epoch and number. The object's key in the store contains the same.
 type address struct {
-	kind, owner string // "act"; a branch, or the group of a desired state
+	kind, owner string // kind: "act", …; owner: a branch, or the group of a desired state
 	epoch       int64
 	number      int64
 }
@@ -91,10 +91,10 @@ func (p address) String() string {
 	return fmt.Sprintf("%s %d of %s, epoch %d", p.kind, p.number, p.owner, p.epoch)
 }
 
-// payload is what a file holds: check returns what is wrong with it.
+// payload is the content of a file. check returns what is wrong with the content.
 type payload interface{ check() error }
 
-// Signed is a payload that is signed. No such payload is written or read but for a chain and an address.
+// Signed is a payload that is signed. It is only written and read for a chain and an address.
 type Signed interface {
 	payload
 	at() (*Head, address)
@@ -109,7 +109,7 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, at.kind, err)
 	}
 	if at.kind == "status" || at.kind == "act" {
-		_ = bound("", reflect.ValueOf(object).Elem(), true) // check finds the same
+		_ = bound("", reflect.ValueOf(object).Elem(), true) // check reports the same error
 	}
 	b, err := encode(at.kind, object)
 	if err != nil {
@@ -125,8 +125,8 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// open reads the object at an address that one of the keys has signed for this chain, and returns the name of the key.
-// It verifies the signature before it looks at the payload. Errors: ErrFormat, ErrSignature, ErrOther.
+// open reads the object at an address and returns the name of the key that signed it: it must be one of keys. It
+// verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer string, err error) {
 	e, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer 
 	return found[0].Key, c.parse(payload, want, into)
 }
 
-// opened returns an object that was read without an error.
+// opened returns the object if it was read without an error, otherwise nil and the error.
 func opened[T any](object *T, err error) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func opened[T any](object *T, err error) (*T, error) {
 	return object, nil
 }
 
-// unproven reads the object at an address whose signature nothing proves yet.
+// unproven reads the object at an address without verifying its signature.
 func (c Chain) unproven(data []byte, want address, into Signed) error {
 	_, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c Chain) unproven(data []byte, want address, into Signed) error {
 	return c.parse(payload, want, into)
 }
 
-// parse reads a payload of this chain and at an address. Errors: ErrFormat, ErrOther.
+// parse reads a payload and checks that it belongs to this chain and address. Errors: ErrFormat, ErrOther.
 func (c Chain) parse(payload []byte, want address, into Signed) error {
 	if err := parse(want.kind, payload, into); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (c Chain) parse(payload []byte, want address, into Signed) error {
 	return nil
 }
 
-// encode writes a payload, and reads it as the other side would.
+// encode returns a payload as JSON, after parsing that JSON as the receiver does.
 func encode(name string, p payload) ([]byte, error) {
 	b, err := json.Marshal(p)
 	if err != nil {

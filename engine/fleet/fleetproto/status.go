@@ -13,32 +13,32 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Status is how a branch is, in the words of its box. The box overwrites it every 15 minutes, and when something
-// happens that the centre waits for. Each epoch has its own object, therefore a box that was replaced does not
-// overwrite its successor's. The boxes that wait to be enrolled share that of epoch 0.
+// Status is the state of a branch as its box reports it. The box overwrites it every 15 minutes, and at once after an
+// event that the centre waits for. Each epoch has its own object, therefore a replaced box does not overwrite its
+// successor's status. The boxes that are not enrolled yet share the object of epoch 0.
 type Status struct {
 	Head     Head      `json:"head"`
 	Branch   string    `json:"branch"`
 	Group    string    `json:"group"`
 	Epoch    int64     `json:"epoch,omitempty"` // 0: not enrolled
-	Key      string    `json:"key"`             // the box's public key, as an Enrolment has it
+	Key      string    `json:"key"`             // the box's public key, in the form of Enrolment.Key
 	Sequence int64     `json:"sequence"`        // grows with every status of a box
 	At       time.Time `json:"at"`              // by the box's clock
-	Started  time.Time `json:"started"`         // the process
+	Started  time.Time `json:"started"`         // when the process started
 	Program  string    `json:"program"`         // version of dted
-	Name     string    `json:"name,omitempty"`  // what people call the store
+	Name     string    `json:"name,omitempty"`  // the shop's name among people
 	Points   []Point   `json:"points,omitempty"`
 
 	Desired Reached `json:"desired"`
-	// Rollout is what became of the roll-out of the desired state; nil: there is none.
+	// Rollout is the branch's progress with the roll-out of the desired state; nil: there is no roll-out.
 	Rollout *Progress `json:"rollout,omitempty"`
 	Rules   []Running `json:"rules,omitempty"`
-	// Settings is the Digest of the settings file in force; empty: none.
+	// Settings is the Digest of the settings file in force; empty: no file.
 	Settings string `json:"settings,omitempty"`
-	// Acts is the number of the last act that is in the store.
+	// Acts is the number of the latest act that the box has written to the store.
 	Acts int64 `json:"acts,omitempty"`
 
-	// Ready: the branch can issue. Else NotReady says why, one short sentence in English each.
+	// Ready: the branch can issue. Otherwise NotReady gives the reasons, each a short English sentence.
 	Ready       bool         `json:"ready"`
 	NotReady    []string     `json:"not_ready,omitempty"`
 	Replaced    bool         `json:"replaced,omitempty"` // another box has taken the branch: BOX_REPLACED
@@ -46,19 +46,19 @@ type Status struct {
 	Waiting     Waiting      `json:"waiting"`
 	// Certificates end at these times.
 	Certificates []Certificate `json:"certificates,omitempty"`
-	// Documents issued today, by El Salvador's day, and of those the refused.
+	// Today counts the documents issued on El Salvador's current day; Refused counts the refused documents among them.
 	Today   int64    `json:"today,omitempty"`
 	Refused int64    `json:"refused,omitempty"`
 	Copy    *Shipped `json:"copy,omitempty"` // nil: nothing is shipped
 }
 
-// Reached is how far a box has come in its group's desired state.
+// Reached is the version of its group's desired state that a box has reached.
 type Reached struct {
-	Version int64     `json:"version"`          // the last one that was verified; 0: none
-	Digest  string    `json:"digest,omitempty"` // of its object: another than the store's shows that the store lost it
+	Version int64     `json:"version"`          // the latest verified version; 0: no version
+	Digest  string    `json:"digest,omitempty"` // of the version's object; if the store's differs, the store lost it
 	At      time.Time `json:"at,omitzero"`      // when the store was last asked with success
 	Expires time.Time `json:"expires,omitzero"` // of that version
-	// Trouble is why the box does not do, or no longer reads, what is desired; empty: it does.
+	// Trouble is why the box does not apply, or cannot read, the desired state; empty: it applies the state.
 	Trouble string `json:"trouble,omitempty"`
 }
 
@@ -66,17 +66,17 @@ type Reached struct {
 type Stage string
 
 const (
-	StageOutside  Stage = "outside"  // not of the ring, or not yet time
-	StageWaiting  Stage = "waiting"  // of the ring; not fetched or not admitted yet
-	StageAdmitted Stage = "admitted" // every bundle is on the shelf, and one has its first day ahead
+	StageOutside  Stage = "outside"  // the branch is not in the ring, or it is too early
+	StageWaiting  Stage = "waiting"  // the branch is in the ring; a bundle is not fetched or not admitted yet
+	StageAdmitted Stage = "admitted" // every bundle is on the shelf; the first day of at least one is in the future
 	StageLive     Stage = "live"     // every bundle is in force
-	StageRefused  Stage = "refused"  // the branch's own gate did not let a bundle in; nothing of it is in force
-	StageReturned Stage = "returned" // in force, and the branch has gone back by itself
+	StageRefused  Stage = "refused"  // the branch's own gate refused a bundle; nothing of the roll-out is in force
+	StageReturned Stage = "returned" // it was in force, and the branch has gone back by itself
 )
 
 var stages = []Stage{StageOutside, StageWaiting, StageAdmitted, StageLive, StageRefused, StageReturned}
 
-// Succeeded: the branch took it. Failed: the branch tried, and did not or no longer take it.
+// Succeeded reports whether the branch applied the roll-out, Failed whether it refused it or went back.
 func (s Stage) Succeeded() bool { return s == StageAdmitted || s == StageLive }
 func (s Stage) Failed() bool    { return s == StageRefused || s == StageReturned }
 
@@ -88,7 +88,7 @@ type Progress struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// Running is a bundle in force, or the next one of its document.
+// Running is a bundle in force, or the next bundle of its document.
 type Running struct {
 	Digest   string `json:"digest"` // of the signed manifest
 	Name     string `json:"name"`
@@ -98,12 +98,12 @@ type Running struct {
 	Schema   int    `json:"schema,omitempty"`
 	From     string `json:"from"` // first day, "2026-12-01"
 	Live     bool   `json:"live"` // false: on the shelf for later
-	// Outcomes are MH's newest decisions about what the bundle made.
+	// Outcomes are MH's newest decisions about the bundle's documents.
 	Outcomes dte.Outcomes `json:"outcomes,omitzero"`
 }
 
-// RefusedRatio returns the part of MH's newest decisions about documents that were refusals, of the rule in force for
-// which it is the largest; false if MH has decided nothing.
+// RefusedRatio returns the largest refusal ratio (0 to 1) among the document rules in force: the refusals among MH's
+// newest decisions. known is false if MH has decided nothing.
 func (s *Status) RefusedRatio() (worst float64, known bool) {
 	for _, r := range s.Rules {
 		if r.Live && r.Bundle == "document" && r.Outcomes.Decided > 0 {
@@ -113,50 +113,49 @@ func (s *Status) RefusedRatio() (worst float64, known bool) {
 	return worst, known
 }
 
-// Contingency is a branch without MH.
+// Contingency describes the contingency of a branch, which works without MH.
 type Contingency struct {
 	Since    time.Time `json:"since"`
 	Cause    int       `json:"cause"`             // CAT-005
-	Deadline time.Time `json:"deadline,omitzero"` // the first legal deadline ahead: of the event, or of its documents
+	Deadline time.Time `json:"deadline,omitzero"` // the next legal deadline: of the event or of its documents
 }
 
-// Waiting is what the branch owes MH.
+// Waiting counts the documents that the branch still owes MH.
 type Waiting struct {
 	Documents int64     `json:"documents"`
-	Oldest    time.Time `json:"oldest,omitzero"`   // issue of the oldest
+	Oldest    time.Time `json:"oldest,omitzero"`   // when the oldest was issued
 	Deadline  time.Time `json:"deadline,omitzero"` // the first legal deadline
 }
 
-// Certificate is a certificate and its end.
+// Certificate is the name of a certificate and when it ends.
 type Certificate struct {
 	Name string    `json:"name"` // of certificateNames
 	Ends time.Time `json:"ends"`
 }
 
-// certificateNames are the certificates of a box: that signs documents, of the tills' port, of the operators' port, and
-// the authority that the box makes the latter two with.
+// certificateNames are a box's certificates: for signing documents, for the tills' port, for the operators' port, and
+// the box's own authority, which issues the two certificates of the ports.
 var certificateNames = []string{"signing", "api", "ops", "ca"}
 
-// Shipped is how much of the second copy's log is in the store.
+// Shipped describes how much of the second copy's log is in the store.
 type Shipped struct {
 	Mode    string    `json:"mode"`    // async or sync
-	Segment int64     `json:"segment"` // the last one in the store
+	Segment int64     `json:"segment"` // the latest segment in the store
 	At      time.Time `json:"at,omitzero"`
 	Behind  int64     `json:"behind,omitempty"` // changes that are not in the store
-	Why     string    `json:"why,omitempty"`    // it does not go on
-	// Checked is when the box last compared everything that a rebuild would read with what it shipped, zero: not yet.
-	// Lacks is what the store had lost or altered then, and the box could not ship again; empty: a rebuild would have
-	// been complete.
+	Why     string    `json:"why,omitempty"`    // why shipping has stopped; empty: it goes on
+	// Checked is when the box last compared everything that a rebuild reads with its shipped data; zero: not yet. Lacks
+	// names the data that the store had lost or altered then and that the box could not ship again; empty: a rebuild
+	// would have been complete.
 	Checked time.Time `json:"checked,omitzero"`
 	Lacks   string    `json:"lacks,omitempty"`
-	// Last is the last number of each of the year's series, in the store of the box. A rebuild that has less of one is
-	// not complete.
+	// Last is the last number of each series of the year in the box's own store. A rebuild that lacks one of these
+	// numbers is incomplete.
 	Last map[string]uint64 `json:"last,omitempty"`
 }
 
-// OpenStatus reads the status of a branch at an epoch that one of the keys has signed. With none given, it takes the
-// key that the status names itself: that proves who could be enrolled, and nothing else. Errors: ErrFormat,
-// ErrSignature, ErrOther.
+// OpenStatus reads the status of a branch at an epoch that one of the keys has signed. Without keys it uses the key in
+// the status itself: this proves only which box could be enrolled. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
 	want := address{kind: "status", owner: branch, epoch: epoch}
 	if len(boxes) == 0 {
@@ -175,9 +174,9 @@ func (s *Status) at() (*Head, address) {
 	return &s.Head, address{kind: "status", owner: s.Branch, epoch: s.Epoch}
 }
 
-// check accepts nothing that the centre could not show, count or compare: every text, list, number and time has bounds,
-// and what becomes a label or decides about a roll-out is of a closed list. One box's words must not spoil what the
-// centre says of the others.
+// check accepts only values that the centre can show, count and compare: every text, list, number and time has bounds,
+// and a value that becomes a label or decides about a roll-out is from a closed list. The status of one box must not
+// spoil the centre's reports about other boxes.
 func (s *Status) check() error {
 	f := faults{bound("", reflect.ValueOf(s).Elem(), false)}
 	_, err := DecodeKey(s.Key)
@@ -215,7 +214,7 @@ func (p Point) check() error {
 	return nil
 }
 
-// Bounds of what a box may write.
+// Bounds of the values that a box may write.
 const (
 	maxText = 500 // characters of a text: one line without control characters
 	maxList = 100 // elements of a list
@@ -224,8 +223,8 @@ const (
 	maxCount = 1_000_000_000_000 // of any number
 )
 
-// bound returns the first member of a payload that is outside of the bounds; with cut it cuts texts and lists to them,
-// and changes nothing that the caller's payload points to.
+// bound returns an error for the first member outside its bounds. With cut, it first shortens texts and lists to their
+// bounds. It does not change data that the caller's payload points to.
 func bound(at string, v reflect.Value, cut bool) error {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
@@ -301,22 +300,22 @@ func oneLine(text string) string {
 	return line
 }
 
-// What an act says that happened.
+// The kinds of Act: Act.What.
 const (
-	ActAdmitted  = "admitted"  // a bundle is on the shelf; it is live from its first day
-	ActRefused   = "refused"   // the branch did not take what is desired
+	ActAdmitted  = "admitted"  // a bundle is on the shelf and becomes live on its first day
+	ActRefused   = "refused"   // the branch refused the desired state
 	ActLive      = "live"      // a bundle is in force
 	ActReturned  = "returned"  // the branch has gone back by itself: a failure of the ring
 	ActWithdrawn = "withdrawn" // the branch has gone back, because the centre wanted it
 	ActSettings  = "settings"  // a settings file is in force
-	ActRestored  = "restored"  // the box goes on from a copy or a backup
-	ActReplaced  = "replaced"  // the box has found another one in its place, and numbers nothing any more
+	ActRestored  = "restored"  // the box continues from a copy or a backup
+	ActReplaced  = "replaced"  // another box has replaced this box, which issues no more numbers
 )
 
 var actions = []string{ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored,
 	ActReplaced}
 
-// Act is something that happened in a branch. A branch's acts are numbered without a gap, over all its boxes.
+// Act is something that happened in a branch. A branch's acts are numbered without a gap across all its boxes.
 type Act struct {
 	Head     Head      `json:"head"`
 	Branch   string    `json:"branch"`
@@ -328,7 +327,7 @@ type Act struct {
 	Rollout  string    `json:"rollout,omitempty"`
 	Rule     string    `json:"rule,omitempty"`     // name and version
 	Digest   string    `json:"digest,omitempty"`   // of the bundle's manifest, or of the settings file
-	Document string    `json:"document,omitempty"` // that the rule is for
+	Document string    `json:"document,omitempty"` // type of document that the rule applies to
 	Reason   string    `json:"reason,omitempty"`
 }
 

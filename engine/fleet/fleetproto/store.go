@@ -1,6 +1,5 @@
-// Package fleetproto is what the boxes of a chain and its centre say to each other through an object store: the keys of
-// the objects, what is in each, who signs it, and the two operations that the store must keep. It does no I/O of its
-// own.
+// Package fleetproto defines the protocol between a chain's boxes and its centre through an object store: the objects'
+// keys, contents and signers, and the operations that the store must offer. It does no I/O of its own.
 //
 //	fleet/v1/rules/<sha256>                   a signed bundle                                           created once
 //	fleet/v1/settings/<sha256>                Settings                                                  created once
@@ -13,11 +12,11 @@
 //	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the log is in the store      the box             created once
 //
 // Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The
-// payload names what it is and its chain (Head), whose it is, and its number, therefore no object can stand in for
-// another. Times are RFC 3339.
+// payload names its kind and chain (Head), its owner and its number, therefore no object can replace another. Times are
+// RFC 3339.
 //
-// The director's key says which bundle, where and from when. It cannot make a bundle: those bear the signatures of the
-// rules' keys, which the box checks as it does for a bundle that somebody pushes.
+// The director's key decides which bundle runs, where and from when. It cannot make a bundle: the keys for rules sign
+// bundles, and the box verifies these signatures as for a bundle that somebody pushes.
 package fleetproto
 
 import (
@@ -34,42 +33,42 @@ import (
 )
 
 var (
-	// ErrExists: something rests under the key already, these bytes or others. It may have been put there by an earlier
-	// attempt of the same caller whose answer was lost: who needs to know reads it.
+	// ErrExists: the key already has an object, with the same or other bytes. An earlier attempt of the same caller,
+	// whose answer was lost, may have written it: a caller who needs to know reads the object.
 	ErrExists = errors.New("the store holds an object under this key")
-	// ErrNotFound: nothing rests under the key.
+	// ErrNotFound: the key has no object.
 	ErrNotFound = errors.New("the store holds no object under this key")
-	// ErrTooLarge: what rests there is larger than the caller takes.
+	// ErrTooLarge: the object is larger than the limit.
 	ErrTooLarge = errors.New("the object is larger than it may be")
-	// ErrRefused: the store refuses the account or has no room. It stays so until somebody changes something.
+	// ErrRefused: the store refuses the account or has no room. A retry does not help until a person acts.
 	ErrRefused = errors.New("the chain's store refuses")
 )
 
-// Store is all that a box asks of the object store. Any error but those above is of the attempt: the request may or may
-// not have been carried out. Safe for concurrent use.
+// Store holds the operations that a box needs from the object store. After any error other than those above the request
+// may or may not have been carried out. Safe for concurrent use.
 type Store interface {
-	// Create writes an object where nothing is (If-None-Match: *). Errors: ErrExists.
+	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: ErrExists.
 	Create(ctx context.Context, key string, data []byte) error
-	// Put writes an object, whatever is there. Each key has one writer.
+	// Put writes an object and overwrites an existing object. Each key has one writer.
 	Put(ctx context.Context, key string, data []byte) error
 	// Get reads an object of at most limit bytes. Errors: ErrNotFound, ErrTooLarge.
 	Get(ctx context.Context, key string, limit int64) (Object, error)
 }
 
-// Lister is a Store that shows which objects it has. A box lists its own copy only.
+// Lister is a Store that can list its objects. A box lists its own copy only.
 type Lister interface {
 	Store
-	// List yields the objects whose key begins so, ordered by key.
+	// List yields the objects whose key begins with prefix, ordered by key.
 	List(ctx context.Context, prefix string) iter.Seq2[Entry, error]
-	// ListAfter is List without the keys up to one.
+	// ListAfter is List, but only for keys greater than after.
 	ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Entry, error]
 }
 
 // Object is an object of the store.
 type Object struct {
 	Data []byte
-	// Modified is when it was written, and Now when the store answered, both by the store's clock. Now is zero where
-	// the answer bore no time.
+	// Modified is when the object was written, and Now when the store answered, both by the store's clock. Now is zero
+	// if the answer had no time.
 	Modified, Now time.Time
 }
 
@@ -78,7 +77,7 @@ type Entry struct {
 	Key      string
 	Size     int64     // in bytes
 	Modified time.Time // by the store's clock
-	Tag      string    // the store's own name for these bytes (ETag): when it is the same again, they are
+	Tag      string    // the store's name for these bytes (ETag): an equal tag means equal bytes
 }
 
 // Folders of the store, for List.
@@ -90,7 +89,7 @@ const (
 	CopyFolder   = "copy/v1/"
 )
 
-// The largest objects that are read, in bytes.
+// Maximum sizes of the objects that are read, in bytes.
 const (
 	MaxRule     = 32 << 20
 	MaxSettings = 64 << 10
@@ -98,20 +97,20 @@ const (
 	MaxSegment  = 64 << 20
 )
 
-// Digest returns the SHA-256 of an object's bytes in hex. The objects of rules and settings have it as their name.
+// Digest returns the SHA-256 of an object's bytes in hex. It is the name of the objects of rules and settings.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// RuleKey returns the key of a bundle's file; digest is the Digest of the file. It is not the digest in records, which
-// is of the signed manifest.
+// RuleKey returns the key of a bundle's file; digest is the Digest of the file. Records contain another digest: the
+// signed manifest's.
 func RuleKey(digest string) string { return "fleet/v1/rules/" + digest }
 
 // SettingsKey returns the key of a settings file; digest is its Digest.
 func SettingsKey(digest string) string { return "fleet/v1/settings/" + digest }
 
-// DesiredKey returns the key of a version of what a group shall run; the first version is 1.
+// DesiredKey returns the key of a version of a group's desired state; the first version is 1.
 func DesiredKey(group string, version int64) string {
 	return fmt.Sprintf("%s%012d.jws", DesiredFolder(group), version)
 }
@@ -124,7 +123,7 @@ func BoxKey(branch string, epoch int64) string {
 	return BoxesFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }
 
-// StatusKey returns the key of the status that a branch's box of an epoch writes; a box that is not enrolled yet writes
+// StatusKey returns the key of the status that a branch's box writes in an epoch. A box that is not enrolled yet uses
 // epoch 0.
 func StatusKey(branch string, epoch int64) string {
 	return StatusFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
@@ -135,12 +134,12 @@ func ActKey(branch string, number int64) string {
 	return fmt.Sprintf("%s%s/%012d.jws", ActsFolder, branch, number)
 }
 
-// EpochFolder returns the folder of what one box of a branch has shipped.
+// EpochFolder returns the folder of the copy that a branch's box of an epoch has shipped.
 func EpochFolder(branch string, epoch int64) string {
 	return fmt.Sprintf("%s%s/%d/", CopyFolder, branch, epoch)
 }
 
-// PiecesPrefix is what the keys of all pieces of an epoch begin with, and no other key.
+// PiecesPrefix returns the prefix of the keys of all pieces of an epoch. No other key has this prefix.
 func PiecesPrefix(branch string, epoch int64) string { return EpochFolder(branch, epoch) + "0" }
 
 // PartsFolder returns the folder of an epoch's parts.
@@ -151,7 +150,7 @@ func SegmentKey(branch string, epoch, segment int64) string {
 	return fmt.Sprintf("%s%012d", EpochFolder(branch, epoch), segment)
 }
 
-// PartKey returns the key of the part that holds the pieces from one to another.
+// PartKey returns the key of the part that holds the pieces from first to last.
 func PartKey(branch string, epoch, first, last int64) string {
 	return fmt.Sprintf("%s%012d-%012d", PartsFolder(branch, epoch), first, last)
 }
@@ -161,14 +160,14 @@ func WholeKey(branch string, epoch int64) string {
 	return EpochFolder(branch, epoch) + "whole.jws"
 }
 
-// StatusOf returns the branch and the epoch of a key of StatusFolder; false if it is no such key.
+// StatusOf returns the branch and the epoch of a key of StatusFolder; ok is false for any other key.
 func StatusOf(key string) (branch string, epoch int64, ok bool) {
 	branch, name, _ := strings.Cut(strings.TrimPrefix(key, StatusFolder), "/")
 	epoch, err := strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64)
 	return branch, epoch, err == nil && epoch >= 0 && CheckName(branch) == nil && key == StatusKey(branch, epoch)
 }
 
-// NumberOf returns the number at the end of a key of versions, epochs or acts; false if it has none.
+// NumberOf returns the number at the end of a key of a version, epoch or act; false if the key has no number.
 func NumberOf(key string) (int64, bool) {
 	name, ok := strings.CutSuffix(key[strings.LastIndexByte(key, '/')+1:], ".jws")
 	n, err := strconv.ParseInt(name, 10, 64)
@@ -185,7 +184,7 @@ func emptyOrDigest(text string) bool { return text == "" || digestForm.MatchStri
 
 const maxName = 63
 
-// CheckName returns an error that names what is wrong with the name of a branch, a group, a roll-out or a key. A name
+// CheckName returns what is wrong with the name of a branch, a group, a roll-out or a key; nil if it is correct. A name
 // has at most 63 characters: lower-case letters, digits, and single hyphens between them.
 func CheckName(name string) error {
 	if len(name) > maxName || !nameForm.MatchString(name) {

@@ -14,39 +14,39 @@ import (
 	"github.com/go-pdf/fpdf"
 )
 
-// missing replaces a character that the fonts lack. It is visible, so that nobody takes the text for complete.
+// missing replaces a character that the fonts lack. It is visible, therefore nobody believes that the text is complete.
 const missing = '□'
 
-// coreSet holds the characters, beside ASCII, of nearly every document: they are subset, compressed and encoded once.
-// fpdf's own treatment of Unicode parses and subsets the fonts for each document, which takes 20 ms.
+// coreSet holds the characters besides ASCII of nearly every document: they are subset, compressed and encoded once.
+// fpdf's own treatment of Unicode parses and subsets the fonts for each document in 20 ms.
 const coreSet = "áéíóúüñçÁÉÍÓÚÜÑÇàèìòùâêîôûäëïöÀÈÌÒÙÂÊÎÔÛÄËÏÖ¡¿°ºª«»·×½¼¾²³§®©´¨£¢€–—‘’“”…•™"
 
-// perFont is how many characters a simple font of the PDF holds: codes 32 to 255.
+// perFont is how many characters a simple font of a PDF holds: codes 32 to 255.
 const perFont = 224
 
 // Fonts are Liberation Sans, regular and bold, which cover the same characters: Latin, Greek, Cyrillic and Hebrew.
 // Read-only once loaded.
 type Fonts struct {
 	faces [2]face
-	code  map[rune]byte // of coreSet, in WinAnsi
+	code  map[rune]byte // WinAnsi codes of coreSet
 }
 
 // face is one parsed font file.
 type face struct {
 	name    string
 	file    []byte
-	advance []uint16 // by character, in 1/1000 em; absent: none
+	advance []uint16 // by character, in 1/1000 em; absent: the font lacks the character
 	desc    fpdf.FontDescType
 	core    program
 }
 
-// program is a font as fpdf takes it: its definition, and the compressed file.
+// program is a font in the form that fpdf accepts: its definition and the compressed file.
 type program struct{ def, file []byte }
 
 const absent = 0xFFFF
 
-// LoadFonts reads the font files and makes the subsets of nearly every document, which takes some 30 ms. It fails only
-// for a defect of the build.
+// LoadFonts reads the font files and makes the subsets for nearly every document, in some 30 ms. It fails only if the
+// build is defective.
 func LoadFonts() (*Fonts, error) {
 	f := &Fonts{code: map[rune]byte{}}
 	for i, r := range []rune(winAnsiHigh) {
@@ -78,7 +78,7 @@ func LoadFonts() (*Fonts, error) {
 	return f, nil
 }
 
-// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding from 0x80 on; ? where it has nothing of use.
+// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding from 0x80 on; ? for a code without a useful character.
 const winAnsiHigh = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ?¡¢£¤¥¦§¨©ª«¬?®¯°±²³´µ¶·¸¹º»¼½¾¿" +
 	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
 
@@ -87,7 +87,7 @@ func (f *Fonts) covers(r rune) bool {
 	return r >= ' ' && r < 1<<16 && f.faces[0].advance[r] != absent && f.faces[1].advance[r] != absent
 }
 
-// Width of a text that was cleaned, in points.
+// Width returns the width of a cleaned text, in points.
 func (f *Fonts) Width(s string, size float64, bold bool) float64 {
 	advance := f.faces[weight(bold)].advance
 	n := 0
@@ -104,7 +104,7 @@ func weight(bold bool) int {
 	return 0
 }
 
-// parse reads the metrics. The two files come with the program: anything odd is an error of the build.
+// parse reads the metrics. The two files are part of the program: a malformed file is an error of the build.
 func (a *face) parse() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -145,7 +145,7 @@ func (a *face) parse() (err error) {
 	return nil
 }
 
-// characters walks the Unicode map of a font (cmap format 4).
+// characters calls yield for each character in the Unicode map of a font (cmap format 4).
 func characters(cmap []byte, yield func(r rune, glyph int)) {
 	be := binary.BigEndian
 	for i := range int(be.Uint16(cmap[2:])) {
@@ -173,7 +173,7 @@ func characters(cmap []byte, yield func(r rune, glyph int)) {
 	}
 }
 
-// program subsets the face to an encoding: code 32+i draws encoding[i], 0 is unused.
+// program subsets the face to an encoding: code 32+i draws encoding[i]; 0 marks an unused code.
 func (a *face) program(tag string, encoding []rune, differences string) (program, error) {
 	widths := make([]int, 256)
 	set := make([]rune, 0, len(encoding))
@@ -208,7 +208,7 @@ func (a *face) program(tag string, encoding []rune, differences string) (program
 	return program{def, z.Bytes()}, nil
 }
 
-// overflow makes the font for up to perFont characters of a document outside the core.
+// overflow makes extra font n for up to perFont characters of a document outside coreSet.
 func (a *face) overflow(n int, set []rune) (program, error) {
 	var diff strings.Builder
 	diff.WriteString("32")

@@ -6,13 +6,13 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
-	_ "image/gif" // decoders of the logo
+	_ "image/gif" // decoders for the logo
 	_ "image/jpeg"
 	"image/png"
 )
 
-// Logo is a picture in the one form that fpdf embeds unchanged: an opaque PNG, 8 bits a channel. fpdf would unpack any
-// other form for each document.
+// Logo is a picture in the only form that fpdf embeds unchanged: an opaque PNG with 8 bits for each channel. fpdf would
+// unpack any other form for each document.
 type Logo struct {
 	png  []byte
 	mail []byte  // smaller, for messages
@@ -54,7 +54,7 @@ func ReadLogo(data []byte) (*Logo, error) {
 	return l, nil
 }
 
-// mailWidth and mailHeight are the greatest logo in a message, in pixels as it is shown.
+// mailWidth and mailHeight are the largest shown size of a logo in a message, in pixels.
 const mailWidth, mailHeight = 240, 80
 
 // Mailed returns the logo for a message, an opaque PNG, and its shown size in pixels; nil without a logo.
@@ -66,8 +66,8 @@ func (l *Logo) Mailed() (picture []byte, width, height int) {
 	return l.mail, max(1, int(w)), max(1, int(h))
 }
 
-// shrink makes a picture smaller: each point is the mean of the points that it replaces. A picture that is not larger
-// stays as it is.
+// shrink makes a picture smaller: each point is the mean of the points that it replaces. A picture that is already
+// small enough is returned unchanged.
 func shrink(src *image.RGBA, w, h int) image.Image {
 	full := src.Bounds()
 	if w, h = max(1, w), max(1, h); w >= full.Dx() || h >= full.Dy() {

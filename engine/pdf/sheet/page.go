@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// RGB is a colour, 8 bits a channel.
+// RGB is a colour with 8 bits for each channel.
 type RGB struct{ R, G, B uint8 }
 
-// The colours of all layouts. Hair is that of thin rules.
+// The colours of all layouts. Hair is the colour of thin rules.
 var (
 	Black = RGB{R: 17, G: 17, B: 17}
 	White = RGB{R: 255, G: 255, B: 255}
@@ -32,14 +32,14 @@ func (c RGB) ReadableInk() RGB {
 	return White
 }
 
-// OpKind is what an Op draws.
+// OpKind is the kind of thing that an Op draws.
 type OpKind uint8
 
 // The kinds.
 const (
 	OpText OpKind = iota // X is the left end, Y the baseline
 	OpFill
-	OpStamp // a text across the page, its middle at Y, turned by H degrees
+	OpStamp // a text across the page, with its middle at Y, turned by H degrees
 	OpLogo
 	OpQR
 )
@@ -53,7 +53,7 @@ type Op struct {
 }
 
 // Page is the content of one sheet, in the order of drawing. All pages are laid out before the first byte of the PDF is
-// written: the number of pages is known, and tests can ask what is where.
+// written: the number of pages is known, and tests can check the places.
 type Page struct {
 	W, H float64
 	Ops  []Op
@@ -66,14 +66,14 @@ type Piece struct {
 	Style Style
 }
 
-// Line is one line of a column. It is never broken across pages; longer content takes more lines.
+// Line is one line of a column. A line is never broken across pages; longer content needs more lines.
 type Line struct {
 	Height float64
 	Pieces []Piece
-	Ground *RGB    // behind the line, as wide as the column
+	Ground *RGB    // background of the line, as wide as the column
 	Rule   *RGB    // a hairline at its upper end
 	Mark   OpKind  // OpLogo or OpQR, in the middle of the column and as high as the line
-	Wide   float64 // of the mark
+	Wide   float64 // width of the mark
 }
 
 // Canvas lays lines out on pages.
@@ -83,14 +83,14 @@ type Canvas struct {
 	W, H        float64 // of a page
 	Left, Width float64 // of the printed area
 	Bottom      float64 // the lower end of the printed area
-	Room        float64 // between the head and the bottom of a page that continues another
+	Room        float64 // height between the head and the bottom of a later page
 	Y           float64
-	Head        func() // draws the head of a page and leaves y below it
+	Head        func() // draws the head of a page and sets Y below the head
 }
 
 func (c *Canvas) page() *Page { return c.Pages[len(c.Pages)-1] }
 
-// Add puts one thing on the page in work.
+// Add puts an Op on the current page.
 func (c *Canvas) Add(o Op) {
 	p := c.page()
 	p.Ops = append(p.Ops, o)
@@ -102,7 +102,7 @@ func (c *Canvas) NewPage() {
 	c.Head()
 }
 
-// Need starts a page unless h points are left on this page. Something higher than a page also starts on a new page; the
+// Need starts a page unless h points are left on this page. Content higher than a page also starts on a new page; the
 // caller must break it.
 func (c *Canvas) Need(h float64) {
 	if c.Y+h > c.Bottom {
@@ -125,7 +125,7 @@ func (c *Canvas) Fill(x, y, w, h float64, ink RGB) {
 // drawLine puts one line at x, y.
 func (c *Canvas) drawLine(l Line, x, y, width float64) {
 	if l.Ground != nil {
-		c.Fill(x, y, width, l.Height+0.25, *l.Ground) // no seam to the next line
+		c.Fill(x, y, width, l.Height+0.25, *l.Ground) // overlaps the next line, so that no gap shows
 	}
 	if l.Rule != nil {
 		c.Fill(x, y, width, 0.5, *l.Rule)
@@ -145,7 +145,7 @@ func (c *Canvas) drawLine(l Line, x, y, width float64) {
 	}
 }
 
-// Strip draws lines one below the other from y on, without regard to the page's end.
+// Strip draws lines one below the other from y on. It ignores the end of the page.
 func (c *Canvas) Strip(lines []Line, x, y, width float64) {
 	for _, l := range lines {
 		c.drawLine(l, x, y, width)
@@ -153,7 +153,7 @@ func (c *Canvas) Strip(lines []Line, x, y, width float64) {
 	}
 }
 
-// Flow draws lines at y, onto further pages where they do not fit.
+// Flow draws lines from c.Y on, and continues on further pages if they do not fit.
 func (c *Canvas) Flow(lines []Line, x, width float64) {
 	for _, l := range lines {
 		c.Need(l.Height)
@@ -162,7 +162,7 @@ func (c *Canvas) Flow(lines []Line, x, width float64) {
 	}
 }
 
-// Keep is Flow, but it starts a page rather than break lines that fit on one page.
+// Keep draws lines like Flow, but starts a new page instead of breaking lines that fit on one page.
 func (c *Canvas) Keep(lines []Line, x, width float64) {
 	if h := Height(lines); h <= c.Room {
 		c.Need(h)
@@ -170,13 +170,13 @@ func (c *Canvas) Keep(lines []Line, x, width float64) {
 	c.Flow(lines, x, width)
 }
 
-// Column is a strip with its place beside others.
+// Column is a strip of lines with its place on the page.
 type Column struct {
 	X, Width float64
 	Lines    []Line
 }
 
-// DrawColumns draws columns side by side. If they do not fit on any page they follow one another.
+// DrawColumns draws columns side by side. If a column is higher than a page, all columns follow one another.
 func (c *Canvas) DrawColumns(columns ...Column) {
 	highest := 0.0
 	for _, col := range columns {
@@ -196,7 +196,7 @@ func (c *Canvas) DrawColumns(columns ...Column) {
 	c.Y += highest
 }
 
-// Height returns the height of lines one below the other.
+// Height returns the total height of lines one below the other.
 func Height(lines []Line) float64 {
 	h := 0.0
 	for _, l := range lines {
@@ -205,10 +205,10 @@ func Height(lines []Line) float64 {
 	return h
 }
 
-// Gap is an empty line.
+// Gap returns an empty line.
 func Gap(h float64) Line { return Line{Height: h} }
 
-// Para sets a cleaned text as lines, aligned left (0), in the middle (0.5) or right (1).
+// Para breaks a cleaned text into lines, aligned left (0), in the middle (0.5) or right (1).
 func (f *Fonts) Para(s string, width, align float64, st Style) []Line {
 	var out []Line
 	for _, t := range f.Wrap(s, width, 0, st) {
@@ -219,7 +219,7 @@ func (f *Fonts) Para(s string, width, align float64, st Style) []Line {
 	return out
 }
 
-// Labelled sets "label: value" as one paragraph, the label in bold.
+// Labelled returns "label: value" as one paragraph with the label in bold.
 func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
 	strong := st
 	strong.Bold = true
@@ -249,8 +249,8 @@ func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
 func (f *Fonts) Clean(s string) string {
 	out := make([]byte, 0, len(s))
 	space := false
-	last := rune(0) // the letter written last, which a combining mark may join
-	at := 0         // where it begins
+	last := rune(0) // the last written letter: a combining mark may change it
+	at := 0         // where last begins in out
 	for _, r := range s {
 		switch {
 		case r <= ' ' || unicode.IsSpace(r) || unicode.Is(unicode.Cc, r):
@@ -272,7 +272,7 @@ func (f *Fonts) Clean(s string) string {
 	return string(out)
 }
 
-// Paragraphs returns the cleaned lines of a text whose line breaks count, without empty lines.
+// Paragraphs returns the cleaned lines of a text. It keeps the text's line breaks and drops empty lines.
 func (f *Fonts) Paragraphs(s string) []string {
 	var out []string
 	for _, l := range strings.FieldsFunc(s, func(r rune) bool {
@@ -300,25 +300,25 @@ func compose(letter, mark rune) (rune, bool) {
 	if !ok || letter == 0 {
 		return 0, false
 	}
-	i := strings.IndexRune(m[0], letter) // ASCII, so the index counts letters too
+	i := strings.IndexRune(m[0], letter) // ASCII: the index in bytes is the index in letters
 	if i < 0 {
 		return 0, false
 	}
 	return []rune(m[1])[i], true
 }
 
-// Style is how a text is set: size in points.
+// Style is the size (in points), weight and colour of a text.
 type Style struct {
 	Size float64
 	Bold bool
 	Ink  RGB
 }
 
-// Plain and Strong are a text in regular and in bold letters.
+// Plain returns a style with regular letters, Strong with bold letters.
 func Plain(size float64, ink RGB) Style  { return Style{Size: size, Ink: ink} }
 func Strong(size float64, ink RGB) Style { return Style{Size: size, Bold: true, Ink: ink} }
 
-// The font's extent above and below the baseline as part of the size, and the least distance between lines. Boxes
+// The font's extent above and below the baseline, and the least distance between lines, as multiples of the size. Boxes
 // of lines at this distance touch and never overlap.
 const (
 	Ascent  = 0.905
@@ -327,8 +327,8 @@ const (
 )
 
 // Wrap breaks a cleaned text into lines of at most width points, the first line shorter by indent. It breaks at spaces;
-// a word longer than a line breaks after punctuation if it has any, else anywhere. Only a single character can exceed
-// the width.
+// a word longer than a line is broken after punctuation if possible, otherwise anywhere. Only a single character can
+// exceed the width.
 func (f *Fonts) Wrap(s string, width, indent float64, st Style) []string {
 	var lines []string
 	line, used := "", indent

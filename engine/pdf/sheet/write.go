@@ -1,5 +1,5 @@
-// Package sheet is paper: it measures and breaks texts, keeps the content of each page, and writes the pages as a PDF.
-// Lengths are in points from the top left corner. It knows nothing of documents.
+// Package sheet measures and breaks texts, keeps the content of each page, and writes the pages as a PDF. Lengths are
+// in points from the top left corner. The package does not depend on tax documents.
 package sheet
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/go-pdf/fpdf"
 )
 
-// File is what a PDF is made of.
+// File is the content of a PDF.
 type File struct {
 	Title, Author string
 	Made          time.Time
 	Pages         []*Page
-	Logo          *Logo  // nil: none
-	Code          *Code  // nil when no page has one
+	Logo          *Logo  // may be nil
+	Code          *Code  // nil if no page has a code
 	Pause         func() // called between two pieces of work
 }
 
@@ -36,8 +36,8 @@ type Code struct {
 // Quiet is the white border of a QR code that scanners need, in modules (ISO/IEC 18004, 9.1).
 const Quiet = 4
 
-// path returns the code as one filled path of the PDF within a square whose lower left corner is x, y. One path has no
-// seams between its rectangles, whatever the viewer.
+// path returns the code as one filled path of the PDF within a square whose lower left corner is x, y. No viewer shows
+// seams between the rectangles of a single path.
 func (c *Code) path(x, y, side float64) string {
 	unit := side / float64(c.Size+2*Quiet)
 	out := []byte("q 0 g\n")
@@ -63,7 +63,7 @@ func (c *Code) path(x, y, side float64) string {
 	return string(append(out, "f Q"...))
 }
 
-// Write writes a PDF in these fonts.
+// Write writes a PDF with these fonts.
 func (f *Fonts) Write(w io.Writer, d File) error {
 	pages := d.Pages
 	doc := fpdf.NewCustom(&fpdf.InitType{UnitStr: "pt", Size: fpdf.SizeType{Wd: pages[0].W, Ht: pages[0].H}})
@@ -122,7 +122,7 @@ func (f *Fonts) Write(w io.Writer, d File) error {
 }
 
 // addFonts registers the core fonts, and extra fonts for the other characters of these pages. It returns the index of
-// each extra character among those of its weight.
+// each extra character among the extra characters of its weight.
 func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error) {
 	var found [2][]rune
 	var extra [2]map[rune]int
@@ -162,7 +162,7 @@ func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error)
 // family returns a font's name within fpdf: n is 0 for the core, then the number of the extra font.
 func family(weight, n int) string { return string([]byte{"rb"[weight]}) + strconv.Itoa(n) }
 
-// writeText draws one text, changing the font where its characters are in different ones.
+// writeText draws one text, and changes the font between characters of different fonts.
 func (f *Fonts) writeText(doc *fpdf.Fpdf, o Op, extra [2]map[rune]int) {
 	i := weight(o.Style.Bold)
 	doc.SetTextColor(int(o.Style.Ink.R), int(o.Style.Ink.G), int(o.Style.Ink.B))
@@ -193,18 +193,17 @@ func (f *Fonts) writeText(doc *fpdf.Fpdf, o Op, extra [2]map[rune]int) {
 	flush(len(o.Text))
 }
 
-// errForm means that fpdf writes PDFs in another form than this package expects.
+// errForm means that fpdf wrote a PDF in a form that this package does not expect.
 var errForm = errors.New("fpdf wrote a PDF in a form that is not known here")
 
 var compressors = sync.Pool{New: func() any {
-	z, _ := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed) // the level is one
+	z, _ := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed) // BestSpeed is a valid level
 	return z
 }}
 
 // deflated compresses the pages of a PDF that fpdf wrote without compression, and returns the bytes that fpdf would
-// have written with it. fpdf makes a compressor for each page, a MiB that is thrown away: half of the memory that a
-// document of 2,000 lines allocates, and of the garbage collector's work beside the tills. pause is called after each
-// page.
+// have written with compression. fpdf makes a compressor of 1 MiB for each page and throws it away: half of the memory
+// that a document of 2,000 lines allocates, and half of the garbage collector's work. It calls pause after each page.
 func deflated(raw []byte, pause func()) ([]byte, error) {
 	const before, open = "obj\n", "<</Length "
 	var out, packed bytes.Buffer
@@ -249,11 +248,11 @@ func deflated(raw []byte, pause func()) ([]byte, error) {
 	return references(out.Bytes(), raw[end:], moves)
 }
 
-// move means that the bytes behind from in one PDF are by bytes further on in the other.
+// move means that the bytes from the offset from on in one PDF are by bytes further on in the other PDF.
 type move struct{ from, by int }
 
-// references writes the table of the objects' places, and the trailer, after the objects of a PDF whose pages were
-// compressed.
+// references appends the table of the objects' offsets and the trailer to the objects of a PDF after the compression of
+// its pages.
 func references(out, table []byte, moves []move) ([]byte, error) {
 	begin := len(out)
 	const head, line, free = "xref\n0 ", "0000000000 00000 n \n", "0000000000 65535 f \n"
