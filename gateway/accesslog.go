@@ -13,15 +13,15 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Keys of what is known of a request when it is answered.
+// Keys of the user values in which a request keeps facts for its log line.
 const (
 	loggedToken  = "log.token"
 	loggedCode   = "log.code"
-	loggedAlways = "log.always" // though it changes nothing
+	loggedAlways = "log.always" // log the request although it changes nothing
 )
 
-// Lines of the access log: so many at once, and so many a second for long. What is beyond is counted, and the next line
-// says how many are missing: a flood must not fill the disk that the store is on.
+// Limits of the access log, in lines a second on average and lines at once. Further lines are counted, and the next
+// line states how many are missing: a flood must not fill the disk of the store.
 const (
 	requestLines = 50
 	requestBurst = 2000
@@ -29,8 +29,8 @@ const (
 	refusalBurst = 60
 )
 
-// accessLog writes a line for each request of a till that changes or sends something, and for each that is refused for
-// want of a token. A line holds no body, no token and no text of a request's but its path.
+// accessLog writes a line for each request of a till that changes or sends something, and for each request that is
+// refused for want of a token. A line holds no body, no token, and no text of the request except its path.
 type accessLog struct {
 	log      *slog.Logger // nil: nothing is written
 	now      func() time.Time
@@ -39,11 +39,11 @@ type accessLog struct {
 	refusals lines
 }
 
-// lines are the log's of one kind.
+// lines limits and counts the log's lines of one kind.
 type lines struct {
 	kind    string
 	pace    *door.Buckets
-	missing atomic.Int64 // that were not written since the last one
+	missing atomic.Int64 // lines left out since the last written line
 }
 
 func newAccessLog(o Options) *accessLog {
@@ -62,7 +62,7 @@ func newAccessLog(o Options) *accessLog {
 	return a
 }
 
-// writeLine writes the line of a request that is over, if it is one to be logged.
+// writeLine writes the line of a finished request, if such a request is logged.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
 	if a.log == nil || t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&
@@ -105,7 +105,7 @@ func (a *accessLog) write(ctx *fasthttp.RequestCtx, l *lines, message string, at
 	a.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 }
 
-// flush tells of the lines that are missing at the end.
+// flush logs how many lines are missing when the log ends.
 func (a *accessLog) flush() {
 	for _, l := range []*lines{&a.requests, &a.refusals} {
 		if n := l.missing.Swap(0); n > 0 {
@@ -121,7 +121,7 @@ type metrics struct {
 	refusals *prometheus.CounterVec
 }
 
-// The listeners, as a label.
+// Values of the label listener.
 const (
 	listenerAPI = "api"
 	listenerOps = "ops"

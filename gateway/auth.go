@@ -19,13 +19,13 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Token is what a till's token is bound to. The token itself is not stored.
+// Token holds what a till's token is bound to. The token itself is not stored.
 type Token struct {
 	ID          int64
 	Hash        [32]byte // HMAC-SHA-256 of the token under the table's secret
 	Point       seller.Point
 	Permissions []string
-	Until       time.Time // the end of a token that was rotated; zero: none
+	Until       time.Time // when a rotated token ends; zero: the token does not end
 }
 
 // TokenTable finds tokens by their keyed hash. Therefore neither the table nor the time of a look-up discloses a token.
@@ -46,7 +46,7 @@ func NewTokenTable(secret []byte, tokens []Token) TokenTable {
 func (t *TokenTable) find(token string, now time.Time) *Token {
 	mac := hmac.New(sha256.New, t.secret)
 	mac.Write([]byte(token))
-	// An attacker who cannot compute the HMAC learns nothing from how long a map takes to miss.
+	// An attacker who cannot compute the HMAC learns nothing from the time of a failed map look-up.
 	k := t.byHash[[32]byte(mac.Sum(nil))]
 	if k != nil && !k.Until.IsZero() && !now.Before(k.Until) {
 		return nil
@@ -57,7 +57,7 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 // SetTokens replaces the table of tokens. Requests that were already admitted continue.
 func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
-// credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
+// credential returns the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	own, err := reply.SingleHeader(header, "x-api-token")
 	if err != nil {
@@ -83,7 +83,7 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	return token, nil
 }
 
-// sender is the token that a request's headers bear.
+// sender returns the id of the token in a request's headers; ok is false if there is no known token.
 func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 	token, err := credential(header)
 	if err != nil || token == "" {
@@ -96,7 +96,7 @@ func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 	return t.ID, true
 }
 
-// authenticate finds the caller. A token of another branch is unknown here, as any other wrong one.
+// authenticate returns the caller's token. A token of another branch is unknown here, like any other wrong token.
 func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	token, err := credential(&ctx.Request.Header)
 	if err != nil {
@@ -119,7 +119,7 @@ func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	return err
 }
 
-// wrong refuses a caller without a good token; one who goes on trying is told to wait.
+// wrong refuses a caller without a good token. A caller that sends many wrong tokens must wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
@@ -135,7 +135,7 @@ func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, m
 	return problem.ForTill(fasthttp.StatusUnauthorized, "UNAUTHORIZED", message)
 }
 
-// stranger paces a request that takes no token: by the network that it comes from, and all strangers together.
+// stranger limits the rate of requests that need no token: per network, and of all networks together.
 func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
 	now := g.o.Now()
 	if wait := max(g.strange.Take(door.NetworkOf(ctx.RemoteAddr()), now), g.allStrange.Take("", now)); wait > 0 {
@@ -145,7 +145,7 @@ func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// paced refuses a token that asks too much.
+// paced refuses a token that sends requests too fast.
 func (g *Gateway) paced(t *Token) error {
 	if wait := g.pace.Take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "rate")
@@ -154,7 +154,7 @@ func (g *Gateway) paced(t *Token) error {
 	return nil
 }
 
-// caller is a token as the engine knows it, with what the configuration lets it read and mail.
+// caller returns a token in the engine's form, with the rights to read and to mail that the configuration gives it.
 func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
 	return seller.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
 		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, seller.PermissionRead),
@@ -169,8 +169,8 @@ type Access struct {
 	MailAnywhere bool
 }
 
-// permit refuses a document type that the token may not issue. A return takes the permission of its origin, which the
-// engine knows.
+// permit refuses a document type that the token may not issue. A return needs the permission of its origin; the engine
+// checks that permission.
 func (t *Token) permit(kind *bundle.Type) error {
 	if p := kind.Permission; p != "" && !slices.Contains(t.Permissions, p) {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
@@ -178,12 +178,12 @@ func (t *Token) permit(kind *bundle.Type) error {
 	return nil
 }
 
-// This file lets pages of listed origins use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). The
-// operators' listener never does. A till shows its token in a header, so the answer never allows a browser's own
-// credentials (cookies), and no origin is allowed that is not listed.
+// This part lets pages of listed origins use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). The
+// operators' listener never does. A till sends its token in a header, so an answer never allows a browser's own
+// credentials (cookies), and allows listed origins only.
 
-// What a page may send and read beyond what browsers allow every page. TestContract_Origins compares both lists with
-// the headers of the contract.
+// These are what a page may send and read in addition to what browsers allow every page. TestContract_Origins compares
+// both lists with the headers of the contract.
 const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
@@ -191,8 +191,8 @@ const (
 	preflightLife  = "7200" // seconds; no browser keeps an answer longer
 )
 
-// origins are the pages that may use the tills' API, as browsers write them in Origin. Empty: none, and no answer
-// speaks of origins.
+// origins are the pages that may use the tills' API, as browsers write them in Origin. If the list is empty, no page
+// may, and no answer has CORS headers.
 type origins struct {
 	listed []string
 	count  *prometheus.CounterVec
@@ -208,8 +208,8 @@ func newOrigins(listed []string, r prometheus.Registerer) *origins {
 	return o
 }
 
-// handler is a handler whose answers, refusals too, say which page may read them. It answers the question that a
-// browser asks ahead of a request (preflight), which bears no token.
+// handler returns a handler that adds CORS headers to all answers, refusals too. It also answers a preflight, the
+// question that a browser asks before a request. A preflight has no token.
 func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	if len(o.listed) == 0 {
 		return h
@@ -229,7 +229,7 @@ func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// unreadable is handler for what fasthttp could not read as a request: its headers may be there all the same.
+// unreadable is handler for a request that fasthttp could not read. Its headers may be readable nevertheless.
 func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
 	if len(o.listed) == 0 {
 		return h
@@ -241,7 +241,7 @@ func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp
 	}
 }
 
-// tellOrigin lets the page of a listed origin read an answer; origin is "" for any other.
+// tellOrigin lets the page of a listed origin read an answer; origin is "" for any other page.
 func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	header := &ctx.Response.Header
 	header.Add("Vary", "Origin") // a cache must not give one page the answer of another
@@ -251,15 +251,15 @@ func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	}
 }
 
-// isPreflight reports whether a browser asks ahead of a request. What comes with a body is no such question, and is
-// left to received.
+// isPreflight reports whether a request is a browser's preflight. A request with a body is not a preflight: it goes to
+// received.
 func isPreflight(ctx *fasthttp.RequestCtx) bool {
 	header := &ctx.Request.Header
 	return header.IsOptions() && len(header.Peek("Access-Control-Request-Method")) > 0 &&
 		(ctx.RequestBodyStream() == nil || header.ContentLength() == 0) && !ambiguous(header)
 }
 
-// listedOrigin is the origin of a request if it is listed, else "". A request with two origins has none.
+// listedOrigin returns the origin of a request if it is listed, else "". With two Origin headers it returns "".
 func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 	all := ctx.Request.Header.PeekAll("Origin")
 	switch {
@@ -275,37 +275,36 @@ func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 
 // Limits are the most that one token may ask for.
 type Limits struct {
-	Rate  int // requests a second for long, default 50
-	Burst int // at once, default 200
-	// Large is how many bytes a second of bodies over 32 KiB a token may send for sales, for long; eight times as many
-	// at once. Default 1 MiB: a sale of 2,000 lines each second.
+	Rate  int // requests a second on average, default 50
+	Burst int // requests at once, default 200
+	// Large is how many bytes a second, on average, a token may send in sales over 32 KiB; eight times as many at once.
+	// Default 1 MiB: a sale of 2,000 lines each second.
 	Large int64
-	// Daily is how many bytes a token may have stored in a day of El Salvador, default 1 GiB.
+	// Daily is how many bytes of documents a token may store in a day of El Salvador, default 1 GiB.
 	Daily int64
 }
 
 // Wrong tokens from one address: wrongBurst at once, then one a second. A good token from that address is still
-// accepted: one till's mistake blocks no other till behind the address.
+// accepted: one till's mistake blocks no other till that shares the address.
 const wrongBurst = 60
 
-// What takes no token (/docs, /openapi.json, a link to a PDF): requests a second for long and at once, from one
-// network.
+// Requests that need no token (/docs, /openapi.json, a PDF link): one network's limits, a second and at once.
 const (
 	strangersRate  = 5
 	strangersBurst = 40
 )
 
-// insistence slows the refusals of a token that asks again without waiting as Retry-After told it: answering a flood
-// takes the machine from those who sell. A token is told to wait so often at once, and so often a second for long, as
-// fast as it asks; each 429 beyond takes longer. A connection answers one request at a time and a token has a bounded
+// A token that repeats requests without waiting for Retry-After gets slower refusals: answering a flood takes the
+// machine from those who sell. A token gets insistBurst 429s at once, and insistRate a second on average, without a
+// pause; each further 429 waits insistPause. A connection answers one request at a time and a token has a bounded
 // number of connections (door.Places.PerToken), so this bounds the flood.
 const (
-	insistRate  = 10 // refusals a second of a token
+	insistRate  = 10 // refusals a second, by token
 	insistBurst = 40
 	insistPause = 250 * time.Millisecond
 )
 
-// slow pauses before a token's 429 when the token goes on asking.
+// slow pauses before a token's 429 when the token has had too many of them.
 func (g *Gateway) slow(token int64) {
 	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) == 0 {
 		return
@@ -318,7 +317,7 @@ func (g *Gateway) slow(token int64) {
 	}
 }
 
-// slowed is slow for an answered request.
+// slowed calls slow if a known token is answered with 429.
 func (g *Gateway) slowed(ctx *fasthttp.RequestCtx, status int) {
 	if t, known := ctx.UserValue(loggedToken).(*Token); known && status == fasthttp.StatusTooManyRequests {
 		g.slow(t.ID)

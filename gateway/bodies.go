@@ -15,11 +15,11 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// What fasthttp may read of a stranger's body before the request is refused.
-const strangersBody = 1 // bytes; fasthttp takes 0 for its default
+// strangersBody is how much fasthttp may read of a stranger's body before the request is refused.
+const strangersBody = 1 // bytes; with 0, fasthttp would use its default
 
-// announced bounds, once a request's headers are there, what fasthttp reads ahead of the body and how long that may
-// take.
+// announced returns, when a request's headers have arrived, how many bytes of the body fasthttp may read and how long
+// the reading may take.
 func (l *side) announced(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if _, ok := l.sender(h); !ok {
 		return fasthttp.RequestConfig{MaxRequestBodySize: strangersBody}
@@ -43,9 +43,9 @@ var (
 		RetryAfter: time.Second, Message: "Este token envía demasiadas solicitudes grandes a la vez"}
 )
 
-// ambiguous reports whether a request states its end in two ways, or in a way that not every reader knows (RFC 9112
-// §6.1): the appliance could read a request where a proxy in front of it saw a body. It reads the original headers,
-// because fasthttp's own ContentLength changes with the body that was read.
+// ambiguous reports whether a request states its end in two ways, or in a way that some servers do not know (RFC 9112
+// §6.1): the appliance could read as a request what a proxy in front of it saw as a body. It reads the original
+// headers, because fasthttp's own ContentLength changes when the body is read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
@@ -63,9 +63,9 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 	return length && coding
 }
 
-// received is a handler whose request has its whole body in memory. A connection is kept only behind a body that was
-// read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns
-// that and nothing of routes and sizes.
+// received returns a handler that gets each request with its whole body in memory. A connection stays open only after a
+// body that was read to its end. received reads nothing of a stranger's body, and admit refuses the stranger on every
+// path: a caller without a token learns nothing about routes and sizes.
 func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	listener, share := l.name, door.NewBodies(l.pace)
 	return func(ctx *fasthttp.RequestCtx) {
@@ -85,7 +85,7 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 		if !ok {
 			ctx.Request.SetBodyRaw(nil)
 			err := l.admit(ctx)
-			if err == nil { // the token was added after its first look-up, and nothing was read of the body
+			if err == nil { // the token was added after the first look-up, and the body is unread
 				err = errNewToken
 			}
 			g.refuse(ctx, listener, err)
@@ -116,7 +116,7 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 	}
 }
 
-// refusalOf is why a body was not read, and the answer.
+// refusalOf returns why a body was not read, and the answer.
 func refusalOf(listener string, err error) (reason string, p *problem.Problem) {
 	switch {
 	case errors.Is(err, door.ErrTooLarge) && listener == listenerAPI:
@@ -135,7 +135,7 @@ func refusalOf(listener string, err error) (reason string, p *problem.Problem) {
 	return "malformed", errMalformed
 }
 
-// unreadable answers what fasthttp could not read as a request. It closes the connection.
+// unreadable answers a request that fasthttp could not read, and closes the connection.
 func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 	return func(ctx *fasthttp.RequestCtx, err error) {
 		var small *fasthttp.ErrSmallBuffer

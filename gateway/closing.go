@@ -54,8 +54,8 @@ func (g *Gateway) closing(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-// closeDay answers POST /dte/cierre: it closes a day of the token's point of sale, 201, or returns the Z that is kept,
-// 200.
+// closeDay answers POST /dte/cierre: it closes a day of the token's point of sale (201), or returns the Z of a day that
+// was closed before (200).
 func (g *Gateway) closeDay(ctx *fasthttp.RequestCtx, t *Token) error {
 	q := &query{args: ctx.QueryArgs()}
 	date := g.closingDay(q)
@@ -83,7 +83,7 @@ func (g *Gateway) closeDay(ctx *fasthttp.RequestCtx, t *Token) error {
 	return answerClosing(ctx, status, z)
 }
 
-// closingDay reads fecha, today by default.
+// closingDay reads the day of fecha; the default is today.
 func (g *Gateway) closingDay(q *query) string {
 	today := dte.Date(g.o.Now())
 	date, _ := q.day("fecha", today)
@@ -93,8 +93,8 @@ func (g *Gateway) closingDay(q *query) string {
 	return date
 }
 
-// closes admits a token to a closing, which shows every type of document: leave ends its turn among those who read many
-// documents.
+// closes admits a token to a closing, which shows every type of document. leave ends the token's turn among the readers
+// of many documents.
 func (g *Gateway) closes(ctx *fasthttp.RequestCtx, t *Token) (c seller.Caller, leave func(), err error) {
 	if c = g.caller(ctx, t); !c.ReadsAll() {
 		return c, nil, problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
@@ -114,7 +114,7 @@ func answerClosing(ctx *fasthttp.RequestCtx, status int, x *documents.Closing) e
 }
 
 // codeLists answers GET /dte/catalogos with the names of MH's catalogues in force, and GET /dte/catalogos/:catalogo
-// with the codes of one, for the forms of a till.
+// with the codes of one catalogue, for the forms of a till.
 func (g *Gateway) codeLists(ctx *fasthttp.RequestCtx, _ *Token) error {
 	lists := g.o.Sales.CodeLists()
 	name, one := ctx.UserValue("catalogo").(string)

@@ -71,31 +71,31 @@ type Outbox interface {
 	PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, layout string, escpos bool) ([]byte, error)
 }
 
-// Options of New.
+// Options are the options of New.
 type Options struct {
 	Sales     Sales
 	Documents Documents
 	Outbox    Outbox
-	Operators adminapi.Options // what the operators' listener answers with
+	Operators adminapi.Options // the parts that the operators' listener reads and changes
 	Tokens    TokenTable
 	Issuer    reply.Information
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
-	// Types returns the type of document that is issued under a path, POST /dte/<path>; nil if there is none. Default:
-	// what is known.
+	// Types returns the document type that POST /dte/<path> issues, nil if no type has this path. Default: all known
+	// types.
 	Types func(path string) *bundle.Type
-	// Issued returns the types of documents that the branch issues today, by CAT-002: its contract shows them. Default:
-	// what is known.
+	// Issued returns the document types (CAT-002) that the branch issues today. The contract shows these types.
+	// Default: all known types.
 	Issued func() []*bundle.Type
-	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
+	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in the map pass unchanged.
 	PaymentCodes map[string]string
 	// RequireKey refuses a sale without Idempotency-Key.
 	RequireKey bool
-	// Slug is the first element of the documents' paths; empty: they are not served.
+	// Slug is the first element of the paths of stored documents. If it is empty, the gateway does not serve them.
 	Slug string
-	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request
-	// that asks for a link says.
+	// PublicURL is the address of the tills' listener from outside, "https://dte.example.com". If it is empty, a link
+	// uses the host of the request that asks for it.
 	PublicURL string
 	// Origins are the pages that may use the tills' API from a browser, each as a browser writes it in Origin
 	// ("https://caja.example.com"). Default: none.
@@ -104,12 +104,12 @@ type Options struct {
 	APITLS, OpsTLS *tls.Config
 	// Limits of a token.
 	Limits Limits
-	// Usage returns how many bytes each token had stored on a day (yyyy-mm-dd) before the start; nil: nobody knows.
+	// Usage returns the bytes each token stored on a day (yyyy-mm-dd) before the start; nil: counts begin at 0.
 	Usage func(ctx context.Context, day string) (map[int64]int64, error)
-	// Access is what tokens may do beside issuing.
+	// Access is what tokens may do besides issuing.
 	Access Access
-	// AccessLog writes a line for each request of a till that changes something, and for each refused one without a
-	// token.
+	// AccessLog logs each request of a till that changes or sends something, and each request that is refused because
+	// it has no good token.
 	AccessLog bool
 	// Deadline of a request, default 60 s: longer than MH's retry policy.
 	Deadline time.Duration
@@ -124,18 +124,18 @@ type Gateway struct {
 	metrics *metrics
 	tokens  atomic.Pointer[TokenTable]
 
-	// What bounds a caller.
+	// Limits on callers.
 	pace       *door.Buckets    // requests by token
 	wrongs     *door.Buckets    // wrong tokens by network
-	strange    *door.Buckets    // requests that take no token, by network
-	allStrange *door.Buckets    // and all together
+	strange    *door.Buckets    // requests that need no token, by network
+	allStrange *door.Buckets    // the same requests, of all networks together
 	large      *door.Buckets    // KiB of large sales, by token
 	daily      daily            // bytes stored, by token
 	insistent  *door.Buckets    // 429s, by token
 	readers    *fairqueue.Queue // requests that list documents
-	resends    *door.Buckets    // by document
+	resends    *door.Buckets    // resends by document
 	resendsBy  *door.Buckets    // by token
-	doors      sync.Map         // of issuing, by *bundle.Type: *issuing
+	doors      sync.Map         // *bundle.Type → *issuing
 	contract   atomic.Pointer[contractPages]
 	access     *accessLog
 	logins     *door.Logins
@@ -144,7 +144,7 @@ type Gateway struct {
 	stop    context.CancelFunc
 }
 
-// New returns a gateway; it listens to nothing.
+// New returns a gateway. New does not open a listener.
 func New(o Options) *Gateway {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -180,14 +180,14 @@ func New(o Options) *Gateway {
 	g.ops = g.server(&side{name: listenerOps, places: door.Operators, sender: ops.Sender, admit: ops.Admit,
 		bound: func(h *fasthttp.RequestHeader) (int, time.Duration) {
 			if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
-				return adminapi.MaxBundle, 2 * time.Minute // a bundle comes from far away
+				return adminapi.MaxBundle, 2 * time.Minute // an upload over a slow link needs time
 			}
 			return reply.MaxBody, 0
 		}}, g.ownHost(ops.Router().Handler))
 	return g
 }
 
-// bound makes what bounds a caller.
+// bound makes the limits on callers.
 func (g *Gateway) bound() {
 	o := g.o
 	g.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), time.Second, cmp.Or(o.Limits.Burst, 200))
@@ -224,49 +224,49 @@ func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 var errHost = problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND",
 	"Host names another machine: open the page by localhost or by its address")
 
-// side is a listener, the tills' or the operators'.
+// side describes a listener: the tills' or the operators'.
 type side struct {
 	name   string
 	places door.Places
-	// sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok
-	// is false for a stranger, of whom no body is read.
+	// sender returns the id of the token in a request's headers; the token gets a share of the memory for bodies. ok is
+	// false for a stranger. The gateway reads no body of a stranger.
 	sender func(*fasthttp.RequestHeader) (id int64, ok bool)
 	admit  func(*fasthttp.RequestCtx) error // refuses a stranger
 	pace   func(id int64, n int) error      // see door.NewBodies
-	// bound returns how large a body may be, and how long it may take if not 15 s.
+	// bound returns the largest size of a body, and the time that the body may take; 0 means 15 s.
 	bound func(*fasthttp.RequestHeader) (most int, long time.Duration)
 }
 
-// server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive
-// its connection for a moment. Bodies are streamed to received, which reads those of known senders and no others.
+// server sets every limit of fasthttp, which by default has none. Package door limits connections; a worker may outlive
+// its connection for a moment. Bodies are streamed to received, which reads only the bodies of known senders.
 func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      g.recovered(l.name, g.received(l, h)),
 		ErrorHandler:                 g.unreadable(l.name),
 		HeaderReceived:               l.announced,
 		StreamRequestBody:            true,
-		DisablePreParseMultipartForm: true, // it would write a form's files to the disk
+		DisablePreParseMultipartForm: true, // fasthttp would write a form's files to the disk
 		ReadTimeout:                  15 * time.Second,
 		WriteTimeout:                 g.o.Deadline + 15*time.Second,
 		IdleTimeout:                  2 * time.Minute,
 		MaxRequestBodySize:           reply.MaxBody,
 		Concurrency:                  2*l.places.All + 64,
 		ReadBufferSize:               16 << 10, // bytes of headers
-		WriteBufferSize:              16 << 10, // an issued document at once
+		WriteBufferSize:              16 << 10, // bytes: a whole issued document
 		NoDefaultServerHeader:        true,
-		SecureErrorLogMessage:        true, // else a parse error logs the request, token and all
+		SecureErrorLogMessage:        true, // without it, a parse error logs the request and its token
 		CloseOnShutdown:              true,
 		TCPKeepalive:                 true,
 		Logger:                       fastLogger{g.o.Logger},
 	}
 }
 
-// fastLogger sends fasthttp's own words, which may quote a request, to the debug level.
+// fastLogger logs fasthttp's own messages at the debug level. They may quote a request, so it drops their arguments.
 type fastLogger struct{ log *slog.Logger }
 
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
 
-// Serve answers the tills until ctx ends. Then it accepts no more requests, and finishes those in progress.
+// Serve answers the tills until ctx ends. Then it accepts no more requests, and finishes the requests in progress.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
 	defer g.access.flush()
@@ -299,12 +299,12 @@ func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 	defer cancel()
 	err := s.ShutdownWithContext(finish)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // requests that MH still holds up; the engine leaves them to the next start
+		err = nil // some requests still wait for MH; the engine leaves them to the next start
 	}
 	return err
 }
 
-// routes are the tills' routes, all of them.
+// routes returns the router with all routes of the tills.
 func (g *Gateway) routes() reply.Router {
 	r := reply.NewRouter()
 	g.issuingRoute(r)
@@ -332,10 +332,10 @@ func (g *Gateway) routes() reply.Router {
 	return r
 }
 
-// handler answers a request of an authenticated till, or returns what is wrong.
+// handler answers a request of an authenticated till, or returns an error.
 type handler func(*fasthttp.RequestCtx, *Token) error
 
-// handle authenticates, measures, and makes HTTP of errors. query are the members that the route's query may have.
+// handle authenticates, measures, and turns errors into HTTP answers. query are the parameters that the route accepts.
 func (g *Gateway) handle(route string, h handler, query ...string) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
@@ -352,7 +352,7 @@ func (g *Gateway) handle(route string, h handler, query ...string) fasthttp.Requ
 	})
 }
 
-// measured is handle for whoever has no token.
+// measured is handle for a route that needs no token.
 func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := time.Now()
@@ -368,7 +368,7 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 	}
 }
 
-// recovered answers 500 when a handler panics: fasthttp would end the process.
+// recovered answers 500 when a handler panics: without it, fasthttp would end the process.
 func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if listener == listenerOps {
@@ -388,14 +388,14 @@ func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp
 //go:embed openapi.json
 var contractBase []byte
 
-// OpenAPI is the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code.
+// OpenAPI returns the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code.
 // issued are the types of documents that the branch issues. The tests of this package compare the contract with the
-// tables of endpoints; the tests of cmd/dted compare every request and answer with it.
+// tables of endpoints; the tests of cmd/dted compare every request and answer with the contract.
 func OpenAPI(issued []*bundle.Type) ([]byte, error) {
 	return form.Contract(contractBase, issued, record.Known())
 }
 
-// contractPages are GET /openapi.json and GET /docs, which is the same contract to read, of one set of types.
+// contractPages are the pages of one set of types: GET /openapi.json, and GET /docs, the same contract for people.
 type contractPages struct {
 	issued []*bundle.Type
 	pages  map[string]fixedPage // by path
@@ -407,7 +407,7 @@ type fixedPage struct {
 	body                    []byte
 }
 
-// contractPages returns the pages of the types that the branch issues today. They are made anew when the types change.
+// contractPages returns the pages for the types that the branch issues today. It makes new pages when the types change.
 func (g *Gateway) contractPages() (*contractPages, error) {
 	issued := g.o.Issued()
 	if have := g.contract.Load(); have != nil && slices.Equal(have.issued, issued) {
@@ -443,7 +443,7 @@ func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// refuse makes HTTP of an error. What is not meant for the till goes to the log.
+// refuse answers a request with an error. The log gets the details that the till must not see.
 func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	var p *problem.Problem
 	var e *refusal.Error
@@ -465,8 +465,8 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	reply.Fail(ctx, p)
 }
 
-// answerRecord answers with a record. Its connection keeps the buffer for the next one, unless it is so large that idle
-// tills should not hold one each.
+// answerRecord answers with a record. The connection keeps the buffer for its next answer, unless the buffer is larger
+// than 32 KiB: each idle till would hold such a buffer.
 func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) {
 	const kept = 32 << 10 // bytes
 	ctx.SetUserValue(loggedCode, r.Code)

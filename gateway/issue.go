@@ -23,14 +23,14 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// issuing is where documents of one type are asked for. It is made once for each description of the type.
+// issuing is the form and handler of one document type. It is made once for each description of the type.
 type issuing struct {
 	form   *form.Form
 	answer fasthttp.RequestHandler
 }
 
-// issuingRoute adds POST /dte/{tipo}, the creation of a document of any type. A path that is no type's is answered as
-// if there were no such template.
+// issuingRoute adds POST /dte/{tipo}, which creates a document of any type. A path that belongs to no type gets the
+// answer of an unknown path.
 func (g *Gateway) issuingRoute(r reply.Router) {
 	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
 		path, _ := ctx.UserValue("tipo").(string)
@@ -74,8 +74,8 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	return have.(*issuing)
 }
 
-// undescribed refuses a sale of a type whose bundle was taken off: documents of it are stored, and nothing says how to
-// ask for one.
+// undescribed refuses a sale of a type whose bundle was removed: its documents are still stored, but no form describes
+// a request for a new one.
 func undescribed(t *bundle.Type) error {
 	return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed,
 		"Las reglas de esta sucursal no tienen ya el documento "+t.Name)
@@ -95,8 +95,8 @@ func (g *Gateway) issue(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) error 
 	return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 }
 
-// validate answers a creation endpoint that is asked with Prefer: validate: the amounts of the sale, or all that is
-// wrong with it. Nothing is stored, and no number is spent.
+// validate answers a creation endpoint when the request has Prefer: validate. It returns the amounts of the sale, or
+// all faults of the sale. Nothing is stored, and no number is spent.
 func (g *Gateway) validate(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) error {
 	var v *engine.Validation
 	_, err := g.attempt(ctx, t, f, func(ctx context.Context, req engine.Request) (_ *record.View, err error) {
@@ -115,12 +115,12 @@ func (g *Gateway) validate(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) err
 	return nil
 }
 
-// errNoValidation refuses to correct or invalidate a document when the caller wants to validate only.
+// errNoValidation refuses a correction or an invalidation with Prefer: validate.
 var errNoValidation = problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
 	"Prefer: validate solo se admite al emitir: no se cambió nada")
 
-// correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the
-// document's own endpoint. It takes the permission of the document.
+// correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the form of the document's
+// own endpoint. The token needs the permission for this document type.
 func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if validates(ctx) {
 		return errNoValidation
@@ -145,19 +145,19 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	})
 }
 
-// make reads a sale by its form, has it made into a document, and answers with the record and a status.
+// make reads a sale by its form, calls do to turn it into a document, and answers with the record and a status.
 func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context,
 	engine.Request) (*record.View, error)) error {
 	r, err := g.attempt(ctx, t, f, do)
 	if err != nil {
 		return err
 	}
-	g.daily.add(t.ID, r.Stored, g.o.Now()) // a sale that was there already has stored nothing
+	g.daily.add(t.ID, r.Stored, g.o.Now()) // a repeated sale has stored nothing
 	answerRecord(ctx, status, r)
 	return nil
 }
 
-// attempt reads a sale by its form and does something with it. The error names all that is wrong with the sale.
+// attempt reads a sale by its form and calls do with it. The error names all faults of the sale.
 func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
 	do func(context.Context, engine.Request) (*record.View, error)) (*record.View, error) {
 	if err := t.permit(f.Type); err != nil {
@@ -173,7 +173,7 @@ func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
 	}
 	deadline, cancel := g.deadline()
 	defer cancel()
-	if len(d.Faults) > 0 { // with what the rules find wrong beside them
+	if len(d.Faults) > 0 { // add the faults that the rules find
 		d.MergeMore(func(unread []string) []dte.Fault {
 			req.Unread = unread
 			return g.o.Sales.Check(deadline, req)
@@ -194,12 +194,12 @@ func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
 	return r, err
 }
 
-// deadline is the time that a request has. The till may hang up: what is begun is finished.
+// deadline returns the context of a request. It does not end when the till hangs up: work that has begun is finished.
 func (g *Gateway) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), g.o.Deadline)
 }
 
-// read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
+// read copies everything that it needs out of the request: fasthttp reuses its bytes after the handler.
 func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
 	key, err := reply.SingleHeader(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
@@ -226,10 +226,10 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 	return d, nil
 }
 
-// preferValidate is the preference of a till that wants to know the amounts and faults of a sale, and no document.
+// preferValidate asks for the amounts and faults of a sale, without making a document.
 const preferValidate = "validate"
 
-// preferences are those of a request (RFC 7240). Unknown ones are ignored, as the RFC has it.
+// preferences returns the preferences of a request (RFC 7240). Unknown ones are ignored, as the RFC requires.
 func preferences(ctx *fasthttp.RequestCtx) []string {
 	return strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",")
 }
@@ -239,7 +239,7 @@ func validates(ctx *fasthttp.RequestCtx) bool {
 		func(p string) bool { return strings.EqualFold(strings.TrimSpace(p), preferValidate) })
 }
 
-// preference reads Prefer: wait=N: how many seconds the till waits for MH.
+// preference returns how long the till waits for MH, from Prefer: wait=N in seconds.
 func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 	for _, p := range preferences(ctx) {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
@@ -257,7 +257,7 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 	return 0, nil
 }
 
-// invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
+// invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record and its invalidation.
 func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if validates(ctx) {
 		return errNoValidation
@@ -297,8 +297,8 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-// Resends at once, and in a minute for long: of a document, and by a token. A till that loops must not fill somebody's
-// inbox.
+// Limits of resends by document and by token. Each limit is the number at once, and the number a minute on average. A
+// till that loops must not fill somebody's inbox.
 const (
 	resendsOfDocument = 5
 	resendsByToken    = 30
@@ -325,7 +325,7 @@ func (g *Gateway) resend(deadline context.Context, ctx *fasthttp.RequestCtx, cod
 			"en un minuto", resendsOfDocument, resendsByToken))
 	}
 	r, err := g.o.Outbox.Resend(deadline, code, email, c)
-	if err != nil { // nothing is sent: the attempt is the token's, and takes no other token's share of the document
+	if err != nil { // nothing is sent: the attempt counts for this token, and not for the document
 		g.resends.GiveBack(code.String())
 		return err
 	}

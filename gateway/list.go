@@ -51,8 +51,8 @@ const (
 	pageMax     = 500
 )
 
-// list answers GET /dte/documentos: the documents of a time, by date, point of sale, type and state, page by page, and
-// what all of them add up to; or those of them that a search finds.
+// list answers GET /dte/documentos: the documents of a period, by date, point of sale, type and state, or the matches
+// of a search. It answers page by page, with the totals of all pages.
 func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	q := &query{args: ctx.QueryArgs()}
 	f := g.filter(q, t)
@@ -85,7 +85,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-// reads waits for a token's turn among those who read many documents; leave ends it.
+// reads waits for a token's turn among the readers of many documents; leave ends the turn.
 func (g *Gateway) reads(t *Token) (leave func(), err error) {
 	deadline, cancel := g.deadline()
 	defer cancel()
@@ -102,7 +102,7 @@ func (g *Gateway) reads(t *Token) (leave func(), err error) {
 	return leave, nil
 }
 
-// filters are the members of the query of GET /dte/documentos.
+// filters are the query parameters of GET /dte/documentos.
 var filters = []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite", "numeroControl",
 	"receptor", "monto", "clave"}
 
@@ -140,10 +140,10 @@ func (g *Gateway) filter(q *query, t *Token) documents.Filter {
 	return f
 }
 
-// leastReceiver is how many letters or digits a search for a receiver has at least.
+// leastReceiver is the least number of letters or digits in a search for a receiver.
 const leastReceiver = 3
 
-// searched reads what a search compares: numeroControl, receptor (a number of identification, or a part of the name),
+// searched reads the values of a search: numeroControl, receptor (an identification number, or a part of the name),
 // monto, and clave (an Idempotency-Key).
 func searched(f *documents.Filter, q *query) {
 	f.ControlNumber = strings.ToUpper(q.text("numeroControl"))
@@ -166,7 +166,7 @@ func searched(f *documents.Filter, q *query) {
 	f.Key = q.text("clave")
 }
 
-// documentTypes are the types that are known, by CAT-002.
+// documentTypes returns the CAT-002 codes of all known types.
 func documentTypes() (list []string) {
 	for _, t := range record.Known() {
 		list = append(list, t.Document)
@@ -174,11 +174,11 @@ func documentTypes() (list []string) {
 	return list
 }
 
-// maxWait is the longest that a request may ask to wait.
+// maxWait is the longest wait that a request may ask for.
 const maxWait = 60 * time.Second
 
-// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: results that came after the till was answered, in order.
-// A till keeps siguiente and asks again from there.
+// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: in order, the results that came after the till had its
+// answer. A till keeps siguiente and sends it as the next desde.
 func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	q := &query{args: ctx.QueryArgs()}
 	after := q.number("desde", 36, 0, math.MaxInt64, 0, dte.FaultFormat,
@@ -213,7 +213,7 @@ func (g *Gateway) document(deadline context.Context, ctx *fasthttp.RequestCtx, c
 	return nil
 }
 
-// ofDocument is a handler of a route whose path names a document.
+// ofDocument returns the handler of a route whose path names a document.
 func (g *Gateway) ofDocument(h func(context.Context, *fasthttp.RequestCtx, dte.Code, seller.Caller) error) handler {
 	return func(ctx *fasthttp.RequestCtx, t *Token) error {
 		code, err := pathCode(ctx)
@@ -226,7 +226,7 @@ func (g *Gateway) ofDocument(h func(context.Context, *fasthttp.RequestCtx, dte.C
 	}
 }
 
-// pathCode is the generation code that a path names.
+// pathCode returns the generation code in a path.
 func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
@@ -239,23 +239,23 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	return code, nil
 }
 
-// information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
+// information answers GET /dte/information: the issuer at the token's point of sale, and the token's permissions.
 func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
 	reply.Answer(ctx, fasthttp.StatusOK, reply.Issuer(&g.o.Issuer, t.Point, t.Permissions))
 	return nil
 }
 
-// daily counts what each token has had stored on a day of El Salvador, so that no till fills the disk. After a restart
-// recall reads it from the store.
+// daily counts the bytes that each token has stored on a day of El Salvador, and prevents a till from filling the disk.
+// After a restart, recall reads the count from the store.
 type daily struct {
-	most int64 // bytes of a token
+	most int64 // bytes that a token may store in a day
 
 	mu   sync.Mutex
 	day  string
 	used map[int64]int64
 }
 
-// left is nil while a token may store more, else how long it must wait.
+// left returns 0 while a token may store more, else how long it must wait.
 func (d *daily) left(token int64, now time.Time) (wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -275,7 +275,7 @@ func (d *daily) add(token, bytes int64, now time.Time) {
 	d.used[token] += bytes
 }
 
-// recalled adds what a token had stored on a day, unless that is over.
+// recalled adds the bytes that a token had stored on a day, unless the day has ended.
 func (d *daily) recalled(day string, token, bytes int64, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,14 +284,14 @@ func (d *daily) recalled(day string, token, bytes int64, now time.Time) {
 	}
 }
 
-// turn begins another day. The caller holds mu.
+// turn starts a new count when the day changes. The caller holds mu.
 func (d *daily) turn(now time.Time) {
 	if day := dte.Date(now); day != d.day {
 		d.day, d.used = day, make(map[int64]int64)
 	}
 }
 
-// affords refuses a sale, before its body is decoded, of a token that has used up its share of the disk.
+// affords refuses a sale of a token that has used up its share of the disk, before the body is decoded.
 func (g *Gateway) affords(t *Token) error {
 	if wait := g.daily.left(t.ID, g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "daily")
@@ -301,8 +301,8 @@ func (g *Gateway) affords(t *Token) error {
 	return nil
 }
 
-// affordsLarge refuses a body of n bytes, more than 32 KiB, of a token that sends such too fast. It is asked before the
-// body is read: a flood of them costs the others nothing.
+// affordsLarge refuses a body of n bytes, more than 32 KiB, from a token that sends large bodies too fast. It runs
+// before the body is read: a flood of large bodies costs the other tokens nothing.
 func (g *Gateway) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")
@@ -310,7 +310,7 @@ func (g *Gateway) affordsLarge(token int64, n int) error {
 	return nil
 }
 
-// recall adds what the tokens had stored today before the start.
+// recall adds the bytes that the tokens had stored today before the start.
 func (g *Gateway) recall(ctx context.Context) {
 	if g.o.Usage == nil {
 		return

@@ -57,7 +57,7 @@ func (g *Gateway) printed(deadline context.Context, ctx *fasthttp.RequestCtx, co
 	return nil
 }
 
-// printedFile answers with what was printed, in the form that the query names: view, download or escpos.
+// printedFile answers with a printed file in the format of the query: view, download or escpos.
 func printedFile(ctx *fasthttp.RequestCtx, format, name string, b []byte) {
 	switch format {
 	case "view":
@@ -82,7 +82,7 @@ func tagOf(b []byte) string {
 func respondTagged(ctx *fasthttp.RequestCtx, kind, disposition, name, tag string, b []byte) {
 	header := &ctx.Response.Header
 	header.Set("ETag", tag)
-	header.Set("Cache-Control", "private, no-cache") // kept, and asked for again each time
+	header.Set("Cache-Control", "private, no-cache") // a client may keep the file, but must validate it each time
 	header.Set("Content-Disposition", disposition+`; filename="`+name+`"`)
 	header.Set("X-Content-Type-Options", "nosniff")
 	if matches(string(ctx.Request.Header.Peek("If-None-Match")), tag) {
@@ -114,7 +114,7 @@ func (g *Gateway) archivo(deadline context.Context, ctx *fasthttp.RequestCtx, co
 	return err
 }
 
-// storedFile answers GET /<slug>/DTES/…, the paths of dteJsonUrl and dtePdfUrl (SPEC 2.2).
+// storedFile answers GET /<slug>/DTES/…, the paths in dteJsonUrl and dtePdfUrl (SPEC 2.2).
 func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	asked := strings.TrimPrefix(string(ctx.Path()), "/")
 	name := path.Base(asked)
@@ -147,17 +147,17 @@ func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	return err
 }
 
-// link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else
-// this appliance's.
+// link answers format=url with a link that works for anybody during linkLife. The link leads to the archive if the
+// archive has the document, else to this appliance.
 func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, c seller.Caller, code dte.Code,
 	layout string) error {
-	ctx.SetUserValue(loggedAlways, true) // what the link opens is anybody's for a while
+	ctx.SetUserValue(loggedAlways, true) // for a while, anybody can open the link
 	url, err := g.o.Outbox.Link(deadline, code, c, layout, linkLife)
 	if err != nil {
 		return err
 	}
 	if url == "" {
-		// What cannot be printed is refused here and not behind the link.
+		// A document that cannot be printed is refused here, not when the link is opened.
 		if _, err := g.o.Outbox.Archivo(deadline, code, c); err != nil {
 			return err
 		}
@@ -172,8 +172,8 @@ func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, c sel
 	return nil
 }
 
-// pass is the token of a link: when it ends, the layout, the branch, and an HMAC of these and the document under a key
-// that is derived from the token table's secret. A new table ends all links.
+// pass returns the token of a link: its end, the layout, the branch, and an HMAC of these and the document. The HMAC's
+// key is derived from the token table's secret. A new secret ends all links.
 func (t *TokenTable) pass(code dte.Code, layout string, branch int64, until time.Time) string {
 	claims := fmt.Sprintf("%s.%s.%s", strconv.FormatInt(until.Unix(), 36), layout, strconv.FormatInt(branch, 36))
 	return claims + "." + base64.RawURLEncoding.EncodeToString(t.seal(code, claims))
@@ -188,7 +188,7 @@ func (t *TokenTable) seal(code dte.Code, claims string) []byte {
 	return mac.Sum(nil)
 }
 
-// admit tells what a pass is for, and whether it is genuine and in time.
+// admit returns the layout and branch of a pass, and whether the pass is genuine and not expired.
 func (t *TokenTable) admit(code dte.Code, pass string, now time.Time) (layout string, branch int64, ok bool) {
 	parts := strings.Split(pass, ".")
 	if len(parts) != 4 {
@@ -206,7 +206,7 @@ func (t *TokenTable) admit(code dte.Code, pass string, now time.Time) (layout st
 	return parts[1], branch, err == nil
 }
 
-// linked answers GET /dte/descarga/:codigoGeneracion?token=, for whoever has the link.
+// linked answers GET /dte/descarga/:codigoGeneracion?token= to anybody who has the link.
 func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	if err := g.stranger(ctx); err != nil {
 		return err
@@ -228,6 +228,6 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	file(ctx, "application/pdf", "inline", code.String()+".pdf", b)
-	ctx.Response.Header.Set("Referrer-Policy", "no-referrer") // the address is the key
+	ctx.Response.Header.Set("Referrer-Policy", "no-referrer") // whoever knows the address can open the file
 	return nil
 }

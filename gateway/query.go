@@ -12,7 +12,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// query reads the members of a request's query, and keeps what is wrong with them.
+// query reads the parameters of a request's query, and collects their faults.
 type query struct {
 	args   *fasthttp.Args
 	faults []dte.Fault
@@ -22,7 +22,7 @@ func (q *query) fault(name, code, message string) {
 	q.faults = append(q.faults, dte.Fault{Path: name, Code: code, Message: message})
 }
 
-// err is a 400 with all faults, nil if there are none.
+// err returns a 400 with all faults, nil if there are none.
 func (q *query) err() error { return problem.WrongParameters(q.faults) }
 
 func (q *query) text(name string) string { return string(q.args.Peek(name)) }
@@ -39,7 +39,7 @@ func (q *query) day(name, preset string) (day string, at time.Time) {
 	return day, at
 }
 
-// number reads a whole number of a range; one that is missing is the preset.
+// number reads a whole number from low to high; if the parameter is missing, it returns preset.
 func (q *query) number(name string, base int, low, high, preset int64, code, message string) int64 {
 	v := q.text(name)
 	if v == "" {
@@ -52,7 +52,7 @@ func (q *query) number(name string, base int, low, high, preset int64, code, mes
 	return n
 }
 
-// pick reads one of a few words; one that is missing is the preset.
+// pick reads one of a few words; if the parameter is missing, it returns preset.
 func (q *query) pick(name, preset string, of ...string) string {
 	v := q.text(name)
 	switch {

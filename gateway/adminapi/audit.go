@@ -20,21 +20,21 @@ type Audit interface {
 	Acts(limit int) ([]audit.Act, error)
 }
 
-// Keys of what a handler says of its act.
+// Keys of the user values in which a handler describes its act for the trail.
 const (
 	actTarget = "act.target"
 	actDetail = "act.detail"
 	actIdle   = "act.idle" // true: there was nothing to do
 )
 
-// concerns says for the record what a request is about.
+// concerns sets the target and detail of a request for the trail.
 func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 	ctx.SetUserValue(actTarget, target)
 	ctx.SetUserValue(actDetail, detail)
 }
 
-// recorded answers a request and records what it does: before, that it begins, and after, what came of it. What cannot
-// be recorded is not done.
+// recorded answers a request and records its act: the beginning before the answer, and the outcome after it. An act
+// that cannot be recorded is not done.
 func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 	if o.Audit == nil || a.act == "" {
 		return a.answer(ctx)
@@ -58,7 +58,7 @@ func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 	return err
 }
 
-// outcome is what came of a request, as it will be answered.
+// outcome returns the outcome of a request, as it will be answered.
 func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 	var p *problem.Problem
 	var e *refusal.Error
@@ -85,7 +85,7 @@ func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 	return audit.Failed, reason
 }
 
-// callerName is who the caller says to be.
+// callerName returns the name that the caller gives in ?who=, "admin" by default.
 func callerName(ctx *fasthttp.RequestCtx) string {
 	if name := reply.TerminalText(text(ctx, "who")); name != "" {
 		return name
@@ -98,7 +98,7 @@ func callerText(ctx *fasthttp.RequestCtx, key string) string {
 	return reply.TerminalText(s)
 }
 
-// maxActs is the most acts of one answer.
+// maxActs is the largest number of acts in one answer.
 const maxActs = 10_000
 
 // listActs answers GET /admin/audit?limit=100 with the newest acts, the newest first.

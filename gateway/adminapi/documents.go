@@ -21,7 +21,7 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Recalled is what is answered of a document that is to be invalidated.
+// Recalled is the answer about a document that is to be invalidated.
 type Recalled struct {
 	Code         string         `json:"codigoGeneracion"`
 	Document     string         `json:"tipoDte"`
@@ -29,21 +29,21 @@ type Recalled struct {
 	Date         string         `json:"fecEmi"`
 	Total        string         `json:"total"`
 	Estado       string         `json:"estado"`
-	Verdict      string         `json:"verdict"` // engine.RecallPossible and its like
+	Verdict      string         `json:"verdict"` // engine.RecallPossible or another Recall constant
 	Until        string         `json:"until"`
 	Held         int64          `json:"held"`
 	Faults       []RecallFault  `json:"errors"`
 	Invalidation *RecalledEvent `json:"invalidacion"`
 }
 
-// RecallFault is what is wrong with a request to invalidate.
+// RecallFault is a fault of a request to invalidate.
 type RecallFault struct {
 	Path    string `json:"path"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// RecalledEvent is the event that was asked for last, and MH's answer.
+// RecalledEvent is the last requested event of invalidation, and MH's answer.
 type RecalledEvent struct {
 	Code        string   `json:"codigoGeneracion"`
 	Estado      string   `json:"estado"`
@@ -54,8 +54,8 @@ type RecalledEvent struct {
 	Remarks     []string `json:"observaciones"`
 }
 
-// recallDocument answers POST /admin/invalidation?code= with what came of it; the body is that of the tills' route.
-// ?again=1 sends another event for a document whose event MH has refused.
+// recallDocument answers POST /admin/invalidation?code= with the outcome; the body is the same as in the tills' route.
+// ?again=1 sends another event for a document if MH has refused its first event.
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
@@ -63,8 +63,8 @@ func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	})
 }
 
-// appraiseRecall answers POST /admin/invalidation/check?code= with what an invalidation would come to. It changes
-// nothing.
+// appraiseRecall answers POST /admin/invalidation/check?code= with the outcome that an invalidation would have. It
+// changes nothing.
 func (o *Routes) appraiseRecall(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.withdraw(ctx, o.Recall.Appraise)
 }
@@ -114,7 +114,7 @@ func shownRecall(a *engine.Appraisal) *Recalled {
 	return r
 }
 
-// declare answers POST /admin/contingency: the operator says that the branch is in contingency, and why.
+// declare answers POST /admin/contingency: the operator declares that the branch is in contingency, with a reason.
 func (o *Routes) declare(ctx *fasthttp.RequestCtx) (any, error) {
 	v, err := reply.Body(ctx)
 	if err != nil {
@@ -128,12 +128,12 @@ func (o *Routes) declare(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.Declare(context.Background(), cause, reason))
 }
 
-// lift answers DELETE /admin/contingency: from now on MH's own answer ends it.
+// lift answers DELETE /admin/contingency: it ends the declaration. The contingency ends when MH answers.
 func (o *Routes) lift(*fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.Lift(context.Background()))
 }
 
-// statusAfter answers an act that may change what the branch owes.
+// statusAfter answers with the new status after an act that may change what the branch owes, or with the act's error.
 func (o *Routes) statusAfter(err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -141,13 +141,13 @@ func (o *Routes) statusAfter(err error) (any, error) {
 	return o.Status(), nil
 }
 
-// technicalReport answers GET /admin/contingency/report: what the records say for the technical report of a
-// contingency.
+// technicalReport answers GET /admin/contingency/report with the data that the records hold for the technical report of
+// a contingency.
 func (o *Routes) technicalReport(*fasthttp.RequestCtx) (any, error) {
 	return o.Contingency.TechnicalReport(context.Background())
 }
 
-// noteTechnicalReport answers POST /admin/contingency/report: the operator says that MH has the report.
+// noteTechnicalReport answers POST /admin/contingency/report: the operator confirms that MH has the report.
 func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 	v, err := reply.Body(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.NoteTechnicalReport(context.Background(), reference))
 }
 
-// maxGivenUp is how much of what was given up one answer lists, and how many documents one request settles.
+// maxGivenUp is how many given-up deliveries one answer lists, and how many documents one request settles.
 const maxGivenUp = 1000
 
 // GivenUp is the answer of GET /admin/delivery.
@@ -169,19 +169,19 @@ type GivenUp struct {
 	Failures []outbox.Failure `json:"failures"`
 }
 
-// showGivenUp answers GET /admin/delivery with what was given up.
+// showGivenUp answers GET /admin/delivery with the deliveries that were given up.
 func (o *Routes) showGivenUp(*fasthttp.RequestCtx) (any, error) {
 	list, err := o.Deliveries.GivenUp(maxGivenUp)
 	return GivenUp{list}, err
 }
 
-// retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: what was given up of the documents is
-// tried again; with archive, their files are put back where the archive has lost them.
+// retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: it retries given-up deliveries of the
+// documents; with archive, it also puts back files that the archive has lost.
 func (o *Routes) retryDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "retried", o.Deliveries.Retry)
 }
 
-// forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: what was given up of the documents is settled.
+// forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: given-up deliveries are settled without a retry.
 func (o *Routes) forgetDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) {
 		return o.Deliveries.Forget(ctx, code)
@@ -220,8 +220,8 @@ func (o *Routes) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle fu
 	return map[string]int{done: total}, nil
 }
 
-// checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and
-// at last {"checked"} or {"error"}.
+// checkArchive answers GET /admin/archive/check?read=1&shared=1 with one JSON object a line: {"found"}, {"progress"},
+// and at the end {"checked"} or {"error"}.
 func (o *Routes) checkArchive(ctx *fasthttp.RequestCtx) (any, error) {
 	c := &outbox.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
 	return o.stream(ctx, func(ctx context.Context, send func(Line) error) error {
@@ -237,8 +237,8 @@ func (o *Routes) checkArchive(ctx *fasthttp.RequestCtx) (any, error) {
 	})
 }
 
-// monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, some MiB at most, and
-// GET /admin/books?code=… with one document. The caller asks for page after page at its own pace, so that a month of
+// monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, a few MiB at most, and
+// GET /admin/books?code=… with one document. The caller requests page after page at its own pace. Therefore a month of
 // any size holds neither a connection nor memory here.
 func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 	if text(ctx, "code") != "" {
@@ -265,9 +265,9 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 
 // Backups copies the store while the branch issues, one copy at a time.
 type Backups interface {
-	// Begin begins one, into a folder that is to be made on the appliance; false while another is under way.
+	// Begin starts a backup into a new folder dir on the appliance; it returns false while another is under way.
 	Begin(dir string) bool
-	// State is how far the latest is, as JSON.
+	// State returns the progress of the latest backup, as a value for JSON.
 	State() any
 }
 

@@ -1,4 +1,4 @@
-// Package operators answers the operators' listener: metrics, readiness, the status page, and everything under /admin.
+// Package adminapi answers the operators' listener: metrics, readiness, the status page, and all paths under /admin.
 // Its texts are English.
 package adminapi
 
@@ -32,12 +32,12 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// route is what the listener answers under /admin.
+// route is one endpoint under /admin.
 type route struct {
 	method, path string
-	// act is the name of what is done, for the trail; "": nothing is changed, or whoever changes it records that.
+	// act is the name of the act in the trail; "": nothing is changed, or the code that makes the change records it.
 	act string
-	// handle returns the answer, nil if it has written the answer itself.
+	// handle returns the answer, or nil if it has written the answer itself.
 	handle func(*fasthttp.RequestCtx) (any, error)
 }
 
@@ -95,7 +95,7 @@ func (o *Routes) Router() reply.Router {
 	return r
 }
 
-// administered lets only the holder of the admin token in (Authorization: Bearer), and records what he does.
+// administered admits only the holder of the admin token (Authorization: Bearer), and records the act.
 func (o *Routes) administered(a route) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		path := string(ctx.Path())
@@ -115,7 +115,7 @@ func (o *Routes) administered(a route) fasthttp.RequestHandler {
 	}
 }
 
-// answer answers a request.
+// answer runs the route's handler and sends the result.
 func (a *route) answer(ctx *fasthttp.RequestCtx) error {
 	shown, err := a.handle(ctx)
 	if err != nil || shown == nil {
@@ -124,7 +124,7 @@ func (a *route) answer(ctx *fasthttp.RequestCtx) error {
 	return reply.Show(ctx, ctx.Response.StatusCode(), shown)
 }
 
-// asProblem answers the errors that are the caller's.
+// asProblem turns errors that the caller causes into problems; it returns other errors unchanged.
 func asProblem(err error) error {
 	switch {
 	case errors.Is(err, rulestore.ErrReason):
@@ -143,7 +143,7 @@ func asProblem(err error) error {
 	return err
 }
 
-// asked reads the body of a request; form is what it must look like.
+// asked reads the body of a request; form describes the body in the error message.
 func asked[T any](ctx *fasthttp.RequestCtx, form string) (v T, err error) {
 	if err = json.Unmarshal(ctx.PostBody(), &v); err != nil {
 		err = wrongBody(form, err.Error())
@@ -158,7 +158,7 @@ func wrongBody(form, why string) error {
 // text returns a parameter of the query.
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
-// number returns a parameter of the query, a whole number between two others, or absent.
+// number returns a parameter of the query, a whole number from least to most; absent if it is missing.
 func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
 	given := text(ctx, name)
 	if given == "" {
@@ -188,13 +188,13 @@ func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 		o.AdminToken[:]) == 1
 }
 
-// Sender returns one id for all callers with the admin token, because their bodies count as those of one sender. ok is
+// Sender returns the same id for all callers with the admin token: their bodies count as those of one sender. ok is
 // false for other callers.
 func (o *Routes) Sender(h *fasthttp.RequestHeader) (id int64, ok bool) {
 	return operatorID, o.administers(h)
 }
 
-// operatorID stands for a token's id on the operators' listener; those of tokens are positive.
+// operatorID is the token id of all operators on their listener; the ids of tills' tokens are positive.
 const operatorID = -1
 
 // Admit refuses a caller without the admin token.
@@ -207,33 +207,33 @@ func (o *Routes) Admit(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// Options of New.
+// Options are the options of New.
 type Options struct {
 	Contingency *contingency.Contingency
 	Deliveries  *outbox.Outbox
 	Rules       *rulestore.Store
 	Recall      *engine.Recall
 	Ready       func() error          // nil when the branch can issue
-	Status      func() any            // what /status shows, as JSON
-	Overview    func() *page.Overview // what the page at / shows
-	// AdminToken is the SHA-256 of the admin token; zero lets nobody in.
+	Status      func() any            // returns the state for /status, as a value for JSON
+	Overview    func() *page.Overview // returns the state for the page at /
+	// AdminToken is the SHA-256 of the admin token; if it is zero, nobody is admitted.
 	AdminToken [32]byte
 	Keeper     Keeper // makes and ends tokens
 	Audit      Audit  // records what operators do
 	Backups    Backups
-	Books      *documents.MonthReader // reads what the accountant files
+	Books      *documents.MonthReader // reads the documents for the accountant's books
 }
 
-// Front is what both listeners share.
+// Front holds what the two listeners share.
 type Front struct {
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Registry *prometheus.Registry
-	Deadline time.Duration   // of a request
+	Deadline time.Duration   // time that a request may take
 	Serving  context.Context // ends when the gateway takes no more requests
-	// Refuse makes HTTP of an error.
+	// Refuse answers a request with an error.
 	Refuse func(ctx *fasthttp.RequestCtx, route string, err error)
-	// Wrong is the refusal of a caller without the admin token; given: the caller showed another one.
+	// Wrong refuses a caller without the admin token. given: the caller sent a wrong token.
 	Wrong func(ctx *fasthttp.RequestCtx, given bool, message string) error
 }
 
@@ -244,10 +244,10 @@ type Routes struct {
 	board page.Status
 }
 
-// New returns the routes. They listen to nothing.
+// New returns the routes. It does not open a listener.
 func New(o Options, f Front) *Routes { return &Routes{Options: o, front: f} }
 
-// readyz is 200 when the branch can issue. MH being down does not make it unready.
+// readyz answers 200 when the branch can issue. It answers 200 even while MH is down.
 func (o *Routes) readyz(ctx *fasthttp.RequestCtx) {
 	if err := o.Ready(); err != nil {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
@@ -276,7 +276,7 @@ func (o *Routes) page(ctx *fasthttp.RequestCtx) {
 	ctx.SetBody(o.board.Get(language(ctx), o.front.Now(), o.Overview))
 }
 
-// language is that of ?lang=, else the first of Accept-Language that there is, else Spanish.
+// language returns the language of ?lang=, else the first known one of Accept-Language, else Spanish.
 func language(ctx *fasthttp.RequestCtx) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {

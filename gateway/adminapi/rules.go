@@ -22,16 +22,16 @@ import (
 // MaxBundle is the largest rule bundle that is accepted, in bytes.
 const MaxBundle = 16 << 20
 
-// order is who asks and why, of the query.
+// order returns who asks and why, from the query.
 func order(ctx *fasthttp.RequestCtx) rulestore.Order {
 	q := ctx.QueryArgs()
 	return rulestore.Order{Who: cmp.Or(text(ctx, "who"), ctx.RemoteIP().String()), Reason: text(ctx, "reason"),
 		Dry: q.GetBool("dry"), FewerCases: q.GetBool("fewer_cases")}
 }
 
-// pushRule answers POST /admin/rules with the steps that the bundle in the body went through: 200, or 422 when one of
-// them failed. ?reason= is required, unless ?dry=1: that changes nothing. With ?fewer_cases=1 the bundle may carry
-// fewer golden cases than the bundle that it replaces. What was begun is finished, whether the caller waits or not.
+// pushRule answers POST /admin/rules with the steps that the bundle in the body went through: 200, or 422 if one step
+// failed. ?reason= is required, except with ?dry=1, which changes nothing. With ?fewer_cases=1 the bundle may have
+// fewer golden cases than the bundle that it replaces. An activation continues even if the caller hangs up.
 func (o *Routes) pushRule(ctx *fasthttp.RequestCtx) (any, error) {
 	by := order(ctx)
 	if by.Reason == "" && !by.Dry {
@@ -40,7 +40,7 @@ func (o *Routes) pushRule(ctx *fasthttp.RequestCtx) (any, error) {
 	return activated(ctx)(o.Rules.Activate(context.Background(), ctx.PostBody(), by))
 }
 
-// activated answers what a bundle came to.
+// activated answers with the result of an activation.
 func activated(ctx *fasthttp.RequestCtx) func(*rulestore.Activation, error) (any, error) {
 	return func(a *rulestore.Activation, err error) (any, error) {
 		if err != nil {
@@ -56,11 +56,11 @@ func activated(ctx *fasthttp.RequestCtx) func(*rulestore.Activation, error) (any
 	}
 }
 
-// listRules answers GET /admin/rules: every bundle, and where it is.
+// listRules answers GET /admin/rules with every bundle and its state.
 func (o *Routes) listRules(*fasthttp.RequestCtx) (any, error) { return o.Rules.List(), nil }
 
 // stepRule answers POST /admin/rules/rollback, reinstate and cancel {"name","schema","version","expired"}; ?reason= is
-// required. Only a rollback heeds expired: it takes the branch also to a bundle whose own dates are over.
+// required. Only a rollback uses expired: it allows a return to a bundle whose own dates are over.
 func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack,
 	error)) func(*fasthttp.RequestCtx) (any, error) {
 	return func(ctx *fasthttp.RequestCtx) (any, error) {
@@ -78,14 +78,14 @@ func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*ru
 	}
 }
 
-// acknowledgeRule answers POST /admin/rules/acknowledge: somebody knows of the return that the branch made by itself.
-// ?reason= is required.
+// acknowledgeRule answers POST /admin/rules/acknowledge: a person has seen that the branch returned to an earlier rule
+// by itself. ?reason= is required.
 func (o *Routes) acknowledgeRule(ctx *fasthttp.RequestCtx) (any, error) {
 	concerns(ctx, "", text(ctx, "reason"))
 	return o.Rules.Acknowledge(context.Background(), order(ctx))
 }
 
-// shadowRule answers POST /admin/rules/shadow?documents=1000&for=24h: the bundle in the body computes live sales too.
+// shadowRule answers POST /admin/rules/shadow?documents=1000&for=24h: the bundle in the body shadows live sales.
 func (o *Routes) shadowRule(ctx *fasthttp.RequestCtx) (any, error) {
 	documents, err := number(ctx, "documents", 1000, 1, math.MaxInt)
 	if err != nil {
@@ -98,7 +98,7 @@ func (o *Routes) shadowRule(ctx *fasthttp.RequestCtx) (any, error) {
 	return activated(ctx)(o.Rules.Shadow(context.Background(), ctx.PostBody(), documents, long))
 }
 
-// showShadow answers GET /admin/rules/shadow; stopShadow DELETE.
+// showShadow answers GET /admin/rules/shadow; stopShadow answers DELETE.
 func (o *Routes) showShadow(*fasthttp.RequestCtx) (any, error) {
 	if seen := o.Rules.Shadowed(); seen != nil {
 		return seen, nil
@@ -119,7 +119,7 @@ func (o *Routes) period(ctx *fasthttp.RequestCtx) (rulestore.DocumentPeriod, err
 	return p, nil
 }
 
-// Line is a line of a stream: what differs, how far it is, what came of it, or why it ended.
+// Line is a line of a stream: a difference, the progress, the result, or the error that ended the stream.
 type Line struct {
 	Differs  *rulestore.Comparison     `json:"differs,omitempty"`
 	Progress *Progress                 `json:"progress,omitempty"`
@@ -131,22 +131,22 @@ type Line struct {
 	Error    string                    `json:"error,omitempty"`
 }
 
-// Progress is how far a stream is: the document of a day, or so many of all.
+// Progress is the progress of a stream: the number of documents so far, with their day or the number of all.
 type Progress struct {
 	Documents int    `json:"documents"`
 	Day       string `json:"day,omitempty"`
 	Of        int    `json:"of,omitempty"`
 }
 
-// backtestRule answers POST /admin/rules/backtest?from=&to= (default: today, by the branch's clock) with a JSON object
-// a line: {"differs"}, {"progress"}, and at last {"totals"}, {"refused"} or {"error"}. It ends when the caller goes
-// away.
+// backtestRule answers POST /admin/rules/backtest?from=&to= (to: today by the branch's clock, if missing) with one JSON
+// object a line: {"differs"}, {"progress"}, and at the end {"totals"}, {"refused"} or {"error"}. It ends when the
+// caller goes away.
 func (o *Routes) backtestRule(ctx *fasthttp.RequestCtx) (any, error) {
 	p, err := o.period(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bundle := append([]byte(nil), ctx.PostBody()...) // the request is over before the stream is
+	bundle := append([]byte(nil), ctx.PostBody()...) // the request ends before the stream
 	return o.stream(ctx, func(ctx context.Context, send func(Line) error) error {
 		totals, a, err := o.Rules.Backtest(ctx, bundle, p, rulestore.BacktestReport{
 			Differs: func(c *rulestore.Comparison) error { return send(Line{Differs: c}) },
@@ -163,7 +163,7 @@ func (o *Routes) backtestRule(ctx *fasthttp.RequestCtx) (any, error) {
 	})
 }
 
-// replayRule answers GET /admin/rules/replay?code= with the comparison, or ?from=&to= with a stream as of a backtest.
+// replayRule answers GET /admin/rules/replay?code= with the comparison, or ?from=&to= with a stream like a backtest's.
 func (o *Routes) replayRule(ctx *fasthttp.RequestCtx) (any, error) {
 	if text(ctx, "code") != "" {
 		code, err := code(ctx)
@@ -198,7 +198,7 @@ func (o *Routes) replayRule(ctx *fasthttp.RequestCtx) (any, error) {
 }
 
 // ruleDocuments answers GET /admin/rules/documents?rule=&name=&from=&to=&after=&limit= with a page of the documents
-// that a bundle computed: rule is its version, or the first digits of its digest.
+// that a bundle computed. rule is the bundle's version, or the first digits of its digest.
 func (o *Routes) ruleDocuments(ctx *fasthttp.RequestCtx) (any, error) {
 	m := rulestore.Made{Rule: text(ctx, "rule"), Name: text(ctx, "name"), From: text(ctx, "from"), To: text(ctx, "to")}
 	after, err := number(ctx, "after", 0, 0, math.MaxInt)
@@ -215,15 +215,15 @@ func (o *Routes) ruleDocuments(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Rules.Documents(o.front.Serving, m)
 }
 
-// stream answers with lines for as long as work sends them; a caller who takes none for a minute is given up. The lines
-// end with the gateway.
+// stream answers with the lines that work sends. It gives up a caller that reads nothing for a minute. All streams end
+// with the gateway.
 func (o *Routes) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(Line) error) error) (any, error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
 		send := func(l Line) error { return writeLine(conn, w, l) }
 		if err := work(o.front.Serving, send); err != nil {
-			_ = send(Line{Error: err.Error()}) // nobody may be there to read it
+			_ = send(Line{Error: err.Error()}) // the caller may be gone
 		}
 	})
 	return nil, nil
@@ -241,7 +241,7 @@ func writeLine(conn net.Conn, w *bufio.Writer, l Line) error {
 		return err
 	}
 	if l.Differs != nil {
-		return nil // many come at once
+		return nil // many differences come at once
 	}
 	return w.Flush()
 }

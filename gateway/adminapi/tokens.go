@@ -11,8 +11,8 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Keeper makes and ends tokens, and records that in the trail. When a method returns, its change is in force. It
-// returns, for JSON, all that the box knows of a token, and for a new token also its secret.
+// Keeper makes and ends tokens, and records these acts in the trail. When a method returns, its change is in force.
+// Each method returns, as a value for JSON, all that the box knows of the token; for a new token also its secret.
 type Keeper interface {
 	Tokens() any // the list
 	NewToken(by By, name string, point int64, permissions []string) (any, error)
@@ -20,21 +20,21 @@ type Keeper interface {
 	RevokeToken(by By, id int64) (any, error)
 }
 
-// By names who wants a change, and from which address.
+// By is the person who wants a change, and the address that the request came from.
 type By struct{ Who, From string }
 
-// Errors of a Keeper that are the caller's.
+// Errors of a Keeper that the caller causes.
 var (
 	ErrNoToken    = errors.New("no such token")
 	ErrTokenFault = errors.New("not a token")
 )
 
-// listTokens answers GET /admin/tokens, the revoked ones included.
+// listTokens answers GET /admin/tokens with all tokens, revoked tokens included.
 func (o *Routes) listTokens(*fasthttp.RequestCtx) (any, error) {
 	return map[string]any{"tokens": o.Keeper.Tokens()}, nil
 }
 
-// newToken answers POST /admin/tokens {"name","point_of_sale","permissions"} with the token, this once.
+// newToken answers POST /admin/tokens {"name","point_of_sale","permissions"}. Only this answer shows the secret.
 func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
 	t, err := asked[struct {
 		Name        string
@@ -48,8 +48,8 @@ func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Keeper.NewToken(callerOf(ctx), reply.TerminalText(t.Name), t.Point, t.Permissions)
 }
 
-// rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays
-// good for the grace, default none.
+// rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"}. Only this answer shows the new secret. The old
+// one stays valid for the grace, by default 0.
 func (o *Routes) rotateToken(ctx *fasthttp.RequestCtx) (any, error) {
 	id, err := tokenID(ctx)
 	if err != nil {

@@ -17,26 +17,26 @@ type Keeper struct {
 	live             atomic.Pointer[tls.Certificate]
 
 	mu   sync.Mutex
-	seen [2]stamp // of the files as they were read last
+	seen [2]stamp // the state of the two files at the last reading
 	read bool
-	err  error // of the last reading
+	err  error // the error of the last reading
 }
 
-// stamp tells a file from another one of the same name.
+// stamp distinguishes two versions of a file.
 type stamp struct {
 	size int64
 	at   time.Time
 }
 
-// Open reads a certificate with its chain, and its key; both may be in one file.
+// Open reads a certificate with its chain and its key; the two paths may be one file.
 func Open(certificate, key string) (*Keeper, error) {
 	k := &Keeper{certificate: certificate, key: key}
 	_, err := k.Check()
 	return k, err
 }
 
-// Check reads the files if they have changed, and returns whether another certificate is live now. If the certificate's
-// key is not there yet, the next call reads the files again.
+// Check reads the files if they have changed, and returns whether it has replaced the live certificate. If the
+// certificate's key has not arrived yet, a later call reads the files again.
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,7 +46,7 @@ func (k *Keeper) Check() (changed bool, err error) {
 	}
 	k.read = true
 	c, err := tls.LoadX509KeyPair(k.certificate, k.key)
-	for i := 1; i < len(c.Certificate) && err == nil; i++ { // a till refuses all when one of the chain is damaged
+	for i := 1; i < len(c.Certificate) && err == nil; i++ { // a till refuses the whole chain if one part is damaged
 		_, err = x509.ParseCertificate(c.Certificate[i])
 	}
 	k.seen, k.err = now, nil

@@ -1,5 +1,5 @@
-// Package certificate is TLS on the LAN: the box's own certificate authority, whose fingerprint tills pin, and files
-// that are read again when they change.
+// Package certificate serves TLS on the LAN. The box has its own certificate authority, and tills pin its fingerprint.
+// Certificate files are read again when they change.
 package certificate
 
 import (
@@ -28,28 +28,28 @@ import (
 
 // Files of an authority's folder.
 const (
-	authorityFile = "ca.pem" // public: what tills trust or pin
+	authorityFile = "ca.pem" // public: tills trust or pin it
 	authorityKey  = "ca.key"
-	serverFile    = "server.pem" // certificate, authority and key in one, so that a renewal is one rename
+	serverFile    = "server.pem" // certificate, authority and key in one file: a renewal is one rename
 )
 
 const (
 	authorityLife = 20 * 365 * 24 * time.Hour
-	serverLife    = 397 * 24 * time.Hour // the longest that browsers and systems take
+	serverLife    = 397 * 24 * time.Hour // the longest that browsers and systems accept
 	renewBefore   = serverLife / 3
-	backdated     = time.Hour // for a client whose clock is behind
+	backdated     = time.Hour // for a client with a slow clock
 )
 
-// ErrExists means that there is an authority already: another would lock out every till that trusts it.
+// ErrExists means that there is an authority already: a new one would lock out every till that trusts the old one.
 var ErrExists = errors.New("there is an authority already")
 
 // Own is the box's own authority. It may sign only for private addresses and for the names that it was made with.
 // Therefore nobody can use it to imitate another site to a till that trusts it.
 type Own struct {
 	Folder string
-	Names  []string // beside those of the box itself
+	Names  []string // in addition to the box's own names
 	Now    func() time.Time
-	Write  func(path string, data []byte) error // whole or not at all, private
+	Write  func(path string, data []byte) error // atomic; the file is readable by its owner only
 }
 
 // ServerFile returns the path of the file with certificate and key.
@@ -72,7 +72,7 @@ func (o *Own) Create() error {
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "DTE gateway " + host},
 		NotBefore: o.Now().Add(-backdated), NotAfter: o.Now().Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		// For servers alone: what it signs verifies for no mail and no program.
+		// For servers only: its signatures are not valid for mail or programs.
 		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: names, PermittedIPRanges: private,
 	}
@@ -85,7 +85,7 @@ func (o *Own) Create() error {
 	if err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
-	// The public file comes last: without it Create begins again.
+	// The public file is written last: without it, Create starts again.
 	if err := o.Write(filepath.Join(o.Folder, authorityKey), key); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (o *Own) Create() error {
 	return o.Renew()
 }
 
-// signed makes a key and its certificate, both in PEM. Without a signer the certificate signs itself.
+// signed makes a key and its certificate, both in PEM. If signer is nil, the certificate signs itself.
 func signed(t, authority *x509.Certificate, signer *ecdsa.PrivateKey) (certificate, key []byte, err error) {
 	made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -110,7 +110,7 @@ func signed(t, authority *x509.Certificate, signer *ecdsa.PrivateKey) (certifica
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), err
 }
 
-// Renew signs a new certificate, for the names and addresses that the box has now.
+// Renew signs a new certificate for the present names and addresses of the box.
 func (o *Own) Renew() error {
 	authority, err := o.Authority()
 	if err != nil {
@@ -183,8 +183,8 @@ func (o *Own) signer() (*ecdsa.PrivateKey, error) {
 	return nil, fmt.Errorf("reading authority's key: %s is not ECDSA", path)
 }
 
-// Authority returns the authority's certificate. A certificate without a valid signature of its own is damaged, and is
-// an error.
+// Authority returns the authority's certificate. It returns an error if the certificate is damaged, that is, if it is
+// not validly signed by itself.
 func (o *Own) Authority() (*x509.Certificate, error) {
 	c, err := Read(o.AuthorityFile())
 	if err != nil {
@@ -196,8 +196,8 @@ func (o *Own) Authority() (*x509.Certificate, error) {
 	return c, nil
 }
 
-// CheckKey returns an error if the authority's key cannot sign the next certificate. The tills notice nothing until the
-// present certificate ends.
+// CheckKey returns an error if the authority's key cannot sign the next certificate. Without this check, nobody would
+// notice before the present certificate ends.
 func (o *Own) CheckKey() error {
 	authority, err := o.Authority()
 	if err != nil {
@@ -214,8 +214,8 @@ func (o *Own) CheckKey() error {
 	return nil
 }
 
-// checkServer is nil when a till that trusts the authority takes what the file of certificate, authority and key
-// serves. Whatever is damaged in it, Renew makes it anew.
+// checkServer returns nil if a till that trusts the authority accepts the certificate in the server file. Renew writes
+// the whole file anew, whatever part is damaged.
 func (o *Own) checkServer(authority *x509.Certificate) error {
 	served, err := tls.LoadX509KeyPair(o.ServerFile(), o.ServerFile())
 	switch {
@@ -227,8 +227,8 @@ func (o *Own) checkServer(authority *x509.Certificate) error {
 	return served.Leaf.CheckSignatureFrom(authority)
 }
 
-// names are those that the authority may sign, the box's own and the configured. A name that came later needs a new
-// authority: dtectl tls says so.
+// names returns the box's own and the configured names that the authority may sign. A name that is added later needs a
+// new authority: dtectl tls reports this.
 func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }
@@ -243,7 +243,7 @@ func May(authority *x509.Certificate, name string) bool {
 	})
 }
 
-// private are the addresses that nobody has on the Internet.
+// private are the address ranges that are not routed on the Internet.
 var private = func() (list []*net.IPNet) {
 	for _, s := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16",
 		"100.64.0.0/10", "::1/128", "fc00::/7", "fe80::/10"} {
@@ -260,7 +260,7 @@ func within(ranges []*net.IPNet, ip net.IP) bool {
 	return slices.ContainsFunc(ranges, func(n *net.IPNet) bool { return n.Contains(ip) })
 }
 
-// boxNames are the box's host name, localhost, and the addresses of its interfaces but those of one link alone.
+// boxNames returns the box's host name, localhost, and the addresses of its interfaces except link-local ones.
 func boxNames() []string {
 	list := []string{"localhost", "127.0.0.1", "::1"}
 	if host, err := os.Hostname(); err == nil && host != "localhost" {

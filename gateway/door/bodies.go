@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Why a body was not read.
+// Errors of Body.Read.
 var (
 	ErrTooLarge = errors.New("the body is larger than its bound")
 	ErrShare    = errors.New("the sender holds its share of the memory for large bodies")
@@ -14,25 +14,25 @@ var (
 )
 
 const (
-	// SmallBody is how many bytes of a body nobody counts: a sale of a hundred lines.
+	// SmallBody is the size in bytes up to which a body is not counted: a sale of a hundred lines.
 	SmallBody = 32 << 10
-	budget    = 64 << 20 // bytes on a listener
+	budget    = 64 << 20 // bytes for the large bodies of a listener
 )
 
-// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the bytes
-// that were announced. A sender may hold as much as is left free (a dynamic threshold): one sender alone gets half of
-// the budget, two get a third each. A sender that holds nothing always finds room while fewer than 63 others send all
-// that they may.
+// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the
+// announced bytes. A sender may hold as many bytes as are still free (a dynamic threshold): one sender alone gets half
+// of the budget, two get a third each. A sender that holds nothing always finds room while fewer than 63 other senders
+// send all that they may.
 type Bodies struct {
-	pace func(id int64, n int) error // nil: none
+	pace func(id int64, n int) error // nil: no pace
 
 	mu   sync.Mutex
 	left int           // bytes
 	held map[int64]int // bytes, by sender
 }
 
-// NewBodies returns the memory of a listener. pace, if not nil, is called before n bytes of a large body are read. It
-// returns an error if the sender sends too fast; Read returns this error unchanged.
+// NewBodies returns the memory of a listener. If pace is not nil, Read calls it before it reads n bytes of a large
+// body. If the sender sends too fast, pace returns an error, and Read returns this error unchanged.
 func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
@@ -40,7 +40,7 @@ func NewBodies(pace func(id int64, n int) error) *Bodies {
 // Body returns the body that a sender announces, of at most the given bytes. It takes no memory before Read.
 func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
 
-// take reserves n bytes for a sender. ErrShare when that is more than its share, ErrFull when nothing is left.
+// take reserves n bytes for a sender. Errors: ErrShare if its share is too small, ErrFull if too little is free.
 func (b *Bodies) take(id int64, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,15 +70,15 @@ type Body struct {
 	id    int64
 	most  int
 	data  []byte
-	taken int // bytes of the share
+	taken int // bytes reserved from share
 }
 
 // smallBodies are buffers of SmallBody bytes.
 var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
 
-// Read reads a body to its end. announced is its length, -1 if it comes in chunks. The bytes are valid until Release.
-// Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the error of pace or of the
-// stream.
+// Read reads a body to its end. announced is the body's length, -1 if it comes in chunks. The bytes are valid until
+// Release. Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the error of pace or
+// of the stream.
 func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	if announced > a.most {
 		return nil, ErrTooLarge
@@ -105,8 +105,8 @@ func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	}
 }
 
-// grow doubles the memory, no further than what is announced or may come. One byte more lets Read see the end, or that
-// the body is too long.
+// grow doubles the memory, up to the announced or the largest size plus one byte. With the extra byte, Read finds the
+// end of the body or detects that the body is too long.
 func (a *Body) grow(announced int) error {
 	size := min(2*cap(a.data), a.most+1)
 	if announced >= 0 {
@@ -125,8 +125,8 @@ func (a *Body) grow(announced int) error {
 	return nil
 }
 
-// afford asks the pace of large bodies for all that is announced, before any of it is read beyond what nobody counts;
-// for a body in chunks, for each growth.
+// afford calls pace with all announced bytes, before Read reads more than SmallBody bytes. For a body in chunks, it
+// calls pace at each growth.
 func (a *Body) afford(announced, size int) error {
 	if a.share.pace == nil || a.taken > 0 && announced >= 0 {
 		return nil

@@ -1,6 +1,6 @@
 // Package door guards a listener before a request is decoded: the number of connections, the TLS handshake, the rate of
-// each caller, the memory for large bodies, and the record of failed logins. It knows no routes. The only HTTP that it
-// writes is the answer that a port speaks HTTPS.
+// each caller, the memory for large bodies, and the record of failed logins. It knows no routes. The only HTTP answer
+// that it writes states that the port speaks HTTPS.
 package door
 
 import (
@@ -18,18 +18,17 @@ import (
 // handshakeTimeout is how long a client may take for its TLS handshake.
 const handshakeTimeout = 5 * time.Second
 
-// Listener bounds its connections: in all, of strangers, from one address and of one token. A stranger is a connection
-// over which no good token came yet; each connection begins as one. Where a bound is met, the oldest stranger of those
-// that the bound is about makes room for the newcomer, so that idle connections keep nobody out:
+// Listener limits its connections: all of them, strangers, those of one address and those of one token. A stranger is a
+// connection that has not shown a good token yet; each connection begins as a stranger. When a limit is reached, the
+// oldest stranger under this limit is closed for the newcomer. Therefore idle connections keep nobody out:
 //
-//   - An address (an exact one, of IPv6 too: a LAN is one /64) at its bound loses its own oldest stranger.
-//   - The strangers at their bound lose the oldest one. Those of an address from which a good token came lately are
-//     spared
-//     while there are others: a till's next connection is safe from whoever has many addresses and no token.
-//   - A token at its bound keeps what it has; its further connections stay strangers.
+//   - An address at its limit loses its oldest stranger. IPv6 addresses count one by one too: a LAN is one /64.
+//   - All strangers together at their limit lose the oldest one. Strangers of an address that lately showed a good
+//     token are closed last: a caller with many addresses and no token cannot push out a till's next connection.
+//   - A token at its limit keeps its connections; its further connections stay strangers.
 //
-// fasthttp has limits of its own, but answers those it refuses from within its accept loop, where a TLS handshake that
-// never comes would hold up everybody.
+// fasthttp has its own limits, but it answers refused connections inside its accept loop. A client that never sends its
+// TLS handshake would block that loop for everybody.
 type Listener struct {
 	net.Listener
 	tls     *tls.Config // nil: plain HTTP
@@ -39,17 +38,17 @@ type Listener struct {
 	mu       sync.Mutex
 	open     int
 	by       map[netip.Addr]*callers
-	tokens   map[int64]int        // known connections of each token
-	unknown  list.List            // of *visitor: strangers of other addresses than those of friends, the oldest first
-	familiar list.List            // of *visitor: strangers of friends' addresses
-	friends  map[netip.Addr]int64 // addresses that a good token came from, with the turn in which it came last
+	tokens   map[int64]int        // number of known connections of each token
+	unknown  list.List            // of *visitor: strangers of addresses that are not friends, the oldest first
+	familiar list.List            // of *visitor: strangers of the addresses of friends
+	friends  map[netip.Addr]int64 // addresses that showed a good token, with the turn of the last one
 	turn     int64
 }
 
 // Places are the limits of a Listener.
 type Places struct {
 	All        int // connections
-	Strangers  int // of these, without a good token; the rest is kept for known ones
+	Strangers  int // of these, without a good token; the other places are for known connections
 	PerAddress int
 	PerToken   int
 }
@@ -82,9 +81,9 @@ type visitor struct {
 	net.Conn
 	door    *Listener
 	address netip.Addr
-	// Of door.mu. The elements are nil once the visitor is known by a token; gone, once its place is free.
+	// Guarded by door.mu. The elements are nil once a token made the visitor known; gone: its place is free.
 	ofDoor, ofAddress *list.Element
-	in                *list.List // that ofDoor is in
+	in                *list.List // the list that holds ofDoor
 	token             int64
 	gone              bool
 }
@@ -148,7 +147,7 @@ func (d *Listener) enter(v *visitor) (refusal string) {
 	return ""
 }
 
-// evict closes a stranger's connection; its worker finds out.
+// evict closes a stranger's connection; its worker gets an error from the next read or write.
 func (d *Listener) evict(v *visitor) {
 	d.leave(v)
 	_ = v.Conn.Close()
@@ -174,7 +173,7 @@ func (d *Listener) leave(v *visitor) {
 	}
 }
 
-// unlist takes a visitor off the strangers.
+// unlist removes a visitor from the strangers.
 func (d *Listener) unlist(v *visitor) {
 	if v.ofDoor != nil {
 		v.in.Remove(v.ofDoor)
@@ -183,7 +182,7 @@ func (d *Listener) unlist(v *visitor) {
 	}
 }
 
-// known notes that a good token came over a visitor's connection, and from its address.
+// known records that a good token came over a visitor's connection, and remembers the visitor's address.
 func (d *Listener) known(v *visitor, token int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,7 +198,7 @@ func (d *Listener) known(v *visitor, token int64) {
 	d.tokens[token]++
 }
 
-// befriend remembers an address, and forgets the one that was heard of longest ago if there are too many.
+// befriend remembers an address. If there are too many addresses, it forgets the one that showed a token longest ago.
 func (d *Listener) befriend(a netip.Addr) {
 	d.turn++
 	d.friends[a] = d.turn
@@ -215,7 +214,7 @@ func (d *Listener) befriend(a netip.Addr) {
 	delete(d.friends, oldest)
 }
 
-// Close frees the place.
+// Close closes the connection and frees its place.
 func (v *visitor) Close() error {
 	v.door.mu.Lock()
 	v.door.leave(v)
@@ -229,7 +228,7 @@ type encrypted struct {
 	visitor *visitor
 }
 
-// Handshake is what fasthttp begins with. Whoever speaks plain HTTP is told in plain HTTP.
+// Handshake does the TLS handshake; fasthttp calls it first. A client that speaks plain HTTP gets a plain HTTP answer.
 func (e *encrypted) Handshake() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
@@ -267,7 +266,7 @@ func Trust(c net.Conn, token int64) {
 	case *encrypted:
 		v = c.visitor
 	default:
-		return // a test's
+		return // the connection of a test
 	}
 	v.door.known(v, token)
 }
@@ -298,9 +297,9 @@ func AddressOf(a net.Addr) netip.Addr {
 	return t.AddrPort().Addr().Unmap()
 }
 
-// NetworkOf returns the name under which a request without a good token is counted: an IPv4 address, or the IPv6
-// network that one host can have for itself and in which it can change its address. It stops no till: a request with a
-// good token is not counted.
+// NetworkOf returns the name under which a request without a good token is counted: the IPv4 address, or the IPv6 /64
+// network, because one host can use every address of such a network. Requests with a good token are not counted,
+// therefore this stops no till.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
 	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
@@ -309,9 +308,9 @@ func NetworkOf(a net.Addr) string {
 	return ip.String()
 }
 
-// OwnHost reports whether a request on a connection without TLS may name this host. On loopback only an address or
-// localhost may: a page of the Internet whose name is made to lead to 127.0.0.1 (DNS rebinding) bears its own name in
-// Host.
+// OwnHost reports whether the Host of a request on a connection without TLS is acceptable. On loopback, Host must be an
+// address or localhost: a page of the Internet whose name was made to lead to 127.0.0.1 (DNS rebinding) sends its own
+// name in Host.
 func OwnHost(local net.Addr, host string) bool {
 	if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() || host == "" {
 		return true

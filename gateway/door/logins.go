@@ -12,9 +12,9 @@ import (
 	"dtegate/engine/audit"
 )
 
-// loginActs is how often failed logins of one address become an act of the trail, and maxLogins how many addresses have
-// an act of their own in that time: the rest of them share one. So strangers cannot fill the trail, which lies in the
-// store.
+// loginActs is how often failed logins of one address become an act of the trail. maxLogins is how many addresses have
+// their own act in that time; all further addresses share one act. Therefore strangers cannot fill the trail, which is
+// in the store.
 const (
 	loginActs   = time.Minute
 	maxLogins   = 8
@@ -31,7 +31,7 @@ type Logins struct {
 	count  prometheus.Counter
 
 	mu   sync.Mutex
-	wait map[string]*loginFailures // that the trail does not know yet, by address
+	wait map[string]*loginFailures // failures not yet in the trail, by address
 	wake chan struct{}
 }
 
@@ -40,7 +40,7 @@ type loginFailures struct {
 	since time.Time
 }
 
-// NewLogins returns a count that record writes into the trail; with a nil record it only counts.
+// NewLogins returns a counter that writes into the trail with record; with a nil record it only counts.
 func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, now func() time.Time) *Logins {
 	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures), wake: make(chan struct{},
 		1),
@@ -70,7 +70,7 @@ func (l *Logins) Failed(address string) {
 	}
 }
 
-// Run writes the trail until ctx ends: the first failure at once, and those after it once a minute.
+// Run writes the trail until ctx ends: the first failure at once, and later failures once a minute.
 func (l *Logins) Run(ctx context.Context) {
 	for {
 		select {
@@ -89,7 +89,7 @@ func (l *Logins) Run(ctx context.Context) {
 	}
 }
 
-// tell records one act for each address that waits.
+// tell records one act for each address with failures that are not in the trail.
 func (l *Logins) tell() {
 	l.mu.Lock()
 	list := l.wait
@@ -111,14 +111,14 @@ func (l *Logins) tell() {
 // Counter returns the metric of wrong admin tokens.
 func (l *Logins) Counter() prometheus.Counter { return l.count }
 
-// Buckets are leaky buckets by name. Each is stored as the time at which it will be empty (GCRA).
+// Buckets are leaky buckets by name. Each bucket is stored as the time at which it will be empty (GCRA).
 type Buckets struct {
-	every time.Duration // what one costs
+	every time.Duration // the time that one attempt costs
 	burst int
 
 	mu    sync.Mutex
 	empty map[string]time.Time
-	swept int // how many names the last sweep left
+	swept int // names left after the last sweep
 }
 
 // NewBuckets admits burst attempts at once, and on average n attempts in each period. All arguments are positive.
@@ -126,21 +126,21 @@ func NewBuckets(n int, each time.Duration, burst int) *Buckets {
 	return &Buckets{every: each / time.Duration(n), burst: burst, empty: make(map[string]time.Time)}
 }
 
-// Take admits one more and returns 0, or returns how long to wait until there is room.
+// Take admits one attempt and returns 0, or returns how long to wait until there is room.
 func (b *Buckets) Take(name string, now time.Time) time.Duration { return b.TakeMany(name, 1, now) }
 
-// TakeMany is Take for n at once, at most burst.
+// TakeMany is Take for n attempts at once; n is at most burst.
 func (b *Buckets) TakeMany(name string, n int, now time.Time) time.Duration {
 	cost := time.Duration(n) * b.every
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.empty) > max(10_000, 2*b.swept) { // names that are over
+	if len(b.empty) > max(10_000, 2*b.swept) { // remove the names with empty buckets
 		for k, t := range b.empty {
 			if t.Before(now) {
 				delete(b.empty, k)
 			}
 		}
-		b.swept = len(b.empty) // else many live names would be walked at each request
+		b.swept = len(b.empty) // otherwise each request would scan all live names
 	}
 	at := b.empty[name]
 	if at.Before(now) {
@@ -153,7 +153,7 @@ func (b *Buckets) TakeMany(name string, n int, now time.Time) time.Duration {
 	return 0
 }
 
-// GiveBack takes off one that Take admitted.
+// GiveBack takes back one attempt that Take admitted.
 func (b *Buckets) GiveBack(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

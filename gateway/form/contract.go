@@ -12,10 +12,9 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Contract makes the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each issued type
-// adds its operation, POST /dte/<path>, and its request schemas, made from its form. known lists all types whose
-// documents may be stored. The groups of base (x-groups) describe the members that forms name by group; the contract
-// omits these groups.
+// Contract returns the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each issued type
+// adds its operation, POST /dte/<path>, and the request schemas of its form. known lists all types of stored documents.
+// The groups of base (x-groups) describe the members that forms name by group; the contract omits these groups.
 func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
 	doc, err := dte.Parse(base)
 	if err != nil {
@@ -57,11 +56,11 @@ type contract struct {
 	groups  dte.Value
 	schemas []dte.Member
 	made    map[string]string // the text of each schema, by its name
-	// operations are the ids that the API has itself; a type's that is one of them gets the type's number.
+	// operations are the operation ids of base. If a type's id is one of them, the type's number is appended to it.
 	operations []string
 }
 
-// js parses JSON that stands in this file, with texts in the places of %s.
+// js parses a JSON constant of this file, with texts in the places of %s.
 func js(format string, texts ...string) dte.Value {
 	quoted := make([]any, len(texts))
 	for i, text := range texts {
@@ -70,7 +69,7 @@ func js(format string, texts ...string) dte.Value {
 	return raw(fmt.Appendf(nil, format, quoted...))
 }
 
-// raw is a value that stands in a form, which was parsed before (bundle.ParseType).
+// raw parses JSON of a form; bundle.ParseType has parsed it before.
 func raw(text []byte) dte.Value {
 	v, err := dte.Parse(text)
 	if err != nil {
@@ -81,7 +80,7 @@ func raw(text []byte) dte.Value {
 
 func schemaRef(name string) dte.Value { return js(`{"$ref":%s}`, "#/components/schemas/"+name) }
 
-// operation describes how a document of a type is asked for.
+// operation returns the operation that issues a document of a type.
 func (c *contract) operation(t *bundle.Type) dte.Value {
 	body := dte.Obj(dte.Member{Name: "schema", Value: c.component("Solicitud"+t.Document, t, c.request(t))})
 	if only, one := t.Form.Examples["example"]; one && len(t.Form.Examples) == 1 {
@@ -131,8 +130,8 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 		With("responses", dte.Obj(responses...))
 }
 
-// component gives a schema a name, and returns the reference to it. Two types may name one component only if it says
-// the same.
+// component gives a schema a name, and returns a reference to it. Two types share a name only if their schemas are
+// equal; otherwise the later name gets its type's number.
 func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.Value {
 	text := string(schema.Append(nil))
 	for have, there := c.made[name]; there && have != text; have, there = c.made[name] {
@@ -144,7 +143,7 @@ func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.
 	return schemaRef(name)
 }
 
-// request is the schema of the body.
+// request returns the schema of the body.
 func (c *contract) request(t *bundle.Type) dte.Value {
 	s := c.object(t, "", t.Form.Members, c.groups.Get("every").Members(), false)
 	pays := js(`{"if":{"properties":{"condicionOperacion":{"enum":[2,3]}}},"then":{"anyOf":[{"required":["pago"]},{"required":["pagos"]}]}}`)
@@ -161,7 +160,7 @@ func (c *contract) request(t *bundle.Type) dte.Value {
 	return s
 }
 
-// object is the schema of an object: members that the form names, and others whose schemas are given.
+// object returns the schema of an object: members are the form's, more are further members with their schemas.
 func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member,
 	loose bool) dte.Value {
 	var due []dte.Value
@@ -189,7 +188,7 @@ func (c *contract) object(t *bundle.Type, about string, members []bundle.Member,
 	return s.With("properties", dte.Obj(append(properties, more...)...)).With("additionalProperties", dte.Bool(loose))
 }
 
-// group returns the members of a request that a form names as one.
+// group returns the members of a request that a form names as a group.
 func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	if m.Use != "discounts" {
 		return c.groups.Get(m.Use).Members()
@@ -211,7 +210,7 @@ func orNull(s dte.Value) dte.Value {
 	return dte.Obj(dte.Member{Name: "anyOf", Value: dte.Arr(s, js(`{"type":"null"}`))})
 }
 
-// member is the schema of one member of a form.
+// member returns the schema of one member of a form.
 func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	var s dte.Value
 	name := m.Component
@@ -294,7 +293,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	return s
 }
 
-// notNull makes a member of a group one that is due.
+// notNull returns the schema of a group's member without null, for a required member.
 func notNull(s dte.Value) dte.Value {
 	if first := s.Get("anyOf").Index(0); first.Exists() {
 		return first
@@ -313,7 +312,7 @@ func texts(list []string) dte.Value {
 	return dte.Arr(all...)
 }
 
-// titled makes a part of a schema's name of the name of a member.
+// titled turns a member's name into a part of a schema's name.
 func titled(name string) string {
 	r := []rune(name)
 	return string(unicode.ToUpper(r[0])) + string(r[1:])

@@ -15,7 +15,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// saleMembers are the members that every sale has (SPEC 4.1, 4.2), behind the receptor.
+// saleMembers are the members that every sale has (SPEC 4.1, 4.2), after the receptor.
 var saleMembers = []field{
 	itemsMember,
 	{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
@@ -31,11 +31,11 @@ var (
 	itemsMember = field{name: "items", fact: linesFact, shape: isList, required: true, members: item, limit: maxItems,
 		numbered: true}
 	remarks   = field{name: "observaciones", place: inResumen, blank: true, lines: true}
-	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // of every type
+	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // every type has it
 	retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
-	// appendix is the apendice of MH's layouts, at most ten entries, one of which may be the gateway's own.
+	// appendix is the apendice of MH's layouts, at most ten entries. One entry may be the gateway's own: nine are left.
 	appendix = field{name: ownEntries, shape: isList, members: required("campo", "etiqueta", "valor"), limit: 9}
-	// consumer and taxpayer are who the other party may be (SPEC 2.5).
+	// consumer and taxpayer are the members of the two kinds of receptor (SPEC 2.5).
 	consumer = append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)
 	taxpayer = append(plain("tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "codActividad", "descActividad",
 		"nombreComercial", "telefono", "correo"), direccion)
@@ -46,8 +46,7 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type. Its bundle was read strictly (bundle.ParseType), therefore nothing can be wrong with
-// it here.
+// New compiles the form of a type. bundle.ParseType has checked the bundle strictly, therefore New cannot fail.
 func New(t *bundle.Type) *Form {
 	f := &Form{Type: t, pays: t.Form.Pays, origin: t.Form.Origin, related: t.Form.Related,
 		withholding: slices.Contains(t.Form.Does, "withholding")}
@@ -65,7 +64,7 @@ func New(t *bundle.Type) *Form {
 	return f
 }
 
-// fieldsOf are the members of a request that a form names as one.
+// fieldsOf returns the fields of a form's member; a member with Use may be a whole group of fields.
 func fieldsOf(m *bundle.Member) []field {
 	switch m.Use {
 	case "sale":
@@ -111,7 +110,7 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target is the place that a member's fact goes to, and the fact's name there, "" for the member's own.
+// target returns the place that a member's fact goes to, and the fact's name there; "" means the member's own name.
 func target(to string) (place, string) {
 	switch {
 	case to == bundle.ToNone:
@@ -128,7 +127,7 @@ func target(to string) (place, string) {
 	return inRoot, to
 }
 
-// bound is a limit of a number, nil where the form has none.
+// bound returns a limit of a number, nil if the form has no limit.
 func bound(n json.Number) *dte.Amount {
 	v, err := dte.Parse([]byte(n))
 	if n == "" || err != nil {
@@ -152,7 +151,7 @@ var invalidation = &Form{fields: []field{
 	{name: "codigoGeneracionReemplazo"},
 }}
 
-// invalidationNames are the request's names of the event's facts.
+// invalidationNames maps facts of the event to members of the request.
 var invalidationNames = map[string]string{
 	"motivo.tipoAnulacion": "tipoAnulacion", "motivo.motivoAnulacion": "motivo",
 	"documento.codigoGeneracionR": "codigoGeneracionReemplazo",
@@ -173,13 +172,13 @@ func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 	kind, _ := d.Facts.Get("tipoAnulacion").Int()
 	replacement := d.Facts.Get("codigoGeneracionReemplazo").Text()
 	if c, err := dte.ParseCode(replacement); err == nil {
-		replacement = c.String() // MH wants upper case
+		replacement = c.String() // MH demands upper case
 	}
 	return engine.InvalidationRequest{Kind: kind, Reason: d.Facts.Get("motivo").Text(),
 		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement}, d
 }
 
-// OfInvalidation returns the faults of an invalidation's event with the names of the request.
+// OfInvalidation returns the faults of an invalidation's event, with their paths renamed to those of the request.
 func OfInvalidation(faults []dte.Fault) []dte.Fault {
 	faults = slices.Clone(faults)
 	for i := range faults {
@@ -193,7 +192,7 @@ func OfInvalidation(faults []dte.Fault) []dte.Fault {
 // lookup is the body of POST /dte/documentos-info.
 var lookup = &Form{fields: []field{{name: "codigosGeneracion", shape: isTexts, required: true, limit: maxCodes}}}
 
-// Lookup reads the codes of the documents that are asked for.
+// Lookup reads the codes of the wanted documents.
 func Lookup(body dte.Value) ([]dte.Code, *Filled) {
 	d := lookup.Fill(body, nil)
 	var codes []dte.Code
@@ -236,7 +235,7 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// alternatives checks the pairs of which one member is due.
+// alternatives checks the pairs in which one of the two members is required.
 func (d *Filled) alternatives() {
 	for _, pair := range d.form.either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
@@ -252,7 +251,7 @@ func (d *Filled) alternatives() {
 // maxEntry is the longest value of an entry of the appendix, in characters.
 const maxEntry = 150
 
-// entry is a member of the request as an entry of the appendix.
+// entry turns a member of the request into an entry of the appendix.
 func (d *Filled) entry(f *field, v dte.Value) dte.Value {
 	s := v.Text()
 	if n := utf8.RuneCountInString(s); n == 0 || n > maxEntry {
@@ -271,7 +270,7 @@ func (d *Filled) append(entries []dte.Value) {
 	d.Facts = d.Facts.With("apendice", dte.Arr(append(entries, d.Facts.Get("apendice").Items()...)...))
 }
 
-// finish reads what the tables cannot say of a type.
+// finish does the checks and completions of a type that the tables cannot express.
 func (d *Filled) finish() {
 	d.specialUnits()
 	if d.form.withholding {
@@ -282,8 +281,8 @@ func (d *Filled) finish() {
 	}
 }
 
-// readOrigin reads which document this one is issued against, from the member that names it, the object that may name
-// it instead, or both.
+// readOrigin reads which document this one is issued against. The origin member, the related object, or both may name
+// that document.
 func (d *Filled) readOrigin() {
 	plain, related := d.body.Get(d.form.origin), d.body.Get(d.form.related)
 	inner, innerPath := related.Get("codigoGeneracion"), d.form.related+".codigoGeneracion"
@@ -298,8 +297,8 @@ func (d *Filled) readOrigin() {
 	}
 }
 
-// withholdings numbers the lines of a withholding voucher, and fills what the client library's shape does not have: a
-// document number that is a generation code is an electronic one (CAT-007).
+// withholdings numbers the lines of a withholding voucher, and adds the members that the client library does not send.
+// A document number that is a generation code belongs to an electronic document (CAT-007).
 func (d *Filled) withholdings() {
 	name := "cuerpoDocumento"
 	if !hasValue(d.body.Get(name)) {
@@ -334,21 +333,21 @@ func (d *Filled) withholdings() {
 	d.setLines(items)
 }
 
-// setLines puts changed lines in the place of those that there are.
+// setLines replaces the lines of the facts, unless lines is empty.
 func (d *Filled) setLines(lines []dte.Value) {
 	if len(lines) > 0 {
 		d.Facts = d.Facts.With(linesFact, dte.Arr(lines...))
 	}
 }
 
-// specialUnits gives lines that are a tax or a charge beside the tax base the unit that MH wants of them (MF2 pp.30,
-// 33), where the request states none.
+// specialUnits sets the unit of lines that are a tax or a charge beside the tax base to the one that MH demands (MF2
+// pp.30, 33), if the request has no unit.
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {
-		return // some are no objects, and that is told
+		return // some items are no objects: they have their faults
 	}
-	var changed []dte.Value // nil while there is none
+	var changed []dte.Value // nil until a line changes
 	for i, line := range lines {
 		charge, _ := line.Get("noGravado").Amount()
 		if hasValue(asked[i].Get("uniMedida")) || charge == 0 && line.Get("codTributo").Text() == "" {

@@ -1,5 +1,5 @@
-// Package form reads the body of a request. Tables describe its members; the result is the facts that rules and
-// documents are made of, or all faults at once. It knows the tills' names for things and no HTTP.
+// Package form reads the body of a request. Tables describe its members. The result is the facts for rules and
+// documents, or all faults at once. Package form knows the tills' names of members and no HTTP.
 package form
 
 import (
@@ -18,32 +18,32 @@ import (
 const (
 	MaxFaults = 50 // the most that one answer lists
 	maxItems  = 2000
-	maxCodes  = 100 // of one look-up
+	maxCodes  = 100 // most codes of one look-up
 )
 
 // Form is the table of the members of one request.
 type Form struct {
-	Type     *bundle.Type // of document that it makes; nil: none
+	Type     *bundle.Type // the type of document that it makes; nil: no document
 	fields   []field
-	receptor []string // SPEC's requiredFields, whose lack has a code of its own
-	// either are pairs of members of which one is due: the names of the payload and of the client library for one
-	// thing. Both may come if they say the same.
+	receptor []string // SPEC's requiredFields; if one is missing, the refusal has a special code
+	// either are pairs of members for one thing: its name in the payload and its name in the client library. One member
+	// of each pair is required. Both may come if they are equal.
 	either [][2]string
 	pays   bool // a payment is due, cash by default (SPEC 2.7)
-	// origin is the member that names the document that this one is issued against, related an object that may name it
-	// instead.
+	// origin is the member that names the document that this one is issued against. related is an object that may name
+	// that document instead.
 	origin, related string
 	withholding     bool // the lines are those of a withholding voucher
 }
 
-// Refusal returns why the request is refused. A receptor without what SPEC demands of it has a code of its own.
+// Refusal returns why the request is refused. A receptor without SPEC's required fields has a special code.
 func (d *Filled) Refusal() *problem.Problem {
 	form := d.form
 	p := &problem.Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation,
 		Message: "La solicitud no es válida", Faults: d.Faults}
 	for _, f := range d.Faults {
 		member, inside := strings.CutPrefix(f.Path, "receptor.")
-		if f.Code == refusal.CodeOriginType { // what a note's rule says of its original
+		if f.Code == refusal.CodeOriginType { // a note's rule refuses the original
 			p.Type, p.Message = f.Code, f.Message
 		}
 		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(form.receptor,
@@ -56,12 +56,12 @@ func (d *Filled) Refusal() *problem.Problem {
 	return p
 }
 
-// Filled is a request turned into facts, with all of its faults.
+// Filled holds the facts that a request was turned into, and all faults of the request.
 type Filled struct {
 	Facts           dte.Value
 	Origin          *engine.Origin // the document that this one is issued against
 	TestContingency bool
-	Warnings        []string // of what is taken, and may not be what the till means
+	Warnings        []string // about accepted values that may not be what the till means
 
 	reader  // holds the Faults
 	form    *Form
@@ -69,7 +69,7 @@ type Filled struct {
 	entries []string // members that became the first entries of the appendix
 }
 
-// Fill turns a request into facts. Faults have the paths of the request. codes maps a till's own payment codes to
+// Fill turns a request into facts. Its faults name paths of the request. codes maps a till's own payment codes to
 // CAT-017.
 func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	d := &Filled{form: form, body: body}
@@ -113,7 +113,7 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	return d
 }
 
-// payments applies SPEC 2.7: a cash payment by default, a payment required otherwise, one or the list and not both.
+// payments applies SPEC 2.7: pago or pagos, not both. If both are missing, a cash sale gets a cash payment.
 func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
 	if hasValue(one) && hasValue(list) {
@@ -147,18 +147,18 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 	return resumen
 }
 
-// cash is CAT-017's code of notes and coins.
+// cash is the CAT-017 code of cash.
 const cash = "01"
 
-// ambiguousPayments are the codes that this service's specification (2.7) and MH's catalogue (CAT-017) name
-// differently: what MH takes the code for, what the specification says, and MH's code of that.
+// ambiguousPayments are the codes with one name in this service's specification (2.7) and another in MH's catalogue
+// (CAT-017). Each entry is MH's name of the code, the specification's name, and MH's code for the latter.
 var ambiguousPayments = map[string][3]string{
 	"03": {"tarjeta de crédito", "cheque", "04"},
 	"04": {"cheque", "transferencia", "05"},
 }
 
-// payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), and a till's own is dropped; a term
-// and its number of periods come together (pp.50-51).
+// payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), therefore a till's reference is
+// dropped. A term and its number of periods are given together or not at all (pp.50-51).
 func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
 	code := p.Get("codigo").Text()
 	if to, ok := codes[code]; ok {

@@ -10,19 +10,19 @@ import (
 	"dtegate/engine/dte"
 )
 
-// This file leads from facts back to the request: what a rule finds wrong with a fact is told at the member that it
-// came from, once.
+// This file translates paths of facts into paths of the request: a fault of a fact is reported once, at the member that
+// the fact came from.
 
 // MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are known already. unread are the
-// facts that the known faults left out.
+// facts that are missing because of the known faults.
 func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	if !d.full() {
 		d.Merge(find(d.unread()))
 	}
 }
 
-// Merge adds faults of facts, with the paths of the request. It leaves out a fault if there is already a fault at its
-// path or above it.
+// Merge adds faults of facts, with their paths renamed to those of the request. It leaves out a fault if there is
+// already a fault at its path or above.
 func (d *Filled) Merge(found []dte.Fault) {
 next:
 	for _, f := range found {
@@ -47,8 +47,8 @@ next:
 	}
 }
 
-// sent is the deepest part of a path that the till sent. What is wrong with the sum of a member of all items
-// ("pagos[].montoPago") is told at the only item, else at the list; a member that the till left out is not blamed.
+// sent returns the deepest part of a path that the till sent. A fault of a sum over all items ("pagos[].montoPago") is
+// reported at the only item, or else at the list. A member that the till left out is not reported.
 func (d *Filled) sent(path string) string {
 	v, kept, rest := d.body, "", path
 	for rest != "" {
@@ -82,7 +82,7 @@ func Sentence(message string) string {
 	return string(unicode.ToUpper(first)) + message[size:]
 }
 
-// totalName is what people call a total that the rule computes.
+// totalName returns the name that people use for a total that the rule computes.
 func totalName(field string) string {
 	switch field {
 	case "montoTotalOperacion":
@@ -95,8 +95,8 @@ func totalName(field string) string {
 	return "El total calculado (" + field + ")"
 }
 
-// unread are the facts, by path without indexes, that the faults of a request left out: what depends on one cannot be
-// added up. Of a member that nobody knows, it is the object that holds it: the member may be a misspelt one.
+// unread returns the facts, by path without indexes, that are missing because of faults: no total that depends on such
+// a fact can be computed. For an unknown member it returns the object around it: the member may be a misspelt one.
 func (d *Filled) unread() (paths []string) {
 	for _, f := range d.Faults {
 		path := f.Path
@@ -111,7 +111,7 @@ func (d *Filled) unread() (paths []string) {
 	return paths
 }
 
-// factOf is the path, without indexes, of the fact that a member of the request becomes, and whether the facts have it.
+// factOf returns the path, without indexes, of the fact that a member of the request becomes, and whether it exists.
 func (d *Filled) factOf(path string) (fact string, there bool) {
 	fields, v, prefix := d.form.fields, d.Facts, ""
 	for path != "" {
@@ -151,13 +151,13 @@ func dot(prefix string) string {
 	return "."
 }
 
-// position is the index that a path names.
+// position returns the index in a path.
 func position(text string) int {
-	n, _ := strconv.Atoi(text) // what is no number is the first
+	n, _ := strconv.Atoi(text) // 0 if it is not a number
 	return n
 }
 
-// requestPath is the request's name of a fact.
+// requestPath returns the path in the request of a fact's path.
 func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
 		if d.form.related != "" && !hasValue(d.body.Get(d.form.origin)) {
@@ -165,7 +165,7 @@ func (d *Filled) requestPath(path string) string {
 		}
 		return d.form.origin
 	}
-	if path == "" { // of the document as a whole: of its lines together
+	if path == "" { // a fault of the whole document is reported at its lines
 		path = "cuerpoDocumento"
 	}
 	in, rest := inRoot, path
@@ -183,7 +183,7 @@ func (d *Filled) requestPath(path string) string {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
 	match := d.fieldOf(in, name)
-	if match == nil && in == inResumen { // a total: what it is made of
+	if match == nil && in == inResumen { // a total: the lines are its parts
 		match, rest = d.fieldOf(inRoot, "cuerpoDocumento"), ""
 	}
 	if match == nil {
@@ -192,8 +192,8 @@ func (d *Filled) requestPath(path string) string {
 	return match.name + match.pathBelow(rest)
 }
 
-// appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's
-// own.
+// appendixPath returns the path in the request of an entry of the appendix. The first entries come from other members
+// of the request.
 func (d *Filled) appendixPath(rest string) string {
 	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
 	n, err := strconv.Atoi(number)
@@ -206,8 +206,8 @@ func (d *Filled) appendixPath(rest string) string {
 	return index("apendice", n-len(d.entries)) + below
 }
 
-// fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one
-// that the request uses.
+// fieldOf returns the member of the request that a fact comes from, nil if there is no such member. If two members have
+// this fact, it returns the member that the request uses.
 func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
 	for i := range d.form.fields {
@@ -222,7 +222,7 @@ func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	return match
 }
 
-// pathBelow names what lies under a field: rest begins with an index, a dot, or nothing.
+// pathBelow returns the request's path below a field: rest begins with an index, a dot, or nothing.
 func (f *field) pathBelow(rest string) string {
 	prefix := ""
 	if strings.HasPrefix(rest, "[") {
@@ -239,10 +239,10 @@ func (f *field) pathBelow(rest string) string {
 			return prefix + "." + m.name + m.pathBelow(rest)
 		}
 	}
-	return prefix // computed: of the line as a whole
+	return prefix // a computed fact: the fault belongs to the whole line
 }
 
-// segment cuts a path behind its first name.
+// segment cuts a path after its first name.
 func segment(path string) (name, rest string) {
 	if i := strings.IndexAny(path, ".["); i >= 0 {
 		return path[:i], path[i:]

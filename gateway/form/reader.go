@@ -13,14 +13,14 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// reader checks the members of a request against the tables, and makes their facts. It keeps what is wrong with the
-// request, at the request's own paths.
+// reader checks the members of a request against the tables, and makes their facts. It collects the faults under the
+// paths of the request.
 type reader struct{ Faults []dte.Fault }
 
 // hasValue reports whether a member is there and not null: null is SPEC's way to leave an optional member out.
 func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
-// value checks one member, whose path is prefix and its name, and returns its fact, absent if it has none.
+// value checks one member and returns its fact, absent if the member has none. The member's path is prefix + f.name.
 func (r *reader) value(v dte.Value, f *field, prefix string) dte.Value {
 	if !hasValue(v) {
 		if f.required {
@@ -98,12 +98,12 @@ func (f *field) bounds() string {
 	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
 }
 
-// object checks the members of an object, whose paths begin with prefix; first come before them in the fact.
+// object checks the members of an object; prefix begins their paths. In the fact, the members of first come first.
 func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
 		r.unknown(v, f.members, prefix)
 	}
-	const presets = 2 // most that an object has
+	const presets = 2 // the most presets that an object has
 	members := make([]dte.Member, 0, len(first)+min(len(f.members), v.Len()+presets))
 	members = append(members, first...)
 	for i := range f.members {
@@ -130,7 +130,7 @@ func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
 		}
 		if v.Index(i).Kind() != dte.KindObject {
 			r.wrong(index(path, i), "Debe ser un grupo de datos, no un solo valor")
-			items = append(items, dte.Obj()) // so that those behind it keep their places
+			items = append(items, dte.Obj()) // keeps the numbers of the later items
 			continue
 		}
 		var first []dte.Member
@@ -154,7 +154,7 @@ func (r *reader) unknown(v dte.Value, fields []field, prefix string) {
 	}
 }
 
-// hint names the field that a misspelt name is nearest to, if any is near.
+// hint names the field that a misspelt name resembles, if any.
 func hint(name string, fields []field) string {
 	names := make([]string, len(fields))
 	for i := range fields {
@@ -166,8 +166,8 @@ func hint(name string, fields []field) string {
 	return ""
 }
 
-// text checks a text that is there: something to read, and nothing that cannot be printed. A blank one is like none
-// where that changes nothing, and refused where a code or a name is due.
+// text checks a text that is present: it must have a visible character, and no unprintable one. A blank text counts as
+// absent if f.blank is set; otherwise it is refused.
 func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 	s := v.Text()
 	switch {
@@ -191,21 +191,21 @@ func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 	return dte.Value{}
 }
 
-// invisible tells a character that cannot be printed: control characters, and format characters such as a space of no
-// width. The joiner of emoji is none, nor is any space.
+// invisible reports whether a character cannot be printed: control characters, and format characters such as a
+// zero-width space. Neither the emoji joiner nor a space counts as invisible.
 func invisible(r rune) bool {
 	const joiner = '\u200d'
 	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != joiner
 }
 
-// printed tells a character that leaves ink: no space, and no letter or mark that prints nothing (the Hangul fillers,
-// the empty Braille cell, selectors of variants).
+// printed reports whether a character leaves ink. Spaces do not, nor do letters and marks that print nothing (the
+// Hangul fillers, the empty Braille cell, variation selectors).
 func printed(r rune) bool {
 	return unicode.IsPrint(r) && r != ' ' && r != '\u2800' &&
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// code reads a generation code. A missing code, or a value of another kind, already has its fault.
+// code reads a generation code. If the code is missing or not a text, its fault has been recorded before.
 func (r *reader) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}
@@ -217,7 +217,7 @@ func (r *reader) code(v dte.Value, path string) dte.Code {
 	return c
 }
 
-// shape is what a member of a request must be.
+// shape is the shape that a member of a request must have.
 type shape uint8
 
 const (
@@ -230,7 +230,7 @@ const (
 	isTexts // a list of texts
 )
 
-// field is one member of a request: its name there, the fact that it becomes, and what it must be.
+// field is one member of a request: its name, the fact that it becomes, and the conditions that it must meet.
 type field struct {
 	name     string
 	fact     string // "" for the same name
@@ -240,14 +240,14 @@ type field struct {
 	above    bool        // min is exclusive
 	preset   dte.Value   // the fact when the member is absent
 	members  []field     // of an object, or of each object of a list
-	loose    bool        // members that are not known are dropped, not refused (any receptor)
+	loose    bool        // unknown members are dropped, not refused (any receptor)
 	limit    int         // most items of a list
 	numbered bool        // each item gets numItem
 	place    place       // where the fact goes
-	equals   string      // the only text that it may be; "": any
-	label    string      // of an entry of the appendix
+	equals   string      // the only allowed text; "": any
+	label    string      // the label of its entry in the appendix
 	person   bool        // an object that holds a person's identity numbers
-	blank    bool        // a text that is like none when it is blank
+	blank    bool        // a blank text counts as absent
 	lines    bool        // a text that may have several lines
 }
 
@@ -257,7 +257,7 @@ type place uint8
 const (
 	inRoot place = iota
 	inResumen
-	inLine     // of the only line
+	inLine     // the only line
 	inPagos    // one object, the only one of resumen.pagos
 	inApendice // a text or a number, as one entry of the appendix under its label
 	nowhere    // read by the gateway itself
@@ -272,7 +272,7 @@ func (f *field) factName() string {
 
 func amount(n int64) *dte.Amount { a := dte.Amount(n) * dte.Scale; return &a }
 
-// plain are texts that may be there.
+// plain returns fields of optional texts.
 func plain(names ...string) []field {
 	fs := make([]field, len(names))
 	for i, n := range names {
@@ -281,7 +281,7 @@ func plain(names ...string) []field {
 	return fs
 }
 
-// required are texts that must be there.
+// required returns fields of required texts.
 func required(names ...string) []field {
 	fs := plain(names...)
 	for i := range fs {
@@ -293,7 +293,7 @@ func required(names ...string) []field {
 var direccion = field{name: "direccion", shape: isObject, loose: true, members: plain("departamento", "municipio",
 	"distrito", "complemento")}
 
-// item is SPEC 2.6 with the extensions: tributos, codTributo, noGravado.
+// item is the line of SPEC 2.6 with three extensions: tributos, codTributo, noGravado.
 var item = []field{
 	{name: "descripcion", required: true},
 	{name: "cantidad", shape: isNumber, required: true, min: amount(0), above: true},
@@ -313,7 +313,7 @@ var payment = []field{
 	{name: "referencia", blank: true},
 }
 
-// full reports whether no further fault will be listed: looking for more would cost time and change nothing.
+// full reports whether MaxFaults faults are known: further faults would not be listed, so nobody looks for them.
 func (r *reader) full() bool { return len(r.Faults) >= MaxFaults }
 
 func (r *reader) wrong(path, message string) dte.Value {
@@ -332,23 +332,23 @@ func (r *reader) contradict(a, b string) {
 	r.fault(b, dte.FaultCondition, "Contradice a "+a)
 }
 
-// faulty reports whether a path has its fault already.
+// faulty reports whether a path has a fault already.
 func (r *reader) faulty(path string) bool {
 	return slices.ContainsFunc(r.Faults, func(f dte.Fault) bool { return f.Path == path })
 }
 
-// Who the other party is: the numbers of people and taxpayers as they are printed on their cards, and the pairs of
-// which half is no use.
+// The identity of the other party: numbers of people and taxpayers as printed on their cards, and pairs of members that
+// are useless without each other.
 
-// Kinds of identity documents (CAT-022) whose numbers have a form.
+// Kinds of identity documents (CAT-022) with a fixed number of digits.
 const (
 	kindDUI = "13" // 9 digits
 	kindNIT = "36" // 14 digits, or the 9 of the DUI that replaced it for persons
 )
 
-// identities completes a person's facts: NIT, NRC and DUI become digits alone, whatever hyphens and spaces they came
-// with, so that each generation of MH's layouts can write them its own way. A kind of document without a number is
-// refused; a number without a kind says by its length what it is. prefix begins the paths of the person's members.
+// identities completes a person's facts. NIT, NRC and DUI lose their hyphens and spaces and become digits, because each
+// generation of MH's layouts writes them in its own way. A kind of document without a number is refused; without a
+// kind, the length of the number determines the kind. prefix begins the paths of the person's members.
 func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	p = r.mailbox(p, prefix)
 	p = r.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
@@ -384,7 +384,7 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	return p
 }
 
-// mailbox refuses an address that cannot be mailed while the customer can still say it again.
+// mailbox refuses an invalid mail address now, while the customer is present and can repeat it.
 func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
 	if !hasValue(v) || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
@@ -398,7 +398,7 @@ func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	return p.With("correo", dte.Str(address))
 }
 
-// onePerson refuses a taxpayer's NIT beside the number of another one.
+// onePerson refuses a NIT and a document number that belong to two different persons.
 func (r *reader) onePerson(p dte.Value, prefix string) {
 	kind, number, nit := p.Get("tipoDocumento").Text(), p.Get("numDocumento").Text(), p.Get("nit").Text()
 	comparable := kind == kindNIT || kind == kindDUI && len(nit) == len(number)
@@ -410,7 +410,7 @@ func (r *reader) onePerson(p dte.Value, prefix string) {
 	r.fault(prefix+"numDocumento", dte.FaultCondition, "El número de documento es de otra persona que el NIT")
 }
 
-// digits writes a number of a person as digits alone, and refuses one that has not as many as it may.
+// digits writes a person's number as digits only, and refuses a number whose length is not in lengths.
 func (r *reader) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
 	v := p.Get(name)
 	if !hasValue(v) || v.Kind() != dte.KindString {
@@ -424,7 +424,7 @@ func (r *reader) digits(p dte.Value, prefix, name, message string, lengths ...in
 	return p
 }
 
-// digitsOf are the digits of a number that is written with hyphens and spaces; "" if it holds anything else.
+// digitsOf returns the digits of a number with hyphens and spaces; "" if the number holds anything else.
 func digitsOf(s string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r == '-' || unicode.IsSpace(r) {

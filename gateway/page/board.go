@@ -21,38 +21,38 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// board is an overview as the page says it: every text in its language, every time in El Salvador's.
+// board is an overview in the page's words: texts in the page's language, times in El Salvador's.
 type board struct {
 	lang          string
 	o             *Overview
 	Level         string // ok, warn or bad
 	Title, Advice string
 	Reason        string
-	Order         string // what central IT types; empty: nothing
+	Order         string // the commands that central IT must run; empty: none
 	Facts         []fact
 	Total         string // of today
 	Documents     []fact
-	Month         string // its name; "" while it is counted
+	Month         string // the month's name; "" while the month is counted
 	MonthLines    []fact
 	Waiting       []fact
-	Deadlines     []fact   // the day, and in Note how long until then
-	Live, Coming  []fact   // a document's rules and their version
-	RulesRefused  []fact   // stored, and may not compute
-	Rejecting     []string // rules in force that MH refuses, a sentence each
-	Returned      string   // to which rule, and when
+	Deadlines     []fact   // the moment in Note, and in Value the time left
+	Live, Coming  []fact   // document types with the version of their rules
+	RulesRefused  []fact   // rules that are stored but may not compute
+	Rejecting     []string // a sentence for each rule in force whose documents MH refuses
+	Returned      string   // the rule that the branch returned to, and when
 	Deliveries    []fact
 	Box           []fact
 	Trouble       []fact
 }
 
-// fact is a line of the page: what, how much, a remark, and how it is (ok, warn, bad, or nothing). Raw is what a
-// machine said, in its own words, which are mostly English.
+// fact is a line of the page: a name, a value, a remark (Note), and a level (ok, warn, bad, or empty). Raw is the
+// message of a machine in its own words, which are mostly English.
 type fact struct{ Name, Value, Note, Level, Raw string }
 
-// t is a text of the page.
+// t returns a text of the page in the board's language.
 func (b *board) t(key string) string { return say(b.lang, key) }
 
-// ago is a moment, and how long ago that is.
+// ago returns a moment, and how long ago it was.
 func (b *board) ago(at time.Time) string { return momentText(b.lang, at, b.o.At) }
 
 func (b *board) since(at time.Time) string { return b.t("since") + " " + b.ago(at) }
@@ -66,7 +66,7 @@ func newBoard(lang string, o *Overview) *board {
 	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct", "lost"} {
 		n, level := o.Owed.Waiting[name], ""
 		switch name {
-		case "correct": // the one that a person settles
+		case "correct": // a person must settle these
 			level = "warn"
 		case "lost":
 			n, level = o.Owed.Lost, "bad"
@@ -96,7 +96,7 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency is the level of what ends in some time, and is pressing from some time before.
+// urgency returns the level of a deadline: bad when it has passed, warn when less than pressing is left.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:
@@ -107,7 +107,7 @@ func urgency(left, pressing time.Duration, otherwise string) string {
 	return otherwise
 }
 
-// deadlines are what the law wants and by when.
+// deadlines adds the legal deadlines that the branch has to meet.
 func (b *board) deadlines() {
 	owed := b.o.Owed
 	for _, d := range []struct {
@@ -119,7 +119,7 @@ func (b *board) deadlines() {
 			continue
 		}
 		level := urgency(d.at.Sub(b.o.At), soon[d.name], "")
-		if d.name == "report" { // a person's to do, before the event; the box misses no deadline of its own
+		if d.name == "report" { // a person must do this before the event; the box itself has no deadline here
 			level = "warn"
 		}
 		b.Deadlines = append(b.Deadlines, fact{Name: b.t("deadline." + d.name), Note: moment(b.lang, d.at, b.o.At),
@@ -153,7 +153,7 @@ func (b *board) facts() {
 	b.Facts = []fact{mh, period, b.pending(fact{Name: b.t("owed"), Value: count(n)}, n, b.o.Owed.Oldest)}
 }
 
-// pending completes a fact about what waits: nothing is well, and the oldest is a remark.
+// pending completes a fact about waiting work: level ok if nothing waits, and the age of the oldest as a remark.
 func (b *board) pending(f fact, n int, oldest time.Time) fact {
 	if n == 0 {
 		f.Level = "ok"
@@ -175,8 +175,8 @@ func (b *board) day() {
 	b.Total = count(total)
 }
 
-// month is the month so far: documents that stand, and what they add up to, by type; what does not stand is a remark. A
-// Month that is nil is being counted.
+// month adds the month so far, by type: the number of valid documents and their total; other documents are a remark.
+// While Month is nil, the month is being counted.
 func (b *board) month() {
 	if b.o.Month == nil {
 		return
@@ -204,7 +204,7 @@ func (b *board) month() {
 	}
 }
 
-// permit returns, in the test ambiente, how many of each kind MH has sealed of those that it wants.
+// permit returns, for the test ambiente, how many documents of each type MH has sealed and how many it wants.
 func (b *board) permit() (lines []fact, note string) {
 	missing := 0
 	a := b.o.Authorisation
@@ -227,7 +227,7 @@ func (b *board) permit() (lines []fact, note string) {
 	return lines, note + " " + b.t("authorisation.since") + " " + day(b.lang, a.Since) + "."
 }
 
-// rules are one line a document: what computes it today, and what will.
+// rules adds one line for each document type: the rule that computes it today, and the coming rule.
 func (b *board) rules() {
 	if b.o.Rules == nil {
 		return
@@ -257,8 +257,8 @@ func (b *board) rules() {
 	}
 }
 
-// outcomes adds what MH refuses of a rule in force to the rule's line, and to the verdict if the rule is most likely
-// wrong.
+// outcomes adds to a rule's line how many of its documents MH refuses, and adds the rule to the verdict if the rule is
+// most likely wrong.
 func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 	if o == nil || o.Refused == 0 {
 		return
@@ -339,11 +339,11 @@ func (b *board) box() {
 	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
 }
 
-// fresh is how long an error of the log is red. An older one is history: what is still wrong has a line of its own, or
-// comes into the log again.
+// fresh is how long an error of the log is red. An older error is history: a problem that persists has its own line, or
+// is logged again.
 const fresh = time.Hour
 
-// troubleLevel is the colour of a line of the log.
+// troubleLevel returns the level of a line of the log.
 func troubleLevel(x Trouble, now time.Time) string {
 	switch {
 	case now.Sub(x.At) >= fresh:
@@ -354,8 +354,8 @@ func troubleLevel(x Trouble, now time.Time) string {
 	return "warn"
 }
 
-// verdict is the one sentence: can the branch issue, and what is to be done. It comes last, for it says of no page that
-// nothing needs doing while something on that page is red or yellow.
+// verdict sets the title: whether the branch can issue, and what people must do. It runs last, because it must not
+// state that nothing needs doing while something on the page is red or yellow.
 func (b *board) verdict() {
 	o := b.o
 	late := slices.ContainsFunc(b.Deadlines, func(d fact) bool { return d.Level == "bad" })
@@ -385,11 +385,11 @@ func (b *board) verdict() {
 	}
 }
 
-// PasswordOrder is what central IT types on the box when MH has a new password of the taxpayer's API, as root.
+// PasswordOrder is what central IT types on the box, as root, when the password of MH's API has changed.
 const PasswordOrder = "systemd-ask-password -n 'MH API password' | " +
 	"systemd-creds encrypt --name=authority.password - /etc/dted/authority.password.cred\nsystemctl restart dted"
 
-// passwordReason is the text that says why MH refuses the password.
+// passwordReason returns the key of the text that explains why MH refuses the password.
 func passwordReason(err error) string {
 	switch {
 	case errors.Is(err, authority.ErrPasswordExpired):
@@ -400,7 +400,7 @@ func passwordReason(err error) string {
 	return "password.wrong"
 }
 
-// stopped is why nothing is issued, without the cause that is for the log.
+// stopped returns why nothing is issued, without the cause, which is in the log.
 func stopped(lang string, err error) string {
 	var e *refusal.Error
 	switch {
@@ -414,8 +414,8 @@ func stopped(lang string, err error) string {
 	return err.Error()
 }
 
-// worst is the worst level that something on the board has: bad, else warn, else ok. Warnings of the log are no state
-// of the branch, and do not count.
+// worst returns the worst level on the board: bad, else warn, else ok. Warnings of the log do not describe the present
+// state of the branch, and do not count.
 func (b *board) worst() string {
 	worst := "ok"
 	see := func(level string) {
@@ -438,7 +438,7 @@ func (b *board) worst() string {
 	return worst
 }
 
-// masked hides addresses: who buys is nobody's business here.
+// masked hides the names in mail addresses: this page must not show who buys.
 func masked(s string) string {
 	words := strings.Fields(s)
 	for i, w := range words {
@@ -449,26 +449,26 @@ func masked(s string) string {
 	return strings.Join(words, " ")
 }
 
-// Pages are made of nodes, which escape every text. html/template would do the same and make the program a third
-// larger: with it the linker keeps every method there is.
+// Pages are made of nodes, which escape every text. html/template escapes too, but makes the program a third larger,
+// because with it the linker keeps every method.
 
-// el is an element with the attributes and children given.
+// el returns an element with attributes and children.
 func el(name string, children ...g.Node) g.Node { return g.El(name, children...) }
 
-// txt is an element that holds a text.
+// txt returns an element that holds a text.
 func txt(name, text string) g.Node { return el(name, g.Text(text)) }
 
 func attr(name, value string) g.Node { return g.Attr(name, value) }
 
-// class is an attribute that is left out when it is empty.
+// class returns a class attribute, or nothing if name is empty.
 func class(name string) g.Node { return g.If(name != "", g.Attr("class", name)) }
 
-// small is a remark, left out when it is empty.
+// small returns a remark, or nothing if text is empty.
 func small(text string) g.Node { return g.If(text != "", txt("small", text)) }
 
 func link(to, text string) g.Node { return el("a", attr("href", to), g.Text(text)) }
 
-// listed is an element around one node for each item, left out when there is none.
+// listed returns an element around one node for each item, or nothing if there are no items.
 func listed[T any](name string, items []T, node func(T) g.Node, before ...g.Node) g.Node {
 	if len(items) == 0 {
 		return nil
@@ -476,7 +476,7 @@ func listed[T any](name string, items []T, node func(T) g.Node, before ...g.Node
 	return el(name, append(before, g.Map(items, node))...)
 }
 
-// document is a whole page in a language. style is the only one that the policy of secure allows.
+// document returns a whole page in a language. style must be the style that the page's policy allows.
 func document(lang, title, style string, head g.Node, body ...g.Node) []byte {
 	var b bytes.Buffer
 	b.WriteString("<!doctype html>\n")
@@ -485,7 +485,7 @@ func document(lang, title, style string, head g.Node, body ...g.Node) []byte {
 		el("meta", attr("name", "viewport"), attr("content", "width=device-width, initial-scale=1")),
 		el("meta", attr("name", "color-scheme"), attr("content", "light dark")),
 		head, txt("title", title), el("style", g.Raw(style))), el("body", body...))
-	_ = page.Render(&b) // to memory
+	_ = page.Render(&b) // writing to memory cannot fail
 	return b.Bytes()
 }
 
@@ -496,7 +496,7 @@ const (
 	chartTop             = 8
 )
 
-// chart is the day by the hour, as stacked bars. now is the hour that goes on.
+// chart draws the day by the hour, as stacked bars. now is the present hour.
 func chart(lang string, day documents.Today, now int) g.Node {
 	most, best, total := 0, 0, 0
 	for h, x := range day.Hours {
@@ -506,7 +506,7 @@ func chart(lang string, day documents.Today, now int) g.Node {
 			most, best = n, h
 		}
 	}
-	label := fmt.Sprintf("%s: %s.", say(lang, "today"), count(total)) // for who does not see it
+	label := fmt.Sprintf("%s: %s.", say(lang, "today"), count(total)) // for people who cannot see the chart
 	if total > 0 {
 		label += fmt.Sprintf(" %s: %02d:00, %s.", say(lang, "chart.peak"), best, count(most))
 	}
@@ -547,7 +547,7 @@ func chart(lang string, day documents.Today, now int) g.Node {
 			attr("width", "13.5"), attr("height", "2")), bars)
 }
 
-// part is how some documents of an hour were issued: a class of the drawing and a word.
+// part is the number of an hour's documents of one kind; kind names a class of the drawing and a word of the page.
 type part struct {
 	kind string
 	n    int
@@ -557,7 +557,7 @@ func parts(h documents.Hour) [3]part {
 	return [...]part{{"normal", h.Normal}, {"contingency", h.Contingency}, {"rejected", h.Rejected}}
 }
 
-// tally says what an hour holds, leaving out what it has none of.
+// tally returns the numbers of an hour as a text, without the parts that are zero.
 func tally(lang string, h documents.Hour) string {
 	var said []string
 	for _, p := range parts(h) {
@@ -568,7 +568,7 @@ func tally(lang string, h documents.Hour) string {
 	return strings.Join(said, ", ")
 }
 
-// ceiling is the even, round number that a scale ends at.
+// ceiling returns the even, round number at which a scale for n ends.
 func ceiling(n int) int {
 	for _, top := range []int{2, 4, 6, 8} {
 		if top >= n {

@@ -2,9 +2,9 @@ package page
 
 import "strings"
 
-// logged is what each warning and error of the log means, in Spanish, by its message. The Spanish page shows these
-// sentences: whoever reads it at a counter cannot read the log, which is English. A test finds every message of the
-// sources here.
+// logged maps the message of each warning and error of the log to a Spanish sentence. The Spanish page shows these
+// sentences, because people at a counter cannot read the log, which is English. A test checks that every message of the
+// sources is here.
 var logged = func() map[string]string {
 	m := make(map[string]string)
 	for _, s := range sentences {
@@ -15,7 +15,7 @@ var logged = func() map[string]string {
 	return m
 }()
 
-// sentences are the Spanish texts, each before the messages that mean it.
+// sentences are lists: a Spanish sentence, then the messages that it explains.
 var sentences = [][]string{
 	// Hacienda: contingency, events, lots, invalidations.
 	{"La sucursal entró en contingencia", "in contingency"},
@@ -42,7 +42,7 @@ var sentences = [][]string{
 	{"El archivo tenía una forma de un documento que faltaba aquí; ahora es la del registro",
 		"the archive holds a form that this store lacks: it is the record now"},
 
-	// Numbers that other media know.
+	// Numbers that are known outside of the box's store.
 	{"No se pudo leer en la base qué series están detenidas", "reading which series are held"},
 	{"No se pudo anotar en la base que las series están detenidas; un reinicio lo olvidaría",
 		"holding series in the store: a restart would forget it"},
@@ -182,7 +182,7 @@ var sentences = [][]string{
 		"the tokens' bytes of today begin anew"},
 }
 
-// Ends are the lines of the log that end a trouble: the message of the trouble by that of its end.
+// Ends maps the log message that ends a trouble to the message of that trouble.
 var Ends = map[string]string{
 	"the disk takes the store's tables again": "the disk does not take the store's tables",
 	"out of contingency":                      "in contingency",
@@ -193,8 +193,8 @@ var Ends = map[string]string{
 	"sales wait for the chain's store":        "sales do not wait for the chain's store any more",
 }
 
-// notice is what the page says of a line of the log, and what it keeps folded: the sentence of its message, and the
-// line itself, which is English.
+// notice returns what the page shows for a line of the log: the sentence of its message, and, folded, the line itself,
+// which is English.
 func notice(lang string, x Trouble) (text, raw string) {
 	raw = masked(x.Text)
 	if lang != "es" {

@@ -18,8 +18,8 @@ import (
 //go:embed reference.css
 var referenceStyle string
 
-// Reference makes the reference page of a contract in OpenAPI. The contract is part of the program; therefore the
-// tests, and no error, find a fault in it.
+// Reference returns the reference page of an OpenAPI contract. The contract is part of the program: tests find its
+// faults, therefore Reference panics instead of returning an error.
 func Reference(contract []byte) []byte {
 	d, err := dte.Parse(contract)
 	if err != nil {
@@ -73,7 +73,7 @@ func textOf(v dte.Value, name string) string { return v.Get(name).Text() }
 // reference reads the contract.
 type reference struct{ doc dte.Value }
 
-// resolve follows a reference, and returns its last name.
+// resolve follows a $ref, and returns its target and the last name of the reference.
 func (c reference) resolve(v dte.Value) (dte.Value, string) {
 	ref := textOf(v, "$ref")
 	if ref == "" {
@@ -87,7 +87,7 @@ func (c reference) resolve(v dte.Value) (dte.Value, string) {
 	return at, parts[len(parts)-1]
 }
 
-// operation shows what a till may ask.
+// operation shows one operation that a till may request.
 func (c reference) operation(method, path string, o dte.Value) g.Node {
 	description := textOf(o, "description")
 	if o.Get("security").Exists() {
@@ -124,7 +124,7 @@ func (c reference) operation(method, path string, o dte.Value) g.Node {
 		el("div", class("answers"), el("table", txt("caption", "Answers"), answers)))
 }
 
-// answer shows a status with its schema, or else its types: of media, or codes of an error.
+// answer shows a status with its schema, or else with its media types or the codes of its error.
 func (c reference) answer(status string, v dte.Value) g.Node {
 	answer, _ := c.resolve(v)
 	var types []string
@@ -149,8 +149,8 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 		el("td", holds), txt("td", textOf(answer, "description")))
 }
 
-// schema shows a schema of the contract. Where it wants one of a pair of members, the contract writes "if the first is
-// not there, the second is required": of an anyOf, generators of clients make a type that takes everything.
+// schema shows a schema of the contract. If one of a pair of members is required, the contract writes "if the first is
+// missing, the second is required": from an anyOf, client generators would make a type that accepts everything.
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
 	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {
@@ -178,7 +178,7 @@ func (c reference) members(s dte.Value) (rows g.Group) {
 	return rows
 }
 
-// member is a schema on one line, those of nested objects below it.
+// member is a schema on one line; the members of nested objects are below it.
 type member struct {
 	name, in, kind, link, description string
 	limits                            []string
@@ -195,7 +195,7 @@ func (c reference) member(s dte.Value) member {
 		return m
 	}
 	t := s.Get("type")
-	if t.Kind() == dte.KindArray { // with null beside it, as an optional member may always be null
+	if t.Kind() == dte.KindArray { // type and null: an optional member may always be null
 		t = t.Index(0)
 	}
 	m.kind = t.Text()
@@ -240,12 +240,12 @@ func (m *member) row(required bool) g.Node {
 		el("td", g.Text(m.description), g.If(len(m.inner) > 0, el("table", m.inner))))
 }
 
-// remarks are the limits, behind a space.
+// remarks returns the limits after a space.
 func (m *member) remarks() g.Node {
 	return g.If(len(m.limits) > 0, g.Group{g.Text(" "), txt("small", strings.Join(m.limits, " "))})
 }
 
-// codeRow is a code with its statuses, in both languages.
+// codeRow returns a code with its statuses, in both languages.
 func codeRow(c problem.Code) g.Node {
 	said := func(lang string, meaning, action string) g.Node {
 		return el("td", attr("lang", lang), txt("p", meaning+"."), txt("p", action+"."))
@@ -256,8 +256,8 @@ func codeRow(c problem.Code) g.Node {
 		})), said("en", c.Meaning.EN, c.Action.EN), said("es", c.Meaning.ES, c.Action.ES))
 }
 
-// guideView is one thing that a till must know that follows the service's specification to the letter: where this
-// appliance fills its gaps, and where it or MH differs.
+// guideView is one hint for a till that follows the service's specification to the letter: the appliance fills a gap of
+// the specification, or the appliance or MH differs from it.
 type guideView struct {
 	EN, ES         string // title
 	TextEN, TextES string
@@ -360,7 +360,7 @@ var guide = []guideView{
 			"a ellos."},
 }
 
-// guideSection shows the guide: English, and Spanish beside it where there is room.
+// guideSection shows the guide in English, and in Spanish at its side where there is room.
 func guideSection() g.Node {
 	return el("section", attr("id", "guide"), txt("h2", "From another system"),
 		el("p", g.Text("For a till that follows the service's specification to the letter: what the specification "+
@@ -404,7 +404,7 @@ func sampleFile(f sample.File) g.Node {
 		}))), el("tbody", numbered(f.Rows)...))))
 }
 
-// numbered are the rows with their numbers before them.
+// numbered returns the rows; each row begins with its number.
 func numbered(rows [][]string) (list []g.Node) {
 	for i, row := range rows {
 		list = append(list, el("tr", el("th", attr("scope", "row"), g.Text(strconv.Itoa(i+1))),

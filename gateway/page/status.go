@@ -23,7 +23,7 @@ import (
 //go:embed status.css
 var statusStyle string
 
-// What the pages may load: their own style, and nothing else. Values of Content-Security-Policy.
+// Content-Security-Policies of the pages: a page may load its own style, and nothing else.
 var (
 	StatusPolicy    = policy(statusStyle)
 	ReferencePolicy = policy(referenceStyle)
@@ -35,7 +35,7 @@ func policy(style string) string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// StatusLife is how long the same status page is shown before it is made again.
+// StatusLife is how long a status page is shown before a new one is made.
 const StatusLife = 3 * time.Second
 
 // Status keeps the status page of each language for StatusLife. The zero value is ready.
@@ -85,7 +85,7 @@ func renderStatus(lang string, o *Overview) []byte {
 			el("section", class("verdict "+b.Level), txt("h1", b.Title), note("reason", b.Reason), txt("p", b.Advice),
 				g.If(b.Order != "", el("pre", txt("code", b.Order)))),
 			el("section", class("glance"), b.factsHTML(b.Facts)),
-			// A phone shows the first column above the second: what waits stands above the long lists.
+			// A phone shows the first column above the second: waiting work comes before the long lists.
 			el("div", b.waitingHTML(), b.todayHTML(), b.troubleHTML(),
 				el("section", txt("h2", b.t("deliveries")), b.factsHTML(b.Deliveries),
 					g.If(o.Owed.Delivery.GivenUp > 0,
@@ -96,10 +96,10 @@ func renderStatus(lang string, o *Overview) []byte {
 		el("footer", txt("p", b.t("updated")+", "+b.t("refresh")+". "+b.t("more")+".")))
 }
 
-// note is a paragraph of a class, left out when it is empty.
+// note returns a paragraph of a class, or nothing if text is empty.
 func note(kind, text string) g.Node { return g.If(text != "", el("p", class(kind), g.Text(text))) }
 
-// factsHTML are names with their values.
+// factsHTML returns a list of facts: names with their values.
 func (b *board) factsHTML(list []fact) g.Node {
 	return el("dl", class("facts"), g.Map(list, func(f fact) g.Node {
 		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value),
@@ -108,7 +108,7 @@ func (b *board) factsHTML(list []fact) g.Node {
 	}))
 }
 
-// detail is a text in the appliance's or another server's own words, shown to whoever opens it.
+// detail returns a folded text in the words of the appliance or another server; the reader can open it.
 func detail(lang, raw string) g.Node {
 	if raw == "" {
 		return nil
@@ -116,7 +116,7 @@ func detail(lang, raw string) g.Node {
 	return el("details", el("summary", g.Text(say(lang, "detail"))), el("code", attr("lang", "en"), g.Text(raw)))
 }
 
-// row is a line of a table.
+// row returns a line of a table.
 func row(f fact) g.Node {
 	return el("tr", class(f.Level), el("th", attr("scope", "row"), g.Text(f.Name), small(f.Note)), txt("td", f.Value))
 }
@@ -175,14 +175,14 @@ func (b *board) rulesHTML() g.Node {
 		el("table", txt("caption", b.t("live")), g.Map(b.Live, row)))
 }
 
-// Overview is what the status page shows. It holds no secret and no customer. A time is zero if it is not known.
+// Overview is the state on the status page. It holds no secret and no customer. A time is zero if it is unknown.
 type Overview struct {
 	At, Started time.Time
 	Version     string
 	Ambiente    string // CAT-001
 	Branch      int64
-	Name        string // what people call the store; "": its number
-	// Stopped is why nothing new is issued, nil when the branch issues.
+	Name        string // people's name of the store; "": the page shows its number
+	// Stopped is the reason why nothing new is issued; nil while the branch issues.
 	Stopped error
 	MH      Reach
 	Owed    *engine.Backlog
@@ -192,14 +192,14 @@ type Overview struct {
 	Rules         *rulestore.Listing
 	// Month is nil while it is counted for the first time.
 	Month *Month
-	// SecondCopy is nil when none is configured; Mail and Archive are false then.
+	// SecondCopy is nil if no second copy is configured. Mail and Archive are false if they are not configured.
 	SecondCopy    *SecondCopy
 	Mail, Archive bool
-	// Chain is nil where the branch is of no chain.
+	// Chain is nil if the branch belongs to no chain.
 	Chain *Chain
 	// Free and Reserve are bytes of the store's disk; below Reserve nothing is issued.
 	Free, Reserve int64
-	// Skew is the box's clock less MH's, nil before MH's first answer.
+	// Skew is the box's clock minus MH's, nil before MH's first answer.
 	Skew    *time.Duration
 	Expires []Expiry
 	Trouble []Trouble // the newest first
@@ -211,27 +211,27 @@ type Month struct {
 	Totals []documents.Total
 }
 
-// Reach is whether MH answered the last call.
+// Reach is the result of the last call to MH.
 type Reach struct {
-	Asked bool // there was a call
+	Asked bool // there has been a call
 	Up    bool
-	Since time.Time // it has been so
-	Last  time.Time // the last answer
-	Why   string    // it is not up
-	// Refused is MH's refusal of the user or the password, an authority.ErrCredentials; nil: none.
+	Since time.Time // when Up last changed
+	Last  time.Time // when MH last answered
+	Why   string    // why MH is not up
+	// Refused is MH's refusal of the user or the password, an authority.ErrCredentials; nil: not refused.
 	Refused error
 }
 
 // Chain is the state of the box's connection to the chain's centre.
 type Chain struct {
 	Branch   string
-	Version  int64     // of the desired state
+	Version  int64     // the version of the desired state
 	Asked    time.Time // when the chain's store last answered; zero: not since the start
-	Trouble  string    // empty: none
-	Refused  bool      // of that: the chain's store refuses this box's account, or is full
+	Trouble  string    // empty: no trouble
+	Refused  bool      // Trouble means that the chain's store refuses this box's account, or is full
 	Replaced bool      // another box has the branch
-	Unbound  []string  // points of sale that the box's enrolment does not name: they number nothing
-	Lacks    string    // what the chain's store has lost of the second copy; empty: a rebuild would be complete
+	Unbound  []string  // points of sale without an enrolment of the box: they issue no numbers
+	Lacks    string    // the part of the second copy that the chain's store has lost; empty: none
 }
 
 // SecondCopy is the state of the second copy.
@@ -241,8 +241,8 @@ type SecondCopy struct {
 	Why   string
 }
 
-// Expiry is a certificate that ends: signing, MH's for the key; api or ops, of a listener; or ca, the box's own
-// authority.
+// Expiry is the end of a certificate. Name is signing (MH's certificate of the key), api or ops (of a listener), or ca
+// (the box's own authority).
 type Expiry struct {
 	Name string
 	At   time.Time
@@ -251,25 +251,25 @@ type Expiry struct {
 // Trouble is a warning or an error of the log, with the number of times that it was logged.
 type Trouble struct {
 	At    time.Time
-	Error bool // else a warning
-	// Message is the line's constant part, Text the whole line with its attributes.
+	Error bool // false: a warning
+	// Message is the constant part of the line; Text is the whole line with its attributes.
 	Message, Text string
 	Count         int
-	Ended         time.Time // when it was over, see Ends; zero: nobody has said so
+	Ended         time.Time // when the trouble ended, see Ends; zero: no end was logged
 }
 
 // ErrNoRules means that the branch has no rule that is valid today.
 var ErrNoRules = errors.New("no rule is valid today")
 
-// When the page turns yellow: where an alert watches the same, with the alert (TestLimits_Alerts).
+// Limits at which the page turns yellow. If an alert watches the same value, both have one limit (TestLimits_Alerts).
 
 const oneDay = 24 * time.Hour
 
-// soon is how long before a deadline, or before the end of a certificate, by their names.
+// soon is how long before a deadline, or before the end of a certificate, the page turns yellow; by name.
 var soon = map[string]time.Duration{"event": 6 * time.Hour, "documents": 12 * time.Hour, "correction": 23 * time.Hour,
 	"refused": 6 * time.Hour, "signing": 30 * oneDay, "api": 21 * oneDay, "ops": 21 * oneDay, "ca": 21 * oneDay}
 
 const (
-	lowDisk = 2           // times what is kept free
-	skewed  = time.Minute // between the box's clock and MH's
+	lowDisk = 2           // times the reserve of free bytes
+	skewed  = time.Minute // difference between the box's clock and MH's
 )

@@ -214,7 +214,7 @@ var words = map[string][2]string{
 	"overdue":       {"venció hace", "late by"},
 }
 
-// say is a text of the page; one that is not known is its own last word.
+// say returns a text of the page. For an unknown key, it returns the key's last word.
 func say(lang, key string) string {
 	switch w, ok := words[key]; {
 	case ok && lang == "en":
@@ -225,7 +225,7 @@ func say(lang, key string) string {
 	return key[strings.LastIndexByte(key, '.')+1:]
 }
 
-// documentName is what people call a type of document, an event or the catalogues.
+// documentName returns people's name of a type of document, an event or the catalogues.
 func documentName(lang, document string) string {
 	t := record.TypeOf(document)
 	switch {
@@ -237,7 +237,7 @@ func documentName(lang, document string) string {
 	return t.En + " (" + document + ")"
 }
 
-// unanswered says why MH did not answer, by what the appliance knows of it.
+// unanswered returns why MH did not answer, as far as the appliance knows.
 func unanswered(lang, why string) string {
 	kind := "link"
 	switch {
@@ -253,13 +253,13 @@ func unanswered(lang, why string) string {
 
 func clock(t time.Time) string { return t.In(dte.Zone).Format("15:04:05") }
 
-// months are the names of the months; their first three letters stand in dates.
+// months are the names of the months. Dates show their first three letters.
 var months = map[string][]string{
 	"es": strings.Fields("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
 	"en": strings.Fields("January February March April May June July August September October November December"),
 }
 
-// moment is a time of day, with its date unless that is today.
+// moment returns a time of day, with its date unless the date is today.
 func moment(lang string, t, now time.Time) string {
 	t = t.In(dte.Zone)
 	if dte.Date(t) == dte.Date(now) {
@@ -268,7 +268,7 @@ func moment(lang string, t, now time.Time) string {
 	return fmt.Sprintf("%d %s %s", t.Day(), months[lang][t.Month()-1][:3], t.Format("15:04"))
 }
 
-// momentText is a moment, and how long ago that is.
+// momentText returns a moment, and how long ago it was.
 func momentText(lang string, t, now time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -280,7 +280,7 @@ func momentText(lang string, t, now time.Time) string {
 	return moment(lang, t, now) + " (" + ago + " ago)"
 }
 
-// remaining is how long until a deadline, or since.
+// remaining returns the time until a deadline, or the time since then.
 func remaining(lang string, at, now time.Time) string {
 	if left := at.Sub(now); left > 0 {
 		return say(lang, "left") + " " + span(left)
@@ -288,7 +288,7 @@ func remaining(lang string, at, now time.Time) string {
 	return say(lang, "overdue") + " " + span(now.Sub(at))
 }
 
-// span is a length of time in its two largest units, which both languages write alike.
+// span returns a length of time in its two largest units, which both languages write alike.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -304,7 +304,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d s", max(0, d/time.Second))
 }
 
-// day is a date, yyyy-mm-dd, for people.
+// day returns a date, yyyy-mm-dd, as people write it.
 func day(lang, date string) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -316,7 +316,7 @@ func day(lang, date string) string {
 // count writes a number with commas, as both languages do in El Salvador.
 func count(n int) string { return pdf.Printed(strconv.Itoa(n), 0) }
 
-// clockDifference is how far two clocks are apart.
+// clockDifference returns how far apart two clocks are.
 func clockDifference(d time.Duration) string {
 	if d.Abs() < time.Second {
 		return "< 1 s"

@@ -1,5 +1,5 @@
 // Package problem has the errors that callers of the appliance see: a status, a code, and a text, in Spanish for tills
-// and in English for operators. Of HTTP it knows only the numbers of statuses.
+// and in English for operators. The only HTTP that it knows is the status numbers.
 package problem
 
 import (
@@ -22,9 +22,9 @@ type Problem struct {
 	Faults         []dte.Fault // paths of the request
 	RequiredFields []string    // SPEC section 7, RECEPTOR_VALIDATION_ERROR
 	RetryAfter     time.Duration
-	Document       string // IDEMPOTENCY_CONFLICT: codigoGeneracion of the document that the key made
+	Document       string // IDEMPOTENCY_CONFLICT: codigoGeneracion of the document made under that key
 	Operator       bool   // the texts are English
-	English        string // the message for an operator; "": what the list of codes says
+	English        string // the message for an operator; "": the text of the list of codes
 }
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
@@ -53,19 +53,19 @@ func WrongParameters(faults []dte.Fault) error {
 		Faults: faults}
 }
 
-// WrongQuery returns a 400 for a parameter of an operator's query; want is an English text with what it must be.
+// WrongQuery returns a 400 for a parameter of an operator's query; want describes in English a valid value.
 func WrongQuery(name, want string) error {
 	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid",
 		Operator: true, Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
 
-// From makes a problem from an error of the engine.
+// From returns the problem of an engine's error.
 func From(e *refusal.Error) *Problem {
 	return &Problem{Status: Status(e.Code), Type: e.Code, Message: e.Message, Faults: e.Faults,
 		RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
 }
 
-// Renamed returns an engine's error with the names of the request in its faults. Any other error is returned unchanged.
+// Renamed returns an engine's error with the request's names in its faults. Any other error is returned unchanged.
 func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
 	var refused *refusal.Error
 	if !errors.As(err, &refused) {
@@ -95,7 +95,7 @@ func (p *Problem) InSpanish() *Problem {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with the meanings of its codes; otherwise makes the text of a code that no list has.
+// translated returns the problem with texts of the list of codes; otherwise returns the text of an unlisted code.
 func (p *Problem) translated(of func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
 		if c, ok := Find(code); ok {
@@ -127,17 +127,17 @@ func OperatorText(err error) string {
 	return text
 }
 
-// Code is a stable name of what is wrong. A code is never renamed, and never used for another meaning.
+// Code is a stable name of an error or fault. A code is never renamed, and never used for another meaning.
 type Code struct {
 	Name string
-	// Status are the statuses of HTTP that the code has as an answer's type; none when only elements of errors have it.
+	// Status are the HTTP statuses of answers with this code as type; empty if only elements of errors have the code.
 	Status []int
-	// Fault: elements of errors have the code.
+	// Fault: elements of errors can have the code.
 	Fault bool
-	// Operator: only the operators' listener answers it, whose texts are English.
+	// Operator: only the operators' listener, with English texts, answers the code.
 	Operator bool
 	Meaning  Text
-	Action   Text // what the cashier should do, or who wrote the till's program
+	Action   Text // what the cashier or the till's programmer should do
 }
 
 // Text is one sentence in each language, without its full stop.
@@ -148,7 +148,7 @@ func All() []Code {
 	return slices.Concat(types, operators, values, sales, references)
 }
 
-// Types returns the codes of the member type that tills can meet.
+// Types returns the codes that tills can meet in the member type of an answer.
 func Types() []Code { return types }
 
 // Find returns the entry of a code, and false if there is none: an operator's own rules may have codes of their own.

@@ -1,30 +1,30 @@
 package problem
 
-// answer is a type of answers to tills, with its status.
+// answer returns a type of answers to tills, with its status.
 func answer(name string, status int, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Status: []int{status}, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
 
-// operator is a type that only operators meet.
+// operator returns a type that only operators meet.
 func operator(name string, status int, es, en, actionES, actionEN string) Code {
 	c := answer(name, status, es, en, actionES, actionEN)
 	c.Operator = true
 	return c
 }
 
-// both is a type of answers that elements of errors have too.
+// both returns a type of answers that elements of errors have too.
 func both(name string, status int, es, en, actionES, actionEN string) Code {
 	c := answer(name, status, es, en, actionES, actionEN)
 	c.Fault = true
 	return c
 }
 
-// element is the code of an element of errors alone.
+// element returns a code that only elements of errors have.
 func element(name, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Fault: true, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
 
-// types are the codes of the member type of what a till is answered.
+// types are the codes of the member type in answers to tills.
 var types = []Code{
 	answer("VALIDATION_ERROR", 400,
 		"La solicitud tiene datos que faltan o no son válidos; errors los nombra uno por uno",
@@ -164,7 +164,7 @@ var operators = []Code{
 		"See in the appliance's status whether there is one"),
 }
 
-// values are faults of one value: what any member of a request can be.
+// values are faults of one value: any member of a request can have them.
 var values = []Code{
 	element("REQUIRED", "Falta un dato obligatorio", "A value that is due is missing", "Complete el dato", "Fill it in"),
 	element("TYPE", "El dato es de otra clase: texto donde va un número, o al revés",
@@ -201,7 +201,7 @@ var values = []Code{
 		"Mend the till's program"),
 }
 
-// sales are faults of amounts, which the rules of a document find.
+// sales are faults of amounts. The rules of a document find them.
 var sales = []Code{
 	element("QUANTITY_NOT_POSITIVE", "La cantidad de la línea es cero o negativa",
 		"The line's quantity is zero or below", "Ponga una cantidad mayor que cero, o quite la línea",
@@ -239,7 +239,7 @@ var sales = []Code{
 		"Pida al cliente su nombre y su documento", "Ask the customer for name and document"),
 	element("RETENTION_AND_PERCEPTION", "La venta lleva retención y percepción de IVA a la vez",
 		"The sale has withholding and perception of VAT at once", "Deje una sola", "Leave one"),
-	{Name: "RETENTION_BELOW_THRESHOLD", // a warning: it stands in analisisHacienda.observaciones as its text
+	{Name: "RETENTION_BELOW_THRESHOLD", // a warning: analisisHacienda.observaciones has its text
 		Meaning: Text{"Aviso, no error: se retuvo IVA en una venta menor al monto desde el que la ley lo exige",
 			"A warning, no error: VAT was withheld of a sale below the amount from which the law asks for it"},
 		Action: Text{"Nada, si la retención es lo acordado", "Nothing, if the withholding is what was agreed"}},
@@ -260,7 +260,7 @@ var sales = []Code{
 		"The VAT withheld is above the amount it is of", "Corrija el IVA retenido", "Mend the VAT withheld"),
 }
 
-// references are faults of what is issued against another document.
+// references are faults of a document that is issued against another document.
 var references = []Code{
 	element("CREDIT_ABOVE_ORIGINAL", "La nota de crédito supera lo que queda del documento original",
 		"The credit note is above what is left of the original", "Baje el monto a lo que message dice que queda",

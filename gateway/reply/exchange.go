@@ -21,7 +21,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// MaxBody is the largest body of JSON, in bytes. A larger body gets 413, and the message names the limit.
+// MaxBody is the largest JSON body, in bytes. A larger body gets 413, and the message names the limit.
 const MaxBody = 1 << 20 // bytes
 
 // Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status
@@ -50,8 +50,8 @@ func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	return v, nil
 }
 
-// syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from
-// 1.
+// syntax returns the problem of a body that is not strict JSON. Its fault names the line and the column, both counted
+// from 1.
 func syntax(err error, body []byte) *problem.Problem {
 	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
 		Message: "El cuerpo no es JSON válido"}
@@ -67,7 +67,7 @@ func syntax(err error, body []byte) *problem.Problem {
 }
 
 // SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400,
-// because a proxy may use the other one.
+// because a proxy may read the other one.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
@@ -77,9 +77,9 @@ func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	return h.Peek(name), nil
 }
 
-// CheckQuery refuses a query with a member that the route does not have, because a misspelt filter must not select
-// everything, and a query that has a member twice. names are the members of the route. The error is a *problem.Problem
-// with status 400.
+// CheckQuery refuses a query with an unknown parameter, because a misspelt filter must not select everything. It also
+// refuses a parameter that comes twice. names are the parameters of the route. The error is a *problem.Problem with
+// status 400.
 func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	q := ctx.QueryArgs()
 	if q.Len() == 0 {
@@ -141,7 +141,7 @@ func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 	if p.Status == fasthttp.StatusUnauthorized {
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
 	}
-	Answer(ctx, p.Status, Problem(nil, p)) // what the body was may be shared
+	Answer(ctx, p.Status, Problem(nil, p)) // a new buffer: the old body may be shared
 }
 
 // Answer sends JSON. body must not change until the answer is sent.
@@ -162,7 +162,7 @@ func Show(ctx *fasthttp.RequestCtx, status int, v any) error {
 	return nil
 }
 
-// Secure sets the headers of a page. policy is its Content-Security-Policy, see page.StatusPolicy.
+// Secure sets the security headers of a page. policy is its Content-Security-Policy, see page.StatusPolicy.
 func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header := &ctx.Response.Header
 	header.Set("Content-Security-Policy", policy)

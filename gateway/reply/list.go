@@ -61,7 +61,7 @@ func Changes(list []documents.Late, next uint64) []byte {
 	}, "siguiente", strconv.FormatUint(next, 36))
 }
 
-// Validation returns the answer to a sale that was only to be validated: what it comes to.
+// Validation returns the answer to a sale with Prefer: validate: its total, lines and summary, and the warnings.
 func Validation(v *engine.Validation) ([]byte, error) {
 	document, err := dte.Parse(v.JSON)
 	if err != nil {

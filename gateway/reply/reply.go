@@ -1,5 +1,5 @@
-// Package reply writes answers: records, lists, results and problems as JSON (reply.go, list.go), and the one exchange
-// of a request and its answer over HTTP (exchange.go). It is the counterpart of package form.
+// Package reply writes answers: records, lists, results and problems as JSON (reply.go, list.go). It also reads a
+// request's body and headers, and sends the answer over HTTP (exchange.go). It is the counterpart of package form.
 package reply
 
 import (
@@ -14,7 +14,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// object appends an object: the names of its members, each before its value.
+// object appends a JSON object. members alternate: a name, then its value.
 func object(b []byte, members ...any) []byte {
 	b = append(b, '{')
 	for i := 0; i < len(members); i += 2 {
@@ -27,13 +27,13 @@ func object(b []byte, members ...any) []byte {
 	return append(b, '}')
 }
 
-// Values of members that are not written as what they are.
+// Values that are not written like their Go type.
 type (
 	optional string // null when empty
 	verbatim []byte // JSON
 )
 
-// value appends the value of a member. A function appends it itself.
+// value appends the value of a member. A value that is a function appends itself.
 func value(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
@@ -61,7 +61,7 @@ func value(b []byte, v any) []byte {
 	panic("a value of an answer that nobody writes")
 }
 
-// array appends an array.
+// array appends a JSON array.
 func array[T any](b []byte, items []T, item func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, x := range items {
@@ -73,10 +73,10 @@ func array[T any](b []byte, items []T, item func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-// text appends a JSON string through the vocabulary's encoder.
+// text appends a JSON string with package dte's encoder.
 func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
 
-// success returns the success envelope (SPEC 2.1) around an object of these members.
+// success returns the success envelope (SPEC 2.1). Its data is an object of these members.
 func success(members ...any) []byte {
 	return append(object([]byte(`{"status":"success","data":`), members...), '}')
 }
@@ -97,7 +97,7 @@ func Problem(b []byte, p *problem.Problem) []byte {
 }
 
 // Record appends the success envelope with a record (SPEC 2.1, 2.2). It copies the document and its signature
-// unchanged, and does not read them again.
+// unchanged, without parsing them.
 func Record(b []byte, r *record.View) []byte {
 	return append(appendRecord(append(b, `{"status":"success","data":`...), r), '}')
 }
@@ -132,7 +132,7 @@ func appendRecord(b []byte, r *record.View) []byte {
 	return append(appendInvalidation(append(b[:len(b)-1], `,"invalidacion":`...), r.Invalidation), '}')
 }
 
-// appendResponse is respuestaMh (SPEC 2.3): null in contingency, MH's PROCESADO as PROCESSED.
+// appendResponse appends respuestaMh (SPEC 2.3): null in contingency, MH's PROCESADO as PROCESSED.
 func appendResponse(b []byte, r *authority.Response) []byte {
 	if r == nil {
 		return append(b, `null`...)
@@ -147,7 +147,7 @@ func appendResponse(b []byte, r *authority.Response) []byte {
 		"fhProcesamiento", r.FhProcesamiento, "codigoGeneracion", r.CodigoGeneracion)
 }
 
-// appendAnalysis is analisisHacienda (SPEC 2.4).
+// appendAnalysis appends analisisHacienda (SPEC 2.4).
 func appendAnalysis(b []byte, r *record.View) []byte {
 	var notes, faults []string
 	message := "Documento recibido y procesado por Hacienda"
@@ -171,7 +171,7 @@ func appendAnalysis(b []byte, r *record.View) []byte {
 		"tieneObservaciones", len(notes) > 0, "observaciones", notes, "erroresValidacion", faults, "mensaje", message)
 }
 
-// appendInvalidation is what a record shows of the event that takes it back.
+// appendInvalidation appends what a record shows of its document's invalidation.
 func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 	sello := ""
 	if i.Response != nil {
@@ -199,7 +199,7 @@ type Information struct {
 }
 
 // Issuer returns the answer of GET /dte/information: the emisor, the point of sale, and the permissions of the token.
-// The list of SPEC 2.8 is closed for the tills: the appliance's own permissions are not in it.
+// SPEC 2.8 has a closed list of permissions: the appliance's own permissions are left out.
 func Issuer(i *Information, point seller.Point, permissions []string) []byte {
 	shown := slices.DeleteFunc(slices.Clone(permissions), func(p string) bool {
 		return p == seller.PermissionRead || p == seller.PermissionMail
