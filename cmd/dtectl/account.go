@@ -18,17 +18,17 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// What root types at a box is done by the account that owns the branch's data: what root wrote itself, dted could not
-// write any more, and a check that root makes is no check of what dted may read. Two things are root's before: who
-// asked, for the trail, and the files that the operator names, which may lie where only root reads.
+// Verbs that root types at a box run as the account that owns the branch's data: dted could not write a file of root's,
+// and a check by root does not show what dted may read. Before that, as root, dtectl finds the operator's name for the
+// trail, and reads the files that the operator names: they may lie where only root reads.
 
-// authoring are the verbs of those who make rules and demonstrations. They touch no box, as those of a chain's centre,
-// and their files are their own.
+// authoring lists the verbs that make rules and demonstrations. Like the verbs of a chain's centre they touch no box,
+// and their files belong to the person who runs them.
 var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules params", "rules build",
 	"rules sign", "demo"}
 
-// becomeAccount makes a process of root one of the account that owns the branch's data. It does nothing for others, for
-// authoring verbs, where root itself owns the data, and where the configuration cannot be used: the verb says so.
+// becomeAccount turns a process of root into one of the account that owns the branch's data. It does nothing for other
+// users, authoring verbs, data of root's own, and an unusable configuration: the verb reports that.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
 		toBranches(command) {
@@ -40,13 +40,13 @@ func becomeAccount(path string, command *kong.Context) error {
 	}
 	info, err := os.Stat(adminclient.ExistingAbove(cfg.Data))
 	if err != nil {
-		return nil // the verb meets it too
+		return nil // the verb meets the same error
 	}
 	owner := info.Sys().(*syscall.Stat_t)
 	if owner.Uid == 0 {
 		return nil
 	}
-	adminclient.Who() // while it is known
+	adminclient.Who() // before the account hides the name
 	adminclient.HandOver(named(command))
 	gid, groups := int(owner.Gid), []int{int(owner.Gid)}
 	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
@@ -60,15 +60,15 @@ func becomeAccount(path string, command *kong.Context) error {
 	return nil
 }
 
-// toBranches reports whether a verb goes to the branches of a list: the files that the list names are the operator's
-// too.
+// toBranches reports whether a verb goes to the branches of a list: the files that the list names are the operator's as
+// well.
 func toBranches(command *kong.Context) bool {
 	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
 		return f.Name == "branches" && f.Target.String() != ""
 	})
 }
 
-// verb is the command without its arguments, "rules push".
+// verb returns the command without its arguments, "rules push".
 func verb(command *kong.Context) string {
 	var words []string
 	for n := command.Selected(); n != nil && n.Type != kong.ApplicationNode; n = n.Parent {
@@ -78,7 +78,7 @@ func verb(command *kong.Context) string {
 	return strings.Join(words, " ")
 }
 
-// named are the files that a command line names to be read.
+// named returns the files that a verb reads because the command line names them.
 func named(command *kong.Context) (files []string) {
 	values := slices.Clone(command.Selected().Positional)
 	for _, f := range command.Flags() {
@@ -100,7 +100,7 @@ func named(command *kong.Context) (files []string) {
 	return slices.DeleteFunc(files, func(f string) bool { return f == "" })
 }
 
-// unreachable explains a refusal of the system that root does not expect.
+// unreachable explains a permission error that root does not expect.
 func unreachable(err error) error {
 	if !adminclient.HandedOver() || !errors.Is(err, fs.ErrPermission) {
 		return err

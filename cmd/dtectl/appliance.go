@@ -43,7 +43,7 @@ func (*contingencyEnd) Run(ctx context.Context, cfg *config.Config) error {
 	return administer(ctx, cfg, http.MethodDelete, "/admin/contingency", nil)
 }
 
-// administer has the appliance do something about a contingency, and shows what is owed then.
+// administer sends the appliance a request about a contingency, and shows what is owed after it.
 func administer(ctx context.Context, cfg *config.Config, method, path string, body any) error {
 	var s adminclient.Status
 	if err := adminclient.AskOwn(ctx, cfg, method, path, body, &s); err != nil {
@@ -58,7 +58,7 @@ type contingencyReport struct {
 	Sent string `placeholder:"REFERENCE" help:"Note that MH has the report; the reference names it, 1 to 200 characters."`
 }
 
-// Run prints what the records know for the technical report, or notes that MH has it.
+// Run prints what the records hold for the technical report, or notes that MH has the report.
 func (c *contingencyReport) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Sent != "" {
 		return administer(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent})
@@ -73,7 +73,7 @@ func (c *contingencyReport) Run(ctx context.Context, cfg *config.Config) error {
 	return printReport(term.Out, &r, cfg.Now())
 }
 
-// causes are CAT-005, in MH's words.
+// causes are the texts of CAT-005, in MH's words.
 var causes = map[int64]string{1: "No disponibilidad de sistema del MH", 2: "No disponibilidad de sistema del emisor",
 	3: "Falla en el suministro de servicio de Internet del emisor",
 	4: "Falla en el suministro de servicio de energía eléctrica del emisor que impide la transmisión de los DTE",
@@ -188,7 +188,7 @@ func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options)
 	return s.Failures, g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
 }
 
-// Run prints the first thousand, the oldest first.
+// Run prints the first thousand deliveries that were given up, the oldest first.
 func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := givenUp(ctx, c.Flags, top)
 	if err != nil {
@@ -237,7 +237,7 @@ type deliveryForget struct {
 	adminclient.Flags
 }
 
-// Run fails as that of retry does.
+// Run fails if no delivery of the named documents had been given up.
 func (c *deliveryForget) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.SettleDeliveries(ctx, c.Flags, top, "forget", c.Codes, false)
 }

@@ -44,7 +44,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	if err := c.check(); err != nil {
 		return err
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the appliance sells meanwhile: it goes first
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the appliance, which is selling, goes first
 	sources, settings, err := c.open(top)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c *booksCommand) check() error {
 	return nil
 }
 
-// bookSettings fills in the defaults.
+// bookSettings returns the settings of [books], with defaults for what is not set.
 func bookSettings(b *config.Books) books.Settings {
 	s := books.Defaults()
 	s.Sale.Operation, s.Sale.Income = b.Operation, cmp.Or(b.Income, s.Sale.Income)
@@ -99,7 +99,7 @@ func bookSettings(b *config.Books) books.Settings {
 				Cost:           cmp.Or(r.Cost, d.Cost),
 			}})
 	}
-	s.Purchases = append(own, s.Purchases...) // the first that fits decides
+	s.Purchases = append(own, s.Purchases...) // the first rule that fits decides
 	return s
 }
 
@@ -109,10 +109,10 @@ type bookSource struct {
 	page     func(ctx context.Context, of string, after uint64) (*documents.MonthPage, error)
 	document func(ctx context.Context, code dte.Code) (*documents.MonthDocument, error)
 	close    func()
-	rest     bool // between pages: whoever answers them sells meanwhile
+	rest     bool // pause between pages: the appliance that answers is selling
 }
 
-// open opens what the books are made from. Whoever has backups alone needs no configuration, or one with [books] alone.
+// open opens the sources of the books. With backups it needs no configuration, or a configuration with only [books].
 func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s books.Settings, err error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
@@ -157,7 +157,7 @@ func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s boo
 }
 
 func runningBooks(g *adminclient.Gateway) *bookSource {
-	runtime.GOMAXPROCS(1) // a core stays the tills'
+	runtime.GOMAXPROCS(1) // leave the other cores to the tills
 	ask := func(ctx context.Context, query url.Values) (*documents.MonthPage, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
@@ -181,7 +181,7 @@ func runningBooks(g *adminclient.Gateway) *bookSource {
 		}}
 }
 
-// bookDocument decodes what was signed.
+// bookDocument decodes the signed JSON of a document.
 func bookDocument(d *documents.MonthDocument) (books.Document, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
 	if err != nil {
@@ -192,7 +192,7 @@ func bookDocument(d *documents.MonthDocument) (books.Document, error) {
 		Branch: d.BranchID, Deferred: d.Deferred, Invalidated: d.Invalidated, Refusal: d.Refusal, JSON: raw}, nil
 }
 
-// make writes the books aside and puts them in their place when they are whole.
+// make writes the books into a temporary folder and moves it to its place when it is complete.
 func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings books.Settings,
 	top *adminclient.Options) error {
 	if err := c.replaceable(); err != nil {
@@ -250,7 +250,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 // maxReceived is the largest file of a supplier that is read, in bytes.
 const maxReceived = 8 << 20
 
-// receive reads the files of suppliers, whatever they are called; those that are no JSON by name are passed over.
+// receive reads the .json files of suppliers, whatever their names; it skips all other files.
 func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	to, ok := b.Addressee()
 	if !ok { // the month has no document of the taxpayer's own
@@ -279,7 +279,7 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage is how many times as long as a page of the running appliance took nothing is asked of it.
+// restsPerPage is the pause after a page of the running appliance, in multiples of the time that the page took.
 const restsPerPage = 3
 
 // collect reads every document of every source.
@@ -306,7 +306,7 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 				}
 			}
 			if s.rest {
-				time.Sleep(restsPerPage * time.Since(start)) // the tills have the box meanwhile
+				time.Sleep(restsPerPage * time.Since(start)) // leave the box to the tills
 			}
 			share := int64(1000)
 			if p.Total > 0 {
@@ -338,7 +338,7 @@ func (c *booksCommand) replaceable() error {
 	return nil
 }
 
-// place puts the folder in its place; what was made before goes.
+// place moves the folder to its place and removes the books made before.
 func (c *booksCommand) place(aside string) error {
 	if err := os.RemoveAll(c.Out); err != nil {
 		return err
@@ -346,7 +346,7 @@ func (c *booksCommand) place(aside string) error {
 	return os.Rename(aside, c.Out)
 }
 
-// explain says where a document is in the books of its month, and in those of the month that took it back.
+// explain prints where a document is in the books of its month, and in those of the month that invalidated it.
 func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
 	code, err := dte.ParseCode(c.Explain)
 	if err != nil {

@@ -76,7 +76,7 @@ func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error
 	return errors.Join(err, printCertified(report), c.write(cfg, report))
 }
 
-// open finds the tills' API of this box and a token for it. The caller ends the token.
+// open finds the tills' API of this box and a token for it. The caller calls end, which revokes the token.
 func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
 	if o.URL, o.Client, err = adminclient.OwnAPI(cfg); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	}
 	var id int64
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		for _, t := range f.Tokens { // of a run that was killed
+		for _, t := range f.Tokens { // revoke the token of a run that was killed
 			if t.Name == certifyToken && t.Active() {
 				if _, err := f.Revoke(t.ID, adminclient.Who(), cfg.Now()); err != nil {
 					return err
@@ -128,7 +128,7 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	return end, nil
 }
 
-// live asks so many times whether the appliance knows the token. It knows one that was just made within a second.
+// live asks up to most times whether the appliance knows the token. A new token is known within a second.
 func live(ctx context.Context, o *certify.Options, most int) error {
 	for tries := 1; ; tries++ {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL+"/dte/information", nil)
@@ -172,7 +172,7 @@ func readReceivers(file string) (list []map[string]any, err error) {
 	return list, nil
 }
 
-// plan prints what is missing, and the next sale of each kind that is made against no other document.
+// plan prints what is missing, and the next sale of each kind that refers to no other document.
 func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 	s, err := o.Status(ctx)
 	if err != nil {

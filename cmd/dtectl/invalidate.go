@@ -37,7 +37,7 @@ type invalidateCommand struct {
 	adminclient.BranchFlags
 }
 
-// signatory is who signs for an invalidation.
+// signatory is a person who signs an invalidation.
 type signatory struct {
 	Name     string `json:"nombre"`
 	Type     string `json:"tipoDocumento"`
@@ -56,7 +56,7 @@ func (p *signatory) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// recallBody is what the appliance is asked, as a till asks it.
+// recallBody is the body of an invalidation, as a till sends it.
 type recallBody struct {
 	Kind        int       `json:"tipoAnulacion"`
 	Reason      string    `json:"motivo"`
@@ -65,13 +65,13 @@ type recallBody struct {
 	Replacement string    `json:"codigoGeneracionReemplazo,omitempty"`
 }
 
-// recalled is what a branch says of a document.
+// recalled is a branch's answer about a document.
 type recalled struct {
-	Branch string `json:"branch,omitempty"` // URL, of a list of branches
+	Branch string `json:"branch,omitempty"` // URL; only with a list of branches
 	adminapi.Recalled
 }
 
-// explain says in words what a verdict means for a document.
+// explain puts the verdict on a document into words.
 func (r *recalled) explain() string {
 	text := ""
 	switch r.Verdict {
@@ -107,8 +107,8 @@ func (r *recalled) explain() string {
 	return text
 }
 
-// Run can be repeated: a document that is invalidated already is left as it is, and one whose event waits for MH's
-// answer is sent that event again. What was killed goes on where it stopped.
+// Run can be repeated: it leaves an invalidated document as it is, and sends an event that waits for MH's answer again.
+// After a killed run, the next run goes on where that stopped.
 func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
@@ -122,15 +122,15 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 		if report.file, err = os.OpenFile(c.Report, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
-		defer report.file.Close() // what could not be written has been said
+		defer report.file.Close() // write has returned every error
 	}
 	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return c.recall(ctx, b, out, list, report)
 	})
 }
 
-// recall works through the documents of one branch, the last of the list first: a note or a return came after what it
-// stands against.
+// recall works through the documents of one branch, the last of the list first: a note or a return comes after the
+// document that it refers to.
 func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine,
 	report *recallReport) error {
 	if c.Branches != "" {
@@ -174,8 +174,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	return nil
 }
 
-// one looks at a document and takes it back where that is possible. The look is no act and asks MH nothing: a list that
-// was worked through before costs little.
+// one checks a document and invalidates it where that is possible. The check is no act and asks MH nothing: repeating a
+// list that is done costs little.
 func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
 	error) {
 	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,
@@ -215,11 +215,11 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 // recallLine is a document that is to be invalidated.
 type recallLine struct {
 	code, replacement string
-	branch            string // URL, "" when the line names none
+	branch            string // URL, "" when the line names no branch
 }
 
-// readRecallList reads a list whole before anything is sent: what it cannot read must not stop it half way. A document
-// that is named twice counts once.
+// readRecallList reads the whole list before anything is sent: an unreadable line must not stop a run half way. A
+// document that is named twice counts once.
 func readRecallList(path string) (list []recallLine, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -254,7 +254,7 @@ func readRecallList(path string) (list []recallLine, err error) {
 	return list, nil
 }
 
-// read takes a line of rules documents --json, or a code and perhaps its replacement's.
+// read accepts a line of rules documents --json, or a code and perhaps the code of its replacement.
 func (l *recallLine) read(text string) error {
 	if text[0] == '{' {
 		var d struct {
@@ -289,8 +289,8 @@ func (l *recallLine) read(text string) error {
 	return nil
 }
 
-// recallReport writes what came of each document. It is written anew by each run: the branches remember what MH said of
-// those of earlier runs.
+// recallReport writes the outcome of each document. Each run begins the file anew: the branches remember MH's answers
+// to earlier runs.
 type recallReport struct {
 	mu   sync.Mutex
 	file *os.File // nil: nothing is written

@@ -67,10 +67,10 @@ func run(c *cli, k *kong.Kong) error {
 		return err
 	}
 	log.SetOutput(term.Err)
-	slog.SetDefault(slog.New(slog.NewTextHandler(term.Err, nil))) // its times bear their zone
+	slog.SetDefault(slog.New(slog.NewTextHandler(term.Err, nil))) // its times carry their zone
 	command, err := k.Parse(os.Args[1:])
 	if err != nil {
-		return err // kong's own: with it the usage is shown
+		return err // kong shows the usage with its own error
 	}
 	if err = becomeAccount(c.Config, command); err == nil {
 		err = unreachable(command.Run(&c.Options))
@@ -88,7 +88,7 @@ func parser(ctx context.Context, c *cli) *kong.Kong {
 		kong.BindToProvider(func() (*config.Config, error) { return config.Load(c.Config) }))
 }
 
-// shownError says what an error says in a way that no terminal obeys, each line behind the first indented.
+// shownError prints an error without control sequences for the terminal, each line after the first indented.
 type shownError struct{ error }
 
 func (e shownError) Error() string { return term.Lines(e.error.Error()) }
@@ -98,7 +98,7 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash" help:"bash."`
 }
 
-// Run prints the completion of the shell, made of the same table of verbs that the command line is read by.
+// Run prints the completion of the shell, made from the table of verbs that also reads the command line.
 func (*completionCommand) Run(k *kong.Context) error {
 	term.Printf("declare -A _dtectl_words=(\n")
 	describeVerbs(k.Model.Node, nil)
@@ -109,7 +109,7 @@ func (*completionCommand) Run(k *kong.Context) error {
 	return nil
 }
 
-// describeVerbs prints a line for each verb: what may follow it.
+// describeVerbs prints, for each verb, a line of the words that may follow it.
 func describeVerbs(n *kong.Node, path []string) {
 	var words []string
 	for _, c := range n.Children {
@@ -130,7 +130,7 @@ func describeVerbs(n *kong.Node, path []string) {
 	}
 }
 
-// completer finds the verb that stands on the line, and offers what may follow it, else files.
+// completer finds the verb on the line, and offers the words that may follow it, else files.
 const completer = `_dtectl() {
   local verb="" w
   for w in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do

@@ -1,8 +1,8 @@
-// Package screen is how the programs write for people. Text from outside (customers' names, operators' reasons, MH's
-// words, anything in a record or in an answer) may hold characters that move a terminal's cursor, clear it, or turn the
-// direction of reading. Two layers make them visible: Fprintf in each of its arguments, line breaks and tabs included,
-// since layout is the format's; and the Writer in whatever comes to it, line breaks and tabs aside, so that no way
-// around Fprintf reaches a terminal.
+// Package term is how the programs write for people. Text from outside (customers' names, operators' reasons, MH's
+// words, anything in a record or an answer) may hold characters that move a terminal's cursor, clear it, or turn the
+// direction of reading. Two layers make them visible. Fprintf does so in each argument, even line breaks and tabs: only
+// the format sets the layout. The Writer does so in all that it writes, except line breaks and tabs: no way around
+// Fprintf reaches a terminal unchecked.
 package term
 
 import (
@@ -21,8 +21,8 @@ import (
 // Out and Err are the standard output and the standard error, for people.
 var Out, Err = New(&os.Stdout), New(&os.Stderr)
 
-// Data is the standard output for programs: JSON and CSV, byte by byte. When a terminal is there, a person reads them,
-// and it is Out.
+// Data returns the standard output for programs: JSON and CSV, byte by byte. On a terminal a person reads them: there
+// it returns Out.
 func Data() io.Writer {
 	if Out.Terminal() {
 		return Out
@@ -37,12 +37,12 @@ func JSON(v any) error {
 	return e.Encode(v)
 }
 
-// Visible returns a text as one line without any character that a terminal obeys: control and format characters, line
-// and paragraph separators and what is no character are written \n, \r, \t, \u001b, \u202e, \U000e0001; bytes that are
-// no UTF-8, \xff.
+// Visible returns a text as one line without any character that a terminal obeys. Control and format characters, line
+// and paragraph separators and code points without a character become \n, \r, \t, \u001b, \u202e, \U000e0001; bytes
+// that are no UTF-8 become \xff.
 func Visible(text string) string { return visible(text, false) }
 
-// Lines is Visible for a text of several lines: those behind the first are indented, so that none looks like a line of
+// Lines applies Visible to each line of a text. It indents the lines after the first: none of them looks like a line of
 // ours.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
@@ -81,7 +81,7 @@ func visible(text string, layout bool) string {
 	return b.String()
 }
 
-// Fprintf is that of fmt, with each argument as Visible shows it. A width that is an argument (%*d) is not understood.
+// Fprintf is fmt.Fprintf with each argument as Visible shows it. A width that is an argument (%*d) does not work.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	for i := range args {
 		args[i] = shown{args[i]}
@@ -89,7 +89,7 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, args...)
 }
 
-// Printf writes to Out. Its errors are Out's.
+// Printf writes to Out, and returns Out's errors.
 func Printf(format string, args ...any) (int, error) { return Fprintf(Out, format, args...) }
 
 // shown formats a value as Visible shows it.
@@ -99,24 +99,24 @@ func (s shown) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, Visible(fmt.Sprintf(fmt.FormatString(f, verb), s.value))) // to a buffer
 }
 
-// Writer makes visible what a terminal would obey, line breaks and tabs aside. It is safe for concurrent use.
+// Writer makes visible what a terminal would obey, except line breaks and tabs. It is safe for concurrent use.
 type Writer struct {
 	file **os.File
 
 	mu   sync.Mutex
-	rest []byte // the beginning of a character
+	rest []byte // the first bytes of an incomplete character
 }
 
-// New returns a writer to one of the process's variables of files.
+// New returns a writer to the file that a variable holds, such as os.Stdout.
 func New(f **os.File) *Writer { return &Writer{file: f} }
 
-// Terminal returns whether a person may look.
+// Terminal returns whether the file is a terminal: a person may read it.
 func (w *Writer) Terminal() bool {
 	info, err := (*w.file).Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Write writes all of p; the beginning of a character waits for its rest.
+// Write writes all of p except an incomplete character at its end: that waits for the next Write.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,11 +137,11 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Redraw replaces the line that the cursor is in. The next Redraw replaces it in turn.
+// Redraw replaces the cursor's line. The next Redraw replaces it again.
 func (w *Writer) Redraw(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, _ = io.WriteString(*w.file, "\r"+Visible(line)+"\x1b[K") // a gauge
+	_, _ = io.WriteString(*w.file, "\r"+Visible(line)+"\x1b[K") // Redraw serves a gauge: its errors do not matter
 }
 
 // Bytes writes a size for people.
@@ -157,10 +157,10 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[i])
 }
 
-// Columns aligns what is written to it: a tab ends a cell. Flush writes it to out.
+// Columns returns a writer that aligns cells, each ended by a tab. Its Flush writes them to out.
 func Columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
-// Table writes a list in columns, below a heading with a tab between the columns. cells are those of a line.
+// Table writes a list in columns, below a heading with a tab between the columns. cells returns the cells of a line.
 func Table[T any](out io.Writer, heading string, list []T, cells func(T) []any) error {
 	w := Columns(out)
 	_, _ = io.WriteString(w, heading+"\n") // to a buffer
@@ -179,22 +179,22 @@ func List[T any](asJSON bool, heading string, list []T, cells func(T) []any) err
 	return Table(Out, heading, list, cells)
 }
 
-// Gauge shows progress, a nil one nothing: a bar on a terminal, elsewhere a line now and then.
+// Gauge shows progress: a bar on a terminal, elsewhere a line now and then. A nil Gauge ignores Show and Clear.
 type Gauge struct {
 	mu    sync.Mutex
 	out   *Writer
 	began time.Time
-	told  time.Time // the last line that was no bar
+	told  time.Time // when the last line without a terminal was written
 	shown string    // the bar on the terminal
 }
 
 // gaugeEvery is how often a gauge writes a line where there is no terminal.
 const gaugeEvery = 10 * time.Second
 
-// NewGauge is a gauge that has shown nothing yet.
+// NewGauge returns a gauge that has shown nothing yet.
 func NewGauge(out *Writer) *Gauge { return &Gauge{out: out, began: time.Now(), told: time.Now()} }
 
-// Of shows that a part of a work is done, and the time that the rest takes if it goes on as it did.
+// Of shows which part of the work is done, and the time that the rest needs at the same speed.
 func (b *Gauge) Of(done, total int64) {
 	part := float64(done) / float64(max(total, 1))
 	took, left := time.Since(b.began), ""
@@ -205,7 +205,7 @@ func (b *Gauge) Of(done, total int64) {
 	b.Show(part, fmt.Sprintf("%3.0f %%%s", 100*part, left))
 }
 
-// Show shows a part, 0 to 1, and what a person reads of it.
+// Show shows a part, 0 to 1, with a text for people.
 func (b *Gauge) Show(part float64, text string) {
 	if b == nil {
 		return
@@ -232,7 +232,7 @@ func (b *Gauge) Show(part float64, text string) {
 	}
 }
 
-// Clear takes the bar off the terminal, for a line of its own.
+// Clear removes the bar from the terminal: a line of text can follow.
 func (b *Gauge) Clear() {
 	if b == nil {
 		return

@@ -1,4 +1,4 @@
-// Package version names what was built: the programs say it of themselves, and the status page and the metrics show it.
+// Package version returns the version of the programs, for --version, the status page and the metrics.
 package version
 
 import (
@@ -10,8 +10,8 @@ import (
 // packaged is the package's version, set by deploy/package.sh through the linker.
 var packaged string
 
-// String is the version of the package that a program came in, "1.2.3". A program of another build has the module's
-// version, else the first twelve digits of its revision, else "(devel)".
+// String returns the version of the package that a program came in, "1.2.3". Without a package it returns the module's
+// version, else the first twelve digits of the revision, else "(devel)".
 func String() string {
 	if packaged != "" {
 		return packaged

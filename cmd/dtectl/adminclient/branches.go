@@ -24,20 +24,20 @@ import (
 	"dtegate/cmd/term"
 )
 
-// silence is how long a branch may take to say anything at all, before it is given up.
+// silence is the longest wait for a branch's first answer; after it the branch has failed.
 const silence = 30 * time.Second
 
-// BranchFlags name one branch, as Flags do, or many.
+// BranchFlags name one branch, as Flags do, or a list of branches.
 type BranchFlags struct {
 	Branches string `type:"existingfile" placeholder:"FILE" help:"Branches, one a line: URL of the operators' listener, the file of its admin token, and the fingerprint of its authority (deploy/examples/branches.txt)."`
 	Parallel int    `default:"16" help:"Branches at once."`
 	Resume   string `type:"path" placeholder:"FILE" help:"Where the branches that failed are noted; when it is there, only they are asked."`
 	Flags
 
-	Patience time.Duration `kong:"-"` // with a branch that says nothing; 0: silence
+	Patience time.Duration `kong:"-"` // longest wait for a branch's first answer; 0: silence
 }
 
-// Open is the list of branches that are to be asked.
+// Open returns the branches to ask.
 func (f *BranchFlags) Open(top *Options) ([]*Gateway, error) {
 	if f.Branches == "" {
 		if f.Resume != "" {
@@ -102,9 +102,9 @@ func ReadBranches(path string) (list []*Gateway, err error) {
 	return list, nil
 }
 
-// Each asks every branch, several at once, and prints what is said of each under its address, in the order of the list.
-// Of one branch that is not of a list it prints no address. It fails when a branch has, names those, and notes them for
-// --resume.
+// Each asks every branch, several at once, and prints each branch's output under its address, in the order of the list.
+// A branch that the flags name without a list gets no address line. Each fails when a branch fails, names the failed
+// branches, and notes them for --resume.
 func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway,
 	out io.Writer) error) error {
 	list, err := f.Open(top)
@@ -133,13 +133,13 @@ func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx conte
 	return f.Failed(list, faults)
 }
 
-// ShowFlags are those of a verb that shows an answer of branches.
+// ShowFlags are the flags of a verb that shows the answers of branches.
 type ShowFlags struct {
 	JSON bool `help:"Write one JSON object, as the appliance answers it; for one branch."`
 	BranchFlags
 }
 
-// Show has every branch asked for something, and print write its answer.
+// Show sends one request to every branch, and print writes each answer.
 func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path string,
 	print func(out io.Writer, answer *T) error) error {
 	if f.JSON && f.Branches != "" {
@@ -161,7 +161,7 @@ func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path s
 	})
 }
 
-// All works through a list, several at once, and shows how far it is.
+// All works through a list, several branches at once, and shows its progress.
 func (f *BranchFlags) All(list []*Gateway, work func(i int) error) {
 	var done, failed atomic.Int64
 	bar := term.NewGauge(term.Err)
@@ -179,10 +179,10 @@ func (f *BranchFlags) All(list []*Gateway, work func(i int) error) {
 			return nil
 		})
 	}
-	_ = g.Wait() // what failed is in the results
+	_ = g.Wait() // always nil: the callers keep the errors
 }
 
-// Failed names the branches that failed, nil when none did, and notes them for --resume.
+// Failed returns an error that names the failed branches, nil when no branch failed, and notes them for --resume.
 func (f *BranchFlags) Failed(list []*Gateway, faults []error) error {
 	var urls []string
 	for i, g := range list {
@@ -205,7 +205,7 @@ func (f *BranchFlags) Failed(list []*Gateway, faults []error) error {
 	return fmt.Errorf("%d of %d branches failed: %s", len(urls), len(list), strings.Join(urls, " "))
 }
 
-// Awake asks a branch for something small: one that is silent costs no more than patience, 0 for silence.
+// Awake asks a branch for something small: a silent branch costs no more time than patience (0: silence).
 func Awake(ctx context.Context, g *Gateway, patience time.Duration) error {
 	patience = cmp.Or(patience, silence)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it said nothing for %v", patience))

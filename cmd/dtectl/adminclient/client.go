@@ -1,5 +1,5 @@
-// Package adminclient is what the verbs of dtectl share: the flags of every verb, who asks and which files he named,
-// and the running appliance that a verb asks.
+// Package adminclient is what the verbs of dtectl share: the flags of every verb, the operator's name, the files that
+// the operator named, and the running appliance that a verb asks.
 package adminclient
 
 import (
@@ -28,7 +28,7 @@ import (
 	"dtegate/gateway/certificate"
 )
 
-// Flags name an appliance: this one's configuration, unless they say otherwise.
+// Flags name an appliance; the default is the appliance of the configuration.
 type Flags struct {
 	Gateway   string `help:"The operators' address of an appliance, https://host:port; default: of the configuration."`
 	TokenFile string `type:"existingfile" help:"File with its admin token; default: of the configuration."`
@@ -42,7 +42,7 @@ type Gateway struct {
 	client *http.Client
 }
 
-// OwnGateway is the appliance of this box; without a token file it is asked for what anybody may see.
+// OwnGateway returns the appliance of this box. Without a token file the appliance answers only what anybody may see.
 func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	g = new(Gateway)
 	if g.URL, g.client, err = OwnOps(cfg); err == nil && cfg.Ops.AdminTokenFile != "" {
@@ -51,8 +51,8 @@ func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	return g, err
 }
 
-// Open is the appliance that the flags name. It refuses one to which the admin token and rules would go in plain HTTP
-// over a network.
+// Open returns the appliance that the flags name. It refuses an address to which the admin token and the rules would go
+// in plain HTTP over a network.
 func (f Flags) Open(top *Options) (*Gateway, error) {
 	g, file := &Gateway{URL: f.Gateway, client: http.DefaultClient}, f.TokenFile
 	if g.URL != "" {
@@ -105,7 +105,7 @@ func (g *Gateway) Send(ctx context.Context, method, path string, query url.Value
 	}
 	req.Header.Set("Authorization", "Bearer "+g.token)
 	client := *g.client
-	// it would carry the token elsewhere
+	// a redirect would carry the token to another host
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
 	if err != nil {
@@ -118,7 +118,7 @@ func (g *Gateway) Send(ctx context.Context, method, path string, query url.Value
 	return nil, ReadRefusal(resp)
 }
 
-// Refusal is a request that an appliance refuses: its code, its text and what it says of single members.
+// Refusal is an appliance's refusal of a request: its code, its text and the faults of single members.
 type Refusal struct {
 	Status  int    `json:"-"`
 	Type    string `json:"type"`
@@ -127,10 +127,10 @@ type Refusal struct {
 		Path    string `json:"path"`
 		Message string `json:"message"`
 	} `json:"errors"`
-	After time.Duration `json:"-"` // when to ask again, 0: it does not say
+	After time.Duration `json:"-"` // the wait before asking again; 0: the answer names none
 }
 
-// ReadRefusal reads an answer that refuses.
+// ReadRefusal returns the Refusal in an answer, or why the answer cannot be read.
 func ReadRefusal(resp *http.Response) error {
 	r := &Refusal{Status: resp.StatusCode}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
@@ -148,7 +148,7 @@ func ReadRefusal(resp *http.Response) error {
 
 func (r *Refusal) Error() string { return "the appliance says " + r.Text() }
 
-// Text is what the appliance said, in its own words.
+// Text returns what the appliance said, in its own words.
 func (r *Refusal) Text() string {
 	text := strings.TrimSpace(fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Message))
 	for _, e := range r.Errors {
@@ -157,7 +157,7 @@ func (r *Refusal) Text() string {
 	return text
 }
 
-// Ask decodes the answer of a request. body is sent as it is if it is of bytes, else as JSON; nil: there is none.
+// Ask sends a request and decodes its answer. It sends bytes as they are, any other body as JSON; nil: no body.
 func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body, into any) (err error) {
 	data, plain := body.([]byte)
 	if body != nil && !plain {
@@ -187,12 +187,12 @@ func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body, 
 	return g.Ask(ctx, method, path, nil, body, into)
 }
 
-// OwnOps is how the operators' listener of this box is reached: its certificate is the one in the box's own files.
+// OwnOps returns the address of this box's operators' listener, and a client that trusts its certificate.
 func OwnOps(cfg *config.Config) (address string, client *http.Client, err error) {
 	return ownListener(cfg, "ops.listen", &cfg.Ops.Listener)
 }
 
-// OwnAPI is how the tills' listener of this box is reached.
+// OwnAPI returns the address of this box's tills' listener, and a client that trusts its certificate.
 func OwnAPI(cfg *config.Config) (address string, client *http.Client, err error) {
 	return ownListener(cfg, "api.listen", &cfg.API.Listener)
 }
@@ -224,7 +224,7 @@ func ownListener(cfg *config.Config, setting string, l *config.Listener) (addres
 	return "https://" + net.JoinHostPort(host, port), client, err
 }
 
-// onThisBox refuses a host that plain HTTP would be sent to over a network: a configuration that was copied from
+// onThisBox refuses a host to which plain HTTP would leave this box, as with a configuration that was copied from
 // another box.
 func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
@@ -242,8 +242,8 @@ func onThisBox(host, setting string) error {
 	return fmt.Errorf("%s is not an address of this box, and %s is off: run dtectl there", host, setting)
 }
 
-// pinned is a client that believes a server whose certificate, or the authority that it shows behind it, has a SHA-256
-// fingerprint. An authority is a box's own: its name does not matter.
+// pinned returns a client that trusts a server certificate with the pinned SHA-256 fingerprint, or a certificate signed
+// by a pinned authority in the server's chain. It does not check the server's name: the authority is a box's own.
 func pinned(pin string) (*http.Client, error) {
 	pin = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(pin, "sha256:"), ":", ""))
 	if b, err := hex.DecodeString(pin); err != nil || len(b) != 32 {
@@ -265,7 +265,7 @@ func pinned(pin string) (*http.Client, error) {
 		return errors.New("the server's certificate is not the pinned one")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	// verify looks instead
+	// verify checks the certificate instead
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
 		VerifyConnection: verify}
 	return &http.Client{Transport: transport}, nil
@@ -276,12 +276,12 @@ type Options struct {
 	Config string `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
 }
 
-// handed are the files that the operator named, read before root became the account of the branch; nil when root did
-// not.
+// handed holds the files that the operator named, read before root became the branch's account; nil when the process
+// kept its account.
 var handed map[string][]byte
 
-// HandOver reads files that the operator named, while they can be read: ReadNamed returns them to the account that root
-// becomes.
+// HandOver reads the files that the operator named while root can read them. Later ReadNamed returns them to the
+// account that root becomes.
 func HandOver(files []string) {
 	handed = make(map[string][]byte)
 	for _, file := range files {
@@ -302,7 +302,7 @@ func ReadNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// ExistingAbove is the nearest folder above a path, the path included, that is there.
+// ExistingAbove returns a path that exists as it is, else its nearest existing folder above.
 func ExistingAbove(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
@@ -312,12 +312,12 @@ func ExistingAbove(path string) string {
 	}
 }
 
-// Who is the operator, as the branch's record names him: the person who logged in, also behind sudo, doas and su, and
-// the machine. A box's account alone (root, dted) says nothing of who it was. It is the operator's own word, and no
+// Who returns the operator's name and machine for the branch's record: the person who logged in, even under sudo, doas
+// and su. A box's account alone (root, dted) does not show who acted. The name is the operator's own word, and no
 // proof. It is found once, before root becomes the box's account.
 var Who = sync.OnceValue(func() string {
 	name := person(os.Getenv, func() string {
-		b, _ := os.ReadFile("/proc/self/loginuid") // none outside Linux, and then nobody
+		b, _ := os.ReadFile("/proc/self/loginuid") // only Linux has the file: elsewhere no login is known
 		return strings.TrimSpace(string(b))
 	})
 	if name == "" {
@@ -333,8 +333,8 @@ var Who = sync.OnceValue(func() string {
 	return name + "@" + host
 })
 
-// person is the name of who asked for another account; "" when nobody did, or nobody knows. loginuid is the kernel's
-// word on who logged in, which su does not change.
+// person returns the user who switched to this account; "" when nobody switched, or the name is unknown. loginuid is
+// the kernel's record of who logged in, which su does not change.
 func person(environment func(string) string, loginuid func() string) string {
 	for _, name := range []string{"SUDO_USER", "DOAS_USER"} {
 		if asked := environment(name); asked != "" && asked != "root" {
@@ -342,7 +342,7 @@ func person(environment func(string) string, loginuid func() string) string {
 		}
 	}
 	id := loginuid()
-	if id == "" || id == "0" || id == "4294967295" { // the last: nobody logged in, as in a service
+	if id == "" || id == "0" || id == "4294967295" { // 4294967295: nobody logged in, as in a service
 		return ""
 	}
 	if u, err := user.LookupId(id); err == nil {

@@ -16,33 +16,33 @@ import (
 	"dtegate/storage"
 )
 
-// Status is what the running appliance says of itself under /status, as far as dtectl reads it. Its answer to a
-// declared contingency has the same form.
+// Status is the part of the running appliance's answer to /status that dtectl reads. The answer to a declared
+// contingency has the same form.
 type Status struct {
 	Ambiente      string              `json:"ambiente"`
 	Owed          contingency.Backlog `json:"owed"`
 	Authorisation *documents.Progress `json:"authorisation"` // nil in production
 	Read          *storage.Reading    `json:"store_read"`
-	Copy          *storage.SecondCopy `json:"second_copy"` // nil: there is none
+	Copy          *storage.SecondCopy `json:"second_copy"` // nil: no second copy
 	Backup        *time.Time          `json:"backup"`
 	Shipped       *fleetproto.Shipped `json:"shipped"`     // nil: nothing is shipped
-	Proved        *time.Time          `json:"mark_proved"` // when the mark was last found as it was written
-	// Refused is MH's refusal of the user or the password, and what to type; nil when MH takes them.
+	Proved        *time.Time          `json:"mark_proved"` // when the mark last read back as it was written
+	// Refused is MH's refusal of the user or the password, and what to type; nil when MH accepts both.
 	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }
 
-// AskStatus asks this box's appliance.
+// AskStatus asks this box's appliance for its status.
 func AskStatus(ctx context.Context, cfg *config.Config) (*Status, error) {
 	s := new(Status)
 	return s, AskOwn(ctx, cfg, http.MethodGet, "/status", nil, s)
 }
 
-// queues are the queues in the order in which a document passes them, with what waits there.
+// queues lists the queues in the order in which a document passes them, and what waits in each.
 var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report", "in contingency, in no event yet"},
 	{"event", "contingency events for MH"}, {"forward", "reported, the document itself owed"},
 	{"lot", "lots that MH works on"}, {"invalidate", "invalidations without an answer"}}
 
-// PrintOwed shows what is owed and returns how many records wait.
+// PrintOwed shows what the branch owes MH and returns how many records wait.
 func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int) {
 	w := term.Columns(out)
 	if p := o.Contingency; p != nil {
@@ -98,8 +98,8 @@ func relative(d time.Duration) string {
 	return "in " + d.Round(time.Second).String()
 }
 
-// SettleDeliveries has the appliance do something with what was given up of documents; archive reaches what it has
-// archived too.
+// SettleDeliveries has the appliance retry or forget the given-up deliveries of documents. With archive, a retry
+// includes files that the archive accepted before and lacks now.
 func SettleDeliveries(ctx context.Context, f Flags, top *Options, do string, codes []string, archive bool) error {
 	g, err := f.Open(top)
 	if err != nil {

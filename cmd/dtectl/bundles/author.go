@@ -46,7 +46,7 @@ var (
 	siblingName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 )
 
-// Run makes a folder of MH's schema of a type, or copies a generation beside it, and says what comes next.
+// Run makes a folder from MH's schema of a type, or copies a generation beside the old one, and prints the next steps.
 func (c *newCommand) Run() error {
 	to := filepath.Join(c.Source, "plugins", c.Name)
 	if _, err := os.Stat(to); err == nil {
@@ -80,7 +80,7 @@ func (c *newCommand) Run() error {
 	return nil
 }
 
-// sibling copies a generation of a rule beside it, whose module is the same, or catalogues below those of today.
+// sibling copies a generation of a rule beside it, for the same module, or catalogues into a folder below today's.
 func (c *newCommand) sibling(to string) error {
 	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
 	of, name, is := strings.Cut(c.Name, "/")
@@ -122,7 +122,7 @@ func (c *newCommand) sibling(to string) error {
 	return nil
 }
 
-// copyBundle copies a bundle's folder, without other bundles that lie in it.
+// copyBundle copies a bundle's folder, without other bundles in it.
 func copyBundle(to, from string) error {
 	return filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -164,7 +164,7 @@ func edit(path string, change func([]byte) ([]byte, error)) error {
 	return os.WriteFile(path, data, 0o644)
 }
 
-// dateManifest gives a manifest the next version, and a first day.
+// dateManifest writes the next version and a first day into a manifest.
 func dateManifest(path, day string) (version string, err error) {
 	err = edit(path, func(data []byte) ([]byte, error) {
 		at := manifestVersion.FindSubmatch(data)
@@ -182,7 +182,7 @@ func dateManifest(path, day string) (version string, err error) {
 	return version, err
 }
 
-// dateCases gives cases of before a day that day.
+// dateCases moves the day of issue of earlier cases to a day.
 func dateCases(folder, day string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
 	for _, file := range files {
@@ -206,7 +206,7 @@ type TestCommand struct {
 	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
 }
 
-// Run takes the bundles through the steps of a branch, with a key of its own and no version floor.
+// Run takes the bundles through the steps that a branch makes, with a key of its own and no version floor.
 func (c *TestCommand) Run(ctx context.Context) error {
 	w, err := workshop.Open(ctx, c.Source, c.Module)
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	return errors.Join(err, p.Rule.Close(ctx))
 }
 
-// readExamples reads the examples of a type's form as the gateway would: golden cases begin behind the form.
+// readExamples reads the examples of a type's form as the gateway would: golden cases do not go through the form.
 func readExamples(document string, parts map[string][]byte) error {
 	t, err := bundle.ParseType(document, parts)
 	if t == nil || err != nil {
@@ -293,7 +293,7 @@ func readExamples(document string, parts map[string][]byte) error {
 
 var declaredFuel = regexp.MustCompile(`"fuel": *[0-9]+|"params": *\[`)
 
-// declareFuel writes ten times what was measured into a manifest, in two digits, and leaves the rest of it as it is.
+// declareFuel writes ten times the measured fuel into a manifest, rounded up to two digits, and changes nothing else.
 func declareFuel(path string, peak int64) error {
 	unit := int64(1)
 	for 10*peak/unit >= 100 {
@@ -427,8 +427,8 @@ type param struct {
 	Source  string `json:"source"`
 }
 
-// rateTexts are the taxes of CAT-015 whose names state a number, and have a text or its capitals: iva is Impuesto al
-// Valor Agregado.
+// rateTexts returns the taxes of CAT-015 with a digit in their name, if the name or its capitals contain grep: iva
+// finds Impuesto al Valor Agregado.
 func rateTexts(path, grep string) (texts []string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// bundleFile is a bundle on its way to branches, which are the ones to verify it.
+// bundleFile is a bundle on its way to branches; the branches verify it.
 type bundleFile struct {
 	path, digest string
 	data         []byte
@@ -51,8 +51,8 @@ type PushCommand struct {
 	adminclient.BranchFlags
 }
 
-// Run shows every step of every branch. It can be repeated: a branch that has a bundle already is left as it is. Run
-// fails when a branch did, and names the branches that failed.
+// Run shows every step of every branch. It can be repeated: it skips a bundle that a branch has already. It fails when
+// a branch fails, and names the failed branches.
 func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason: why, for the branches' records")
@@ -73,7 +73,7 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	})
 }
 
-// push sends bundles to a branch in their order. The first bundle that fails ends it; the error names those that were
+// push sends bundles to a branch in their order and stops at the first failure; the error names the bundles that were
 // not sent.
 func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*bundleFile, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
@@ -105,7 +105,7 @@ func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*b
 	return nil
 }
 
-// printActivation shows every step of a bundle; it fails when one did.
+// printActivation shows every step of a bundle, and returns an error when a step failed.
 func printActivation(out io.Writer, a *rulestore.Activation) error {
 	w := term.Columns(out)
 	for _, s := range a.Steps {
@@ -120,7 +120,7 @@ func printActivation(out io.Writer, a *rulestore.Activation) error {
 	}
 	switch {
 	case a.Refused != "":
-		name := "the bundle" // until its signature is good, nobody knows whose it is
+		name := "the bundle" // without a good signature the name cannot be trusted
 		if a.Rule.Name != "" {
 			name = a.Rule.Name + " " + a.Rule.Version
 		}
@@ -140,7 +140,7 @@ type listCommand struct {
 	adminclient.ShowFlags
 }
 
-// Run prints a line a bundle.
+// Run prints one line for each bundle.
 func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", c.print)
 }
@@ -166,10 +166,10 @@ func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
 		})
 }
 
-// short is what people compare of a digest.
+// short returns the part of a digest that people compare.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// brief is the first line of a text, for lists: what a module wrote before it died is a page.
+// brief returns the first line of a text, for lists, without the output of a dead module: that may fill a page.
 func brief(text string) string {
 	const most = 160
 	text, _, _ = strings.Cut(text, "\n")
@@ -274,7 +274,7 @@ func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) 
 	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
 }
 
-// stepEach has branches make a step to a bundle, or acknowledge the one that they made by themselves.
+// stepEach has branches make a step with a bundle, or acknowledge the return that they made by themselves.
 func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
 	to rulestore.Target) error {
 	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {

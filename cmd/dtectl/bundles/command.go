@@ -1,5 +1,5 @@
-// Package bundles are the verbs on rule bundles: dtectl rules. It makes, signs and tries them, and has branches take
-// them.
+// Package bundles has the verbs of dtectl rules: they make, sign and try rule bundles, and have branches accept the
+// bundles.
 package bundles
 
 import (
@@ -59,8 +59,8 @@ type buildCommand struct {
 	Out    string `default:"." type:"existingdir" help:"Folder that the bundle goes to."`
 }
 
-// Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. What fails its cases is
-// not built: a branch would refuse it.
+// Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. A bundle that fails its
+// cases is not built: a branch would refuse it.
 func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	signer, err := signerOf(c.Key, c.KeyID, top)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	return nil
 }
 
-// defaultKeyID is what a key is called where nobody has said it.
+// defaultKeyID is the name of a key that neither the flags nor the configuration name.
 const defaultKeyID = "central-it"
 
 // signerOf reads a signing key. If the configuration is readable and pins the key, the signer takes the pinned name: a
@@ -105,7 +105,7 @@ func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err e
 	}
 	pinned := ""
 	if cfg, err := config.Load(top.Config); err == nil {
-		keys, _ := cfg.Rules.Pinned() // those that can be read
+		keys, _ := cfg.Rules.Pinned() // keys that cannot be read are left out
 		for _, k := range keys.Pinned {
 			if k.Public.Equal(private.Public()) {
 				pinned = k.ID

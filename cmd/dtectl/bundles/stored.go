@@ -38,12 +38,12 @@ type documentsCommand struct {
 
 // documentLine is a document that a rule computed.
 type documentLine struct {
-	Branch string `json:"branch,omitempty"` // URL, of a list of branches
+	Branch string `json:"branch,omitempty"` // URL; only with a list of branches
 	rulestore.MadeDocument
 }
 
-// Run writes page by page: a store of any size takes no more memory than a page. Several branches are read at once, and
-// each line names its own.
+// Run writes page by page: it never holds more than a page in memory. Several branches are read at once, and each line
+// names its branch.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Branches != "" && c.After > 0 {
 		return errors.New("--after: goes with one branch; those of a list that failed are asked again with --resume")
@@ -104,7 +104,7 @@ func (c *documentsCommand) read(ctx context.Context, b *adminclient.Gateway, out
 	}
 }
 
-// documentLines writes the pages of several branches, each whole.
+// documentLines writes the pages of several branches; the lines of a page stay together.
 type documentLines struct {
 	mu             sync.Mutex
 	json, branches bool
@@ -146,7 +146,7 @@ func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocum
 	return err
 }
 
-// documentColumns are of one width on all pages: what is written is not waited with.
+// documentColumns gives all pages the same widths: a page is written before the next page is known.
 const documentColumns = "%-10s  %-4s  %-36s  %-31s  %-12s  %12s  %-14s  %.12s"
 
 // printComparison shows how a stored document differs from what a rule makes of its facts.
@@ -174,18 +174,18 @@ func (p *periodFlags) query() url.Values {
 	return q
 }
 
-// progress is how much of the period a day is.
+// progress returns which share of the period has passed by a day.
 func (p *periodFlags) progress(day string) float64 {
 	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked them
 	to, _ := time.Parse(time.DateOnly, cmp.Or(p.To, dte.Date(time.Now())))
 	at, _ := time.Parse(time.DateOnly, day)
-	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a branch that rehearses is beyond today
+	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a rehearsing branch may be past today
 }
 
 // follow prints a stream to out and returns its last line.
 func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*adminapi.Line, error) {
 	defer resp.Body.Close()
-	var bar *term.Gauge // of several branches none: how many are done is shown
+	var bar *term.Gauge // nil with several branches: All shows how many are done
 	if out == io.Writer(term.Out) {
 		bar = term.NewGauge(term.Err)
 	}
@@ -263,7 +263,7 @@ type replayCommand struct {
 	adminclient.BranchFlags
 }
 
-// Run fails when a document is not what its bundle makes of its facts.
+// Run fails when a stored document differs from what its bundle makes of its facts.
 func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.Each(ctx, top, c.replay)
 }

@@ -71,9 +71,9 @@ func (c *tryCommand) Run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// bundles are those of the command line and, behind them, those that the branch was installed with; document is the
-// type that the first one of the command line computes. Bundles of the command line come last, so that of two that
-// begin on one day theirs is picked.
+// bundles returns the bundles that the branch was installed with and, after them, those of the command line: of two
+// that begin on one day the last is picked. document is --type, else the type that the first document bundle of the
+// command line computes.
 func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, document string, err error) {
 	installed, err := filepath.Glob(filepath.Join(cfg.Rules.Folder, "*"+bundle.Extension))
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *tryCommand) sales(cfg *config.Config, document string, bundles []*bundl
 	return []tried{{c.Sale, filled.Facts}}, nil
 }
 
-// casesOf are the golden cases of a bundle that make a document.
+// casesOf returns the golden cases of a bundle that make a document.
 func casesOf(bundles []*bundle.Bundle, digest string) (list []tried, err error) {
 	for _, b := range bundles {
 		if b.Digest != digest {

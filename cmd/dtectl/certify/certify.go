@@ -1,7 +1,7 @@
 // Package certify sends the tests that MH wants in the test ambiente before it authorises an issuer (Manual Funcional
 // 2.0, XXIV), as a till of the branch: varied and lawful sales, notes and returns against them, invalidations,
-// contingency events. It keeps no record of its own: how far the branch is, the branch's own records say at every step,
-// and what was begun before a crash is found again by its Idempotency-Key.
+// contingency events. It keeps no record of its own: at every step it reads the branch's records, and after a crash the
+// Idempotency-Key finds the sales that it had begun.
 package certify
 
 import (
@@ -28,9 +28,9 @@ const (
 )
 
 var (
-	// types are the types of documents that MH wants tests of.
+	// types holds the types of documents that MH wants tests for.
 	types = make(map[string]*bundle.Type)
-	// sales are the types that are sales. The first is the one that is invalidated, and that is issued in contingency.
+	// sales are the types that are sales. The first of them is invalidated, and is issued in contingency.
 	sales []string
 )
 
@@ -47,10 +47,10 @@ func init() {
 	Kinds = append(Kinds, invalidation, contingency)
 }
 
-// Path returns where a till sends a document of a kind.
+// Path returns the path to which a till sends a document of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of document that a kind is made against: the last sale among several; "" if there is none.
+// originOf returns the kind of document that a kind refers to: the last sale among several; "" if it refers to none.
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]
@@ -65,7 +65,7 @@ func originOf(kind string) string {
 	return ""
 }
 
-// Person signs an invalidation. DocumentType is CAT-022.
+// Person signs an invalidation. DocumentType is a code of CAT-022.
 type Person struct {
 	Name         string `json:"nombre"`
 	DocumentType string `json:"tipoDocumento"`
@@ -80,15 +80,15 @@ type Options struct {
 	// Status asks the appliance's /status.
 	Status func(context.Context) (*adminclient.Status, error)
 	Seed   uint64
-	// Kinds narrows what is sent; none: all of Kinds.
+	// Kinds are the kinds to send; empty: all of Kinds.
 	Kinds []string
-	// Receivers are taxpayers that MH knows, as the API's receptor; none: made-up ones.
+	// Receivers are taxpayers that MH knows, as the API's receptor; empty: made-up taxpayers.
 	Receivers   []map[string]any
 	Responsible Person // signs the invalidations
 	// Pace is the least time from one sending to the next. Patience is how long MH or the branch may be away.
 	Pace, Patience time.Duration
 	Now            func() time.Time
-	// Show hears of every step: how many of the wanted kinds MH has sealed, and what happens.
+	// Show is called at every step: how many of the wanted documents MH has sealed, and what happens.
 	Show func(sealed, wanted int, what string)
 }
 
@@ -101,7 +101,7 @@ var (
 	ErrIncomplete  = errors.New("not every kind was sealed as often as MH wants")
 )
 
-// Limits of what is refused in a row before a kind is given up: by MH, and by the branch itself.
+// Limits of refusals in a row before a kind is given up: refusals by MH, and by the branch itself.
 const (
 	mostRefused = 3
 	mostInvalid = 10
@@ -112,16 +112,16 @@ type Runner struct {
 	o        Options
 	till     *till
 	status   *adminclient.Status
-	pools    map[string][]string // documents that others may be made against, by kind
-	filled   map[string]int      // how many of a kind were sealed when its pool was read
-	used     map[string]bool     // documents that nothing more can be made against
-	ordinals map[string]int      // the next of each kind, in this run
-	inARow   map[string]int      // refusals of MH
-	invalid  map[string]int      // refusals of the branch in a row
+	pools    map[string][]string // documents that notes, returns and invalidations may refer to, by kind
+	filled   map[string]int      // sealed documents of a kind when its pool was read
+	used     map[string]bool     // documents that no other document may refer to any more
+	ordinals map[string]int      // the next ordinal of each kind, in this run
+	inARow   map[string]int      // refusals by MH in a row
+	invalid  map[string]int      // refusals by the branch in a row
 	stopped  map[string]Stopped  // kinds given up
-	faults   []Refusal           // of this run, that no record keeps
+	faults   []Refusal           // refusals of this run that no record keeps
 	sent     time.Time
-	round    int // sealed events when the last contingency was asked for, -1: none was
+	round    int // sealed events when this run last issued in contingency; -1: never
 }
 
 // New returns a runner. It sends nothing before Run.
@@ -139,8 +139,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run sends until MH has sealed as many documents as it wants, or until nothing more can be done. The report is nil
-// only if the branch does not answer.
+// Run sends until MH has sealed as many documents as it wants, or until no more can be sent. The report is nil only if
+// the branch does not answer.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	return report, err
 }
 
-// look asks how far the branch is.
+// look reads the branch's progress into r.status.
 func (r *Runner) look(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		s, err := r.o.Status(ctx)
@@ -191,12 +191,12 @@ func (r *Runner) count(kind string) documents.Sealed {
 	return documents.Sealed{Kind: kind}
 }
 
-// wants reports whether this run sends a kind: one that MH wants of this branch.
+// wants reports whether this run sends a kind that MH wants from this branch.
 func (r *Runner) wants(kind string) bool {
 	return slices.Contains(r.o.Kinds, kind) && r.count(kind).Wanted > 0
 }
 
-// say tells how far the run is, and what happens.
+// say reports the run's progress and what happens to Show.
 func (r *Runner) say(what string) {
 	if r.status == nil {
 		return
@@ -216,7 +216,7 @@ func (r *Runner) givenUp(kind string) bool {
 	return given
 }
 
-// refusedTooOften gives up a kind that MH refused so often in a row, the last time with this answer.
+// refusedTooOften gives up a kind after mostRefused refusals by MH in a row; a is the answer of the last.
 func (r *Runner) refusedTooOften(kind string, a *answer) {
 	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)),
 		fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))

@@ -15,29 +15,29 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Report is the branch's progress and what was refused, for people and for programs.
+// Report is the branch's progress and the refusals, for people and for programs.
 type Report struct {
 	At       time.Time          `json:"at"`
-	Since    string             `json:"since"` // yyyy-mm-dd: what is older does not count
+	Since    string             `json:"since"` // yyyy-mm-dd: older documents do not count
 	Seed     uint64             `json:"seed"`
 	Complete bool               `json:"complete"` // every kind of this run was sealed as often as MH wants
 	Kinds    []documents.Sealed `json:"kinds"`
 	Refusals []Refusal          `json:"refusals"`
 	Stopped  []Stopped          `json:"stopped"`
-	// Event is what MH said of the last contingency event that it refused and whose documents still wait.
+	// Event is MH's refusal of the last contingency event, while its documents still wait.
 	Event string `json:"event,omitempty"`
 }
 
-// Refusal is a reason for which documents were refused.
+// Refusal is a reason for which documents were refused, with their number.
 type Refusal struct {
 	Kind      string   `json:"kind"`
-	By        string   `json:"by"`    // MH, or branch: then nothing was issued
+	By        string   `json:"by"`    // MH, or branch: the branch issued nothing
 	Code      string   `json:"code"`  // MH's codigoMsg, or the branch's code
-	Field     string   `json:"field"` // that it names; "" for none
+	Field     string   `json:"field"` // the field that the reason names; "" for none
 	Text      string   `json:"text"`
-	Notes     []string `json:"notes,omitempty"` // MH's observaciones, of the first document
+	Notes     []string `json:"notes,omitempty"` // MH's observaciones on the first document
 	Documents int      `json:"documents"`
-	Example   string   `json:"example,omitempty"` // codigoGeneracion of one
+	Example   string   `json:"example,omitempty"` // codigoGeneracion of one of the documents
 }
 
 // Stopped is a kind that the run gave up, and why.
@@ -48,10 +48,10 @@ type Stopped struct {
 	Motive string `json:"-"`
 }
 
-// mostRead is the most refused documents of a kind that a report reads.
+// mostRead is how many refused documents of a kind a report reads at most.
 const mostRead = 100
 
-// report asks the branch once more. MH's refusals are those of its records, of earlier runs too.
+// report asks the branch once more. It reads MH's refusals from the branch's records, those of earlier runs included.
 func (r *Runner) report(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
@@ -104,10 +104,10 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 	return p, nil
 }
 
-// named is the field that MH names: [resumen.totalPagar] VALOR NO ES PERMITIDO.
+// named finds the field that MH names: [resumen.totalPagar] VALOR NO ES PERMITIDO.
 var named = regexp.MustCompile(`\[([^\]]+)\]`)
 
-// refusal is what MH says of a document.
+// refusal returns MH's refusal of a document.
 func refusal(kind, code string, a *answer) Refusal {
 	f := Refusal{Kind: kind, By: "MH", Documents: 1, Example: code}
 	if a == nil {
@@ -141,7 +141,7 @@ func name(kind string) string {
 	return map[string]string{invalidation: "Evento de invalidación", contingency: "Evento de contingencia"}[kind]
 }
 
-// page is the report for printing: it loads nothing.
+// page is the report for printing: it loads no other file.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{"name": name,
 	"by": func(by string) string { return map[string]string{"MH": "Hacienda", "branch": "la sucursal"}[by] }}).Parse(`<!doctype html>
 <html lang="es"><head><meta charset="utf-8"><title>Pruebas para la autorización</title>

@@ -14,12 +14,12 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// poll is how often a run that waits for MH looks again.
+// poll is the pause between two looks at the branch while the run waits for MH.
 const poll = 250 * time.Millisecond
 
-// send sends one test after the other, until none is missing or none can be sent.
+// send sends one test after another, until no test is missing or none can be sent.
 func (r *Runner) send(ctx context.Context) error {
-	var since time.Time // nothing could be sent
+	var since time.Time // since when nothing could be sent
 	for {
 		if err := r.look(ctx); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (r *Runner) send(ctx context.Context) error {
 	}
 }
 
-// obstacle is what no waiting helps against.
+// obstacle returns an error that no waiting can end, nil without one.
 func (r *Runner) obstacle() error {
 	p := r.status.Owed.Contingency
 	switch {
@@ -70,14 +70,14 @@ func (r *Runner) obstacle() error {
 		return nil
 	case p.Declared:
 		return ErrDeclared
-	case p.Cause == 2: // CAT-005: the branch's own system, which is how it reports refused credentials
+	case p.Cause == 2: // CAT-005: the branch's own system; the branch reports refused credentials so
 		return fmt.Errorf("%w: %s; correct authority.password_file or issuer.nit in the configuration, restart the "+
 			"appliance, and run it again", ErrCredentials, p.Motive)
 	}
 	return nil
 }
 
-// waits reports whether MH still has something to decide that this run wants.
+// waits reports whether MH still has to decide a record that this run wants.
 func (r *Runner) waits() bool {
 	if r.status.Owed.Contingency != nil {
 		return true
@@ -104,8 +104,8 @@ func (r *Runner) waitsFor() string {
 	return fmt.Sprintf("waiting for MH to decide %d records", n)
 }
 
-// next is the kind to send now: that of which the smallest part is there, so that they come mixed as in a store. A
-// document is deferred where a contingency event is due.
+// next returns the kind to send now: the kind with the smallest share done, so that the kinds come mixed as in a store.
+// deferred: the document is issued in contingency, because a contingency event is due.
 func (r *Runner) next() (kind string, deferred bool) {
 	part := 2.0
 	for _, k := range r.o.Kinds {
@@ -118,7 +118,7 @@ func (r *Runner) next() (kind string, deferred bool) {
 		}
 	}
 	if base := originOf(kind); base != "" && len(r.pools[base]) == 0 {
-		kind = base // first the document that it is made against
+		kind = base // first the document that the kind refers to
 	}
 	if r.eventDue() {
 		if kind == "" || originOf(kind) != "" {
@@ -129,25 +129,25 @@ func (r *Runner) next() (kind string, deferred bool) {
 	return kind, false
 }
 
-// able reports whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is
-// none.
+// able reports whether a kind can be sent: the kind is not given up, and the document that it refers to exists or can
+// still be sent.
 func (r *Runner) able(kind string) bool {
 	base := originOf(kind)
 	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
 }
 
-// eventDue reports whether a document in contingency must be issued for the next event: one event at a time.
+// eventDue reports whether the next event needs a document issued in contingency. It allows one event at a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
 	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round &&
 		owed["report"] == 0 && owed["event"] == 0
 }
 
-// one sends one test and notes what came of it.
+// one sends one test and notes its outcome.
 func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	c := r.count(kind)
-	// A key of an earlier run gives that run's document: the count says where to begin, and no ordinal comes twice in a
-	// run.
+	// With a key of an earlier run the branch returns that run's document: therefore ordinals begin at the count, and
+	// no ordinal comes twice in a run.
 	ordinal := max(c.Sealed+c.Waiting+c.Refused, r.ordinals[kind])
 	r.ordinals[kind] = ordinal + 1
 	if kind == invalidation {
@@ -178,7 +178,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	}
 	r.invalid[kind] = 0
 	if types[kind].Effect == bundle.TakesBack {
-		r.use(originOf(kind), origin) // it cannot be invalidated
+		r.use(originOf(kind), origin) // the original cannot be invalidated any more
 	}
 	switch got.Estado {
 	case "PROCESSED":
@@ -195,8 +195,8 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	return nil
 }
 
-// unissued notes that the branch refused a request, made against origin or "". A key that was used for another request
-// is one of an earlier run: its document is counted already, or will be.
+// unissued notes that the branch refused a request; origin is the document that it refers to, or "". Status 422 means
+// that an earlier run used the key for another request: its document is counted already, or will be.
 func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	if no.Status == http.StatusUnprocessableEntity {
 		return
@@ -210,7 +210,7 @@ func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	r.invalid[kind]++
 	last := r.invalid[kind] >= mostInvalid || no.Status == http.StatusForbidden || no.Status == http.StatusUnauthorized
 	if origin != "" {
-		r.use(originOf(kind), origin) // it has given what it had: another document serves as well
+		r.use(originOf(kind), origin) // the original is used up: another document serves as well
 	}
 	if origin == "" || last {
 		r.faults = append(r.faults, f)
@@ -220,8 +220,8 @@ func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	}
 }
 
-// fillPools reads which documents others may be made against, where this run knows of none: those of earlier runs, and
-// those that MH sealed late.
+// fillPools reads which documents others may refer to, for kinds with an empty pool: documents of earlier runs, and
+// documents that MH sealed late.
 func (r *Runner) fillPools(ctx context.Context) error {
 	for _, kind := range sales {
 		sealed := r.count(kind).Sealed
@@ -242,13 +242,13 @@ func (r *Runner) fillPools(ctx context.Context) error {
 	return nil
 }
 
-// use takes a document out of its pool: nothing more is to be made against it.
+// use takes a document out of its pool: no other document is to refer to it any more.
 func (r *Runner) use(kind, code string) {
 	r.used[code] = true
 	r.pools[kind] = slices.DeleteFunc(r.pools[kind], func(c string) bool { return c == code })
 }
 
-// body is a till's request, and the code of the document that it is made against, or "".
+// body returns a till's request, and the code of the document that it refers to, or "".
 func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree, origin string, err error) {
 	if body, err := Sample(r.o.Seed, kind, ordinal, r.today(), r.o.Receivers); err != nil || body != nil {
 		return body, "", err
@@ -256,7 +256,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	pool := r.pools[originOf(kind)]
 	at := ordinal % len(pool)
 	if types[kind].Effect != bundle.Credits {
-		at = len(pool) - 1 - at // not those of the credit notes, nor those that are invalidated
+		at = len(pool) - 1 - at // not the documents of the credit notes or the invalidations
 	}
 	d, err := r.till.document(ctx, pool[at])
 	if err != nil {
@@ -273,10 +273,10 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	return m.note(kind, pool[at], of), pool[at], nil
 }
 
-// invalidate takes an invoice back, in turn because of an error, with the one that replaces it, and because the sale is
-// rescinded.
+// invalidate invalidates an invoice: in turn because the sale is rescinded, and because of an error, with another
+// invoice that replaces it.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
-	pool, at := r.pools[sales[0]], 0 // the oldest: a run that goes on takes the same
+	pool, at := r.pools[sales[0]], 0 // the oldest: a later run chooses the same
 	m := newMaker(r.o.Seed, invalidation, ordinal, nil)
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,
 		"solicita": Person{Name: m.person(), DocumentType: "13", Document: m.dui()}}

@@ -16,10 +16,10 @@ import (
 // tree is a till's request: objects are tree, lists []any, numbers json.Number.
 type tree = map[string]any
 
-// maker makes one sale by chance. The same seed, kind and ordinal give the same sale, on any day and after any restart.
+// maker makes one random sale. The same seed, kind and ordinal give the same sale, on any day and after any restart.
 type maker struct {
 	rng       *rand.Rand
-	receivers []tree // taxpayers that MH knows; none: made-up ones
+	receivers []tree // taxpayers that MH knows; empty: made-up taxpayers
 }
 
 func newMaker(seed uint64, kind string, ordinal int, receivers []tree) *maker {
@@ -38,10 +38,10 @@ func Seed(nit, day string) uint64 {
 
 func pick[T any](m *maker, list ...T) T { return list[m.rng.IntN(len(list))] }
 
-// often is true n times in a hundred.
+// often returns true n times in a hundred.
 func (m *maker) often(n int) bool { return m.rng.IntN(100) < n }
 
-// between is a whole number of a range, both ends included.
+// between returns a whole number of a range, both ends included.
 func (m *maker) between(low, high int) int { return low + m.rng.IntN(high-low+1) }
 
 func (m *maker) digits(n int) string {
@@ -57,7 +57,7 @@ func cents(n int) json.Number { return json.Number(fmt.Sprintf("%d.%02d", n/100,
 
 func whole(n int) json.Number { return json.Number(fmt.Sprint(n)) }
 
-// dui is an identity number with its check digit.
+// dui returns an identity number with its check digit.
 func (m *maker) dui() string {
 	d, sum := m.digits(8), 0
 	for i, c := range d {
@@ -92,7 +92,7 @@ func (m *maker) address() tree {
 			pick(m, places...), m.between(1, 240))}
 }
 
-// consumer is the receptor of an invoice, who may stay unnamed.
+// consumer returns the receptor of an invoice; the receptor may stay unnamed.
 func (m *maker) consumer() tree {
 	r := tree{}
 	if m.often(85) {
@@ -110,7 +110,7 @@ func (m *maker) consumer() tree {
 	return r
 }
 
-// taxpayer is a receptor of a document between taxpayers.
+// taxpayer returns a receptor of a document between taxpayers.
 func (m *maker) taxpayer() tree {
 	if len(m.receivers) > 0 {
 		return pick(m, m.receivers...)
@@ -127,7 +127,7 @@ func (m *maker) taxpayer() tree {
 	return r
 }
 
-// sale is an invoice, or a tax credit voucher where the customer is a taxpayer.
+// sale returns an invoice, or a tax credit voucher if the customer is a taxpayer.
 func (m *maker) sale(taxpayer bool) tree {
 	r := tree{"receptor": m.consumer()}
 	flag := ""
@@ -147,8 +147,8 @@ func (m *maker) sale(taxpayer bool) tree {
 	return r
 }
 
-// items are the lines of a sale, and the cents of those that are taxed. A retention is lawful from 100 USD on (CT art.
-// 162): then the first line alone is worth more.
+// items returns the lines of a sale, and the sum of the taxed lines in cents. A retention is lawful from 100 USD on (CT
+// art. 162): if large, the first line alone is worth more.
 func (m *maker) items(large bool) (list []any, taxed int) {
 	for i := range pick(m, 1, 1, 2, 2, 3, 4, 6) {
 		price, quantity := m.between(25, 9_999), m.between(1, 12)
@@ -229,7 +229,7 @@ func (m *maker) purchase() tree {
 	return r
 }
 
-// withholding is a voucher of what was withheld of suppliers, on paper and electronic ones.
+// withholding returns a voucher of amounts withheld from suppliers, on paper and electronic documents.
 func (m *maker) withholding(day string) tree {
 	r := tree{"receptor": m.taxpayer()}
 	var lines []any
@@ -253,7 +253,7 @@ func (m *maker) withholding(day string) tree {
 	return r
 }
 
-// sold is what a note or a return needs of its original.
+// sold holds the members of an original that a note or a return needs.
 type sold struct {
 	Cuerpo []struct {
 		NumItem      int         `json:"numItem"`
@@ -265,7 +265,7 @@ type sold struct {
 	} `json:"cuerpoDocumento"`
 }
 
-// note adjusts a voucher: a little of one of its lines, of the line's own kind.
+// note adjusts a voucher by a small part of one or more lines, each taxed as its line.
 func (m *maker) note(kind, code string, of *sold) tree {
 	var items []any
 	for _, i := range m.rng.Perm(len(of.Cuerpo)) {
@@ -279,7 +279,7 @@ func (m *maker) note(kind, code string, of *sold) tree {
 		if most < 10 {
 			continue
 		}
-		it["precioUnitario"] = cents(m.between(1, most/5)) // several notes may follow
+		it["precioUnitario"] = cents(m.between(1, most/5)) // leaves room for more notes
 		if types[kind].Effect == bundle.Debits {
 			it["descripcion"] = pick(m, "Flete no facturado", "Diferencia de precio", "Recargo por entrega")
 		}
@@ -295,7 +295,7 @@ func (m *maker) note(kind, code string, of *sold) tree {
 	return r
 }
 
-// giveBack returns one unit of a line of which there was at least one.
+// giveBack makes a return of one unit of a line that has at least one unit.
 func (m *maker) giveBack(code string, of *sold) tree {
 	for _, i := range m.rng.Perm(len(of.Cuerpo)) {
 		line := of.Cuerpo[i]
@@ -309,7 +309,7 @@ func (m *maker) giveBack(code string, of *sold) tree {
 	return tree{"documentoOrigen": code, "motivo": "Sin líneas", "items": []any{}}
 }
 
-// centsOf cuts a decimal to its hundredths; 0 where it is none.
+// centsOf cuts a decimal to hundredths; 0 if it is not a decimal.
 func centsOf(n json.Number) int {
 	a, err := dte.ParseAmount(string(n))
 	if err != nil {
@@ -319,8 +319,8 @@ func centsOf(n json.Number) int {
 }
 
 // Sample returns the n-th sale of a kind that needs no other document, for a day (yyyy-mm-dd); nil for other kinds. The
-// same arguments give the same sale. Of a type that is neither sold, bought nor withheld as those here, the examples of
-// its form serve in turn.
+// same arguments give the same sale. For a type that is no sale, purchase or withholding known here, Sample returns the
+// examples of its form in turn.
 func Sample(seed uint64, kind string, n int, day string, receivers []map[string]any) (map[string]any, error) {
 	t := types[kind]
 	if t == nil || t.Effect != bundle.Nothing {

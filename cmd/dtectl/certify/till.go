@@ -14,12 +14,12 @@ import (
 	"dtegate/engine/dte"
 )
 
-// record is what an answer says of a document.
+// record is a document in an answer of the tills' API.
 type record struct {
 	Code    string          `json:"codigoGeneracion"`
-	Kind    string          `json:"tipoDte"` // in lists alone
+	Kind    string          `json:"tipoDte"` // only in lists
 	Estado  string          `json:"estado"`
-	Date    string          `json:"fecEmi"` // in lists alone
+	Date    string          `json:"fecEmi"` // only in lists
 	JSON    json.RawMessage `json:"dteJson"`
 	Answer  *answer         `json:"respuestaMh"`
 	Invalid *struct {
@@ -28,17 +28,17 @@ type record struct {
 	} `json:"invalidacion"`
 }
 
-// answer is what MH said of a document or of an invalidation.
+// answer is MH's answer to a document or to an invalidation.
 type answer struct {
 	Code  string   `json:"codigoMsg"`
 	Text  string   `json:"descripcionMsg"`
 	Notes []string `json:"observaciones"`
 }
 
-// till is a till of the branch, as the tills' API knows it.
+// till is a client of the tills' API, as one till of the branch.
 type till struct {
 	o   Options
-	say func(what string) // hears why the branch is asked again
+	say func(what string) // called with the reason when the branch is asked again
 }
 
 // ask makes one request of the tills' API. A permanent refusal is *adminclient.Refusal; any other error may be
@@ -76,8 +76,8 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// insist asks until there is an answer that will not change. The same key makes the same sale of every try, also across
-// a restart of the branch.
+// insist repeats a request until an answer is final. All tries with one key make one sale, even across a restart of the
+// branch.
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
 		err := t.ask(ctx, method, path, key, body, into)
@@ -98,7 +98,7 @@ func (t *till) insist(ctx context.Context, method, path, key string, body []byte
 	}
 }
 
-// documents lists what the token's point of sale issued of a kind, in a state, by time of issue.
+// documents lists the documents of a kind and state that the token's point of sale issued, by time of issue.
 func (t *till) documents(ctx context.Context, kind, estado, since string) (all []record, err error) {
 	first, err := time.Parse(time.DateOnly, since)
 	if err != nil {

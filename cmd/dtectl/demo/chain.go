@@ -19,7 +19,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Branches are the branches of a chain's demonstration, demoBucket the bucket of its store.
+// Branches names the branches of a chain's demonstration; demoBucket is the bucket of its store.
 var Branches = []string{"centro", "norte", "sur"}
 
 const (
@@ -27,22 +27,22 @@ const (
 	demoAccess = "AKIDCADENA"
 	demoChain  = "super-ejemplo"
 	demoGroup  = "tiendas"
-	demoRule   = "dte01/v2" // that README publishes under the next version
+	demoRule   = "dte01/v2" // README publishes it under the next version
 )
 
-// chainAddresses is the variable that sets the addresses of the store, the page and the branches.
+// chainAddresses is the environment variable that sets the addresses of the store, the page and the branches.
 const chainAddresses = "DTED_CHAIN_ADDRS"
 
-// chainDemo is where a chain's demonstration lies and listens.
+// chainDemo holds the folders and the addresses of a chain's demonstration.
 type chainDemo struct {
 	dir, shown  string
 	store, page string   // addresses
-	addresses   []string // those two and the branches'
+	addresses   []string // store, page and the branches' addresses
 	branches    []*Demo
 }
 
-// newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. It appears
-// whole or not at all; the configurations are written anew each time, so that addresses can change.
+// newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. The folder
+// appears whole or not at all. Each call writes the configurations anew, so that addresses can change.
 func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 	addresses := strings.Split(cmp.Or(os.Getenv(chainAddresses),
 		"127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")
@@ -124,7 +124,7 @@ func (d *chainDemo) fill(ctx context.Context, dir string) error {
 	return nil
 }
 
-// writeConfigs writes the centre's settings and the branches'.
+// writeConfigs writes the settings of the centre and the configurations of the branches.
 func (d *chainDemo) writeConfigs(dir string) error {
 	err := config.WriteFile(filepath.Join(dir, "fleet.toml"), []byte(fmt.Sprintf(`# Central IT's settings of a chain: dtectl fleet --centre FILE, or DTECTL_FLEET. No box has this file.
 chain = %q
@@ -154,7 +154,7 @@ file = "%s/rules.key.pub"
 	return err
 }
 
-// runChain supervises the store, the authority and the branches as processes of their own.
+// runChain supervises the store, the authority and the branches as separate processes.
 func (c *Command) runChain(ctx context.Context) error {
 	if c.Store == "" {
 		return errors.New("--store: is missing: the program of an object store (make run-fleet builds one)")
@@ -208,7 +208,7 @@ func (c *Command) runChain(ctx context.Context) error {
 		if err := fleet.FirstDay(ctx, at("fleet.toml"), len(d.branches), demoGroup, rules); err != nil {
 			return fmt.Errorf("the chain's first day: %w", err)
 		}
-		for _, b := range d.branches { // they sell once they are enrolled
+		for _, b := range d.branches { // branches sell once they are enrolled
 			if err := Await(ctx, "http://"+b.Ops+"/readyz"); err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-// Package demo makes a demonstration branch, or a chain of three, and keeps its processes alive: dtectl demo.
+// Package demo makes a demonstration branch, or a chain of three branches, and keeps its processes alive: dtectl demo.
 package demo
 
 import (
@@ -31,8 +31,8 @@ type Command struct {
 	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
 }
 
-// Run supervises the appliance and the simulated authority as two processes, so that killing the appliance leaves
-// the authority's memory of it.
+// Run supervises the appliance and the simulated authority as two processes: the authority keeps its memory when the
+// appliance is killed.
 func (c *Command) Run(ctx context.Context) error {
 	if c.Chain {
 		return c.runChain(ctx)
@@ -71,7 +71,7 @@ func (c *Command) Run(ctx context.Context) error {
 	return ended(g.Wait())
 }
 
-// ended is why processes ended; nil when they were told to.
+// ended returns why processes ended; nil when they were told to end.
 func ended(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -79,7 +79,7 @@ func ended(err error) error {
 	return err
 }
 
-// command runs a program that lies beside this one.
+// command runs a program from the folder of this program.
 func command(name string, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
@@ -90,20 +90,20 @@ func command(name string, args ...string) *exec.Cmd {
 
 func child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
-	// A box takes its addresses from the configuration that the demonstration wrote, not from a variable that all boxes
+	// A box reads its addresses from the configuration that the demonstration wrote, not from a variable that all boxes
 	// would share.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	// The supervisor's death takes its processes with it; a Ctrl-C reaches the supervisor alone.
+	// The supervisor's death ends its processes; a Ctrl-C reaches only the supervisor.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return cmd
 }
 
 // supervise keeps a process running until ctx ends, then stops it gently. Like systemd's Restart=always it waits longer
-// after each quick death, from 100 ms to 5 s. While there is a file of the pid file's name with .stop in the place of
-// .pid, it starts nothing.
+// after each quick death, from 100 ms to 5 s. It starts nothing while a file exists with the pid file's name and .stop
+// instead of .pid.
 func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
@@ -150,7 +150,7 @@ func stopped(pidFile string) error {
 	return nil
 }
 
-// await tries until there is no error any more; it returns the last one when ctx ends.
+// await calls try until it succeeds; when ctx ends, await returns the last error.
 func await(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -182,7 +182,7 @@ func Await(ctx context.Context, url string) error {
 	})
 }
 
-// greet prints where everything is and a sale to paste.
+// greet prints all addresses, and sales to paste into a shell.
 func (d *Demo) greet(w io.Writer) {
 	term.Fprintf(w, strings.TrimLeft(`
 The branch is open%[8]s.
@@ -205,11 +205,11 @@ const saleFE = `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDoc
 
 const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nit":"06140202801028","nrc":"7654321","nombre":"Comercial El Roble, S.A. de C.V.","codActividad":"62010","descActividad":"Programación informática","direccion":{"departamento":"05","municipio":"28","distrito":"11","complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`
 
-// freeWithin is how long the processes of a demonstration that was just ended may take to leave their addresses.
+// freeWithin is how long an ended demonstration may need to leave its addresses.
 const freeWithin = 5 * time.Second
 
-// awaitFree fails when somebody goes on listening on an address that a demonstration is about to use: its programs
-// would be started again and again, and the tills would meet somebody else's.
+// awaitFree fails when another process keeps listening on an address of a demonstration: its own programs would be
+// started again and again, and the tills would reach the other process.
 func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()
@@ -232,7 +232,7 @@ func awaitFree(ctx context.Context, places ...place) error {
 // place is an address, and the variable of the environment that sets it.
 type place struct{ variable, address string }
 
-// simulated are the addresses of the simulated authority.
+// simulated returns the addresses of the simulated authority.
 func (d *Demo) simulated() []place {
 	return []place{{"DTESIM_ADDR", d.authority}, {"DTESIM_MANAGE_ADDR", d.manage}, {"DTESIM_SMTP_ADDR", d.inbox}}
 }

@@ -23,14 +23,14 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Demo is where a demonstration listens and lies.
+// Demo holds the addresses and the folder of a demonstration.
 type Demo struct {
 	Config, shown                      string
 	API, Ops, authority, manage, inbox string
-	ahead                              time.Duration // of the clocks
+	ahead                              time.Duration // how far the clocks are ahead
 	branch                             int64         // from 1; its establishment is M001, M002 …
-	fleet                              string        // the table of the configuration; empty: a branch by itself
-	copied                             string        // the line that sets the second copy; empty: there is none
+	fleet                              string        // the configuration's [fleet]; empty: a branch without a chain
+	copied                             string        // the line that sets the second copy; empty: no copy
 }
 
 func newDemo(dir string, branch int64, api, ops string) *Demo {
@@ -40,7 +40,7 @@ func newDemo(dir string, branch int64, api, ops string) *Demo {
 		inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025")}
 }
 
-// shown is how people read the path of a folder.
+// shown returns the path of a folder as people read it.
 func shown(dir string) string {
 	if wd, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
@@ -78,7 +78,7 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	})
 }
 
-// makeFolder makes a folder whole or not at all: it is filled aside and renamed.
+// makeFolder makes a folder whole or not at all: it fills the folder aside and renames it.
 func makeFolder(dir string, fill func(aside string) error) error {
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {
@@ -99,8 +99,8 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	if err := os.MkdirAll(at("rules"), 0o700); err != nil {
 		return signer, err
 	}
-	// Every secret of the demo is random: a folder that leaks opens no other.
-	// MH wants letters, digits and others in the first
+	// Every secret of the demo is random: a leaked folder opens no other. MH wants letters, digits and other characters
+	// in the password of its API.
 	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20]
 	key, err := sign.Generate(2048)
 	if err != nil {
@@ -144,7 +144,7 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	return signer, nil
 }
 
-// build makes a bundle of this checkout, under a version so many minor ones later. It runs no cases: the suite does.
+// build makes a bundle of this checkout; later raises the minor version. It runs no cases: the test suite does.
 func build(ctx context.Context, name string, later int, signer bundle.Signer) (file string, data []byte, err error) {
 	folder := filepath.Join("var", "build")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -165,7 +165,7 @@ func build(ctx context.Context, name string, later int, signer bundle.Signer) (f
 	return m.Name + "-" + m.Version + bundle.Extension, data, err
 }
 
-// makeBox makes a branch's box of a taxpayer: configuration, sealed key, store, tokens.
+// makeBox makes the box of a branch of a taxpayer: configuration, sealed key, store, tokens.
 func (d *Demo) makeBox(dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, text := range map[string]string{"admin.token": config.Secret(), "ahead": d.ahead.String()} {
@@ -203,8 +203,8 @@ func (d *Demo) makeBox(dir string) error {
 	return nil
 }
 
-// ahead is how far the clocks of a demonstration are ahead: as its file says, or so far that it is that day now. They
-// are never put back: its documents have been numbered in order of time.
+// ahead returns how far the clocks of a demonstration are ahead: as its file says, or so far that today is the given
+// day. The clocks are never put back: the demonstration's documents were numbered in order of time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration
 	if b, err := os.ReadFile(file); err == nil {
@@ -230,7 +230,7 @@ func ahead(file, day string, now time.Time) (time.Duration, error) {
 	return before + wanted.Sub(is), nil
 }
 
-// day says which day it is in a demonstration that is not of today.
+// day says which day it is in a demonstration whose clocks are ahead; else "".
 func (d *Demo) day() string {
 	if d.ahead == 0 {
 		return ""

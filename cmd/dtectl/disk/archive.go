@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// archiveFlags are of fsck.
+// archiveFlags are the flags of fsck for the archive.
 type archiveFlags struct {
 	Archive bool `help:"Compare the archive with the store instead; the appliance may be running."`
 	Read    bool `help:"With --archive: read every object, instead of believing the archive's own digests."`
@@ -26,7 +26,7 @@ type archiveFlags struct {
 	Repair  bool `help:"With --archive: have the running appliance put back what is missing."`
 }
 
-// archiveLine is a line of the appliance's own check.
+// archiveLine is a line of the answer when the appliance checks the archive itself.
 type archiveLine struct {
 	Found    *outbox.ArchiveFinding `json:"found"`
 	Checked  *outbox.ArchiveTotals  `json:"checked"`
@@ -37,8 +37,8 @@ type archiveLine struct {
 	} `json:"progress"`
 }
 
-// check names every object that is not as the store has it, a line each, and exits non-zero when there is one. A
-// stopped appliance's store it opens itself, to read; a running one it asks, which goes on issuing meanwhile.
+// check prints a line for every object that differs from the store, and exits non-zero when there is one. It reads the
+// store of a stopped appliance itself; a running appliance makes the check, and goes on issuing meanwhile.
 func (f *archiveFlags) check(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *archiveFlags) running(ctx context.Context, top *adminclient.Options, r 
 	}
 }
 
-// repairAtOnce is how many documents are set due in one request.
+// repairAtOnce is how many documents one request sets due.
 const repairAtOnce = 100
 
 // archiveReport prints findings as they come.
@@ -128,7 +128,7 @@ type archiveReport struct {
 	out    io.Writer
 	bar    *term.Gauge
 	repair func(codes []string) error // nil: nothing is repaired
-	lost   []string                   // documents that wait for it
+	lost   []string                   // documents that wait for repair
 }
 
 func (r *archiveReport) progress(done, total int64) error {

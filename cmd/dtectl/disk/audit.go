@@ -73,7 +73,7 @@ func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options,
 	if err != nil {
 		return nil, err
 	}
-	box, _ := cfg.Box() // without it no act is known to be this box's, and the answer says so
+	box, _ := cfg.Box() // without the key no act is known to be this box's, and the answer says so
 	acts, err := audit.Read(store, box, limit)
 	return acts, errors.Join(err, store.Close())
 }

@@ -21,8 +21,8 @@ type Backup struct {
 	Check bool   `help:"Read the backup in the folder and check it, instead of making one."`
 }
 
-// Run makes a verified backup. A stopped appliance's store it opens itself; a running one it asks, which has the store
-// open and goes on issuing meanwhile.
+// Run makes a verified backup. It opens the store of a stopped appliance itself; a running appliance, which has the
+// store open, makes the backup and goes on issuing meanwhile.
 func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 	bar := term.NewGauge(term.Err)
 	if c.Check {
@@ -51,7 +51,7 @@ func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 	return describeBackup(term.Out, b, errors.Join(err, store.Close()))
 }
 
-// vouched says whose signature the rules in the backup bear, by the keys that the configuration pins.
+// vouched prints whose signature the rules in the backup bear, by the keys that the configuration pins.
 func (c *Backup) vouched(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -79,13 +79,13 @@ func describeBackup(out io.Writer, b *storage.Backup, err error) error {
 	return nil
 }
 
-// backupState is what the appliance says of the backup that it makes: POST /admin/backup {"dir"} begins one and GET
-// /admin/backup tells how far it is.
+// backupState is the appliance's answer about the backup that it makes: POST /admin/backup {"dir"} begins a backup, and
+// GET /admin/backup returns its progress.
 type backupState struct {
 	Done   int64           `json:"done"`
 	Total  int64           `json:"total"`
-	Backup *storage.Backup `json:"backup"` // when it is made
-	Error  string          `json:"error"`  // when it failed
+	Backup *storage.Backup `json:"backup"` // when the backup is complete
+	Error  string          `json:"error"`  // when the backup failed
 }
 
 // backupRunning has the running appliance make a backup, on the appliance's own filesystem.

@@ -21,7 +21,7 @@ type Clock struct {
 // ClockAccept is dtectl clock accept.
 type ClockAccept struct{}
 
-// Run makes the store forget its last known time: after the clock was ahead, or the box was off for a year.
+// Run replaces the store's last known time by the box's: after the clock was ahead, or the box was off for a year.
 func (*ClockAccept) Run(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"dtegate/storage"
 )
 
-// What other places than the box's media know: the archive, MH, and the configuration.
+// This file asks what the archive, MH and the configuration know: places other than the box's media.
 
-// archivedParts asks the configured archive for signed forms; nil when there is none that can be asked.
+// archivedParts returns a function that reads signed forms from the archive; nil when no archive can be asked.
 func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {
 	if cfg.Archive == nil {
 		return nil
@@ -31,7 +31,7 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf asks an archive once for each document, and no more once it does not answer.
+// partsOf asks an archive once for each document, and stops asking after the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
@@ -52,8 +52,8 @@ func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func
 // askedOfAuthority is how many documents recover asks MH for.
 const askedOfAuthority = 100
 
-// askAuthority asks MH for the documents whose codes are known, and no more once MH does not answer. No
-// medium of the branch can be repaired from them: they show that a document was accepted.
+// askAuthority asks MH for the documents whose codes are known, and stops when MH does not answer. The answers cannot
+// repair a medium of the branch: they show that MH accepted a document.
 func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affected) {
 	password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile)
 	if err != nil {
@@ -86,7 +86,7 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 	}
 }
 
-// possibleSeries are the series that the branch can have begun since a time.
+// possibleSeries returns the series that the branch can have begun since a time.
 func possibleSeries(cfg *config.Config) storage.Possible {
 	return func(since time.Time) (list []string) {
 		now := cfg.Now()

@@ -21,8 +21,8 @@ type Fsck struct {
 	Verbose bool `help:"Also print what the storage engine says of the damage."`
 }
 
-// Run walks every key of the store, also of one that the appliance refuses to open, alters nothing, and exits non-zero
-// when anything is wrong.
+// Run walks every key of the store, even of a store that the appliance refuses to open. It alters nothing, and exits
+// non-zero when anything is wrong.
 func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Archive {
 		return c.check(ctx, top)

@@ -41,7 +41,7 @@ const (
 	exitToDo   = 5 // a dry run found work, and nothing would be lost
 )
 
-// Help says more than the flags do.
+// Help returns more than the texts of the flags.
 func (*Recover) Help() string {
 	return `It looks at every medium (the store, its high-water mark, the second copy, what the box shipped to the chain's store, and what --from
 names), takes from each what the journals prove, and makes the store whole again. What was there before stays beside it. It prints how far
@@ -59,7 +59,7 @@ type exitError struct {
 	status int
 }
 
-// ExitCode is the exit status.
+// ExitCode returns the exit status.
 func (e exitError) ExitCode() int { return e.status }
 func (e exitError) Unwrap() error { return e.error }
 
@@ -71,12 +71,12 @@ func exit(status int, format string, args ...any) error {
 type recovery struct {
 	*Recover
 	cfg  *config.Config
-	mark string // a mark's file that --from names; "" where the store used it last
+	mark string // a mark's file that --from names; "": where the store last used it
 	from storage.Sources
 	o    storage.Options
 }
 
-// Run makes a store whole again, and settles which numbers were spent.
+// Run makes a store whole again, and settles which numbers were used.
 func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
 	return r.settle(ctx, done)
 }
 
-// sources finds out what --from names, and fetches what the box shipped where the store and the second copy are gone.
+// sources sorts what --from names. If store and second copy are gone, it fetches what the box shipped.
 func (r *recovery) sources(ctx context.Context) error {
 	fleet := r.Epoch > 0
 	for _, path := range r.From {
@@ -114,7 +114,7 @@ func (r *recovery) sources(ctx context.Context) error {
 		if err != nil {
 			return exit(exitSource, "--from: %w", err)
 		}
-		segments, _ := filepath.Glob(filepath.Join(path, "*.copy")) // the pattern is one
+		segments, _ := filepath.Glob(filepath.Join(path, "*.copy")) // the pattern is valid
 		switch path, err = filepath.Abs(path); {
 		case err != nil:
 			return err
@@ -127,7 +127,7 @@ func (r *recovery) sources(ctx context.Context) error {
 		}
 	}
 	_, gone := os.Stat(r.cfg.Data)
-	_, waits := os.Stat(r.cfg.Data + ".repaired") // only its name is missing
+	_, waits := os.Stat(r.cfg.Data + ".repaired") // the repaired store, not yet renamed
 	segments, _ := filepath.Glob(filepath.Join(r.from.Copy, "*.copy"))
 	if fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && (r.from.Copy == "" || len(segments) == 0) &&
 		len(r.from.Backups) == 0 {
@@ -136,8 +136,8 @@ func (r *recovery) sources(ctx context.Context) error {
 	return nil
 }
 
-// fetch brings what the branch's box shipped into a folder beside the store. Cut short, it goes on there when it is
-// called again.
+// fetch brings what the branch's box shipped into a folder beside the store. After an interruption the next call goes
+// on with the same folder.
 func (r *recovery) fetch(ctx context.Context) error {
 	if r.cfg.Fleet == nil {
 		return errors.New("--from fleet: the configuration has no [fleet]")
@@ -195,7 +195,7 @@ func (r *recovery) fetch(ctx context.Context) error {
 
 func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy" }
 
-// assemble makes the store anew where that is needed; done: it was, or a dry run would.
+// assemble makes the store anew where that is needed; done: it did, or without --dry-run it would.
 func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
 	_, gone := os.Stat(r.cfg.Data)
 	bar := term.NewGauge(term.Err)
@@ -245,13 +245,13 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 		err = ship.Remove(r.from.Copy)
 	}
 	if _, bad := printVouched(term.Out, r.cfg, storage.OpenReadOnly); bad != nil {
-		// the store is there, and is to be settled
+		// the store is made, and must still be settled
 		term.Printf("who wrote the rules and the acts is not known: %v\n", bad)
 	}
 	return made.Owed, true, err
 }
 
-// settle sees to the mark, and to the numbers.
+// settle puts the mark in order, and then the numbers.
 func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	store, err := r.open()
 	var mark audit.Act
@@ -310,7 +310,7 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	return w.Flush()
 }
 
-// named prints what the store owes, and returns the losses, all of them named. A dry run ends with an exit status.
+// named prints what the store owes, and returns the losses; an unnamed loss is an error. A dry run ends with a status.
 func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	losses, err := r.losses(owed)
 	if err != nil {
@@ -327,7 +327,7 @@ func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	return losses, nil
 }
 
-// record writes repairs and an act, if there is one, into the trail of a store that numbers.
+// record writes the repairs, and the act if it is not empty, into the trail of a store that numbers.
 func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
 	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
 		return nil
@@ -345,15 +345,15 @@ func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.A
 	return trail.Record(ctx, act)
 }
 
-// reconciled is the act of giving numbers up.
+// reconciled returns the act of giving numbers up.
 func reconciled(series int, reason string) audit.Act {
 	return audit.Act{What: "store.reconcile", Target: fmt.Sprintf("%d series", series), Detail: reason}
 }
 
-// short fits into the journal and into the trail.
+// short cuts a reason to fit into the journal and into the trail.
 func short(reason string) string { return strings.ToValidUTF8(reason[:min(len(reason), 900)], "") }
 
-// open opens the store; a dry run to read only, and beside a sound mark only.
+// open opens the store. A dry run opens it to read only, and only if the mark is sound or ahead.
 func (r *recovery) open() (*storage.Store, error) {
 	if !r.DryRun {
 		return storage.Open(r.o)
@@ -372,8 +372,8 @@ func (r *recovery) open() (*storage.Store, error) {
 	return s, nil
 }
 
-// newMark brings the store's mark to its place, or proves the store and makes it another. It returns the act for the
-// trail; of a mark that is not proven, the reason alone.
+// newMark brings the store's mark to its place, or proves the store and makes a new mark. It returns the act for the
+// trail; without a proof, an act with nothing but the reason.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	if !r.DryRun {
 		from, err := storage.MoveMark(r.mark, r.o)
@@ -402,7 +402,7 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	bar.Clear()
 	switch {
 	case errors.Is(err, storage.ErrMarkSound):
-		return act, nil // an attempt before this one came as far
+		return act, nil // an earlier attempt came as far
 	case errors.Is(err, storage.ErrMark):
 		return act, exit(exitSource, "%w. The mark is right and the store is old: find the right disk", err)
 	case err != nil:
@@ -430,7 +430,7 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	return act, err
 }
 
-// skip gives numbers up in a store that owes nothing: a branch comes from another program in the middle of a year.
+// skip gives numbers up in a store that owes nothing, for a branch that changes from another program during the year.
 func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 	for _, text := range r.AcceptLoss {
 		l, err := storage.ParseLoss(text)
@@ -458,7 +458,7 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		strings.Join(r.AcceptLoss, "; ")))
 }
 
-// next prints the one next command.
+// next prints the one command to type next.
 func (r *recovery) next(owed *storage.Owed) error {
 	open, own := false, false
 	command := []string{"dtectl recover"}
@@ -497,7 +497,7 @@ func (r *recovery) next(owed *storage.Owed) error {
 	return exit(exitLoss, "nothing is numbered before each loss is named")
 }
 
-// What next says.
+// Texts that next prints.
 const (
 	lossAdvice = `
 A lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the
@@ -515,16 +515,16 @@ nothing, one that is used twice is refused.
 `
 )
 
-// ownRecords reports whether a series counts the box's own records, such as rules and acts: nobody outside has a number
-// of them, so they are accepted together, as others.
+// ownRecords reports whether a series counts the box's own records, such as rules and acts. Nobody outside knows their
+// numbers: their losses are accepted together, as others.
 func ownRecords(series string) bool {
 	return series != storage.Others && strings.Count(series, "/") != 4
 }
 
 var briefSeries = regexp.MustCompile(`^\w\w/(\w\w)/(\w{4})/(\w{4})/\d{4}$`)
 
-// brief is a series as a person types it: point of sale and type, where only one series of those that are owed is so
-// called.
+// brief returns a series as a person types it: point of sale and type. It returns the whole name if another series with
+// a loss has the same short name.
 func brief(series string, owed *storage.Owed) string {
 	word := func(name string) string {
 		if m := briefSeries.FindStringSubmatch(name); m != nil {
@@ -540,7 +540,7 @@ func brief(series string, owed *storage.Owed) string {
 	return word(series)
 }
 
-// losses reads what a person accepts.
+// losses parses the losses that the operator accepts.
 func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 	for _, text := range r.AcceptLoss {
 		l, err := storage.ParseLoss(text)
@@ -567,7 +567,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 	return list, nil
 }
 
-// printMedia says of each medium how far it reaches, and what of it cannot be read.
+// printMedia prints how far each medium reaches, and which parts of it cannot be read.
 func printMedia(out io.Writer, sources []storage.Source) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	term.Fprintf(w, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE\n")
@@ -591,7 +591,7 @@ func printMedia(out io.Writer, sources []storage.Source) {
 	_ = w.Flush() // to a terminal
 }
 
-// printOwed says what is missing, by series and number.
+// printOwed prints what is missing, by series and number.
 func printOwed(out io.Writer, o *storage.Owed) {
 	if o.Made != "" {
 		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It numbers nothing before it is settled "+
@@ -623,7 +623,7 @@ func printOwed(out io.Writer, o *storage.Owed) {
 	_ = w.Flush() // to a terminal
 }
 
-// printProof says what was proven, and what was not.
+// printProof prints what was proven, and what was not.
 func printProof(out io.Writer, p *storage.MarkProof) {
 	term.Fprintf(out, "the mark   %s\n", p.Mark.What)
 	if p.Aside != "" {

@@ -15,10 +15,10 @@ import (
 	"dtegate/storage"
 )
 
-// What a store says of itself is its integrity: whoever writes a whole store can make that. What follows asks who wrote
-// it: whose signature each rule bears, and which acts bear this box's mark.
+// A store's own digests show its integrity, but anybody who writes a whole store can make them. This file checks who
+// wrote the store: whose signature each rule bears, and which acts bear this box's mark.
 
-// Vouched is what is known of who wrote a store's rules and acts.
+// Vouched is what is known about the authors of a store's rules and acts.
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
@@ -26,7 +26,7 @@ type Vouched struct {
 	bad int
 }
 
-// Inspect opens every rule of a store that nobody writes to, and looks at every act.
+// Inspect opens every rule of a store that no process writes to, and checks every act.
 func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
 	keys, err := cfg.Rules.Pinned()
 	if err != nil {
@@ -53,7 +53,7 @@ func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
 	return v, nil
 }
 
-// boxOf is the box's key, nil when there is none yet.
+// boxOf returns the box's key, nil when the box has no key yet.
 func boxOf(cfg *config.Config) (*recordmac.Key, error) {
 	box, err := cfg.Box()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +80,8 @@ func (v *Vouched) print(out io.Writer) error {
 	return err
 }
 
-// printVouched shows who wrote a store that was just checked or made; trouble in it is told and is no error: what may
-// not compute computes nothing, and the branch goes on.
+// printVouched prints who wrote a store that was just checked or made. Bad rules and acts are counted and are no error:
+// a bad rule computes nothing, and the branch goes on.
 func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
 	err error) {
 	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))

@@ -24,7 +24,7 @@ import (
 	"dtegate/gateway/certificate"
 )
 
-// What doctor looks at on the box itself.
+// This file holds doctor's checks of the box itself.
 
 func (d *doctor) configuration(path string) bool {
 	cfg, err := config.Load(path)
@@ -40,7 +40,7 @@ func (d *doctor) configuration(path string) bool {
 	return true
 }
 
-// secrets are files that only the appliance's user may read. What of them cannot be read, files says.
+// secrets checks that only the appliance's user may read the secret files. files reports files that cannot be read.
 func (d *doctor) secrets() {
 	faults, sound := d.cfg.Exposed()
 	for _, err := range faults {
@@ -74,11 +74,11 @@ func (d *doctor) tokens(file *config.TokenFile) {
 	d.ok("tokens", "%d", active)
 }
 
-// certificateSoon is when a certificate's end should be known to people: MH issues a new one within days, not hours.
+// certificateSoon is how long before its end a certificate is a warning: MH issues a new one within days, not hours.
 const certificateSoon = 60 * 24 * time.Hour
 
 func (d *doctor) certificate() {
-	c := &sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until} // as init read it
+	c := &sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until} // the end that init noted with the key
 	var err error
 	if d.command.Certificate != "" {
 		_, c, err = setup.ReadKey(d.command.Certificate, d.command.CertificatePassword)
@@ -103,8 +103,8 @@ func (d *doctor) certificate() {
 
 // Limits of the disk.
 const (
-	freeWarn   = 4                     // times the reserve, below which nothing new is issued
-	fsyncSlow  = 25 * time.Millisecond // the middle one of fsyncTries
+	freeWarn   = 4                     // warns below this many reserves; nothing new is issued below the reserve
+	fsyncSlow  = 25 * time.Millisecond // the median of fsyncTries
 	fsyncTries = 25
 )
 
@@ -157,7 +157,7 @@ func deviceOf(path string) (uint64, error) {
 	return uint64(info.Sys().(*syscall.Stat_t).Dev), nil
 }
 
-// timeSync appends and syncs, as the store's log does: 9 KiB a document.
+// timeSync measures synced appends as the store's log makes them: 9 KiB a document.
 func timeSync(folder string) (middle, worst time.Duration, err error) {
 	f, err := os.CreateTemp(folder, ".doctor-*")
 	if err != nil {
@@ -185,7 +185,7 @@ const (
 	skewFail = 15 * time.Minute
 )
 
-// clock holds the box's clock against the last record and against MH's, where they are known.
+// clock compares the box's clock with the last record and with MH's clock, where they are known.
 func (d *doctor) clock(last, authority time.Time) {
 	const do = "set the clock and keep it with NTP (timedatectl); the appliance must not issue with a wrong date"
 	now := d.branchNow()
@@ -205,7 +205,7 @@ func (d *doctor) clock(last, authority time.Time) {
 		if slices.ContainsFunc(d.findings, func(f finding) bool {
 			return f.Check == "authority" && f.Status == statusFail
 		}) {
-			d.ok("clock", alone, adminclient.Local(now)) // why, is said
+			d.ok("clock", alone, adminclient.Local(now)) // the finding "authority" says why
 			return
 		}
 		d.warn("clock", "see whether NTP runs (timedatectl)", alone, adminclient.Local(now))
@@ -221,7 +221,7 @@ func (d *doctor) clock(last, authority time.Time) {
 	}
 }
 
-// remedies is what to do about what ends a start, by the check.
+// remedies maps a check whose failure ends a start to what to do about it.
 var remedies = map[string]string{
 	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again as the " +
 		"runbook tells under Certificate",
@@ -237,7 +237,7 @@ var remedies = map[string]string{
 	"issuer":   "correct the setting: it is checked against the documents' layout, before a till sells",
 }
 
-// files reads what a start reads, by the same code, and prints what it refuses in the same words.
+// files reads what a start reads, by the same code, and reports each refusal in the same words.
 func (d *doctor) files(ctx context.Context) {
 	in, faults := d.cfg.Inputs(ctx, config.InputOptions{OpenKey: d.openKey})
 	for _, f := range faults {
@@ -288,7 +288,7 @@ func (d *doctor) files(ctx context.Context) {
 	}
 }
 
-// listen sees whether the addresses are free that a start takes. Only where the appliance stands still.
+// listen checks that the addresses of the listeners are free. It runs only while the appliance is stopped.
 func (d *doctor) listen() {
 	for _, l := range [][2]string{{"api.listen", d.cfg.API.Listen}, {"ops.listen", d.cfg.Ops.Listen}} {
 		listener, err := net.Listen("tcp", l[1])
@@ -307,7 +307,7 @@ const tlsSoon = 21 * 24 * time.Hour
 // tls looks at the certificates of the listeners that are encrypted.
 func (d *doctor) tls() {
 	if own := d.cfg.BoxAuthority(); d.cfg.OwnAuthority() {
-		if _, err := own.Authority(); err == nil { // else files says so
+		if _, err := own.Authority(); err == nil { // else files reports the error
 			if err := own.CheckKey(); err != nil {
 				d.fail("tls", "put the file back from central IT's copy, or make another authority with dtectl tls "+
 					"new --replace, which each till must then trust", "the next certificate cannot be signed: %v", err)
@@ -328,7 +328,7 @@ func (d *doctor) tls() {
 		}
 		leaf, err := certificate.Read(file)
 		switch {
-		case err != nil: // the start makes the box's own anew; of another, and of what that needs, files says so
+		case err != nil: // the start makes the box's own certificate anew; files reports any other fault
 		case d.now().After(leaf.NotAfter):
 			d.fail("tls", do, "%s: the certificate ended on %s", name, dte.Date(leaf.NotAfter))
 		case leaf.NotAfter.Sub(d.now()) < tlsSoon:
@@ -342,9 +342,9 @@ func (d *doctor) tls() {
 // reachBudget is how long doctor waits for an answer.
 const reachBudget = 3 * time.Second
 
-// authority walks the way to MH as the appliance does, by the same code and within the same limit, and names the step
-// that fails, or how long each took. It returns what MH's clock says; zero when it says nothing. It sends no
-// credentials and no document.
+// authority connects to MH as the appliance does, by the same code and within the same limit. It reports the step that
+// fails, or how long each step took, and returns MH's clock; zero when the answer has no date. It sends no credentials
+// and no document.
 func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	u, err := url.Parse(d.cfg.Authority.URL)
 	if err != nil || u.Hostname() == "" {
@@ -379,7 +379,7 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 		return clock
 	}
 	_ = resp.Body.Close()
-	// Whatever the status: somebody speaks HTTP there.
+	// Any status will do: an HTTP server answers there.
 	d.connected(u.Host, steps, way.Limit(), time.Since(began))
 	if clock, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 		return time.Time{}
@@ -407,7 +407,7 @@ func (d *doctor) unconnected(steps connpool.Steps, limit time.Duration, err erro
 	}
 }
 
-// connected reports how long each step took, and a link that leaves little room below the limit.
+// connected reports how long each step took, and warns of a link that takes more than half of the limit.
 func (d *doctor) connected(host string, steps connpool.Steps, limit, answer time.Duration) {
 	if total := steps.Lookup + steps.TCP + steps.TLS; total > limit/2 {
 		d.warn("authority", "raise authority.connect_timeout, or see why the link is slow: beyond it the branch goes "+

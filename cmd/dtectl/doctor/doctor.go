@@ -1,5 +1,4 @@
-// Package doctor checks everything that a branch needs, and says what to do about what is not as it should be: dtectl
-// doctor.
+// Package doctor checks everything that a branch needs, and says what to do about each fault: dtectl doctor.
 package doctor
 
 import (
@@ -23,8 +22,8 @@ type Command struct {
 	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
 }
 
-// Run looks at everything that the appliance needs and alters nothing but a file that it writes beside the store, to
-// time the disk, and removes. Its exit status is 0 where no check fails, warnings or none, and 1 where one does.
+// Run checks everything that the appliance needs. To time the disk it writes a file beside the store and removes it; it
+// changes nothing else. The exit status is 1 when a check fails, else 0, even with warnings.
 func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	d := &doctor{command: c, now: time.Now, openKey: sign.Open}
 	d.examine(ctx, top.Config)
@@ -43,7 +42,7 @@ func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	return nil
 }
 
-// doctor makes the checks, in an order in which a person mends, and collects what they find.
+// doctor makes the checks, in the order in which a person mends the faults, and collects the findings.
 type doctor struct {
 	findings []finding
 	command  *Command
@@ -65,9 +64,9 @@ func (d *doctor) examine(ctx context.Context, path string) {
 	d.clock(last, d.authority(ctx))
 }
 
-// branchNow is the branch's clock. TLS keeps to the box's: those who connect compare a certificate with that one.
+// branchNow returns the branch's clock. TLS checks use the box's clock, as clients do for the certificate.
 func (d *doctor) branchNow() time.Time {
-	if d.cfg == nil { // it cannot be read
+	if d.cfg == nil { // the configuration cannot be read
 		return d.now()
 	}
 	return d.now().Add(time.Duration(d.cfg.Authority.Ahead))
@@ -83,10 +82,10 @@ const (
 type finding struct {
 	Status string `json:"status"` // ok, warn or fail
 	Check  string `json:"check"`
-	// Setting of the configuration that it is about, "issuer.nrc", where it is about one.
+	// Setting is the configuration's setting that is at fault, "issuer.nrc"; "" when no setting is.
 	Setting string `json:"setting,omitempty"`
 	What    string `json:"what"`
-	Do      string `json:"do,omitempty"` // never empty unless ok
+	Do      string `json:"do,omitempty"` // empty only with ok
 }
 
 func (d *doctor) ok(check, format string, args ...any) { d.add(statusOK, check, "", format, args...) }
@@ -100,7 +99,7 @@ func (d *doctor) fail(check, do, format string, args ...any) {
 }
 
 func (d *doctor) add(status, check, do, format string, args ...any) {
-	what := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ") // one fault a line
+	what := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ") // each finding is one line
 	d.findings = append(d.findings, finding{status, check, config.Setting(errors.New(what)), what, do})
 }
 

@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// fleet looks into the chain's store: whether it lets this box in, and whose the branch is.
+// fleet reads the chain's store: whether the store lets this box in, and which box holds the branch.
 func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	const check = "fleet"
 	c := d.cfg.Fleet
@@ -81,7 +81,7 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	d.shipping(ctx)
 }
 
-// foreign are the configured points of sale that an enrolment does not name.
+// foreign returns the configured points of sale that an enrolment does not name.
 func foreign(configured []config.Point, enrolled []fleetproto.Point) (list []string) {
 	for _, p := range configured {
 		if !slices.Contains(enrolled, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale}) {
@@ -91,7 +91,7 @@ func foreign(configured []config.Point, enrolled []fleetproto.Point) (list []str
 	return list
 }
 
-// shipping says what of the branch outlives its box, and whether a rebuild today would be complete.
+// shipping reports which data of the branch outlives its box, and whether a rebuild today would be complete.
 func (d *doctor) shipping(ctx context.Context) {
 	const check = "shipping"
 	s := &adminclient.Status{}

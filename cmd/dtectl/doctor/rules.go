@@ -20,16 +20,16 @@ import (
 	"dtegate/storage"
 )
 
-// What the branch has on its shelf counts; the rules folder only what it begins with.
+// Doctor judges the rules on the branch's shelf; the rules folder counts only before the branch has rules.
 
-// heldRules is what the store's own list of rules said.
+// heldRules is what the store's own list of rules says.
 type heldRules struct {
-	// when each may compute, by what the rules are for; nil: the branch has none yet, or does not say
+	// validities of the rules by kind and document; nil: the branch has no rules yet, or does not list them
 	windows map[string][]bundle.Window
-	signers map[string]int // how many rules, by who vouches for them
+	signers map[string]int // number of rules, by signer
 }
 
-// headings are those of the runbook, by the code with which an appliance that issues nothing answers.
+// headings maps the code of an appliance that issues nothing to the runbook's heading.
 var headings = map[string]string{
 	"BOX_REPLACED": "Box replaced",
 	"CLOCK_WRONG":  "Clock wrong",
@@ -39,7 +39,7 @@ var headings = map[string]string{
 	"UNAVAILABLE":  "Server errors",
 }
 
-// headingFor is the runbook's heading for what /readyz says: a code, a colon and the reason.
+// headingFor returns the runbook's heading for an answer of /readyz: a code, a colon and the reason.
 func headingFor(why string) string {
 	if strings.Contains(why, storage.ErrCorrupt.Error()) {
 		return "Store damaged"
@@ -48,7 +48,7 @@ func headingFor(why string) string {
 	return cmp.Or(headings[code], headings["UNAVAILABLE"])
 }
 
-// running looks at an appliance that has the store open: can it issue, and which rules has it.
+// running asks an appliance that has the store open whether it can issue, and which rules it has.
 func (d *doctor) running(ctx context.Context) {
 	d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
 	address, client, err := adminclient.OwnOps(d.cfg)
@@ -74,7 +74,7 @@ func (d *doctor) running(ctx context.Context) {
 	d.runningStatus(ctx)
 	var list rulestore.Listing
 	if err := adminclient.AskOwn(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
-		return // without an admin token the folder has to do
+		return // without the list, rules checks the folder
 	}
 	d.listed(&list)
 }
@@ -105,7 +105,7 @@ func (d *doctor) listed(list *rulestore.Listing) {
 	}
 }
 
-// rejected reports what MH decided about what a rule in force made.
+// rejected reports MH's decisions on the documents and events that a rule in force made.
 func (d *doctor) rejected(rule string, o dte.Outcomes) {
 	const format = "MH refused %d of the last %d documents or events of %s"
 	switch {
@@ -117,7 +117,7 @@ func (d *doctor) rejected(rule string, o dte.Outcomes) {
 	}
 }
 
-// returned tells that the branch itself went back to an earlier rule, until somebody has acknowledged it.
+// returned warns that the branch itself went back to an earlier rule; somebody must acknowledge the return.
 func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string) {
 	since := "since then another one has taken over"
 	if goesOn {
@@ -128,12 +128,12 @@ func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string)
 		"the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
 }
 
-// refusedRule is a rule in the store that may not compute.
+// refusedRule reports a rule in the store that may not compute.
 func (d *doctor) refusedRule(name, why, text string) {
 	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under " +
 		"Rule refused"
 	switch why {
-	case "damaged": // by the disk, or by whoever wrote to the store: fsck tells which
+	case "damaged": // by the disk, or by somebody who wrote to the store: fsck shows which
 		do = repairRemedy + "; where fsck finds no damage, " + do
 	case "unvouched":
 		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, " +
@@ -143,7 +143,7 @@ func (d *doctor) refusedRule(name, why, text string) {
 		text)
 }
 
-// signed counts who vouches for the rules.
+// signed counts a rule under the signer that vouches for it.
 func (h *heldRules) signed(vouched string, by []string) {
 	who := strings.Join(by, ", ")
 	if vouched == "box" {
@@ -155,10 +155,10 @@ func (h *heldRules) signed(vouched string, by []string) {
 	h.signers[who]++
 }
 
-// stopped reads the shelf and the acts of a store that nobody has open.
+// stopped reads the shelf and the acts of a store that no process has open.
 func (d *doctor) stopped(s *storage.Store) {
 	if _, err := d.cfg.Rules.Pinned(); err != nil {
-		return // files says so
+		return // files reports the error
 	}
 	v, err := disk.Inspect(d.cfg, s)
 	if err != nil {
@@ -185,20 +185,20 @@ func (h *heldRules) add(kind, document, from, until string) {
 	h.windows[name] = append(h.windows[name], bundle.Window{From: from, Until: until})
 }
 
-// rulesSoon is how long before its end a rule without a successor is worth a warning, and the time in which coming
-// rules are told.
+// rulesSoon is how far doctor looks ahead: it warns of a rule that ends without a successor, and lists the rules that
+// begin.
 const rulesSoon = 45 * 24 * time.Hour
 
-// rules verifies every bundle of the folder and looks at the calendar of the shelf (before the first start: of the
+// rules verifies every bundle of the folder. Then it checks the calendar of the shelf (before the first start: of the
 // folder): what is valid today, what comes, what ends without a successor.
 func (d *doctor) rules() {
 	keys, err := d.cfg.Rules.Pinned()
 	if err != nil {
-		return // files says so
+		return // files reports the error
 	}
 	catalogue, bad := false, false
 	paths, _ := filepath.Glob(filepath.Join(d.cfg.Rules.Folder, "*"+bundle.Extension))
-	windows := make(map[string][]bundle.Window) // by what the rule is for
+	windows := make(map[string][]bundle.Window) // by kind and document
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		var b *bundle.Bundle
@@ -219,7 +219,7 @@ func (d *doctor) rules() {
 		if w, ok := m.Validity[d.cfg.Ambiente]; ok {
 			windows[name] = append(windows[name], w)
 		} else if windows[name] == nil {
-			windows[name] = []bundle.Window{} // it is for the other ambiente
+			windows[name] = []bundle.Window{} // it is valid in the other ambiente only
 		}
 	}
 	if d.held.windows != nil {
@@ -242,7 +242,7 @@ func (d *doctor) rules() {
 	d.calendar(windows)
 }
 
-// calendar judges what the bundles of each document are good for, today and soon.
+// calendar judges the validity of the bundles of each document, today and soon.
 func (d *doctor) calendar(windows map[string][]bundle.Window) {
 	now := d.branchNow()
 	today, soon := dte.Date(now), dte.Date(now.Add(rulesSoon))
@@ -273,7 +273,7 @@ func (d *doctor) calendar(windows map[string][]bundle.Window) {
 	}
 }
 
-// coveredUntil is the last day without a gap from today on, "" when there is no end.
+// coveredUntil returns the last day until which every day from today on is covered, "" when there is no end.
 func coveredUntil(windows []bundle.Window, today string) string {
 	windows = slices.SortedFunc(slices.Values(windows), func(a, b bundle.Window) int {
 		return cmp.Compare(a.From, b.From)

@@ -15,7 +15,7 @@ import (
 // repairRemedy is what to do about a damaged store.
 const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl recover; see Store damaged in the runbook"
 
-// store returns the latest time that it knows; zero when that is not known.
+// store checks the store and returns the latest time in it; zero when that is not known.
 func (d *doctor) store(ctx context.Context) (last time.Time) {
 	s, err := storage.OpenReadOnly(d.cfg.Store(slog.New(slog.DiscardHandler)))
 	switch {
@@ -60,7 +60,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	return last
 }
 
-// markRemedy is what to do about the configured mark.
+// markRemedy returns what to do about the configured mark.
 func markRemedy(s *storage.Store, m storage.MarkState) string {
 	const anew = "; if the store's own mark cannot be found, dtectl recover proves the store and makes another"
 	if m.Used != "" && m.Used != m.Path {
@@ -88,7 +88,7 @@ const (
 	proofLate  = 15 * time.Minute
 )
 
-// backedUp says how old the latest backup is.
+// backedUp reports how old the latest backup is.
 func (d *doctor) backedUp(at time.Time) {
 	const do = "dtectl backup DIR, at night while the branch sells; the runbook tells more under Backup old"
 	switch {
@@ -101,17 +101,17 @@ func (d *doctor) backedUp(at time.Time) {
 	}
 }
 
-// stoppedBackup asks a store that nobody has open.
+// stoppedBackup reports the latest backup of a store that no process has open.
 func (d *doctor) stoppedBackup(s *storage.Store) {
 	switch at, err := s.LastBackup(); {
 	case err != nil:
 		d.fail("store", repairRemedy, "%v", storage.Explain(err))
-	case s.LastID() > 0: // an empty store misses none
+	case s.LastID() > 0: // an empty store needs no backup
 		d.backedUp(at)
 	}
 }
 
-// markOf says whether the running appliance has found its mark as it was written.
+// markOf reports the mark if the appliance last found it as written more than proofLate ago.
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
@@ -119,7 +119,7 @@ func (d *doctor) markOf(proved time.Time) {
 	}
 }
 
-// scrubLate is when a copy that nobody has read through is a warning; the appliance does it every day.
+// scrubLate is the age at which a last reading-through is a warning; the appliance reads everything every day.
 const scrubLate = 7 * 24 * time.Hour
 
 // witnesses checks what other media know about a store that no process has open.
@@ -157,7 +157,7 @@ func (d *doctor) witnesses(s *storage.Store) {
 	}
 }
 
-// scrubbed says when the copy was last read through, and what of it is bad.
+// scrubbed reports when the copy was last read through, and which segments are bad.
 func (d *doctor) scrubbed(c storage.Scrub) {
 	const replace = "replace the medium: dtectl doctor and the log name the segments"
 	switch {
@@ -178,7 +178,7 @@ func (d *doctor) scrubbed(c storage.Scrub) {
 	}
 }
 
-// read says when the appliance last read the store's tables through, and what it found.
+// read reports when the appliance last read the store's tables through, and what it found.
 func (d *doctor) read(r storage.Reading) {
 	switch {
 	case r.Damaged > 0:
@@ -193,11 +193,11 @@ func (d *doctor) read(r storage.Reading) {
 	}
 }
 
-// runningStatus judges what a running appliance says of its own store, mark, backups and second copy.
+// runningStatus judges a running appliance's store, mark, backups and second copy by the appliance's own status.
 func (d *doctor) runningStatus(ctx context.Context) {
 	s, err := adminclient.AskStatus(ctx, d.cfg)
 	if err != nil {
-		return // what /readyz says comes first
+		return // running has reported what /readyz answers
 	}
 	if r := s.Refused; r != nil {
 		d.fail("authority", "set a new password in MH's portal, then as root: "+strings.ReplaceAll(r.Do, "\n", "; ")+

@@ -10,27 +10,27 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// When the centre is told. A box reports every 15 min, see engine/fleet.
+// Limits after which the centre reports a concern. A box reports every 15 min, see engine/fleet.
 const (
 	SilentAfter = 45 * time.Minute // three reports
 	lostAfter   = 24 * time.Hour
 	lawSoon     = 24 * time.Hour // before a legal deadline
 	endsSoon    = 30 * 24 * time.Hour
 	endsNow     = 7 * 24 * time.Hour
-	TakesWithin = 10 * time.Minute // what is desired, of a box that is there
+	TakesWithin = 10 * time.Minute // for a reachable box to take what is desired
 )
 
-// How bad a concern is.
+// Levels of a concern.
 const (
 	Fine = iota
 	Warning
 	Bad
 )
 
-// Concern is one thing that somebody should know of a branch.
+// Concern is one fact about a branch that somebody should know.
 type Concern struct {
 	Level int
-	Code  string // of phrases, in whose order the worst stand first
+	Code  string // a code of phrases; their order is the order of urgency
 	Args  []any
 }
 
@@ -82,7 +82,7 @@ func (c Concern) Say(lang string) string {
 	return fmt.Sprintf(p.en, c.Args...)
 }
 
-// Level is that of the worst concern.
+// Level returns the level of the worst concern.
 func (b *Branch) Level() int {
 	if len(b.Concerns) == 0 {
 		return Fine
@@ -90,7 +90,7 @@ func (b *Branch) Level() int {
 	return b.Concerns[0].Level
 }
 
-// deadline is the next one of the law; zero where nothing is owed.
+// deadline returns the next legal deadline; zero where nothing is owed.
 func (b *Branch) deadline() (at time.Time) {
 	if b.Status == nil {
 		return at
@@ -102,17 +102,17 @@ func (b *Branch) deadline() (at time.Time) {
 	return at
 }
 
-// silent reports whether a branch has not been heard of for long.
+// silent reports whether a branch has reported nothing for SilentAfter.
 func (b *Branch) silent(now time.Time) bool { return b.Seen.IsZero() || now.Sub(b.Seen) > SilentAfter }
 
-// unbound are the points of sale of a box that its enrolment does not name.
+// unbound returns the points of sale of a box that its enrolment does not name.
 func (b *Branch) unbound() []fleetproto.Point {
 	return slices.DeleteFunc(slices.Clone(b.Status.Points), func(p fleetproto.Point) bool {
 		return slices.Contains(b.Enrolment.Points, p)
 	})
 }
 
-// judge finds what is to be known of each branch, and orders them.
+// judge finds the concerns of each branch, and orders the branches.
 func (s *Survey) judge() {
 	for _, b := range s.Branches {
 		b.judge(s.At, s.Desired(b.Group()))
@@ -125,7 +125,7 @@ func (s *Survey) judge() {
 	}
 	slices.SortStableFunc(s.Branches, func(a, b *Branch) int {
 		ends, others := a.deadline(), b.deadline()
-		if ends.IsZero() != others.IsZero() { // nothing owed is behind every deadline
+		if ends.IsZero() != others.IsZero() { // a branch that owes nothing comes after every deadline
 			ends, others = others, ends
 		}
 		return cmp.Or(b.Level()-a.Level(), rank(a)-rank(b), ends.Compare(others), strings.Compare(a.Name, b.Name))
@@ -137,12 +137,12 @@ func (b *Branch) add(level int, code string, args ...any) {
 	b.Concerns = append(b.Concerns, Concern{level, code, args})
 }
 
-// has reports whether one of these is a concern of a branch.
+// has reports whether a branch has a concern with one of these codes.
 func (b *Branch) has(codes ...string) bool {
 	return slices.ContainsFunc(b.Concerns, func(c Concern) bool { return slices.Contains(codes, c.Code) })
 }
 
-// judge adds what is to be known by the status to what the survey has found, and orders all.
+// judge adds the concerns that the status shows to those that the survey has found, and orders all.
 func (b *Branch) judge(now time.Time, desired *Version) {
 	if b.Stranger != nil && b.Former > 0 {
 		b.add(Bad, "former", b.Former)
@@ -170,7 +170,7 @@ func (b *Branch) judge(now time.Time, desired *Version) {
 	slices.SortStableFunc(b.Concerns, func(a, b Concern) int { return cmp.Or(b.Level-a.Level, a.rank()-b.rank()) })
 }
 
-// enrolled: whose box says something else than the director signed.
+// enrolled adds a concern if the box reports something else than the director signed.
 func (b *Branch) enrolled() {
 	if b.Status.Group != b.Enrolment.Group {
 		b.add(Warning, "group", b.Status.Group, cmp.Or(b.Enrolment.Group, "–"))
@@ -180,7 +180,7 @@ func (b *Branch) enrolled() {
 	}
 }
 
-// selling: who cannot sell, and who is in contingency and how long still inside the law.
+// selling adds concerns about sales, contingency and the time left by law, certificates, and the second copy.
 func (b *Branch) selling(now time.Time) {
 	s := b.Status
 	if s.Replaced {
@@ -228,7 +228,7 @@ func (b *Branch) selling(now time.Time) {
 	}
 }
 
-// running: who lacks what it shall run.
+// running adds concerns about the state that the branch shall run.
 func (b *Branch) running(now time.Time, desired *Version) {
 	s := b.Status
 	if s.Desired.Trouble != "" {
@@ -263,7 +263,7 @@ func (b *Branch) running(now time.Time, desired *Version) {
 	}
 }
 
-// lacks are the rules that a branch shall run and does not have; none where it said that it did not take them.
+// lacks returns the rules that a branch shall run and does not have; none if it reported that the roll-out failed.
 func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
 	wanted := desired.Live
 	if r := desired.Rollout; r != nil && r.Takes(b.Name, now) {

@@ -21,11 +21,11 @@ type Doctor struct {
 	Rounds int  `default:"20" help:"Races, and writings that are read back."`
 }
 
-// writers race for one key.
+// writers is how many writers race for one key.
 const writers = 16
 
-// Run races writers against the store and names what it does not keep. It writes small objects under fleet/v1/doctor/
-// and leaves them: a store takes nothing back. Its exit status is 1 where a check fails.
+// Run races writers against the store and names the guarantees that the store breaks. It writes small objects under
+// fleet/v1/doctor/ and leaves them: only a store's owner can delete. Its exit status is 1 where a check fails.
 func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	if c.Rounds < 1 {
 		return errors.New("--rounds: at least 1")
@@ -65,20 +65,20 @@ type finding struct {
 	Status string `json:"status"` // ok, warn or fail
 	Check  string `json:"check"`
 	What   string `json:"what"`
-	Do     string `json:"do,omitempty"` // never empty unless ok
+	Do     string `json:"do,omitempty"` // empty only with ok
 }
 
-// examination looks for what a store does not keep of the two operations that a chain rests on: create once, and
-// overwrite by one writer.
+// examination checks the two operations that a chain rests on: an object is created once, and an object is overwritten
+// by one writer.
 type examination struct {
 	store           *archive.Archive
 	writers, rounds int
 	now             func() time.Time
-	prefix          string // of the keys of this examination
+	prefix          string // prefix of the keys of this examination
 	findings        []finding
 }
 
-// probeSize of the objects written, in bytes: about that of an order.
+// probeSize is the size of the objects written, in bytes: about the size of an order.
 const probeSize = 2000
 
 func newExamination(store *archive.Archive, writers, rounds int, now func() time.Time) *examination {
@@ -129,7 +129,7 @@ func (x *examination) reach(ctx context.Context) bool {
 	return err == nil
 }
 
-// missing: a box polls by asking for a key that is not there yet.
+// missing checks the answer for a key that does not exist: a box polls by asking for such a key.
 func (x *examination) missing(ctx context.Context) {
 	_, err := x.fetch(ctx, x.prefix+"missing")
 	switch {
@@ -143,7 +143,7 @@ func (x *examination) missing(ctx context.Context) {
 	}
 }
 
-// once: the second writer of a key is refused, also when nobody races.
+// once checks that the second writer of a key is refused, even when nobody races.
 func (x *examination) once(ctx context.Context) {
 	const do = "the store does not keep If-None-Match: use another one, or a version of it that does"
 	err := x.store.Create(ctx, x.prefix+"once", probe(1))
@@ -161,7 +161,7 @@ func (x *examination) once(ctx context.Context) {
 	}
 }
 
-// race has many write one key at the same moment: one must win, and its bytes must stay.
+// race has many writers write one key at the same moment: one must win, and its bytes must stay.
 func (x *examination) race(ctx context.Context) {
 	var several, nobody, altered, hidden, undecided, refused int
 	for round := range x.rounds {
@@ -213,7 +213,7 @@ func (x *examination) race(ctx context.Context) {
 
 type raced struct {
 	err    error
-	hidden int // 1: it was refused, and then there was nothing
+	hidden int // 1: the writer was refused, and then found no object
 }
 
 func (x *examination) raceOnce(ctx context.Context, key string) []raced {
@@ -234,7 +234,7 @@ func (x *examination) raceOnce(ctx context.Context, key string) []raced {
 	return results
 }
 
-// readBack: what was written is what is read next, and what is listed.
+// readBack checks that a read returns what was just written.
 func (x *examination) readBack(ctx context.Context) {
 	const do = "a cache stands between, or the store is eventually consistent: statuses and orders would be old"
 	var stale int
@@ -262,7 +262,7 @@ func (x *examination) readBack(ctx context.Context) {
 	}
 }
 
-// list: the centre lists, a box does not.
+// list checks that new objects are listed. The centre lists, a box does not.
 func (x *examination) list(ctx context.Context) {
 	listed := 0
 	for _, err := range x.store.List(ctx, x.prefix+"race/") {
@@ -280,7 +280,7 @@ func (x *examination) list(ctx context.Context) {
 	x.note("ok", "list", "", "%d of %d new objects are listed", listed, x.rounds)
 }
 
-// clock: a silent box is told by the store's own time of its object.
+// clock checks the store's time of an object: the centre recognises a silent box by it.
 func (x *examination) clock(ctx context.Context) {
 	if err := x.store.Overwrite(ctx, x.prefix+"clock", probe(0)); err != nil {
 		x.note("fail", "clock", "the access key must overwrite under fleet/v1/", "%v", err)

@@ -25,12 +25,12 @@ type Enrol struct {
 // waiting is a box that could be enrolled.
 type waiting struct {
 	branch string
-	epoch  int64 // that it would get
+	epoch  int64 // the epoch that it would get
 	status *fleetproto.Status
-	again  bool // its own: the enrolment is signed again, with the points of sale that the box has now
+	again  bool // its own epoch: the enrolment is signed again, with the points of sale that the box has now
 }
 
-// Run enrols boxes, or lists those that wait.
+// Run enrols boxes, or lists the boxes that wait.
 func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	s, err := NewSurveyor(chain).Read(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
 		return errors.New("--close: is of one branch whose box is replaced")
 	}
-	for _, b := range s.Branches { // whose branch and points of sale it was is not known
+	for _, b := range s.Branches { // nobody knows which box and points of sale that enrolment named
 		if b.LostEpoch > 0 {
 			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's "+
 				"versions, or dtectl fleet status --accept %s; nothing was enrolled", b.Name, b.LostEpoch, b.Name)
@@ -75,7 +75,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		return err
 	}
 	for _, w := range chosen {
-		after, err := chain.closePoints(ctx, s, w, points) // before anybody may number: closed first
+		after, err := chain.closePoints(ctx, s, w, points) // points are closed before the box may number
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	return nil
 }
 
-// disjoint refuses two branches with one point of sale: each would number the same series.
+// disjoint refuses two branches with one point of sale: both would number the same series.
 func disjoint(s *Survey, chosen []waiting) error {
 	given := make(map[fleetproto.Point]string)
 	for _, w := range chosen {
@@ -109,11 +109,11 @@ func disjoint(s *Survey, chosen []waiting) error {
 	return nil
 }
 
-// maxForeign is how many epochs that this director did not sign are passed over: a director's key before it signed
-// them, or somebody with the store's credentials alone. Boxes pass over as many.
+// maxForeign is how many epochs without this director's signature are skipped: an earlier director's key signed them,
+// or somebody who has only the store's credentials wrote them. Boxes skip as many.
 const maxForeign = 16
 
-// enrol takes the next epoch that is free. after is the version that the box must know before it numbers; 0: none.
+// enrol writes the next free epoch. after is the version that the box must know before it numbers; 0: none.
 func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleetproto.Signer) (int64, error) {
 	for epoch := w.epoch; epoch < w.epoch+maxForeign; epoch++ {
 		data, err := c.Identity.Seal(&fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key,
@@ -125,7 +125,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		if w.again {
 			return epoch, c.Store.Put(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
-		// A status of that epoch shows that it was given, and that the store has lost the enrolment.
+		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment.
 		if _, err := c.Store.Get(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS); !errors.Is(err,
 			fleetproto.ErrNotFound) {
 			if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
@@ -146,7 +146,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		"does not belong there", maxForeign)
 }
 
-// waitingOf are the boxes that write a status and are not enrolled, ordered by branch.
+// waitingOf returns the boxes that write a status and are not enrolled, ordered by branch.
 func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
 		w := waiting{branch: b.Name, status: b.Status}
@@ -155,7 +155,7 @@ func waitingOf(s *Survey) (list []waiting) {
 			w.epoch = 1
 		case b.Stranger != nil && b.Former == 0:
 			w.epoch, w.status = e.Epoch+1, b.Stranger
-		case b.Status != nil && b.Status.Group != e.Group: // somebody moved it
+		case b.Status != nil && b.Status.Group != e.Group: // the box was moved to another group
 			w.epoch = e.Epoch + 1
 		case b.Status != nil && len(b.unbound()) > 0:
 			w.epoch, w.again = e.Epoch, true
@@ -168,7 +168,7 @@ func waitingOf(s *Survey) (list []waiting) {
 	return list
 }
 
-// choose finds the box that an argument names, and refuses one whose key is another.
+// choose finds the box that an argument names, and refuses a box with another key.
 func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	name, key, named := strings.Cut(box, "=")
 	i := slices.IndexFunc(list, func(w waiting) bool { return w.branch == name })
@@ -199,8 +199,8 @@ func (c *Enrol) points() (points []fleetproto.Point, err error) {
 }
 
 // closePoints has the desired state of a box's group say that points of sale of its branch are never numbered again
-// this year: these, and those that any group's order has closed, since the branch may have moved. It returns a version
-// that says so; 0: none is closed.
+// this year: the points given, and those closed by any group's order, since the branch may have moved. It returns a
+// version that closes them; 0: no point is closed.
 func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []fleetproto.Point) (int64, error) {
 	year := c.Now().In(dte.Zone).Year()
 	closed := func(list []fleetproto.ClosedPoint) (points []fleetproto.Point) {

@@ -1,6 +1,6 @@
 // Package fleet is central IT's side of a chain: dtectl fleet. It publishes what branches shall run, widens, holds and
-// takes back, and reads what they report, all through the chain's object store. There is no server of ours and no
-// database: whatever is known is in the store, signed by who said it.
+// takes back roll-outs, and reads the branches' reports, all through the chain's object store. There is no server of
+// ours and no database: the store holds everything that is known, signed by its author.
 package fleet
 
 import (
@@ -43,19 +43,19 @@ type Command struct {
 // Chain is a chain's store as its centre sees it.
 type Chain struct {
 	Store    fleetproto.Lister
-	Identity fleetproto.Chain // that every object of the chain names
+	Identity fleetproto.Chain // named in every object of the chain
 	Director fleetproto.Key
 	Sign     func() (fleetproto.Signer, error) // opens the director's key
 	Cache    string                            // folder for what the centre has seen and published
 	Now      func() time.Time
-	Who      string // the operator, as orders name him
+	Who      string // the operator's name, for orders
 	Config   *config.Centre
 }
 
-// directorID is what signatures name the director's key.
+// directorID is the name of the director's key in signatures.
 const directorID = "director"
 
-// ProvideChain reads the settings for the verb that runs, and connects to nothing.
+// ProvideChain reads the settings for the verb that runs. It opens no connection.
 func (c *Command) ProvideChain() (*Chain, error) {
 	settings, err := config.LoadCentre(c.Centre)
 	if err != nil {
@@ -77,12 +77,12 @@ func (c *Command) ProvideChain() (*Chain, error) {
 		}}, nil
 }
 
-// keys are those of the director that count.
+// keys returns the director's keys whose signatures count.
 func (c *Chain) keys() []fleetproto.Key { return []fleetproto.Key{c.Director} }
 
-// Groups are those for which something was published.
+// Groups returns the groups for which something was published.
 func (c *Chain) Groups(ctx context.Context) ([]string, error) {
-	groups := c.keptGroups() // the store may have lost one whole
+	groups := c.keptGroups() // the store may have lost all of a group
 	for o, err := range c.objects(ctx, fleetproto.DesiredRoot, fleetproto.DesiredKey) {
 		if err != nil {
 			return nil, err
@@ -93,14 +93,14 @@ func (c *Chain) Groups(ctx context.Context) ([]string, error) {
 	return slices.Compact(groups), nil
 }
 
-// object is an object of a folder of branches or of groups.
+// object is an object in a folder of branches or groups.
 type object struct {
 	fleetproto.Entry
 	owner  string // the branch or the group
 	number int64
 }
 
-// objects lists the objects under a prefix whose keys have this form; others are passed over.
+// objects lists the objects under a prefix whose keys have this form, and skips all others.
 func (c *Chain) objects(ctx context.Context, prefix string, form func(owner string, number int64) string,
 ) iter.Seq2[object, error] {
 	return func(yield func(object, error) bool) {
@@ -118,14 +118,14 @@ func (c *Chain) objects(ctx context.Context, prefix string, form func(owner stri
 	}
 }
 
-// foreign reports whether an error says that an object is not one that the director, or its box, put there.
+// foreign reports whether an error means that neither the director nor its box wrote an object.
 func foreign(err error) bool {
 	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) ||
 		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, fleetproto.ErrTooLarge) ||
 		errors.Is(err, fleetproto.ErrNotFound)
 }
 
-// wait waits a moment, or until ctx ends.
+// wait returns after a time, or when ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -150,10 +150,10 @@ func table(out io.Writer, rows [][]string) error {
 	return w.Flush()
 }
 
-// local writes a time as people of El Salvador read it.
+// local writes a time as people of El Salvador read it: to the minute, with the zone.
 func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }
 
-// span writes a time as people read it: the two largest units at most.
+// span writes a duration as people read it: the two largest units at most.
 func span(d time.Duration) string {
 	sign := ""
 	if d < 0 {
@@ -171,7 +171,7 @@ func span(d time.Duration) string {
 	}
 }
 
-// Fingerprint is what people compare of a box's key.
+// Fingerprint returns what people compare of a box's key; "?" if the key cannot be read.
 func Fingerprint(key string) string {
 	public, err := fleetproto.DecodeKey(key)
 	if err != nil {

@@ -29,13 +29,13 @@ type event struct {
 	At     time.Time `json:"at"`
 	Branch string    `json:"branch,omitempty"`
 	Group  string    `json:"group,omitempty"`
-	Number int64     `json:"number"` // of the act, or of the version
+	Number int64     `json:"number"` // number of the act or of the version
 	What   string    `json:"what"`
 	Detail string    `json:"detail,omitempty"`
-	Fault  string    `json:"fault,omitempty"` // it is not believed, and why
+	Fault  string    `json:"fault,omitempty"` // why the object is not believed; "" if it is believed
 }
 
-// Run reads what branches did and what was published, and verifies each.
+// Run reads the acts of branches and the published versions, and verifies each.
 func (c *Log) Run(ctx context.Context, chain *Chain) error {
 	events, err := c.events(ctx, chain)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err err
 	return events, nil
 }
 
-// orders are the versions that were published.
+// orders returns the versions that were published since a time.
 func (c *Chain) orders(ctx context.Context, group string, since time.Time) (events []event, err error) {
 	groups := []string{group}
 	if group == "" {
@@ -107,7 +107,7 @@ func (c *Chain) orders(ctx context.Context, group string, since time.Time) (even
 			}
 			events = append(events, e)
 		}
-		if foreign(err) { // of this group alone
+		if foreign(err) { // concerns this group only
 			events = append(events, event{At: c.Now(), Group: g, What: "?", Fault: "NOT BELIEVED: " + err.Error()})
 		} else if err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func (c *Chain) orders(ctx context.Context, group string, since time.Time) (even
 	return events, nil
 }
 
-// acts are what branches did, by the store's time of the objects not before a time.
+// acts returns the acts of branches whose objects are not older than since, by the store's time.
 func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (events []event, err error) {
 	held := newEnrolments(c)
 	epochs, err := held.list(ctx)
@@ -124,7 +124,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 		return nil, err
 	}
 	var found []object
-	last := make(map[string]int64) // the act before, by branch: a list is ordered
+	last := make(map[string]int64) // number of the branch's last act so far: a list is ordered
 	for _, folder := range folders {
 		for o, err := range c.objects(ctx, folder, fleetproto.ActKey) {
 			if err != nil {
@@ -151,7 +151,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 	return events, err
 }
 
-// act reads one that a box of the branch has signed, whichever of its boxes.
+// act reads an act. Any box of the branch, past or present, may have signed it.
 func (c *Chain) act(ctx context.Context, held *enrolments, at object, epoch int64) (event, error) {
 	e := event{At: at.Modified, Branch: at.owner, Number: at.number, What: "?"}
 	o, err := c.Store.Get(ctx, at.Key, fleetproto.MaxJWS)

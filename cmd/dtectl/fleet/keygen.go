@@ -71,9 +71,9 @@ type Rekey struct {
 	DryRun bool     `help:"Show what would be signed again, and write nothing."`
 }
 
-// Run signs with the new key what the old one signed: each enrolment in its place, and behind each group's versions one
-// more. From then on boxes that pin the new key behind the old one, or alone, take nothing more that the old key signs.
-// Cut short, it goes on when it is run again.
+// Run signs with the new key what the old key signed: each enrolment in its place, and one new version after each
+// group's last. From then on, boxes that pin the new key, alone or after the old one, accept nothing more that the old
+// key signs. After an interruption, the next run goes on.
 func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	if err != nil {
 		return err
 	}
-	// The enrolments first: whoever takes the new key's order finds them.
+	// The enrolments first: a box that accepts the new key's order finds its enrolment.
 	groups, err := c.enrolments(ctx, chain, old, director)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	return nil
 }
 
-// enrolments signs again what the old key signed, each branch's highest epoch first: a replaced box must not take an
+// enrolments signs again what the old key signed, each branch's highest epoch first: a replaced box must not mistake an
 // earlier epoch for the last. It returns all groups; true marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key,
 	director fleetproto.Signer) (map[string]bool, error) {
@@ -142,7 +142,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 			continue
 		}
 		branches[o.owner] = append(branches[o.owner], e)
-		if e.Group != "" { // also where nothing was published: only an order tells its boxes that the key has moved
+		if e.Group != "" { // also if nothing was published: only an order tells the boxes that the key has moved
 			groups[e.Group] = true
 		}
 	}
@@ -168,15 +168,15 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 	return groups, nil
 }
 
-// group publishes, behind a group's last version, what is desired, signed by the new key; where nothing was published,
-// an order that changes nothing. What neither key signed counts nowhere, therefore nobody can put something in the way.
+// group publishes the desired state once more after a group's last version, signed by the new key; if nothing was
+// published, an order that changes nothing. Objects that neither key signed do not count: they block nothing.
 func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, group string, ofBranch bool) error {
 	before := *chain
 	before.Director = old
 	head, err := before.Head(ctx, group)
 	if foreign(err) {
 		if moved, _ := chain.Head(ctx, group); moved != nil {
-			return nil // it begins with the new key
+			return nil // the group begins with the new key
 		}
 		if !ofBranch {
 			term.Printf("%s is left as it is: %v\n", group, err)
@@ -191,7 +191,7 @@ func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, gro
 		last = head.Last.Version
 		for n := head.Version + 1; n <= last; n++ {
 			if _, err := chain.Version(ctx, group, n); err == nil {
-				return nil // it has moved
+				return nil // the group has moved
 			} else if !foreign(err) {
 				return err
 			}

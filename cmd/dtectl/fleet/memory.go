@@ -20,32 +20,31 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// A store may lose an object, or have an older one put back, and every signature in it is still right. The centre
-// therefore keeps on its own disk what it has seen: of each branch the newest status, and each version that was
-// published.
+// A store may lose an object or bring an older one back, and every signature in it is still right. The centre therefore
+// keeps on its own disk what it has seen: the newest status of each branch, and each version that was published.
 
 // seen is what the centre has seen of a branch.
 type seen struct {
 	Epoch    int64     `json:"epoch"`
-	Sequence int64     `json:"sequence"`          // of the newest status of that epoch
-	At       time.Time `json:"at,omitzero"`       // when it was signed
+	Sequence int64     `json:"sequence"`          // number of that epoch's newest status
+	At       time.Time `json:"at,omitzero"`       // when that status was signed
 	Twice    bool      `json:"twice,omitempty"`   // another status had the same number
 	Acts     int64     `json:"acts,omitempty"`    // all acts up to this number were looked for
-	Missing  []int64   `json:"missing,omitempty"` // of them, those that the store does not have
+	Missing  []int64   `json:"missing,omitempty"` // the acts up to Acts that the store lacks
 }
 
-// seenFile is in the cache: the branches.
+// seenFile is the cache file for the branches.
 const seenFile = "seen"
 
-// maxMissing are kept of a branch.
+// maxMissing is how many missing acts are kept for a branch.
 const maxMissing = 10
 
-// cached is a file of the cache, of this director.
+// cached returns the path of a cache file for this director.
 func (c *Chain) cached(name string) string {
 	return filepath.Join(c.Cache, name+"-"+fleetproto.Fingerprint(c.Director.Public)+".json")
 }
 
-// recall reads a file of the cache; false if there is none. Another process may have written it since.
+// recall reads a file of the cache; false if there is no file. Another process may have written it since the last read.
 func (c *Chain) recall(name string, into any) (bool, error) {
 	text, err := os.ReadFile(c.cached(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +79,8 @@ func (c *Chain) versionsFolder(group string) string {
 	return filepath.Join(c.Cache, "desired-"+fleetproto.Fingerprint(c.Director.Public), group)
 }
 
-// keepVersion keeps the bytes of a version that the director has signed, the first that it sees under a number. Where
-// the folder cannot be written, remember says so.
+// keepVersion keeps the bytes of a version that the director has signed, the first that it sees under a number. If the
+// folder cannot be written, remember reports the error.
 func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	file := filepath.Join(c.versionsFolder(group), strconv.FormatInt(version, 10)+".jws")
 	if _, err := os.Stat(file); err == nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
@@ -90,9 +89,9 @@ func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	_ = config.WriteFile(file, data)
 }
 
-// keptVersions are the numbers of the versions that are kept, ascending.
+// keptVersions returns the numbers of the kept versions, ascending.
 func (c *Chain) keptVersions(group string) (numbers []int64) {
-	entries, _ := os.ReadDir(c.versionsFolder(group)) // none: nothing was kept
+	entries, _ := os.ReadDir(c.versionsFolder(group)) // no folder: nothing was kept
 	for _, e := range entries {
 		if n, err := strconv.ParseInt(strings.TrimSuffix(e.Name(), ".jws"), 10, 64); err == nil && n > 0 {
 			numbers = append(numbers, n)
@@ -102,7 +101,7 @@ func (c *Chain) keptVersions(group string) (numbers []int64) {
 	return numbers
 }
 
-// keptGroups are the groups of which a version is kept.
+// keptGroups returns the groups with a kept version.
 func (c *Chain) keptGroups() (groups []string) {
 	entries, _ := os.ReadDir(c.versionsFolder(""))
 	for _, e := range entries {
@@ -113,7 +112,7 @@ func (c *Chain) keptGroups() (groups []string) {
 	return groups
 }
 
-// kept reads a version that is kept, and verifies it.
+// kept reads a kept version and verifies it.
 func (c *Chain) kept(group string, version int64) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(c.versionsFolder(group), strconv.FormatInt(version, 10)+".jws"))
 	if err != nil {
@@ -123,24 +122,24 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 	return data, err
 }
 
-// enrolments are read once while the store gives them the same tag. They are kept in a file, and verified when they are
-// read from it as when they come from the store.
+// enrolments reads an enrolment from the store once for each tag that the store lists. It keeps the objects in a file,
+// and verifies an object from the file as strictly as an object from the store.
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
-	tags map[string]string        // by key, as they were listed: the director may sign an enrolment again
+	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects are the file, by key and tag: as the store has them; empty: the director did not sign it
+	// objects is the file's content, by key and tag: the store's bytes; empty: the director did not sign them
 	objects map[string][]byte
-	grown   bool // the file lacks some
+	grown   bool // the file lacks some objects
 }
 
 type readEnrolment struct {
 	*fleetproto.Enrolment
-	err error // foreign
+	err error // nil, or foreign reports true
 }
 
-// enrolmentsFile is in the cache. The store has all of it.
+// enrolmentsFile is the cache file for enrolments. The store has all of its content.
 const enrolmentsFile = "enrolments"
 
 func newEnrolments(c *Chain) *enrolments {
@@ -151,7 +150,7 @@ func newEnrolments(c *Chain) *enrolments {
 	return e
 }
 
-// list is the highest epoch of each branch that the director has signed. What somebody else put there is passed over.
+// list returns each branch's highest epoch that the director has signed. It skips objects of other authors.
 func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	var found []object
 	for o, err := range e.c.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
@@ -177,13 +176,13 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.grown && e.c.remember(enrolmentsFile, e.objects) == nil { // else it is made again from the store
+	if e.grown && e.c.remember(enrolmentsFile, e.objects) == nil { // else the file is made again from the store
 		e.grown = false
 	}
 	return epochs, nil
 }
 
-// get is one enrolment, signed by the director.
+// get returns one enrolment, signed by the director.
 func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*fleetproto.Enrolment, error) {
 	key := fleetproto.BoxKey(branch, epoch)
 	e.mu.Lock()
@@ -196,7 +195,7 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 		return r.Enrolment, r.err
 	}
 	if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil && (!kept ||
-		len(data) > 0) { // the file is no authority
+		len(data) > 0) { // an object of the file that fails is read from the store
 		o, err := e.c.Store.Get(ctx, key, fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
@@ -216,7 +215,7 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	return r.Enrolment, r.err
 }
 
-// together does n things, as many at once as the store may be asked, and returns the first error.
+// together calls do n times, in as many goroutines as the store allows, and returns the first error.
 func together(n int, do func(int) error) error {
 	var all errgroup.Group
 	all.SetLimit(config.StoreConnections)

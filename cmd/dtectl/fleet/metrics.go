@@ -12,7 +12,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// What /metrics tells of the whole chain, from the last survey. A branch's numbers are those that its box signed.
+// Metrics of the whole chain, from the last survey. A branch's numbers are those that its box signed.
 var (
 	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.")
 	storeLost  = describeMetric("dte_chain_lost",
@@ -28,7 +28,7 @@ var (
 		"When a certificate of the branch ends.", "branch", "group", "certificate")
 )
 
-// branchGauges are what is told of each branch; absent where the value is not known.
+// branchGauges are the metrics of each branch; a metric is absent while its value is not known.
 var branchGauges = []struct {
 	desc  *prometheus.Desc
 	value func(*Branch) (float64, bool)
@@ -66,7 +66,7 @@ func branchMetric(name, help string) *prometheus.Desc {
 	return describeMetric(name, help, "branch", "group")
 }
 
-// said is a value of the status.
+// said adapts a value of the status: without a status the value is not known.
 func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) {
 	return func(b *Branch) (float64, bool) {
 		if b.Status == nil {
@@ -76,7 +76,7 @@ func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) 
 	}
 }
 
-// collector tells of all branches, or of one.
+// collector collects the metrics of all branches, or only those of the branch named in only.
 type collector struct {
 	site *site
 	only string
@@ -96,7 +96,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	for _, b := range s.Branches {
-		// whoever can write to the store can name branches
+		// anybody who can write to the store can name branches
 		if b.Enrolment == nil || c.only != "" && c.only != b.Name {
 			continue
 		}
@@ -106,7 +106,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 		if b.Status != nil {
-			for _, e := range b.Status.Certificates { // of a closed list, each once: see Status
+			for _, e := range b.Status.Certificates { // names come from a closed list, each once: see Status
 				gauge(branchEnds, seconds(e.Ends), b.Name, b.Group(), e.Name)
 			}
 		}
@@ -138,7 +138,7 @@ func one(b bool) float64 {
 	return 0
 }
 
-// branchMetrics answers one branch's part of /metrics. A silent branch gives 503: Prometheus then records up = 0.
+// branchMetrics serves one branch's part of /metrics. A silent branch gets 503: Prometheus then records up = 0.
 func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 	name, found := r.PathValue("branch"), s.latest.Load()
 	if found == nil || s.surveyor.Chain.Now().Sub(found.At) > SilentAfter {
@@ -163,11 +163,11 @@ type target struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// targets lists the branches that are enrolled, each as a path of this server.
+// targets lists the enrolled branches, each as a path of this server.
 func (s *site) targets(w http.ResponseWriter, r *http.Request) {
 	found := s.latest.Load()
 	if found == nil {
-		// Prometheus keeps what it has
+		// with this status Prometheus keeps its targets
 		http.Error(w, "the chain's store was not read yet", http.StatusServiceUnavailable)
 		return
 	}
@@ -182,7 +182,7 @@ func (s *site) targets(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-// json is the whole survey.
+// json serves the whole survey.
 func (s *site) json(w http.ResponseWriter, r *http.Request) {
 	found := s.latest.Load()
 	if found == nil {

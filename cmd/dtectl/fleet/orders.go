@@ -12,26 +12,26 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Version is a desired state with the object that it came in.
+// Version is a desired state with the digest of its object.
 type Version struct {
 	*fleetproto.Desired
 	Digest string
-	// Last is the object behind which the next version is made. It is the head itself, or what lies behind it and the
+	// Last is the object that the next version follows: this version, or the last of the objects after it that the
 	// director did not sign.
 	Last fleetproto.Verified
-	// Lost are versions that this centre or a box of the group knows, and the store does not.
+	// Lost are versions that this centre or a box of the group knows and the store lacks.
 	Lost []fleetproto.Verified
 }
 
-// maxMends are named by a version, the newest; what boxes report is mended only while there are fewer than
-// maxForeignVersions: a digest proves nothing, and each report could name another one.
+// maxMends is how many lost versions a version names, the newest. Reports of boxes are mended only while there are
+// fewer than maxForeignVersions: a digest proves nothing, and each report could name another version.
 const maxMends = 500
 
-// maxForeignVersions are passed over, of objects under a group's versions that the director did not sign.
+// maxForeignVersions is how many objects that the director did not sign are skipped under a group's versions.
 const maxForeignVersions = 50
 
-// Head returns a group's last version that the director signed, nil without one. A list may lag: Head asks for the
-// versions after the listed ones until nothing follows, as a box does. Head skips objects that others put there.
+// Head returns a group's last version that the director signed, nil without one. A list may lag: Head, like a box, asks
+// for versions after the listed ones until none follows. It skips objects that the director did not sign.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -58,7 +58,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		fault = err
 	}
 	if head == nil && fault != nil {
-		return nil, fault // a group that somebody else made
+		return nil, fault // the director signed nothing in this group
 	}
 	last := fleetproto.Verified{}
 	if head != nil {
@@ -83,7 +83,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	return head, nil
 }
 
-// Version reads one that the director has signed.
+// Version reads a version that the director has signed.
 func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, error) {
 	o, err := c.Store.Get(ctx, fleetproto.DesiredKey(group, n), fleetproto.MaxJWS)
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, e
 	return &Version{Desired: d, Digest: digest, Last: fleetproto.Verified{Version: n, Digest: digest}}, nil
 }
 
-// Restore puts back the versions that the store has lost and this centre has kept, and returns what it put back. A
-// group's error is its own.
+// Restore puts back the versions that the store has lost and this centre has kept, and returns their names. An error in
+// one group does not stop the others.
 func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	for _, group := range c.keptGroups() {
 		head, fault := c.Head(ctx, group)
@@ -126,8 +126,8 @@ func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	return put, err
 }
 
-// Before is the version that a version was made behind; nil: it is the first. The digest proves it, whoever signed it:
-// a director's key that is believed no longer may have.
+// Before returns the version that a version follows; nil: it is the first. The digest proves it, whoever signed it: the
+// signing key may be a director's key that is no longer accepted.
 func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	if v.Version == 1 {
 		return nil, nil
@@ -144,10 +144,10 @@ func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	return &Version{Desired: b, Digest: digest}, v.Follows(fleetproto.Verified{Version: b.Version, Digest: digest})
 }
 
-// Next publishes the version behind the head, as change makes it of what is desired now. Nobody else can have published
-// that number: the store creates it once. It is above each version that a box reports: what the store lost is filled
-// with the head's own state, and the new version mends it. Without a time in expires it is good for as long as the head
-// was from its beginning.
+// Next publishes the version that follows the head: the desired state, altered by change. Nobody else can have
+// published that number: the store creates it once. The number is above each version that a box reports: Next fills
+// lost versions with the head's state, and the new version mends them. Without expires it is valid as long as the head
+// was when issued.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
 	change func(*fleetproto.Desired)) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)
@@ -161,7 +161,7 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 			d.Mends = append(d.Mends, fleetproto.Verified{Version: head.Version, Digest: head.Digest})
 		}
 		d.Mends = d.Mends[max(0, len(d.Mends)-maxMends):]
-		if head.Rollout != nil { // change must not alter what was read
+		if head.Rollout != nil { // change must not alter the head
 			r := *head.Rollout
 			d.Rollout = &r
 		}
@@ -192,7 +192,7 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	return &d, err
 }
 
-// order publishes the version behind a head, and says what it means for the branches.
+// order publishes the version after a head, and prints what it means for the branches.
 func (c *Chain) order(ctx context.Context, s *Survey, head *Version, reason string,
 	change func(*fleetproto.Desired)) error {
 	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, change)
@@ -202,7 +202,7 @@ func (c *Chain) order(ctx context.Context, s *Survey, head *Version, reason stri
 	return err
 }
 
-// printOrder says what a version means for the branches.
+// printOrder prints what a version means for the branches.
 func printOrder(d *fleetproto.Desired, s *Survey) {
 	r := d.Rollout
 	if r == nil {
@@ -234,11 +234,11 @@ func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetp
 	return fleetproto.Digest(data), nil
 }
 
-// DefaultLife is how long a desired state is good for: a store that shows boxes an old state for longer makes them
-// alarm. dtectl fleet roll signs it again when half of it is over.
+// DefaultLife is how long a desired state is valid: boxes alarm if a store shows them an old state for longer. dtectl
+// fleet roll signs it again when half of that time has passed.
 const DefaultLife = 90 * 24 * time.Hour
 
-// CreateOnce creates an object; one that is there with the same bytes was put there by this attempt or an equal one.
+// CreateOnce creates an object. An object with the same bytes is no error: this attempt or an equal one wrote it.
 func (c *Chain) CreateOnce(ctx context.Context, key string, data []byte) error {
 	err := c.Store.Create(ctx, key, data)
 	if err == nil {

@@ -22,21 +22,21 @@ var style string
 //go:embed page.html
 var pageText string
 
-// policy lets the page's own style in and nothing else: no script, no other host.
+// policy allows the page's own style and nothing else: no script, no other host.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 }()
 
-// shownAtMost branches on a page; the rest is found by searching.
+// shownAtMost is the number of rows on a page; people find the rest by searching.
 const shownAtMost = 200
 
 var pageTemplate = template.Must(template.New("page").Funcs(
 	template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": local,
 		"visible": term.Visible}).Parse(pageText))
 
-// words of the page that depend on the language.
+// words are the page's texts in English and Spanish.
 var words = map[string][2]string{
 	"title": {"Chain", "Cadena"}, "search": {"Search", "Buscar"}, "find": {"branch, group, point of sale, trouble",
 		"sucursal, grupo, punto de venta, problema"},
@@ -81,20 +81,20 @@ type rowView struct {
 	Title, Group, Level, State, Seen string
 	Words                            []wordView
 	Points, Rules                    []string
-	Same                             *sameView // not nil: the line is of several branches, this one the first
+	Same                             *sameView // not nil: the line shows several branches, this one first
 }
 
-// sameView is one line for several branches of which the same is to be known, and nothing else.
+// sameView is one line for several branches with the same concerns and no others.
 type sameView struct {
 	Count int
 	Names []string // the first sameNamed, in the page's order
 	Link  string   // the page with all of them, line by line
 }
 
-// wordView is what a concern says, in the colour of its own level.
+// wordView is the text of a concern and its level, which gives the colour.
 type wordView struct{ Text, Level string }
 
-// T is a word in the page's language.
+// T returns a text in the page's language.
 func (v *view) T(key string) string {
 	w, ok := words[key]
 	if !ok {
@@ -106,7 +106,7 @@ func (v *view) T(key string) string {
 	return w[1]
 }
 
-// Link is the page with another filter.
+// Link returns the address of the page with another filter.
 func (v *view) Link(only string) string {
 	return "?" + url.Values{"only": {only}, "lang": {v.Lang}}.Encode()
 }
@@ -149,7 +149,7 @@ func (v *view) fill() {
 			shown = append(shown, r)
 		}
 	}
-	if v.Query == "" && v.Only == "" { // a search answers branch by branch
+	if v.Query == "" && v.Only == "" { // a search shows a line for each branch
 		shown = v.gather(shown)
 	}
 	v.Rows = shown[:min(len(shown), shownAtMost)]
@@ -185,11 +185,11 @@ func (v *view) row(b *Branch) rowView {
 	return out
 }
 
-// only are the codes that a filter of the page asks for.
+// only maps a filter of the page to the concerns that it shows.
 var only = map[string][]string{"closed": {"closed", "replaced"}, "silent": {"silent", "lost", "never"},
 	"waiting": {"waits", "stranger"}}
 
-// shows tells whether a row is one of those that were asked for.
+// shows reports whether the filter and the search accept a row.
 func (v *view) shows(r *rowView) bool {
 	if codes, filter := only[v.Only]; filter && !r.has(codes...) {
 		return false
@@ -208,16 +208,15 @@ func (v *view) shows(r *rowView) bool {
 }
 
 const (
-	sameAtLeast = 3   // so many branches with one trouble stand on one line
-	sameNamed   = 5   // so many of them are named there
+	sameAtLeast = 3   // fewest branches with the same trouble that share a line
+	sameNamed   = 5   // most names on such a line
 	sameSearch  = 200 // runes of the trouble that the line's link searches for
 )
 
-// ordered are the concerns that come of what the centre desires: one bundle is refused by many branches in the same
-// words.
+// ordered are the concerns that follow from the centre's orders: many branches refuse one bundle in the same words.
 var ordered = []string{"returned", "refused", "trouble", "expired", "lacks"}
 
-// sameKey is equal for branches that one line can stand for; "": this branch needs its own.
+// sameKey returns the same key for branches that can share a line; "": this branch needs its own.
 func (r *rowView) sameKey() string {
 	if len(r.Concerns) == 0 || slices.ContainsFunc(r.Concerns,
 		func(c Concern) bool { return !slices.Contains(ordered, c.Code) }) {
@@ -226,7 +225,7 @@ func (r *rowView) sameKey() string {
 	return fmt.Sprint(r.Group, "\n", r.State, "\n", r.Words)
 }
 
-// gather puts branches of which the same is to be known on the line of the first of them.
+// gather puts branches with the same concerns on the line of the first of them.
 func (v *view) gather(rows []rowView) (lines []rowView) {
 	same := make(map[string]*sameView)
 	for i := range rows {

@@ -30,7 +30,7 @@ type Publish struct {
 	Expires     Moment        `help:"Until when the order is good; past it boxes alarm and sell on; default: 90 days." placeholder:"T"`
 	Running     bool          `help:"Of the bundles, only those that branches of the group run already: a chain's first order, which fleet back can go back to."`
 	Reason      string        `help:"Why, for the log."`
-	// What a branch refuses unless the order says that it is meant.
+	// A branch refuses these changes unless the order allows them.
 	AmountsChange bool `help:"The bundles may change the amounts of what branches have sold; else a branch whose last sales they change refuses them."`
 	FewerCases    bool `help:"The bundles may carry fewer golden cases than those that they replace."`
 }
@@ -87,7 +87,7 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			return err
 		}
 	}
-	// The files first: whoever reads the order finds them.
+	// The files first: a branch that reads the order finds them.
 	for key, data := range files {
 		if err := chain.CreateOnce(ctx, key, data); err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)
@@ -114,7 +114,7 @@ func (c *Publish) share() int {
 	return 500
 }
 
-// load reads the files as branches will: a bundle that no pinned key signed goes nowhere.
+// load reads the files as branches will: a bundle without a pinned key's signature is not published.
 func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][]byte, err error) {
 	files = make(map[string][]byte)
 	keys, err := chain.Config.Pinned()
@@ -163,7 +163,7 @@ func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][
 	return state, files, nil
 }
 
-// runs tells that a branch of a group has reported a rule as in force, or on its shelf for later.
+// runs reports whether a branch of a group has reported a rule as in force, or on its shelf for later.
 func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	return slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules,
@@ -171,8 +171,8 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	})
 }
 
-// succeed refuses what each branch would: a bundle that is older than the bundle that it replaces, which is the floor of
-// the branches, and a bundle of documents with fewer golden cases.
+// succeed refuses what each branch would refuse: a bundle older than the bundle that it replaces (a branch's version
+// floor), and a document's bundle with fewer golden cases.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	for _, r := range state.Rules {
@@ -244,8 +244,8 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 	return fmt.Errorf("%q is no time: 2026-12-01, 2026-12-01T06:00 (El Salvador) or RFC 3339", text)
 }
 
-// FirstDay makes a chain of boxes that have just begun to report, for demonstrations: it waits for so many, enrols
-// them, and publishes to all of them what they run. A chain that has had its first day stays as it is.
+// FirstDay starts a chain of boxes that have just begun to report, for demonstrations: it waits for so many boxes,
+// enrols them, and publishes to all what they run already. It leaves a chain that has had its first day as it is.
 func FirstDay(ctx context.Context, settings string, boxes int, group string, files []string) error {
 	chain, err := (&Command{Centre: settings}).ProvideChain()
 	if err != nil {

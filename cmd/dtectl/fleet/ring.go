@@ -10,21 +10,21 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Ring is what became of a roll-out in the branches that shall take it.
+// Ring is the outcome of a roll-out in the branches of its ring.
 type Ring struct {
-	Boxes     int      `json:"branches"`  // that are enrolled and in the ring
-	Succeeded int      `json:"succeeded"` // they took it
+	Boxes     int      `json:"branches"`  // enrolled branches in the ring
+	Succeeded int      `json:"succeeded"` // branches that took it
 	Failed    []string `json:"failed"`    // refused it, went back by themselves, or MH refuses what it makes
-	Waiting   int      `json:"waiting"`   // have not said yet
-	Silent    int      `json:"silent"`    // of those, how many say nothing at all
-	// of those that took it: they have read the last order, and reported since the ring was watched long enough
+	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
+	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
+	// of Succeeded: branches that have read the last order and reported after the ring was watched long enough
 	Confirmed int `json:"confirmed"`
-	// the store has lost or put back something of theirs: nothing that they report counts
+	// branches whose objects the store has lost or put back: no report of theirs counts
 	Doubtful []string `json:"doubtful"`
 }
 
-// Measure counts the enrolled branches of a roll-out's ring. A branch counts as its own box reports it, and only under
-// this roll-out's name.
+// Measure counts the enrolled branches of a roll-out's ring. A branch counts by its own box's report, and only by a
+// report that names this roll-out.
 func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	m := Ring{Failed: []string{}, Doubtful: []string{}}
 	var ordered int64
@@ -60,9 +60,8 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns the bundles in force in a branch that MH refuses there: of a roll-out, or all of them for nil. It
-// is the one criterion of MH's refusals, for a ring and for a concern. No number of documents or points of sale is
-// needed.
+// refusedByMH returns the branch's bundles in force that MH refuses there: those of a roll-out, or all of them for nil.
+// A ring and a concern use this one criterion of MH's refusals. It needs no number of documents or points of sale.
 func refusedByMH(s *fleetproto.Status, of *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
 		mine := of == nil || slices.ContainsFunc(of.State.Rules,
@@ -74,13 +73,13 @@ func refusedByMH(s *fleetproto.Status, of *fleetproto.Rollout) (list []fleetprot
 	return list
 }
 
-// Harms tells that more of those that tried failed than may.
+// Harms reports whether more of the branches that tried the roll-out failed than it allows.
 func (m Ring) Harms(r *fleetproto.Rollout) bool {
 	tried := m.Succeeded + len(m.Failed)
 	return len(m.Failed)*fleetproto.Whole > r.MaxFailures*tried
 }
 
-// soakEnd is until when a ring is watched.
+// soakEnd returns when the watch of a ring ends.
 func soakEnd(r *fleetproto.Rollout) time.Time {
 	began := r.Opened
 	if r.NotBefore.After(began) {
@@ -89,20 +88,20 @@ func soakEnd(r *fleetproto.Rollout) time.Time {
 	return began.Add(time.Duration(r.SoakSeconds) * time.Second)
 }
 
-// Wants says what a ring still needs before the next one opens; empty: nothing.
+// Wants returns what a ring still needs before the next ring opens; "": nothing.
 func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	soak := soakEnd(r)
 	switch need := min(r.MinSuccess, m.Boxes); {
 	case r.Held:
 		return "it is held: dtectl fleet resume, or back"
 	case m.Boxes == 0:
-		return "" // a ring without a box proves nothing, and holds up nobody
+		return "" // a ring without a box proves nothing, and delays no branch
 	case len(m.Doubtful) > 0:
 		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept",
 			strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))
 	case m.Succeeded < need:
 		return fmt.Sprintf("%d of %d branches took it, %d must", m.Succeeded, m.Boxes, need)
-	// the last ring: who is there has its say; who is away finds it in force
+	// the last ring waits for the branches that report; a silent branch finds the state in force later
 	case r.Share == fleetproto.Whole && m.Waiting > m.Silent:
 		return fmt.Sprintf("%d of %d branches took it, %d that are there have not said yet", m.Succeeded, m.Boxes,
 			m.Waiting-m.Silent)
@@ -115,7 +114,7 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	return ""
 }
 
-// nextShare is the ring behind one: 5 %, 25 %, all.
+// nextShare returns the share of the ring after a share: 5 %, 25 %, all.
 func nextShare(share int) int {
 	for _, s := range []int{500, 2500} {
 		if share < s {
@@ -137,7 +136,7 @@ func describe(s fleetproto.State) string {
 	return cmp.Or(strings.Join(words, ", "), "as each box is configured")
 }
 
-// ringIn is a ring in the words of a language, "es" or "en".
+// ringIn describes a ring in a language, "es" or "en".
 func ringIn(lang string, r *fleetproto.Rollout) string {
 	say := func(en, es string) string { return map[string]string{"en": en, "es": es}[lang] }
 	var words []string

@@ -17,20 +17,20 @@ import (
 // Roll is dtectl fleet roll.
 type Roll struct {
 	Group string `help:"One group; default: all of them."`
-	// Follow goes on until the roll-outs have reached all, or one harms.
+	// Follow goes on until the roll-outs have reached all branches, or a roll-out does harm.
 	Follow bool `help:"Stay, and open ring after ring until all have it, or it harms."`
 
-	said map[string]string // by group
+	said map[string]string // last text printed, by group
 }
 
-// followEvery is how often a roll that follows reads the chain.
+// followEvery is the pause between two readings of the chain while a roll follows.
 const followEvery = 2 * time.Second
 
 // errHarms ends a roll that held a roll-out.
 var errHarms = errors.New("a roll-out harms, and is held")
 
-// Run opens every ring that may be opened. A timer may call it every few minutes: where a ring's criteria do not hold,
-// it changes nothing.
+// Run opens every ring that may be opened. A timer may call it every few minutes: it changes nothing while a ring's
+// criteria do not hold.
 func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
 	for {
@@ -44,7 +44,7 @@ func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	}
 }
 
-// once opens what may be opened, and tells whether a roll-out was under way.
+// once opens the rings that may be opened, and reports whether a roll-out is under way.
 func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (underWay bool, err error) {
 	s, err := restored(ctx, chain, surveyor)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 		found = true
 		if r := head.Rollout; r != nil && (r.Share < fleetproto.Whole ||
 			s.Measure(r, head.Group).Wants(r, chain.Now()) != "") {
-			underWay = true // else this is its end
+			underWay = true // else this call ends the roll-out
 		}
 		if err := c.group(ctx, chain, s, head); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", head.Group, err))
@@ -115,7 +115,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 	})
 }
 
-// say tells why a roll-out stays as it is; who follows is told once.
+// say prints why a roll-out stays as it is, with --follow only when the reason changes.
 func (c *Roll) say(group, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if c.said[group] == text {
@@ -134,7 +134,7 @@ type Hold struct {
 	Reason string `help:"Why, for the log."`
 }
 
-// Resume is dtectl fleet resume, Back dtectl fleet back.
+// Resume is dtectl fleet resume; Back is dtectl fleet back.
 type (
 	Resume Hold
 	Back   Hold
@@ -166,7 +166,7 @@ func (c *Hold) set(ctx context.Context, chain *Chain, held bool) error {
 	})
 }
 
-// look reads the chain and the head of a group; without a name, of the only one.
+// look reads the chain and the head of the group; without a group's name, the head of the only group.
 func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error) {
 	s, err := restored(ctx, chain, NewSurveyor(chain))
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 	return head, s, nil
 }
 
-// restored makes a survey, and puts back what the store has lost and this centre has kept.
+// restored makes a survey, and puts back the versions that the store has lost and this centre has kept.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil || len(s.Faults) == 0 {
@@ -208,7 +208,7 @@ func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error
 	return surveyor.Read(ctx)
 }
 
-// Run takes a roll-out back, or, with none on its way, the last one that reached all.
+// Run takes back the roll-out that is on its way, or else the last roll-out that reached all.
 func (c *Back) Run(ctx context.Context, chain *Chain) error {
 	head, s, err := (*Hold)(c).look(ctx, chain)
 	if err != nil {
@@ -223,8 +223,8 @@ func (c *Back) Run(ctx context.Context, chain *Chain) error {
 	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) { d.Live, d.Rollout = live, nil })
 }
 
-// liveBefore is what was desired before the last roll-out reached all. Branches go back by one roll-out and no further:
-// whoever holds the director's key alone cannot walk them down.
+// liveBefore returns what was desired before the last roll-out reached all. Branches go back by one roll-out and no
+// further: the director's key alone cannot take them back step by step.
 func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.State, err error) {
 	for v := head; ; {
 		b, err := c.Before(ctx, v)
@@ -240,7 +240,7 @@ func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.S
 			return live, fmt.Errorf("%s went back already: branches go back by one roll-out only; publish what shall "+
 				"run under a higher version", head.Group)
 		}
-		for _, r := range head.Live.Rules { // a branch leaves alone what nobody names
+		for _, r := range head.Live.Rules { // a branch keeps a rule that no order names
 			if !slices.ContainsFunc(b.Live.Rules, r.SameGeneration) {
 				return live, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish "+
 					"another version of it", head.Group, r.Document, r.Name, r.Version)

@@ -32,10 +32,10 @@ type Serve struct {
 	PasswordFile string   `type:"existingfile" help:"File with the password that a browser asks for (any user), and Prometheus sends (basic_auth)."`
 }
 
-// surveyEvery is how often the store is asked.
+// surveyEvery is the pause between two readings of the store.
 const surveyEvery = 30 * time.Second
 
-// Run serves until it is ended. It needs to read and to list, and no key.
+// Run serves until ctx ends. In the store it only reads and lists, and it needs no key.
 func (c *Serve) Run(ctx context.Context, chain *Chain) error {
 	encrypted, err := c.certificate()
 	if err != nil {
@@ -117,20 +117,20 @@ func serve(ctx context.Context, ln net.Listener, s *site, every time.Duration) e
 	return err
 }
 
-// site answers from the last survey; no request asks the store.
+// site answers from the last survey; a request never reads the store.
 type site struct {
 	surveyor *Surveyor
 	password [sha256.Size]byte
-	open     bool // without a password
+	open     bool // no password is needed
 	scheme   string
-	names    []string // that a request may ask for, beside addresses
+	names    []string // hosts that a request may name, besides addresses
 	routes   *http.ServeMux
-	// certificate has further names; nil: there is none.
+	// certificate holds further names of the server; nil: no certificate.
 	certificate *x509.Certificate
 	guesses     guesses
 	wrong       prometheus.Counter
 	latest      atomic.Pointer[Survey]
-	trouble     atomic.Pointer[string] // why the last attempt failed; nil: it did not
+	trouble     atomic.Pointer[string] // why the last reading failed; nil: it succeeded
 	failures    prometheus.Counter
 }
 
@@ -169,8 +169,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.routes.ServeHTTP(w, r)
 }
 
-// named reports whether a Host is one of the server's own. A page of another site can make a browser ask this server
-// under that site's name, and never under an address.
+// named reports whether a Host is a name or an address of the server. A page of another site can make a browser ask
+// this server under that site's name, but never under an address.
 func (s *site) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -180,7 +180,7 @@ func (s *site) named(host string) bool {
 		slices.ContainsFunc(s.names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// admit asks for the password, of each address a few times in a minute.
+// admit checks the password. It accepts mostGuesses wrong passwords a minute from each address.
 func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
 	now := s.surveyor.Chain.Now()
@@ -203,8 +203,8 @@ func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// mostGuesses are the wrong passwords that one address may send in a minute. Behind it even the right one is not looked
-// at.
+// mostGuesses is how many wrong passwords one address may send in a minute. After that, even the right password is
+// refused.
 const mostGuesses = 10
 
 // guesses counts the wrong passwords of the running minute, by address.

@@ -21,7 +21,7 @@ type Status struct {
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
 	Trouble  bool     `help:"Only branches of which something is to be known."`
 	Accept   []string `help:"Somebody has looked at what the store lost or put back of these branches: what this centre remembers of them begins anew." placeholder:"A,B"`
-	// Wait is how long to wait until the branches shown have said what became of what is desired.
+	// Wait is how long to wait until the branches shown have reported the outcome of what is desired.
 	Wait time.Duration `help:"Wait so long at most until these branches run, or refused, what is desired." placeholder:"2m"`
 }
 
@@ -54,7 +54,7 @@ func (c *Status) shows(b *Branch) bool {
 		(!c.Trouble || b.Level() > Fine)
 }
 
-// Settled tells that every branch shown, the silent aside, has said what became of what is desired.
+// Settled reports whether every branch shown, silent branches aside, has reported the outcome of what is desired.
 func (s *Survey) Settled(shows func(*Branch) bool) bool {
 	for _, b := range s.Branches {
 		st, desired := b.Status, s.Desired(b.Group())
@@ -71,10 +71,10 @@ func (s *Survey) Settled(shows func(*Branch) bool) bool {
 	return true
 }
 
-// Counts are what IT asks first.
+// Counts are the numbers that IT asks for first.
 type Counts struct {
 	Branches    int `json:"branches"`
-	Selling     int `json:"selling"` // by the last word of their boxes
+	Selling     int `json:"selling"` // by the last reports of their boxes
 	Closed      int `json:"cannot_sell"`
 	Contingency int `json:"in_contingency"`
 	Silent      int `json:"silent"`
@@ -111,7 +111,7 @@ type report struct {
 	At       time.Time      `json:"at"` // by the store's clock
 	Counts   Counts         `json:"counts"`
 	Groups   []groupReport  `json:"groups"`
-	Faults   []string       `json:"faults"`   // of the store as a whole, or of one group
+	Faults   []string       `json:"faults"`   // faults of the store as a whole or of one group
 	Branches []branchReport `json:"branches"` // the worst first
 }
 
@@ -164,7 +164,7 @@ func (s *Survey) Report(shows func(*Branch) bool) report {
 	return out
 }
 
-// words are what is to be known of a branch.
+// words returns a branch's concerns in English.
 func (b *Branch) words() []string {
 	list := []string{}
 	for _, c := range b.Concerns {
@@ -214,7 +214,7 @@ func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
 	return table(out, rows)
 }
 
-// State is a branch in a word.
+// State describes a branch in a word or two.
 func (b *Branch) State() string {
 	s := b.Status
 	switch {

@@ -14,27 +14,27 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Branch is what the store knows of one.
+// Branch is what the store holds about one branch.
 type Branch struct {
 	Name      string
-	Enrolment *fleetproto.Enrolment // the highest; nil: no box is enrolled
-	// Status is what its box says; of a branch without an enrolment, what a box says that could be enrolled. nil:
-	// nothing that can be believed.
+	Enrolment *fleetproto.Enrolment // the highest epoch; nil: no box is enrolled
+	// Status is the report of the branch's box; without an enrolment, the report of a box that could be enrolled. nil:
+	// no report can be believed.
 	Status *fleetproto.Status
-	// Stranger is a box that is not the enrolled one and writes the branch's status: one that waits to take its place,
-	// or one that was replaced and still runs (Former, its epoch).
+	// Stranger is the report of a box that is not enrolled: a box that waits to take the enrolled box's place, or a
+	// replaced box that still runs (Former is its epoch).
 	Stranger *fleetproto.Status
 	Former   int64
-	// Seen is when the status was written: by the store's clock, or by the box's where that is earlier. Zero: there is
-	// none.
+	// Seen is when the status was written: by the store's clock, or by the box's clock if that is earlier. Zero: no
+	// status.
 	Seen time.Time
-	// LostEpoch is the epoch whose enrolment was seen, and which the store does not have any more; 0: none.
+	// LostEpoch is an epoch whose enrolment the centre saw and the store has lost since; 0: none.
 	LostEpoch int64
-	// Concerns are what somebody should know of it, the worst first.
+	// Concerns are the branch's concerns, the worst first.
 	Concerns []Concern
 }
 
-// Group is the group that the branch's enrolment names. What a status says counts only before.
+// Group returns the group that the branch's enrolment names; without an enrolment, the group in its status.
 func (b *Branch) Group() string {
 	if b.Enrolment != nil {
 		return b.Enrolment.Group
@@ -48,13 +48,13 @@ func (b *Branch) Group() string {
 // Survey is a chain at a moment.
 type Survey struct {
 	At       time.Time // by the store's clock
-	Branches []*Branch // the worst first; of equals, whose time by law ends first
+	Branches []*Branch // the worst first; among equals, the earliest legal deadline first
 	Groups   []*Version
-	// Faults are what is wrong with the store as a whole, or with one group: the others are as they are.
+	// Faults are faults of the store as a whole, or of one group: the other groups are not affected.
 	Faults []string
 }
 
-// Lost are the branches and groups of which the store has lost or put back something.
+// Lost returns the number of branches and groups whose objects the store has lost or put back.
 func (s *Survey) Lost() (n int) {
 	for _, b := range s.Branches {
 		if b.doubtful() {
@@ -64,10 +64,10 @@ func (s *Survey) Lost() (n int) {
 	return n + len(s.Faults)
 }
 
-// doubtful reports whether the store has lost or put back something of a branch.
+// doubtful reports whether the store has lost or put back an object of a branch.
 func (b *Branch) doubtful() bool { return b.has("older", "acts", "version") }
 
-// Desired is what a group shall run; nil: nothing was published.
+// Desired returns what a group shall run; nil: nothing was published.
 func (s *Survey) Desired(group string) *Version {
 	if i := slices.IndexFunc(s.Groups, func(v *Version) bool { return v.Group == group }); i >= 0 {
 		return s.Groups[i]
@@ -92,22 +92,22 @@ func (s *Survey) overlaps() {
 	}
 }
 
-// Surveyor reads a chain again and again, of the statuses only those that have changed. For one goroutine.
+// Surveyor reads a chain repeatedly; it reads only the statuses that have changed. It is for one goroutine.
 type Surveyor struct {
 	Chain      *Chain
 	enrolments *enrolments
-	// Accept are branches that somebody has looked at: what the centre remembers of them begins anew.
+	// Accept names branches that somebody has checked: what the centre remembers of them begins anew.
 	Accept []string
 	seen   map[string]seen
 	skew   atomic.Int64     // how far the store's clock is ahead of ours, in ns
 	before map[string]known // the statuses of the last survey, by key
 
 	mu       sync.Mutex
-	statuses map[string]known // of this one
+	statuses map[string]known // statuses of the survey under way
 }
 
-// written are the statuses of a branch that count: that of the enrolled box, that of a box that waits to be enrolled,
-// and the last one of a box that was replaced.
+// written holds the statuses of a branch that count: of the enrolled box, of a box that waits to be enrolled, and the
+// last status of a replaced box.
 type written struct {
 	enrolled             int64 // the epoch of the branch's box; 0: no box is enrolled
 	own, waiting, former fleetproto.Entry
@@ -124,7 +124,7 @@ func (w *written) add(e fleetproto.Entry, epoch int64) {
 	}
 }
 
-// known is a status as it was read, with what tells that it still is so.
+// known is a status as it was read, with the tag and the epoch that show whether it is still current.
 type known struct {
 	tag      string
 	enrolled int64
@@ -137,8 +137,8 @@ func NewSurveyor(c *Chain) *Surveyor {
 	return &Surveyor{Chain: c, enrolments: newEnrolments(c), seen: make(map[string]seen)}
 }
 
-// surveyWithin bounds a survey: a store whose lists never end must not hold up the next one. Of branches that nobody
-// enrolled and of groups only so many are read: whoever can write to the store can name them.
+// surveyWithin bounds a survey: a store whose lists never end must not delay the next one. maxWaiting bounds the
+// branches without an enrolment and maxGroups the groups: anybody who can write to the store can name more.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000
@@ -161,10 +161,10 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		return nil, fmt.Errorf("listing enrolments: %w", err)
 	}
 	statuses := make(map[string]*written)
-	for name := range s.seen { // the store may have lost all of it
+	for name := range s.seen { // the store may have lost the whole branch
 		statuses[name] = new(written)
 	}
-	for name, epoch := range epochs { // also of a box that was enrolled and never heard of
+	for name, epoch := range epochs { // also branches whose enrolled box never reported
 		statuses[name] = &written{enrolled: epoch}
 	}
 	waiting := 0
@@ -208,7 +208,7 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	return out, nil
 }
 
-// fault adds what is wrong with the store as a whole, or with one group.
+// fault adds a fault of the store as a whole, or of one group.
 func (s *Survey) fault(format string, args ...any) {
 	s.Faults = append(s.Faults, fmt.Sprintf(format, args...))
 }
@@ -239,7 +239,7 @@ func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// branches reads those that have a status or an enrolment.
+// branches reads the branches that have a status or an enrolment.
 func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) ([]*Branch, error) {
 	names := slices.Sorted(maps.Keys(statuses))
 	list := make([]*Branch, len(names))
@@ -254,8 +254,8 @@ func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) (
 	return list, err
 }
 
-// branch reads one's statuses and says whose they are. An error is the store's; what is wrong with an object is a fault
-// of the branch.
+// branch reads a branch's statuses and assigns them to its boxes. An error is the store's; a bad object is a concern of
+// the branch.
 func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Branch, err error) {
 	b = &Branch{Name: name}
 	var box []fleetproto.Key
@@ -286,10 +286,10 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 		if b.Former, err = s.former(ctx, name, w.enrolled, waiting.status.Key); err != nil {
 			return nil, err
 		}
-	} else if waiting.status != nil && b.Seen.IsZero() { // what the box wrote before it was enrolled
+	} else if waiting.status != nil && b.Seen.IsZero() { // the box wrote this before it was enrolled
 		b.Status, b.Seen = waiting.status, earlier(w.waiting.Modified, waiting.status)
 	}
-	if w.former.Modified.After(b.Enrolment.At) { // it may not have ended
+	if w.former.Modified.After(b.Enrolment.At) { // the replaced box may still run
 		former, err := s.status(ctx, w.former, w.enrolled)
 		if err != nil {
 			return nil, err
@@ -301,11 +301,11 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 	return b, nil
 }
 
-// maxDelay is how much later than its signing a status is written: by a right clock, and a box that retries.
+// maxDelay is the longest time from signing to writing a status, for a right clock and a box that retries.
 const maxDelay = 10 * time.Minute
 
-// earlier is when a status was new. Whoever puts an old one back gives it a new time of the store, and cannot sign a
-// new one.
+// earlier returns when a status was new. Somebody who puts an old status back gives it a new time of the store, but
+// cannot sign a new one.
 func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	if s != nil && s.At.Before(written) {
 		return s.At
@@ -313,8 +313,8 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	return written
 }
 
-// newest compares the statuses of enrolled branches with those that were seen before, and remembers the newest. A
-// status that is not the newest is not shown.
+// newest compares the statuses of enrolled branches with those seen before, and remembers the newest. It hides a status
+// that is not the newest.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
 		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, int64(0)
@@ -360,11 +360,11 @@ func (s *Surveyor) newest(branches []*Branch) {
 	}
 }
 
-// maxAhead is how far a box may be ahead of the store. A box that reports more is not believed: nobody published so
+// maxAhead is how many versions a box may be ahead of the store. A larger number is not believed: nobody published so
 // much.
 const maxAhead = 16
 
-// compareVersions finds the versions that a box or this centre holds, and the store does not.
+// compareVersions finds the versions that a box or this centre holds and the store lacks.
 func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	for _, v := range out.Groups {
 		for _, n := range s.Chain.keptVersions(v.Group) {
@@ -404,7 +404,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		// a box that is away takes the version that mends it
+		// a box that is away will accept the version that mends its own
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}
@@ -426,7 +426,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		}
 	}
 	folders := []string{fleetproto.ActsFolder}
-	if len(grown) < 100 { // else one list of all is less than one of each
+	if len(grown) < 100 { // else one list of all acts costs less than a list for each branch
 		folders = nil
 		for _, b := range grown {
 			folders = append(folders, fleetproto.ActsFolder+b.Name+"/")
@@ -452,7 +452,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		m := s.seen[b.Name]
 		for n := m.Acts + 1; n <= b.Status.Acts && len(m.Missing) < maxMissing; n++ {
 			if key := fleetproto.ActKey(b.Name, n); !listed[key] {
-				// else the list lags
+				// if the store has the act, the list lags
 				if _, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS); errors.Is(err, fleetproto.ErrNotFound) {
 					m.Missing = append(m.Missing, n)
 				}
@@ -469,7 +469,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// status reads one that was written; the zero known where none was.
+// status reads a status that was written; it returns the zero known if none was.
 func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int64, box ...fleetproto.Key) (k known,
 	err error) {
 	if e.Key == "" {
@@ -498,7 +498,7 @@ func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int6
 	return k, nil
 }
 
-// former is the epoch at which a key was a branch's before; 0: it never was.
+// former returns the earlier epoch in which a key was the branch's; 0: it never was.
 func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
 		e, err := s.enrolments.get(ctx, name, n)

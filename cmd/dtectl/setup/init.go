@@ -1,4 +1,4 @@
-// Package setup makes what a box begins with: the sealed key, the store, the tokens, the certificates of the LAN. Its
+// Package setup makes what a new box needs: the sealed key, the store, the tokens, the certificates of the LAN. Its
 // verbs are dtectl init, token and tls.
 package setup
 
@@ -31,8 +31,8 @@ type Init struct {
 	NewBranch           string `help:"The branch of [fleet] has never sold, I know it: make an empty store though the chain's store does not answer." placeholder:"BRANCH"`
 }
 
-// Run prepares the folders that the configuration names. It refuses to touch a store or a key that is there: a
-// second store would start the numbering again at 1.
+// Run prepares the folders that the configuration names. It refuses to touch an existing store: a second store would
+// start the numbering again at 1.
 func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	if !c.NoStore {
 		if err := c.neverSold(ctx, cfg); err != nil {
@@ -52,7 +52,7 @@ func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	if err := Prepare(cfg, key, !c.NoStore); err != nil {
 		return err
 	}
-	// Where the password is not there yet, or not to be read here, doctor and the start say so.
+	// Where the password file is missing or cannot be read here, doctor and the start report it.
 	if password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile); err == nil {
 		if err := DoubtPassword(cfg.Authority.PasswordFile, password); err != nil {
 			term.Printf("warning  %v; %s\n", err, DoubtedPassword)
@@ -75,8 +75,8 @@ func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 // askFor is how long init waits for the chain's store.
 const askFor = 30 * time.Second
 
-// neverSold is an error while the chain's store has something that a box of this branch shipped: an empty store would
-// number from 1 what that box has numbered.
+// neverSold returns an error if the chain's store has something that a box of this branch shipped: an empty store would
+// use that box's numbers again, from 1.
 func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	if cfg.Fleet == nil {
 		return nil
@@ -106,8 +106,8 @@ func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// Prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority and creates the
-// store, in this order: the store comes last, and an attempt that failed half-way can be repeated. Without store it
+// Prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority, and creates the
+// store, in this order: the store comes last, so that an attempt that failed half-way can be repeated. Without store it
 // makes everything else.
 func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	if _, err := os.Stat(cfg.Data); err == nil && store {
@@ -153,10 +153,10 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	return nil
 }
 
-// What init and doctor say of MH's certificate file, in the same words.
+// init and doctor report on MH's certificate file with the functions below, in the same words.
 
-// issuerKey is the key of MH's certificate file or of a PEM, and what the certificate says of it. certificate is nil
-// for a PEM, which says nothing.
+// issuerKey returns the key of MH's certificate file or of a PEM, and the certificate's data. certificate is nil for a
+// PEM, which has no such data.
 func issuerKey(data, password []byte) (key *sign.Key, certificate *sign.Certificate, err error) {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "-----BEGIN") {
 		key, err = sign.ParsePEM(data)
@@ -178,8 +178,8 @@ func issuerKey(data, password []byte) (key *sign.Key, certificate *sign.Certific
 	return nil, nil, err
 }
 
-// CheckCertificate returns why MH would refuse what a certificate signs: it is another taxpayer's, or not valid on this
-// day. MH's own signer checks neither; MH does, after the sale.
+// CheckCertificate returns why MH would refuse a certificate's signatures: the certificate is another taxpayer's, or
+// not valid now. MH's own signer checks neither; MH does, after the sale.
 func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	switch {
 	case c.NIT != nit:
@@ -195,8 +195,8 @@ func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	return nil
 }
 
-// DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if nothing speaks
-// against it.
+// DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if they have its
+// form.
 func DoubtPassword(file, password string) error {
 	if err := authority.Password(password).CheckForm(); err != nil {
 		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to "+
@@ -205,11 +205,11 @@ func DoubtPassword(file, password string) error {
 	return nil
 }
 
-// DoubtedPassword is what to do about what is hardly MH's API password.
+// DoubtedPassword says what to do about a file that is probably not MH's API password.
 const DoubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, " +
 	"and MH locks accounts after wrong ones"
 
-// ReadKey opens the signing key in a file, see issuerKey.
+// ReadKey reads the signing key and the certificate's data in a file, see issuerKey.
 func ReadKey(path, passwordFile string) (*sign.Key, *sign.Certificate, error) {
 	data, err := adminclient.ReadNamed(path)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Token is dtectl token. A change is live in the running appliance within a second, and recorded there; it needs no
-// admin token.
+// Token is dtectl token. The running appliance applies and records a change within a second; the verb needs no admin
+// token.
 type Token struct {
 	New    tokenNew    `cmd:"" help:"Make a token and print it, this once."`
 	List   tokenList   `cmd:"" help:"List the tokens."`
@@ -33,7 +33,7 @@ type tokenNew struct {
 	NewFile     bool     `help:"Begin the token file anew, where it is lost: every token before ends."`
 }
 
-// Run prints the token alone, so that a script can take it; what it may do goes to the standard error.
+// Run prints only the token to standard output, for scripts; its permissions go to standard error.
 func (c *tokenNew) Run(cfg *config.Config) error {
 	if c.NewFile {
 		if err := config.BeginTokens(cfg.Tokens, cfg.Now().In(dte.Zone)); err != nil {
@@ -58,10 +58,10 @@ func (c *tokenNew) Run(cfg *config.Config) error {
 	return nil
 }
 
-// keepToken is what becomes of a token that was printed.
+// keepToken tells the operator what to do with a printed token.
 const keepToken = "it is shown this once: put it into the till, in a file that only the till's program reads (mode 600)"
 
-// withheld are the permissions that a token lacks.
+// withheld returns the permissions that a token lacks.
 func withheld(t *config.Token) []string {
 	return slices.DeleteFunc(slices.Clone(config.Permissions),
 		func(p string) bool { return slices.Contains(t.Permissions, p) })
@@ -72,7 +72,7 @@ type tokenRotate struct {
 	Grace time.Duration `help:"How long the old one stays good, at most 720h." placeholder:"24h"`
 }
 
-// Run prints the new token alone.
+// Run prints only the new token to standard output.
 func (c *tokenRotate) Run(cfg *config.Config) error {
 	var token string
 	var t *config.Token
@@ -129,7 +129,7 @@ type tokenList struct {
 	JSON bool `help:"Write one JSON array."`
 }
 
-// Run prints a line a token; the tokens themselves are not kept anywhere.
+// Run prints one line for each token; the tokens themselves are not kept anywhere.
 func (c *tokenList) Run(cfg *config.Config) error {
 	file, err := config.LoadTokens(cfg.Tokens)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *tokenList) Run(cfg *config.Config) error {
 	})
 }
 
-// lived tells a token's life in words.
+// lived describes a token's life in words.
 func lived(t *config.Token, now time.Time) string {
 	var parts []string
 	add := func(what string, at time.Time, by string) {
@@ -160,7 +160,7 @@ func lived(t *config.Token, now time.Time) string {
 
 type tokenAdmin struct{}
 
-// Run makes another admin token, where the one before is lost or known to others. The token is in its file alone.
+// Run makes another admin token when the old token is lost or known to others. It writes the token only to its file.
 func (*tokenAdmin) Run(cfg *config.Config) error {
 	if cfg.Ops.AdminTokenFile == "" {
 		return errors.New("ops.admin_token_file: is not set: name the file there first")
@@ -173,7 +173,7 @@ func (*tokenAdmin) Run(cfg *config.Config) error {
 	return nil
 }
 
-// makeAdminToken makes the admin token at the installation, where the configuration names a file that is not there.
+// makeAdminToken makes the admin token at the installation if the configured file does not exist yet.
 func makeAdminToken(cfg *config.Config) error {
 	if cfg.Ops.AdminTokenFile == "" {
 		return nil

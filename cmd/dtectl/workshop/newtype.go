@@ -14,12 +14,12 @@ import (
 	"dtegate/engine/record"
 )
 
-// unsaid begins what the author of a new type still has to write: no bundle is built with it.
+// unsaid begins a text that the author of a new type still has to write: no bundle is built with it.
 const unsaid = "TO SAY: "
 
 // NewType makes the folder of a type of document from MH's JSON Schema of it: plugins/<name> with the module, and a
-// generation with its first case. What the schema does not say is a text that begins with unsaid. document is the type's
-// number in CAT-002.
+// generation with its first case. A text that begins with unsaid marks what the schema does not say. document is the
+// type's number in CAT-002.
 func NewType(folder, document string, schema []byte) (files []string, err error) {
 	s, err := dte.Parse(schema)
 	if err != nil {
@@ -60,16 +60,16 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 	return files, nil
 }
 
-// newType is what a schema says of a type.
+// newType is what NewType reads from the schema of a type.
 type newType struct {
 	schema         dte.Value
 	name, document string
-	sale           bool // its lines are those of a sale
-	// amounts of a line that a till says; of a line and of the resumen that the rule answers
+	sale           bool // the type's lines are lines of a sale
+	// amounts: inputs of a line come from the till, outputs of a line and summaries of the resumen from the rule
 	inputs, outputs, summaries []string
 	total                      string
 	inWords                    string   // the member of the resumen that has the total in words
-	ofIssuer                   []string // members of the issuer that the request has: the branch does not know them
+	ofIssuer                   []string // members of the issuer that the branch does not know: the request has them
 	facts                      []dte.Member
 	members                    []string
 }
@@ -83,7 +83,7 @@ func (t *newType) title() string {
 	return "the type " + t.document
 }
 
-// kindOf is the JSON type of a schema; nullable says that it may be null.
+// kindOf returns the JSON type of a schema, and whether it may be null.
 func kindOf(s dte.Value) (kind string, nullable bool) {
 	k := s.Get("type")
 	if k.Kind() != dte.KindArray {
@@ -99,11 +99,11 @@ func kindOf(s dte.Value) (kind string, nullable bool) {
 	return kind, nullable
 }
 
-// ofSales are the members of a line that every sale has, and that the group "sale" of a form makes.
+// ofSales are the members of a line that every sale has. The group "sale" of a form makes them.
 var ofSales = []string{"numItem", "tipoItem", "cantidad", "codigo", "uniMedida", "descripcion", "precioUni",
 	"montoDescu", "codTributo", "tributos", "noGravado"}
 
-// read finds out what a till says, and what the rule answers.
+// read finds out which members a till sends, and which the rule computes.
 func (t *newType) read() {
 	line := t.of("cuerpoDocumento")
 	list := line.Get("items").Exists()
@@ -189,7 +189,7 @@ func (t *newType) read() {
 	t.facts = append(t.facts, dte.Member{Name: "resumen", Value: resumen})
 }
 
-// isDue reports whether an object wants a member, and not null.
+// isDue reports whether an object requires a member that may not be null.
 func isDue(object dte.Value, name string) bool {
 	_, nullable := kindOf(object.Get("properties").Get(name))
 	for i := range object.Get("required").Len() {
@@ -241,7 +241,7 @@ func describe(name, to string, s dte.Value, due bool, depth int) string {
 	return text + "}"
 }
 
-// sample is a value that a schema takes, as far as that can be guessed.
+// sample returns a value that a schema accepts, as far as that can be guessed.
 func sample(s dte.Value) dte.Value {
 	if e := s.Get("enum"); e.Len() > 0 {
 		for i := range e.Len() {
@@ -278,7 +278,7 @@ func sample(s dte.Value) dte.Value {
 }
 
 func (t *newType) typePart() string {
-	if known := record.TypeOf(t.document); known.Document != "" { // what documents are stored by never changes
+	if known := record.TypeOf(t.document); known.Document != "" { // a known type keeps its part: documents depend on it
 		text, err := json.MarshalIndent(known, "", " ")
 		if err == nil {
 			return string(text) + "\n"
@@ -347,7 +347,7 @@ var issuer = func() dte.Value {
 	return v
 }()
 
-// firstCase is a case without its document: rules test --update writes that, to be read.
+// firstCase returns a case without its document: rules test --update writes the document, for the author to read.
 func (t *newType) firstCase() string {
 	id := dte.Obj()
 	for _, m := range [][2]string{{"ambiente", "00"}, {"numeroControl", "DTE-" + t.document +
@@ -364,7 +364,7 @@ func (t *newType) firstCase() string {
 		",\n\"document\": {}\n}\n"
 }
 
-// rule is the arithmetic to begin with: each line is its first two amounts multiplied, and their sum is every total.
+// rule returns arithmetic to begin with: a line is quantity times price, or its first amount; each total is their sum.
 func (t *newType) rule() string {
 	var columns []string
 	for _, name := range t.inputs {

@@ -17,20 +17,20 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Rehearsal makes the documents that bundles would make on a day, beside a branch: nothing is numbered, signed or
+// Rehearsal makes the documents that bundles would make on a day, apart from the branch: nothing is numbered, signed or
 // stored. Close ends it.
 type Rehearsal struct {
 	document, ambiente, day string
 	host                    *rules.Host
 	catalogues              *dte.Catalogues
-	rules                   []*rules.Rule // that have begun on the day
+	rules                   []*rules.Rule // rules that have begun by the day
 }
 
 // errNotInForce means that no bundle of a document computes on the day.
 var errNotInForce = errors.New("no bundle computes it on that day")
 
-// Rehearse opens the bundles of a type of document for a day, by the dates of an ambiente. The catalogues are the last
-// of those that have begun.
+// Rehearse opens the bundles of a type of document for a day, by the dates of an ambiente. It uses the last catalogues
+// that have begun by that day.
 func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente, day string) (*Rehearsal, error) {
 	if _, err := time.Parse(time.DateOnly, day); err != nil {
 		return nil, fmt.Errorf("%q is not a day (yyyy-mm-dd)", day)
@@ -71,7 +71,7 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 // Close ends the engine.
 func (r *Rehearsal) Close(ctx context.Context) error { return r.host.Close(ctx) }
 
-// Rule is the bundle that computes on the day, as a branch would pick it.
+// Rule returns the bundle that computes on the day, as a branch would pick it.
 func (r *Rehearsal) Rule() (*rulestore.Rule, error) {
 	g, err := rules.NewGeneration(r.rules...)
 	if err != nil {
@@ -84,8 +84,8 @@ func (r *Rehearsal) Rule() (*rulestore.Rule, error) {
 	return rulestore.Compile(picked, r.catalogues)
 }
 
-// Document is what a sale comes to, as the first one of a point of sale at noon. The facts are those of the till's
-// request; faults say what refuses it.
+// Document returns what a sale comes to, as the first document of a point of sale at noon. The facts come from the
+// till's request; the faults say why the sale is refused.
 func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer seller.Issuer, p seller.Point,
 	facts dte.Value) ([]byte, []dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)

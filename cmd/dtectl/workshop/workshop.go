@@ -1,5 +1,5 @@
-// Package workshop is where rules are made: it builds a rule's bundle from its source folder and takes it through the
-// steps that a branch asks for, without a branch.
+// Package workshop makes rules: it builds a rule's bundle from its source folder, and takes the bundle through the
+// steps of a branch's activation, without a branch.
 package workshop
 
 import (
@@ -23,20 +23,20 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Workshop holds the two engines of a branch, the compiler and the interpreter. Close ends them.
+// Workshop holds the two engines of a branch: the compiler and the interpreter. Close ends them.
 type Workshop struct {
-	// IgnoreFuel lets rules take the host's own limit of fuel, so that it can be measured what they need.
+	// IgnoreFuel gives rules the host's own limit of fuel, to measure how much fuel they need.
 	IgnoreFuel bool
 
 	source     plugins.Source
 	hosts      [2]*rules.Host
 	catalogues []dated // by their first day
 	key        bundle.Key
-	signer     bundle.Signer // of what is only tried
+	signer     bundle.Signer // signs bundles that are only tried
 }
 
 // Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that replaces the rules' Go
-// module; "" replaces none.
+// module; "": no replacement.
 func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	w := &Workshop{source: plugins.Source{Root: root, Build: filepath.Join(root, "var", "build"), Module: module}}
 	if err := os.MkdirAll(w.source.Build, 0o755); err != nil {
@@ -60,8 +60,8 @@ func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	return w, nil
 }
 
-// dated are the catalogues of a checkout from a day on: plugins/catalogues, and those of coming days in folders below
-// it.
+// dated holds the catalogues of a checkout from a day on: plugins/catalogues, or those of a coming day in a folder
+// below it.
 type dated struct {
 	lists    *dte.Catalogues
 	validity map[string]bundle.Window
@@ -96,7 +96,7 @@ func readCatalogues(root string) (all []dated, err error) {
 	return all, nil
 }
 
-// cataloguesFor are those in force on the first day of a bundle, in production if it is for that.
+// cataloguesFor returns the catalogues of a bundle's first day: in production if the bundle has a day there.
 func (w *Workshop) cataloguesFor(m *bundle.Manifest) *dte.Catalogues {
 	ambiente := "01"
 	if _, there := m.Validity[ambiente]; !there {
@@ -122,7 +122,7 @@ func (w *Workshop) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Generations are the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), or all of a rule
+// Generations returns the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), or all of a rule
 // (dte01).
 func Generations(root, name string) (names []string, err error) {
 	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
@@ -145,10 +145,10 @@ func Generations(root, name string) (names []string, err error) {
 	return names, nil
 }
 
-// Folder is where a bundle's source lies.
+// Folder returns the folder of a bundle's source.
 func (w *Workshop) Folder(name string) string { return filepath.Join(w.source.Root, "plugins", name) }
 
-// Proof is what came of a bundle's own cases. The rule is nil when a step failed; else whoever asked closes it.
+// Proof is the result of a bundle's own cases. The rule is nil when a step failed; otherwise the caller closes it.
 type Proof struct {
 	Manifest bundle.Manifest
 	Steps    []rules.Step
@@ -157,7 +157,7 @@ type Proof struct {
 	parts map[string][]byte
 }
 
-// Err is why the bundle would be refused, nil when it passed.
+// Err returns why the bundle would be refused, nil when it passed.
 func (p *Proof) Err() error {
 	if p.Rule != nil {
 		return nil
@@ -166,8 +166,8 @@ func (p *Proof) Err() error {
 	return fmt.Errorf("%s %s fails at the step %s: %w", p.Manifest.Name, p.Manifest.Version, last.Name, last.Err)
 }
 
-// Prove takes a bundle through the steps of a branch, with a key of the workshop's own and no version floor. The error
-// is that it could not be built.
+// Prove takes a bundle through the steps of a branch, with a key of the workshop's own and no version floor. It returns
+// an error if the bundle could not be built; the Proof reports a step that failed.
 func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	parts, m, err := w.source.Parts(ctx, name)
 	if err != nil {
@@ -191,25 +191,25 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	return p, nil
 }
 
-// Remade is a golden case that was made anew.
+// Remade is a golden case that was computed anew.
 type Remade struct {
 	Part    string // cases/above.json
-	Differs error  // from what it was; nil: nothing does
+	Differs error  // from the stored case; nil: nothing differs
 }
 
-// Update writes what comes of a bundle's golden cases today into them, the same in both engines, and returns what it
-// did to each, by name. Nothing is written when a case cannot be made.
+// Update computes a bundle's golden cases anew, in both engines, and writes those that differ. It returns the
+// difference of each case, by name. Nothing is written when a case cannot be computed.
 func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	parts, m, err := w.source.Parts(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	m.Fuel = 0 // what is new may cost more: rules test --fuel declares it
+	m.Fuel = 0 // the new rule may cost more: rules test --fuel declares it
 	data, err := bundle.Write(parts, m, w.signer)
 	if err != nil {
 		return nil, err
 	}
-	made, differ := make(map[string][]byte), make(map[string]error) // by what a case was
+	made, differ := make(map[string][]byte), make(map[string]error) // by the stored case
 	remade := rulestore.Remade(w.cataloguesFor(&m))
 	anew := func(ctx context.Context, r *rules.Rule, golden []byte) error {
 		text, differs, err := remade(ctx, r, golden)
@@ -242,7 +242,7 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	return list, nil
 }
 
-// Build signs a bundle that passes its own cases, and returns what it is and its bytes.
+// Build signs a bundle that passes its own cases, and returns its manifest and its bytes.
 func (w *Workshop) Build(ctx context.Context, name string, signer bundle.Signer) (bundle.Manifest, []byte, error) {
 	p, err := w.Prove(ctx, name)
 	if err != nil {
@@ -263,7 +263,7 @@ func (w *Workshop) Build(ctx context.Context, name string, signer bundle.Signer)
 	return p.Manifest, data, err
 }
 
-// NewKey makes a signing key, both halves as PEM.
+// NewKey makes a signing key and writes both halves as PEM: the private half to path, the public half beside it (.pub).
 func NewKey(path string) (ed25519.PrivateKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
